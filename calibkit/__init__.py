@@ -1,0 +1,1 @@
+"""Calibration and decision boundaries for score files."""

@@ -1,0 +1,102 @@
+"""Every error a user can meet, and the exit code it ends the command with.
+
+    CalibkitError                 70  (never raised itself)
+    ├── UsageError                 2  an option, file or column that is not there; an impossible pair
+    ├── DataError                  3  what is inside the files
+    │   └── ModelError             3  a model or state that cannot be read
+    ├── InfeasibleError            4  no boundary selects a row and meets the bound
+    └── ResourceError              5  disk full, memory, read error: worth another try
+
+Exit codes without a class here: 0 done, 1 a gate failed, 70 internal error, 130 interrupted,
+143 terminated, 141 broken pipe.  Only the command line turns an error into text and exit code.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+#: How many offending rows a message names.
+FIRST_ROWS = 5
+
+
+class CalibkitError(Exception):
+    """A failure with a message for the user.
+
+    Parameters
+    ----------
+    message
+        What is wrong, with the value seen, what was expected and what to do.
+    file, column
+        Where, if it is known.
+    rows
+        How many rows offend.
+    first_rows
+        The numbers of the first of them, counted from 1 within `file` (a header does not count).
+    """
+
+    code = 70
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str | None = None,
+        column: str | None = None,
+        rows: int | None = None,
+        first_rows: Sequence[int] = (),
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.file = file
+        self.column = column
+        self.rows = rows
+        self.first_rows = [int(row) for row in first_rows[:FIRST_ROWS]]
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the error as the object that ``--json`` prints."""
+        return {
+            "code": self.code,
+            "message": self.message,
+            "file": self.file,
+            "column": self.column,
+            "rows": self.rows,
+            "first_rows": self.first_rows,
+        }
+
+
+class UsageError(CalibkitError):
+    """The command cannot mean what it says: exit code 2."""
+
+    code = 2
+
+
+class DataError(CalibkitError):
+    """The content of a file is not what the command needs: exit code 3."""
+
+    code = 3
+
+
+class ModelError(DataError):
+    """A model file that cannot be read, or not by this version: exit code 3."""
+
+
+class InfeasibleError(CalibkitError):
+    """No boundary selects a row and meets the bound: exit code 4."""
+
+    code = 4
+
+
+class ResourceError(CalibkitError):
+    """The machine, not the data, is at fault: exit code 5."""
+
+    code = 5
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return ``" (did you mean …?)"`` for the known names near `name`, else an empty string."""
+    lowered = {other.lower(): other for other in known}
+    found = difflib.get_close_matches(name.lower(), lowered, n=3, cutoff=0.6)
+    if not found:
+        return ""
+    return " (did you mean " + ", ".join(repr(lowered[match]) for match in found) + "?)"

@@ -1,0 +1,1 @@
+"""What a user types: parse, one call, print."""
