@@ -1,0 +1,250 @@
+"""What a command says, and where: results on standard output, all else on standard error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TextIO
+
+from calibkit.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+#: How many rows of a result are shown where it goes to a terminal.
+SHOWN_ROWS = 20
+
+
+@dataclass
+class Console:
+    """The voice of one command's run; made first thing, before any work.
+
+    Parameters
+    ----------
+    output
+        ``-o``: a file, ``-`` for standard output, or None.
+    as_json
+        ``--json``: the summary of the run as one object on standard output.
+    quiet, verbose
+        ``-q``: no summary (warnings stay).  ``-v``: more detail on standard error.
+    warnings
+        ``show``, or ``error``: a warning ends the run before it has written anything.
+    tabular
+        The result is rows, not a model: ``--json`` then needs ``-o``, because both would be
+        the content of standard output.
+
+    Raises
+    ------
+    UsageError
+        For ``--json`` together with a result on standard output.
+    """
+
+    output: str | None = None
+    as_json: bool = False
+    quiet: bool = False
+    verbose: bool = False
+    warnings: str = "show"
+    tabular: bool = False
+    said: list[str] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        if self.as_json and self.output == "-":
+            raise UsageError(
+                "--json and -o - both want standard output; give -o a file, or leave one out."
+            )
+        if self.as_json and self.tabular and self.output is None:
+            raise UsageError("--json needs -o FILE here: without it the rows are standard output.")
+        if self.output is not None:
+            from calibkit.sinks import check_output
+
+            check_output(self.output)
+
+    def warn(self, text: str) -> None:
+        """Say a warning on standard error; under ``--warnings error`` end the run with it.
+
+        Call it before the first output is written.
+        """
+        if self.warnings == "error":
+            raise DataError(f"{text} (an error because of --warnings error)")
+        self.said.append(text)
+        _print(f"Warning: {text}", sys.stderr)
+
+    def summary(self, *lines: str) -> None:
+        """Say what the run did, on standard error, unless ``-q``."""
+        if not self.quiet:
+            for line in lines:
+                _print(line, sys.stderr)
+
+    def detail(self, *lines: str) -> None:
+        """Say more, on standard error, under ``-v`` only."""
+        if self.verbose:
+            for line in lines:
+                _print(line, sys.stderr)
+
+    def model(self, content: bytes, view: Callable[[], None]) -> None:
+        """Deliver a model (or metrics): to ``-o``, to ``--json``, to a pipe or as a table.
+
+        Parameters
+        ----------
+        content
+            The file's content, JSON.
+        view
+            Prints the result as tables; called where it goes to a terminal, without ``-o``.
+        """
+        if self.output is not None:
+            from calibkit.sinks import write_bytes
+
+            write_bytes(content, self.output)
+        if self.as_json or (self.output is None and not _is_terminal(sys.stdout)):
+            _write(content)
+        elif self.output is None:
+            view()
+
+    def rows(
+        self,
+        frame: pl.DataFrame,
+        *,
+        input_format: str,
+        output_format: str | None = None,
+        columns_added: Sequence[str] = (),
+        metadata: Mapping[str, str] | None = None,
+    ) -> None:
+        """Deliver rows: to ``-o``, to a pipe, or their head to a terminal; then ``--json``.
+
+        A file's suffix decides its format unless `output_format` does; on standard output the
+        format is `output_format`, else `input_format`.
+        """
+        if self.output is None and _is_terminal(sys.stdout):
+            self.head(frame)
+            return
+        from calibkit.sinks import write_table
+
+        output = self.output or "-"
+        chosen = output_format or (input_format if output == "-" else None)
+        write_table(frame, output, format=chosen, metadata=dict(metadata or {}))
+        self.report_rows(frame.height, columns_added)
+
+    def report_rows(self, rows: int, columns_added: Sequence[str]) -> None:
+        """Print the ``--json`` object of a command whose result is rows, if it was asked for."""
+        if self.as_json:
+            self.json(
+                {
+                    "rows": rows,
+                    "columns_added": list(columns_added),
+                    "output": self.output,
+                    "warnings": self.said,
+                }
+            )
+
+    def json(self, value: object) -> None:
+        """Print one JSON object on standard output."""
+        import json
+
+        _write(json.dumps(value, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+
+    def head(self, frame: pl.DataFrame, title: str | None = None) -> None:
+        """Print the first rows of a frame as a table on standard output."""
+        self.table(frame.columns, frame.head(SHOWN_ROWS).rows(), title=title)
+        if frame.height > SHOWN_ROWS:
+            _print(f"… {frame.height:,} rows; -o FILE writes them all.", sys.stdout)
+
+    def table(
+        self,
+        header: Sequence[str],
+        rows: Sequence[Sequence[object]],
+        *,
+        title: str | None = None,
+        error: bool = False,
+    ) -> None:
+        """Print a table on standard output (`error`: on standard error, unless ``-q``).
+
+        Cells may be strings, numbers, booleans or None; numbers are aligned right, floats shown
+        with six significant digits.  Plain text off a terminal, so that it can be compared.
+        """
+        if error and self.quiet:
+            return
+        stream = sys.stderr if error else sys.stdout
+        cells = [[cell_text(cell) for cell in row] for row in rows]
+        right = [_numeric([row[place] for row in rows]) for place in range(len(header))]
+        if _is_terminal(stream):
+            _print_rich(header, cells, right, title, stream)
+        else:
+            _print(plain_table(header, cells, right, title), stream)
+
+
+def cell_text(value: object) -> str:
+    """Return a table cell: '-' for null, six significant digits for a float."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return str(value)
+
+
+def plain_table(
+    header: Sequence[str],
+    cells: Sequence[Sequence[str]],
+    right: Sequence[bool],
+    title: str | None = None,
+) -> str:
+    """Return a table as text: columns two blanks apart, a rule under the header."""
+    columns = list(zip(header, *cells, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+
+    def line(row: Sequence[str]) -> str:
+        parts = [
+            text.rjust(width) if numeric else text.ljust(width)
+            for text, width, numeric in zip(row, widths, right, strict=True)
+        ]
+        return "  ".join(parts).rstrip()
+
+    rule = "  ".join("-" * width for width in widths)
+    lines = [line(header), rule, *(line(row) for row in cells)]
+    return "\n".join([title, *lines] if title else lines)
+
+
+def _print_rich(
+    header: Sequence[str],
+    cells: Sequence[Sequence[str]],
+    right: Sequence[bool],
+    title: str | None,
+    stream: TextIO,
+) -> None:
+    from rich import box
+    from rich.console import Console as RichConsole
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for name, numeric in zip(header, right, strict=True):
+        table.add_column(Text(name), justify="right" if numeric else "left")
+    for row in cells:
+        table.add_row(*map(Text, row))
+    RichConsole(file=stream, highlight=False).print(table)
+
+
+def _numeric(values: Sequence[object]) -> bool:
+    present = [value for value in values if value is not None]
+    return bool(present) and all(
+        isinstance(value, int | float) and not isinstance(value, bool) for value in present
+    )
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    return stream.isatty()
+
+
+def _print(text: str, stream: TextIO) -> None:
+    stream.write(text + "\n")
+    stream.flush()
+
+
+def _write(content: bytes) -> None:
+    from calibkit.sinks import write_bytes
+
+    write_bytes(content, "-")

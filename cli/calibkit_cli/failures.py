@@ -1,0 +1,157 @@
+"""Every exception that ends a command, as text (or JSON) and an exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import traceback
+from types import FrameType
+
+from calibkit.errors import CalibkitError, ResourceError, UsageError, nearest
+
+INTERRUPTED, TERMINATED, BROKEN_PIPE, INTERNAL = 130, 143, 141, 70
+
+#: Faults of the name given, not of the machine.
+_NAME_FAULTS = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
+
+
+class Terminated(BaseException):
+    """SIGTERM arrived: unwinds the run, so that temporary files are removed."""
+
+
+class InternalError(CalibkitError):
+    """A bug of calibkit."""
+
+    code = INTERNAL
+
+
+def raise_terminated(signum: int, frame: FrameType | None) -> None:
+    """Turn SIGTERM into an exception (a signal handler)."""
+    raise Terminated
+
+
+def report(error: BaseException, arguments: list[str]) -> int:
+    """Say on the right stream how a run failed, and return its exit code.
+
+    Parameters
+    ----------
+    error
+        What came up to the entry point.
+    arguments
+        The command line: ``--json`` asks for the error as an object, ``-v`` for a traceback.
+    """
+    if isinstance(error, BrokenPipeError):
+        drop_stdout()
+        return BROKEN_PIPE
+    if isinstance(error, KeyboardInterrupt):
+        return _say("Interrupted; nothing half written is left.", INTERRUPTED)
+    if isinstance(error, Terminated):
+        return _say("Terminated; nothing half written is left.", TERMINATED)
+    failure = as_failure(error)
+    if isinstance(failure, InternalError) and {"-v", "--verbose"} & set(arguments):
+        traceback.print_exception(error)
+    if "--json" in arguments:
+        text = json.dumps({"error": failure.as_dict()}, ensure_ascii=False)
+        _write(text + "\n", sys.stdout)
+    else:
+        _write(f"Error: {describe(failure)}\n", sys.stderr)
+    return failure.code
+
+
+def as_failure(error: BaseException) -> CalibkitError:
+    """Return the error of the library's tree that stands for any exception."""
+    if isinstance(error, CalibkitError):
+        return error
+    if hasattr(error, "format_message"):  # the command-line parser's own errors, all of them usage
+        return UsageError(_usage_message(error))
+    if isinstance(error, MemoryError):
+        return ResourceError("Out of memory. Try again with less running beside it, or fewer rows.")
+    if isinstance(error, OSError):
+        name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else None
+        reason = error.strerror or str(error)
+        kind = UsageError if isinstance(error, _NAME_FAULTS) and name else ResourceError
+        return kind(f"{name}: {reason}." if name else f"{reason}.", file=name)
+    last = " ".join(str(error).split()) or "no message"
+    return InternalError(
+        f"calibkit failed on its own account: {type(error).__name__}: {last} - a bug, not a fault "
+        "of your data. Please report this line and the command "
+        "(CONTRIBUTING.md, Reporting a bug); -v shows the traceback."
+    )
+
+
+def describe(error: CalibkitError) -> str:
+    """Return the message, completed by the place where it does not name it itself."""
+    message = error.message
+    place = []
+    if error.file is not None and error.file not in message:
+        place.append(f"file {error.file}")
+    if error.column is not None and error.column not in message:
+        place.append(f"column {error.column!r}")
+    numbers = set(re.findall(r"\d+", message.replace(",", "")))
+    if error.rows is not None and str(error.rows) not in numbers:
+        place.append(f"{error.rows:,} {'row' if error.rows == 1 else 'rows'}")
+    if error.first_rows and not {str(row) for row in error.first_rows} <= numbers:
+        place.append("first at row " + ", ".join(map(str, error.first_rows)))
+    return f"{message} [{'; '.join(place)}]" if place else message
+
+
+def drop_stdout() -> None:
+    """Point standard output at nothing, so that the flush at exit cannot fail."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError):  # standard output is not a file, or closed already
+        pass
+
+
+def _usage_message(error: BaseException) -> str:
+    text: str = error.format_message()  # type: ignore[attr-defined]
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoSuchOption" and context is not None:
+        option = str(getattr(error, "option_name", ""))
+        names = [name for param in context.command.params for name in param.opts]
+        text = f"No such option: {option}{nearest(option, names)}"
+    # pydantic, which reads the values for typer, has its own words; typer always names the variable
+    text = re.sub(r"Value error, | \(env var: [^)]*\)", "", text).rstrip().rstrip(".")
+    text += _value_seen(error) + _variable_at_fault(error)
+    text += "" if text.endswith("?") else "."
+    if context is not None:
+        text += f" Try '{context.command_path} --help'."
+    return " ".join(text.split())
+
+
+def _value_seen(error: BaseException) -> str:
+    """Return the value that could not be read, where its message does not say it."""
+    cause = error.__cause__ or error.__context__
+    details = getattr(cause, "errors", None)
+    if not callable(details) or "Input should be" not in str(error):
+        return ""
+    return f"; got {details()[0].get('input')!r}"
+
+
+def _variable_at_fault(error: BaseException) -> str:
+    param, context = getattr(error, "param", None), getattr(error, "ctx", None)
+    if param is None or context is None:
+        return ""
+    source = context.get_parameter_source(param.name)
+    if source is None or source.name != "ENVIRONMENT":
+        return ""
+    return f" (from the environment variable {param.envvar})"
+
+
+def _say(text: str, code: int) -> int:
+    _write(text + "\n", sys.stderr)
+    return code
+
+
+def _write(text: str, stream: object) -> None:
+    """Write and flush, whatever has become of the stream: the exit code still tells."""
+    try:
+        stream.write(text)  # type: ignore[attr-defined]
+        stream.flush()  # type: ignore[attr-defined]
+    except (OSError, ValueError):
+        if stream is sys.stdout:
+            drop_stdout()

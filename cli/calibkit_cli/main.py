@@ -1,0 +1,92 @@
+"""The command ``calibkit``: its commands, and the one place where a run ends."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import warnings
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Annotated
+
+import typer
+
+from .failures import drop_stdout, raise_terminated, report
+
+#: One module a command, in the order of the help; each has a function ``register(app)``.
+COMMANDS = ("boundary", "apply", "show", "bin", "simulate")
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            typer.echo(f"calibkit {version('calibkit')}")
+        except PackageNotFoundError:
+            typer.echo("calibkit (not installed)")
+        raise typer.Exit
+
+
+def build_app() -> typer.Typer:
+    """Return the application with every command; imports nothing heavy."""
+    app = typer.Typer(
+        name="calibkit",
+        add_completion=False,
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+    @app.callback()
+    def calibkit(
+        version: Annotated[
+            bool,
+            typer.Option(
+                "--version", callback=_print_version, is_eager=True, help="Print the version."
+            ),
+        ] = False,
+    ) -> None:
+        """Calibration and decision boundaries for score files.
+
+        Fit a model on one file of scores and labels, apply it to another, judge it there.
+        """
+
+    for name in COMMANDS:
+        if find_spec(f"calibkit_cli.{name}") is not None:
+            import_module(f"calibkit_cli.{name}").register(app)
+    return app
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line and return its exit code; nothing escapes but the exit code."""
+    try:
+        outcome = build_app()(args=arguments, prog_name="calibkit", standalone_mode=False)
+        sys.stdout.flush()
+        return outcome if isinstance(outcome, int) else 0
+    except SystemExit as asked:
+        return asked.code if isinstance(asked.code, int) else 0
+    except BaseException as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # its message, the help, is printed already
+            return 2
+        return report(error, arguments)
+
+
+def main() -> None:
+    """Run the command line of this process; the entry point of the installed command."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, raise_terminated)
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")
+    code = run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        drop_stdout()
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,287 @@
+"""The options that several commands share, one alias each.
+
+A command declares ``score: options.Score = "score"`` and has name, help text and panel from here.
+It declares only what it does something with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
+
+import typer
+
+from calibkit.errors import UsageError
+
+COLUMNS, INPUT, OUTPUT, RUN = "Columns", "Input", "Output", "Run"
+
+
+def option(*names: str, metavar: str | None = None, panel: str | None = None, **more: Any) -> Any:
+    """Return a ``typer.Option`` with the names, metavar and help panel given.
+
+    What `typer.Option` takes besides (`help`, `min`, `envvar`, …) passes through.
+    """
+    return typer.Option(*names, metavar=metavar, rich_help_panel=panel, **more)
+
+
+# Input ---------------------------------------------------------------------------------------
+
+Inputs = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="INPUT",
+        help="Files, globs, directories (key=value folders become columns) or - for standard "
+        "input, all of one schema.",
+        show_default=False,
+    ),
+]
+
+Model = Annotated[
+    str, typer.Argument(metavar="MODEL", help="A model file (JSON).", show_default=False)
+]
+
+Format = Literal["parquet", "csv", "tsv", "ndjson", "arrow"]
+
+InputFormat = Annotated[
+    Format | None,
+    option(
+        "--input-format",
+        panel=INPUT,
+        help="Format of the input, whatever its suffix says.",
+        show_default="by suffix; on standard input by its first bytes, else csv",
+    ),
+]
+
+FloatType = Literal["float64", "float32"]
+
+Dtype = Annotated[
+    FloatType,
+    option("--dtype", panel=INPUT, help="What numbers of a text file (CSV, NDJSON) become."),
+]
+
+OnMissing = Annotated[
+    Literal["error", "drop"],
+    option(
+        "--on-missing",
+        panel=INPUT,
+        help="Rows with null or NaN where a number is needed: refuse the file, or leave them out "
+        "and say how many.",
+    ),
+]
+
+OnMissingApply = Annotated[
+    Literal["error", "null"],
+    option(
+        "--on-missing",
+        panel=INPUT,
+        help="Rows with null or NaN where a number is needed: refuse the file, or write null in "
+        "the added columns.",
+    ),
+]
+
+# Columns -------------------------------------------------------------------------------------
+
+_SCORE_HELP = "Column with the score of the positive class."
+_UNCERTAINTY_HELP = "Column with the uncertainty: larger = less certain, any real scale."
+_LABEL_HELP = "Column with the label: 0/1, boolean or t/f."
+_WEIGHT_HELP = "Column with non-negative weights: a weight 2 is two rows."
+
+Score = Annotated[str, option("--score", metavar="NAME", panel=COLUMNS, help=_SCORE_HELP)]
+
+ScoreKind = Literal["probability", "logit", "raw"]
+
+Scale = Annotated[
+    ScoreKind,
+    option(
+        "--scale",
+        panel=COLUMNS,
+        help="What the scores hold; raw: any real number, of which only the order counts.",
+    ),
+]
+
+Label = Annotated[str, option("--label", metavar="NAME", panel=COLUMNS, help=_LABEL_HELP)]
+
+Positive = Annotated[
+    str | None,
+    option(
+        "--positive",
+        metavar="VALUE",
+        panel=COLUMNS,
+        help="The value of the label column that is the positive class; all others are negative.",
+        show_default=False,
+    ),
+]
+
+Unlabelled = Annotated[
+    Literal["error", "drop"],
+    option(
+        "--unlabelled",
+        panel=COLUMNS,
+        help="Rows without a label: refuse the file, or leave them out and say how many.",
+    ),
+]
+
+Uncertainty = Annotated[
+    str | None,
+    option(
+        "--uncertainty",
+        metavar="NAME",
+        panel=COLUMNS,
+        help=_UNCERTAINTY_HELP,
+        show_default="uncertainty, if the file has it",
+    ),
+]
+
+Weight = Annotated[
+    str | None,
+    option("--weight", metavar="NAME", panel=COLUMNS, help=_WEIGHT_HELP, show_default="none"),
+]
+
+_AS_IN_MODEL = "as the model names it"
+
+ScoreElsewhere = Annotated[
+    str | None,
+    option("--score", metavar="NAME", panel=COLUMNS, help=_SCORE_HELP, show_default=_AS_IN_MODEL),
+]
+
+UncertaintyElsewhere = Annotated[
+    str | None,
+    option(
+        "--uncertainty",
+        metavar="NAME",
+        panel=COLUMNS,
+        help=_UNCERTAINTY_HELP,
+        show_default=_AS_IN_MODEL,
+    ),
+]
+
+# Output --------------------------------------------------------------------------------------
+
+Output = Annotated[
+    str | None,
+    option(
+        "-o",
+        "--output",
+        metavar="OUTPUT",
+        panel=OUTPUT,
+        help="Where the result goes: a file, - for standard output.",
+        show_default="a table on a terminal, the content on a pipe",
+    ),
+]
+
+OutputFormat = Annotated[
+    Format | None,
+    option(
+        "--output-format",
+        panel=OUTPUT,
+        help="Format of the output, whatever its suffix says.",
+        show_default="by suffix; on standard output that of the input",
+    ),
+]
+
+Json = Annotated[
+    bool,
+    option(
+        "--json",
+        panel=OUTPUT,
+        help="Print the summary of the run, or its error, as one JSON object on standard output.",
+    ),
+]
+
+Provenance = Annotated[
+    Literal["hash", "names", "none"],
+    option(
+        "--provenance",
+        panel=OUTPUT,
+        help="What the model says of its input: a hash of the rows, also the file names, nothing.",
+    ),
+]
+
+Tags = Annotated[
+    list[str] | None,
+    option(
+        "--tag",
+        metavar="KEY=VALUE",
+        panel=OUTPUT,
+        help="Text copied into the model; may be repeated.",
+        show_default=False,
+    ),
+]
+
+# Run -----------------------------------------------------------------------------------------
+
+Quiet = Annotated[
+    bool,
+    option(
+        "--quiet",
+        "-q",
+        panel=RUN,
+        envvar="CALIBKIT_QUIET",
+        help="No progress and no summary; warnings stay.",
+    ),
+]
+
+Verbose = Annotated[bool, option("--verbose", "-v", panel=RUN, help="Say more on standard error.")]
+
+Warnings = Annotated[
+    Literal["show", "error"],
+    option("--warnings", panel=RUN, help="error: a warning ends the run, before it writes."),
+]
+
+DryRun = Annotated[
+    bool,
+    option(
+        "--dry-run",
+        panel=RUN,
+        help="Show the columns found, the plan and the first rows; write nothing.",
+    ),
+]
+
+Seed = Annotated[
+    int,
+    option(
+        "--seed",
+        metavar="NUMBER",
+        panel=RUN,
+        min=0,
+        envvar="CALIBKIT_SEED",
+        help="Where randomness begins: same seed, same result.",
+    ),
+]
+
+Threads = Annotated[
+    int | None,
+    option(
+        "--threads",
+        metavar="NUMBER",
+        panel=RUN,
+        min=1,
+        envvar="CALIBKIT_THREADS",
+        help="Threads to use; the result does not depend on it.",
+        show_default="one a processor",
+    ),
+]
+
+
+def listed(values: Iterable[str] | None) -> list[str]:
+    """Return the items of a list option, which takes commas or repetition."""
+    parts = (part.strip() for value in values or () for part in value.split(","))
+    return [part for part in parts if part]
+
+
+def tags(values: Iterable[str] | None) -> dict[str, str]:
+    """Return the ``--tag KEY=VALUE`` options as a dictionary.
+
+    Raises
+    ------
+    UsageError
+        For a tag without ``=`` or key, or one key with two values.
+    """
+    found: dict[str, str] = {}
+    for text in values or ():
+        key, sign, value = text.partition("=")
+        if not sign or not key:
+            raise UsageError(f"--tag {text!r} is not of the form KEY=VALUE.")
+        if found.setdefault(key, value) != value:
+            raise UsageError(f"--tag {key} has two values, {found[key]!r} and {value!r}; keep one.")
+    return found
