@@ -1,0 +1,72 @@
+# Everything this project does by hand. Needs Python >= 3.11, make and a package registry.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+
+ifndef PYTHON
+PYTHON := $(shell for candidate in python3 python3.13 python3.12 python3.11; do \
+	"$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& echo "$$candidate" && break; done)
+endif
+
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+PAGES := README.md $(wildcard docs/*.md)
+DEMO := build/demo
+
+# Made again only when pyproject.toml changes; the install is editable, so edits need none.
+INSTALLED := .venv/installed.stamp
+EQUIPPED := .venv/equipped.stamp
+
+.PHONY: help demo test lint format bench readme docs sample-data clean
+
+help:  ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(INSTALLED)  ## install, fit a boundary on the sample data, apply it to other rows, judge it there
+	@mkdir -p $(DEMO)
+	$(BIN)/calibkit boundary sample_data/calib.parquet --precision 0.7 --uncertainty-bins 3 --test sample_data/test.parquet -o $(DEMO)/boundary.json
+	$(BIN)/calibkit apply $(DEMO)/boundary.json sample_data/test.parquet -o $(DEMO)/decisions.parquet
+	$(BIN)/calibkit show $(DEMO)/boundary.json
+
+test: lint  ## lint, then run all tests compiled and those of the kernels once more interpreted
+	$(BIN)/python -m pytest -n 2
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 tests/kernels
+
+lint: $(EQUIPPED)  ## ruff (lint and format) and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(EQUIPPED)  ## let ruff mend what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(EQUIPPED)  ## run the benchmarks, as whole processes
+	@for script in benchmarks/bench_*.py; do $(BIN)/python "$$script" || exit 1; done
+
+readme: docs  ## write the true output into the console blocks of README and docs
+	$(BIN)/python tests/console_blocks.py --write $(PAGES)
+
+docs: $(EQUIPPED)  ## write the command reference, docs/commands.md
+	$(BIN)/python docs/write_commands.py
+
+sample-data: $(INSTALLED)  ## simulate the files in sample_data/ again
+	$(BIN)/python sample_data/make.py
+
+clean:  ## remove the environment and everything that was built
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/bin/python:
+	@test -n "$(PYTHON)" || { echo "No Python >= 3.11 found; name one: make PYTHON=/path/to/python3"; exit 1; }
+	$(PYTHON) -m venv .venv
+
+$(INSTALLED): pyproject.toml | .venv/bin/python
+	$(PIP) install --upgrade 'pip>=25.1'
+	$(PIP) install --editable .
+	@touch $@
+
+$(EQUIPPED): $(INSTALLED)
+	$(PIP) install --group dev
+	@touch $@

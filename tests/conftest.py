@@ -1,0 +1,91 @@
+"""What all tests share: how commands are run, where real data is, how long Hypothesis searches."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+ROOT = Path(__file__).parent.parent
+FLOORS = [ROOT, ROOT / "kernels", ROOT / "cli"]
+INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "1"
+
+#: Variables that change what a command prints or does.
+NOISE = ("CALIBKIT_", "FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "NO_COLOR", "COLUMNS", "PYTHON")
+
+settings.register_profile(
+    "calibkit",
+    deadline=None,  # the first example of a test may compile a kernel
+    max_examples=25 if INTERPRETED else 100,
+    derandomize=bool(os.environ.get("CI")),
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("calibkit")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command run within the test's process left."""
+
+    code: int
+    stdout: bytes
+    stderr: str
+
+
+def clean_environment() -> dict[str, str]:
+    """Return this process's environment without what would change a command's behaviour."""
+    kept = {name: text for name, text in os.environ.items() if not name.startswith(NOISE)}
+    return {**kept, "PYTHONPATH": os.pathsep.join(map(str, FLOORS))}
+
+
+@pytest.fixture(autouse=True)
+def _quiet_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith(NOISE):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def invoke(capfdbinary: pytest.CaptureFixture[bytes]) -> Callable[..., Outcome]:
+    """Run a command line in this process: ``invoke("bin", path, "-o", output)``."""
+    from calibkit_cli.main import run
+
+    def call(*arguments: object) -> Outcome:
+        capfdbinary.readouterr()
+        code = run([str(argument) for argument in arguments])
+        captured = capfdbinary.readouterr()
+        return Outcome(code, captured.out, captured.err.decode())
+
+    return call
+
+
+@pytest.fixture
+def command() -> Callable[..., subprocess.CompletedProcess[bytes]]:
+    """Run a command line as a process of its own; keywords go to `subprocess.run`."""
+
+    def call(*arguments: object, **keywords: object) -> subprocess.CompletedProcess[bytes]:
+        line = [sys.executable, "-m", "calibkit_cli.main", *map(str, arguments)]
+        environment = {**clean_environment(), **keywords.pop("env", {})}
+        settings = {"capture_output": True, "timeout": 120, **keywords}
+        return subprocess.run(line, env=environment, check=False, **settings)
+
+    return call
+
+
+@pytest.fixture
+def real_data() -> Callable[[str], Path]:
+    """Return a folder of real score files by name; skip the test where they are not at hand."""
+
+    def find(name: str) -> Path:
+        folder = ROOT.parent / "shared" / "data" / name
+        if not folder.is_dir():
+            pytest.skip(f"real data {name} is not at {folder}")
+        return folder
+
+    return find
