@@ -1,0 +1,88 @@
+"""What a user names as input, as a list of files."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote
+
+from .errors import UsageError, nearest
+
+#: The name of standard input among the inputs.
+STDIN: Final = "-"
+
+
+def expand_input(name: str) -> Iterator[tuple[str, str]]:
+    """Yield the files that an input names, each with its path within the named folder.
+
+    A folder is searched recursively, without names that begin with ``.`` or ``_``; its files, and
+    those of a glob, come sorted by name.  ``-`` is yielded as it is.
+
+    Raises
+    ------
+    UsageError
+        If there is no such file, or nothing that matches.
+    """
+    if name == STDIN:
+        yield name, name
+        return
+    path = Path(name)
+    if path.is_dir():
+        yield from _walk(path)
+    elif path.exists() or not glob.has_magic(name):
+        if not path.exists() and not _forbidden(path):
+            known = os.listdir(path.parent) if path.parent.is_dir() else []  # noqa: PTH208
+            raise UsageError(
+                f"{name}: no such file{nearest(path.name, known)}; check the path", file=name
+            )
+        yield name, path.name
+    else:
+        matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 (keeps the path as typed)
+        if not matches:
+            raise UsageError(f"{name}: no file matches this pattern; check the path", file=name)
+        recursive = "**" in name
+        for match in matches:
+            if not Path(match).is_dir():
+                yield match, Path(match).name
+            elif not recursive:
+                yield from _walk(Path(match))
+
+
+def _forbidden(path: Path) -> bool:
+    """Tell whether a path that seems not to exist is only hidden by permissions."""
+    try:
+        path.lstat()
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _walk(folder: Path) -> Iterator[tuple[str, str]]:
+    found = []
+
+    def stop(error: OSError) -> None:
+        raise UsageError(
+            f"{error.filename}: cannot be read ({error.strerror}); check its permissions",
+            file=str(error.filename),
+        ) from error
+
+    for root, folders, names in os.walk(folder, onerror=stop, followlinks=True):
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
+        found += [Path(root) / name for name in names if not name.startswith((".", "_"))]
+    if not found:
+        raise UsageError(f"{folder}: no file in this folder; check the path", file=str(folder))
+    for path in sorted(found):
+        yield str(path), str(path.relative_to(folder))
+
+
+def folder_keys(relative: str) -> Iterator[tuple[str, str]]:
+    """Yield the key and value of every ``key=value`` folder in a path."""
+    for folder in Path(relative).parts[:-1]:
+        key, equals, value = folder.partition("=")
+        if equals and key:
+            yield unquote(key), unquote(value)

@@ -1,0 +1,225 @@
+"""One input file (or stream) as a table: its schema and rows at once, its columns on demand."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NoReturn
+
+import polars as pl
+
+from .delimited import read_delimited
+from .errors import DataError, ResourceError, UsageError
+from .formats import HEAD_BYTES, is_arrow_stream, is_compressed, text_problem, without_bom
+
+_OS_ERROR: Final = re.compile(r"(?:os error |Errno )(\d+)")
+_NOT_READABLE: Final = frozenset(
+    {errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG}
+)
+
+Schema = dict[str, pl.DataType]
+
+
+def system_error(error: BaseException) -> OSError | None:
+    """Return the operating system's error inside `error`, or None.
+
+    Polars wraps failed system calls in errors of its own, with the number in the text.
+    """
+    if isinstance(error, OSError) and error.errno is not None:
+        return error
+    found = _OS_ERROR.search(str(error))
+    if not found:
+        return None
+    number = int(found[1])
+    return OSError(number, re.sub(r"\s*\(os error \d+\)", "", str(error)))
+
+
+@contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Turn whatever goes wrong while `path` is read into the error that tells the user.
+
+    Raises
+    ------
+    UsageError
+        The file is not there or may not be read.
+    ResourceError
+        The machine failed: a read error, or memory ran out.
+    DataError
+        Everything else: the content is truncated, corrupt or not of its format.
+    """
+    try:
+        yield
+    except MemoryError as error:
+        raise ResourceError(
+            f"{path}: memory ran out while it was read; read fewer columns or smaller files",
+            file=path,
+        ) from error
+    except (OSError, pl.exceptions.PolarsError, ValueError, csv.Error) as error:
+        _explain(path, error)
+    except pl.exceptions.PanicException as error:  # derives from BaseException
+        _explain(path, error)
+
+
+def _explain(path: str, error: BaseException) -> NoReturn:
+    system = system_error(error)
+    if system is None:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise DataError(
+            f"{path}: the file is truncated, corrupt or not of its format ({reason}); "
+            "write it again, or name its format by --input-format",
+            file=path,
+        ) from error
+    reason = (system.strerror or str(system)).splitlines()[0]
+    if system.errno in _NOT_READABLE:
+        raise UsageError(
+            f"{path}: cannot be read ({reason}); check the path and its permissions", file=path
+        ) from error
+    raise ResourceError(f"{path}: read error ({reason}); try again", file=path) from error
+
+
+@dataclass(frozen=True)
+class Table:
+    """An input whose schema and number of rows are known.
+
+    Parameters
+    ----------
+    frame
+        The rows, or for Parquet and Arrow files the scan that reads them.
+    schema
+        Column names and types, in the order of the file.
+    rows
+        The number of rows.
+    """
+
+    frame: pl.DataFrame | pl.LazyFrame
+    schema: Schema
+    rows: int
+
+    def read(self, columns: Sequence[str]) -> pl.DataFrame:
+        """Return `columns`, in this order, in as many chunks as the file has."""
+        frame = self.frame.select(columns)
+        return frame.collect() if isinstance(frame, pl.LazyFrame) else frame
+
+
+def open_table(path: str, data: bytes | None, format_name: str, dtype: str) -> Table:
+    """Open one input.
+
+    Parameters
+    ----------
+    path
+        The file, or the name of the stream in messages.
+    data
+        All bytes of the stream; None for a file.
+    format_name
+        One of `calibkit.formats.FORMATS`.
+    dtype
+        The type of fractional numbers in text, ``"float64"`` or ``"float32"``.
+
+    Raises
+    ------
+    DataError, UsageError, ResourceError
+        As `reading` says; an input without rows is a `DataError`.
+    """
+    with reading(path):
+        head = data[:HEAD_BYTES] if data is not None else _head(path)
+        if not head:
+            raise DataError(f"{path}: the file is empty (0 bytes); write it again", file=path)
+        source = Path(path) if data is None else data
+        if format_name == "parquet":
+            table = _scanned(pl.scan_parquet(source, glob=False, hive_partitioning=False))
+        elif format_name == "arrow" and not is_arrow_stream(head):
+            table = _scanned(pl.scan_ipc(source, glob=False, hive_partitioning=False))
+        elif format_name == "arrow":
+            table = _loaded(pl.read_ipc_stream(source))
+        else:
+            table = _loaded(_read_text(source, path, head, format_name, dtype))
+    if not table.rows:
+        raise DataError(f"{path}: the file is empty (0 rows); give a file with rows", file=path)
+    return table
+
+
+def _head(path: str) -> bytes:
+    with Path(path).open("rb") as file:
+        return file.read(HEAD_BYTES)
+
+
+def _scanned(scan: pl.LazyFrame) -> Table:
+    schema = dict(scan.collect_schema())
+    return Table(scan, schema, int(scan.select(pl.len()).collect().item()))
+
+
+def _loaded(frame: pl.DataFrame) -> Table:
+    return Table(frame, dict(frame.schema), frame.height)
+
+
+def _read_text(
+    source: Path | bytes, path: str, head: bytes, format_name: str, dtype: str
+) -> pl.DataFrame:
+    problem = text_problem(head)
+    if problem is not None:
+        raise DataError(f"{path}: {problem}", file=path)
+    if not is_compressed(head) and not head.strip() and len(head) < HEAD_BYTES:
+        raise DataError(f"{path}: the file is empty (nothing but white space)", file=path)
+    try:
+        if format_name == "ndjson":
+            return _read_ndjson(source, path, dtype)
+        return read_delimited(source, path, "\t" if format_name == "tsv" else ",", dtype)
+    except pl.exceptions.NoDataError as error:
+        raise DataError(f"{path}: the file is empty (0 rows)", file=path) from error
+
+
+def _read_ndjson(source: Path | bytes, path: str, dtype: str) -> pl.DataFrame:
+    """Read newline-delimited JSON; a key that a line lacks is null.
+
+    All lines are looked at for keys and types: polars would silently leave out a key that
+    first comes late.
+    """
+    data = without_bom(source.read_bytes() if isinstance(source, Path) else source)
+    try:
+        scan = pl.scan_ndjson(data, infer_schema_length=None)
+        schema = scan.collect_schema()
+        if dtype == "float32":
+            narrow = {name: pl.Float32() for name, kind in schema.items() if kind == pl.Float64}
+            scan = pl.scan_ndjson(data, infer_schema_length=None, schema_overrides=narrow)
+        return scan.collect()
+    except pl.exceptions.PolarsError:
+        _refuse_json(data, path)
+        raise
+
+
+def _refuse_json(data: bytes, path: str) -> None:
+    """Raise if a line is not a JSON object, naming the first such lines."""
+    bad: list[int] = []
+    reason, row = "", 0
+    for line in pl.read_lines(data).to_series():
+        if not line.strip():
+            continue
+        row += 1
+        try:
+            value = json.loads(line, parse_constant=_not_json)
+            problem = None if isinstance(value, dict) else "not an object"
+        except (ValueError, RecursionError) as error:
+            problem = str(error)
+        if problem is not None:
+            bad.append(row)
+            reason = reason or problem
+    if not row:
+        raise DataError(f"{path}: the file is empty (0 rows)", file=path)
+    if bad:
+        raise DataError(
+            f"{path}: {len(bad)} line{'s' if len(bad) > 1 else ''} not a JSON object "
+            f"(first: row {bad[0]}: {reason}); write one object a line, missing values as null",
+            file=path,
+            rows=len(bad),
+            first_rows=bad,
+        )
+
+
+def _not_json(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")

@@ -1,0 +1,362 @@
+"""Inputs: files, globs, folders and standard input of one schema, read as one table.
+
+The formats themselves are in `formats` (how they are told apart), `readers` and `delimited`.
+"""
+
+from __future__ import annotations
+
+import stat
+import sys
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+
+from .errors import DataError, UsageError, nearest
+from .formats import (
+    TEXT_FORMATS,
+    decompress,
+    known_suffixes,
+    named_format,
+    sniff_format,
+    suffix_format,
+)
+from .inputs import STDIN, expand_input, folder_keys
+from .readers import Schema, Table, open_table, reading
+
+__all__ = ["STDIN", "Part", "Source", "open_source", "suffix_format"]
+
+_HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file of the inputs.
+
+    Parameters
+    ----------
+    path
+        The file; ``-`` is standard input.
+    format
+        ``"parquet"``, ``"csv"``, ``"tsv"``, ``"ndjson"`` or ``"arrow"``.
+    keys
+        The ``key=value`` folders between the folder that was named and the file.
+    rows
+        The number of rows.
+    relative
+        The path within the folder that was named; of a file the name alone.
+    """
+
+    path: str
+    format: str
+    keys: dict[str, str]
+    rows: int
+    relative: str = ""
+
+
+class Source:
+    """All inputs of a command as one table, in the order of `parts`.
+
+    Attributes
+    ----------
+    parts
+        The files, those of a glob or folder sorted by name.
+    schema
+        Column names and types; columns from folder names come last.
+    warnings
+        What the user should know about the inputs.
+    """
+
+    def __init__(self, parts: Sequence[Part], tables: Sequence[Table]) -> None:
+        self._key_types = _key_types(parts)
+        schemas = _one_schema(parts, [table.schema for table in tables], self._key_types)
+        self.parts: tuple[Part, ...] = tuple(parts)
+        self._tables = tuple(tables)
+        self._columns = schemas
+        self._ends = list(accumulate(part.rows for part in parts))
+        keys = {name: kind for name, kind in self._key_types.items() if name not in schemas}
+        self.schema: Schema = {**schemas, **keys}
+        self.warnings: tuple[str, ...] = _repeated(parts)
+
+    @classmethod
+    def from_frame(cls, data: Any, name: str = "frame") -> Source:
+        """Return a source of one part that holds a data frame.
+
+        Parameters
+        ----------
+        data
+            A polars frame (also lazy) or any object with the Arrow C stream interface.
+        name
+            What messages call it.
+
+        Raises
+        ------
+        UsageError
+            If polars cannot read `data`.
+        DataError
+            If it has no rows.
+        """
+        try:
+            frame = data.collect() if isinstance(data, pl.LazyFrame) else pl.DataFrame(data)
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"{name}: polars cannot read a {type(data).__name__}") from error
+        if not frame.height:
+            raise DataError(f"{name}: the frame is empty (0 rows)", file=name)
+        part = Part(name, "arrow", {}, frame.height, name)
+        return cls([part], [Table(frame, dict(frame.schema), frame.height)])
+
+    @property
+    def format(self) -> str:
+        """The format of the first part: that of an output to standard output."""
+        return self.parts[0].format
+
+    @property
+    def rows(self) -> int:
+        """The number of rows of all parts."""
+        return self._ends[-1]
+
+    def require(self, columns: Sequence[str], role: str = "column") -> None:
+        """Raise a `UsageError` with the nearest names if one of `columns` is not there.
+
+        Parameters
+        ----------
+        columns
+            The names that are needed.
+        role
+            What the message calls them: usually the option that named them.
+        """
+        for name in columns:
+            if name in self.schema:
+                continue
+            known = ", ".join(repr(other) for other in list(self.schema)[:20])
+            hint = "; is the header line missing?" if all(map(_is_number, self.schema)) else ""
+            raise UsageError(
+                f"{self.parts[0].path}: no column {name!r} for {role}"
+                f"{nearest(name, self.schema)}; the columns are {known}{hint}",
+                file=self.parts[0].path,
+                column=name,
+            )
+
+    def read(self, columns: Sequence[str] | None = None, *, rechunk: bool = True) -> pl.DataFrame:
+        """Return the rows of all parts.
+
+        Parameters
+        ----------
+        columns
+            The columns to read, in this order; None reads all.
+        rechunk
+            Whether each column comes in one chunk.  Without it there is one copy less.
+
+        Raises
+        ------
+        UsageError
+            If a column is not there.
+        DataError, ResourceError
+            If a file cannot be read.
+        """
+        frames = [self._read(index, columns) for index in range(len(self.parts))]
+        if len(frames) > 1:
+            return pl.concat(frames, rechunk=rechunk)
+        return frames[0].rechunk() if rechunk and frames[0].n_chunks() > 1 else frames[0]
+
+    def read_part(self, part: Part, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """Return the rows of one part, each column in one chunk; else as `read`."""
+        frame = self._read(self.parts.index(part), columns)
+        return frame.rechunk() if frame.n_chunks() > 1 else frame
+
+    def locate(self, rows: Sequence[int]) -> tuple[str, list[int]]:
+        """Return where rows stand, for messages.
+
+        Parameters
+        ----------
+        rows
+            Row numbers from 0 over all parts, as `read` returns them.
+
+        Returns
+        -------
+        tuple[str, list[int]]
+            The file of the first row, and the numbers (from 1, the header not counted) of
+            those of `rows` that lie in this file.
+        """
+        index = bisect_right(self._ends, rows[0])
+        start, end = self._ends[index] - self.parts[index].rows, self._ends[index]
+        return self.parts[index].path, [int(row) - start + 1 for row in rows if start <= row < end]
+
+    def _read(self, index: int, columns: Sequence[str] | None) -> pl.DataFrame:
+        names = list(self.schema) if columns is None else list(dict.fromkeys(columns))
+        self.require(names)
+        part, table = self.parts[index], self._tables[index]
+        stored = [name for name in names if name in self._columns]
+        with reading(part.path):
+            # Folder columns alone still need the number of rows, which some column has to give.
+            frame = table.read(stored or list(self._columns)[:1])
+            if frame.height != part.rows:
+                raise DataError(
+                    f"{part.path}: {frame.height} rows instead of {part.rows}: the file changed "
+                    "while it was read; run again when it is complete",
+                    file=part.path,
+                )
+            frame = frame.cast({name: self._columns[name] for name in stored})
+        keys = [name for name in names if name not in self._columns]
+        literals = [
+            pl.lit(_key_value(part, name), self._key_types[name]).alias(name) for name in keys
+        ]
+        return frame.with_columns(literals).select(names) if keys else frame
+
+
+def open_source(
+    inputs: Sequence[str], *, input_format: str | None = None, dtype: str = "float64"
+) -> Source:
+    """Open the inputs of a command and check that they have one schema.
+
+    Parameters
+    ----------
+    inputs
+        Files, globs, folders (searched recursively; names that begin with ``.`` or ``_`` are
+        left out) or ``-`` for standard input.
+    input_format
+        The format of all inputs; None tells it by suffix, that of a stream by leading bytes.
+    dtype
+        The type of fractional numbers in CSV and NDJSON: ``"float64"`` or ``"float32"``.
+
+    Raises
+    ------
+    UsageError
+        No such file, an unreadable file or one of unknown format.
+    DataError
+        An empty, truncated or corrupt file, or files of different schemas.
+    ResourceError
+        The machine could not read.
+    """
+    if dtype not in ("float64", "float32"):
+        raise UsageError(f"--dtype {dtype!r} is not known; use float64 or float32")
+    if not inputs:
+        raise UsageError("no input; name a file, a glob, a folder or - for standard input")
+    forced = None if input_format is None else named_format(input_format, "--input-format")
+    found = [file for name in inputs for file in expand_input(name)]
+    if sum(path == STDIN for path, _ in found) > 1:
+        raise UsageError("standard input (-) can be read once only; name it once")
+    parts, tables = [], []
+    for path, relative in found:
+        part, table = _open_part(path, relative, forced, dtype)
+        parts.append(part)
+        tables.append(table)
+    return Source(parts, tables)
+
+
+def _open_part(path: str, relative: str, forced: str | None, dtype: str) -> tuple[Part, Table]:
+    data = _stream(path)
+    known = forced or suffix_format(path)
+    if data is not None and known is None:
+        known = sniff_format(data)
+    if known is None:
+        raise UsageError(
+            f"{path}: the suffix tells no format; name it by --input-format, or use one of "
+            + known_suffixes(),
+            file=path,
+        )
+    table = open_table(path, data, known, dtype)
+    keys = dict(folder_keys(relative))
+    return Part(path, known, keys, table.rows, relative), table
+
+
+def _stream(path: str) -> bytes | None:
+    """Return all bytes of a stream, decompressed, or None for a file: a pipe is read once only."""
+    with reading(path):
+        if path == STDIN:
+            data = sys.stdin.buffer.read()
+        elif path.startswith("/dev/") or not stat.S_ISREG(Path(path).stat().st_mode):
+            data = Path(path).read_bytes()
+        else:
+            return None
+    return decompress(data, path)
+
+
+def _key_types(parts: Sequence[Part]) -> Schema:
+    """Return the types of the columns from folder names: integers or floats where all are."""
+    types: Schema = {}
+    names = list(dict.fromkeys(name for part in parts for name in part.keys))
+    for name in names:
+        values = [part.keys[name] for part in parts if name in part.keys]
+        texts = [value for value in values if value != _HIVE_NULL]
+        types[name] = pl.String()
+        for kind in (pl.Int64(), pl.Float64()):
+            if texts and pl.Series(texts).cast(kind, strict=False).null_count() == 0:
+                types[name] = kind
+                break
+    return types
+
+
+def _key_value(part: Part, name: str) -> Any:
+    value = part.keys[name]
+    return None if value == _HIVE_NULL else value
+
+
+def _is_number(name: str) -> bool:
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _repeated(parts: Sequence[Part]) -> tuple[str, ...]:
+    paths = [part.path for part in parts]
+    twice = sorted({path for path in paths if paths.count(path) > 1})
+    return tuple(
+        f"{path} is among the inputs more than once: its rows count each time" for path in twice
+    )
+
+
+def _one_schema(parts: Sequence[Part], schemas: Sequence[Schema], keys: Schema) -> Schema:
+    """Return the schema of all parts, or raise if they differ."""
+    first, common = parts[0], dict(schemas[0])
+    for part, schema in zip(parts[1:], schemas[1:], strict=True):
+        for name in [*common, *schema]:
+            if name not in schema or name not in common:
+                having, lacking = (first, part) if name in common else (part, first)
+                near = nearest(name, common if having is part else schema)
+                raise DataError(
+                    f"{lacking.path}: no column {name!r}, which {having.path} has{near}; all "
+                    "inputs need the same columns",
+                    file=lacking.path,
+                    column=name,
+                )
+            inferred = part.format in TEXT_FORMATS or first.format in TEXT_FORMATS
+            kind = _common_type(common[name], schema[name], inferred)
+            if kind is None:
+                raise DataError(
+                    f"{part.path}: column {name!r} is {schema[name]}, but {common[name]} in "
+                    f"{first.path}; all inputs need the same types",
+                    file=part.path,
+                    column=name,
+                )
+            common[name] = kind
+        for key in keys:
+            if (key in part.keys) != (key in first.keys) and key not in common:
+                having, lacking = (first, part) if key in first.keys else (part, first)
+                raise DataError(
+                    f"{lacking.path}: no folder {key}=…, which {having.path} has; all inputs "
+                    "need the same columns",
+                    file=lacking.path,
+                    column=key,
+                )
+    return common
+
+
+def _common_type(one: pl.DataType, other: pl.DataType, inferred: bool) -> pl.DataType | None:
+    """Return the type that holds both, or None; numbers from text may differ between files."""
+    if one == other:
+        return one
+    if pl.Null in (one, other):
+        return other if one == pl.Null else one
+    if not (inferred and one.is_numeric() and other.is_numeric()):
+        return None
+    floats = [kind for kind in (one, other) if kind.is_float()]
+    if floats:
+        return pl.Float64() if pl.Float64 in floats else pl.Float32()
+    return pl.Int128() if pl.Int128 in (one, other) else pl.Int64()
