@@ -1,0 +1,445 @@
+"""Outputs: the only module that writes files.
+
+A file is written beside its final name under a temporary one, flushed and synced, then renamed,
+so that no reader ever sees half of it.  With several outputs all are written first and renamed
+after, the main one (``-o``) last.  Standard output and special files (pipes, ``/dev/null``) are
+written directly.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import shutil
+import stat
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Final, Literal, NoReturn, Self
+
+import polars as pl
+
+from .errors import ResourceError, UsageError, nearest
+from .formats import (
+    format_suffix,
+    known_suffixes,
+    strip_suffixes,
+    suffix_compression,
+    suffix_format,
+)
+from .readers import system_error
+from .sources import STDIN, Part
+
+__all__ = [
+    "STDOUT",
+    "Transaction",
+    "check_output",
+    "directory_outputs",
+    "is_directory_output",
+    "is_stream",
+    "make_folders",
+    "write_bytes",
+    "write_table",
+]
+
+#: The name of standard output among the outputs.
+STDOUT: Final = "-"
+
+_STDOUT_NAMES: Final = frozenset({STDOUT, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"})
+
+_USER_MISTAKES: Final = frozenset(
+    {
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.EISDIR,
+        errno.EACCES,
+        errno.EPERM,
+        errno.EROFS,
+        errno.ENAMETOOLONG,
+        errno.EINVAL,
+        errno.ELOOP,
+    }
+)
+
+#: Of the final name; the temporary one has to stay within the 255 bytes of a file system.
+_KEPT_NAME: Final = 180
+
+Write = Callable[[IO[bytes]], object]
+
+
+@dataclass
+class _Staged:
+    """An output of a transaction: its temporary file, or what to write to a stream at the end."""
+
+    output: str
+    final: Path | None
+    temporary: Path | None
+    write: Write
+    main: bool
+
+
+class Transaction:
+    """Several outputs that appear together, or not at all.
+
+    On leaving the ``with`` block streams are written, then the files renamed, the main one last;
+    after any exception (an interrupt too) all temporary files are removed.
+    """
+
+    def __init__(self) -> None:
+        self._staged: list[_Staged] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None:
+                self._commit()
+        finally:
+            for staged in self._staged:
+                if staged.temporary is not None:
+                    staged.temporary.unlink(missing_ok=True)
+
+    def write_bytes(self, data: bytes, output: str, *, main: bool = False) -> None:
+        """Add an output with the content `data`; `main` marks the one to appear last."""
+        self._stage(output, lambda file: file.write(data), main)
+
+    def write_table(
+        self,
+        frame: pl.DataFrame,
+        output: str,
+        *,
+        format: str | None = None,  # noqa: A002
+        metadata: dict[str, str] | None = None,
+        main: bool = False,
+    ) -> None:
+        """Add a table as an output; the parameters are those of `write_table`."""
+        known = format or suffix_format(output)
+        if known is None:
+            raise _unknown_suffix(output)
+        compression = suffix_compression(output)
+        self._stage(output, lambda file: _encode(frame, file, known, compression, metadata), main)
+
+    def _stage(self, output: str, write: Write, main: bool) -> None:
+        final = _final_path(output)
+        staged = _Staged(output, final, None, write, main)
+        if final is not None and any(other.final == final for other in self._staged):
+            raise UsageError(f"{output}: two outputs have this name; give each its own")
+        if final is not None:
+            with _writing(output):
+                _remove_stale(final)
+                staged.temporary = _temporary_path(final)
+                self._staged.append(staged)  # from here on cleaned up
+                _write_synced(staged.temporary, final, write)
+        else:
+            self._staged.append(staged)
+
+    def _commit(self) -> None:
+        for staged in self._staged:
+            if staged.final is None:
+                with _writing(staged.output):
+                    _write_stream(staged.output, staged.write)
+        for staged in sorted(self._staged, key=lambda staged: staged.main):
+            if staged.temporary is not None and staged.final is not None:
+                with _writing(staged.output):
+                    staged.temporary.replace(staged.final)
+                    staged.temporary = None
+
+
+def write_bytes(data: bytes, output: str) -> None:
+    """Write `data` to a file or, if `output` is ``-``, to standard output.
+
+    Raises
+    ------
+    UsageError
+        If the output cannot be created.
+    ResourceError
+        If the disk is full or fails.
+    BrokenPipeError
+        If the reader of a pipe has gone.
+    """
+    with Transaction() as outputs:
+        outputs.write_bytes(data, output)
+
+
+def write_table(
+    frame: pl.DataFrame,
+    output: str,
+    *,
+    format: str | None = None,  # noqa: A002
+    metadata: dict[str, str] | None = None,
+) -> None:
+    """Write a table.
+
+    Parameters
+    ----------
+    frame
+        The table.
+    output
+        A file, or ``-`` for standard output.  ``.gz`` and ``.zst`` compress text formats.
+    format
+        One of `calibkit.formats.FORMATS`; None tells it by the suffix.
+    metadata
+        Keys and values kept in the footer of a Parquet file; other formats have no place for
+        them and leave them out.
+
+    Raises
+    ------
+    UsageError
+        If the suffix is unknown, the file cannot be created, or CSV is asked to hold lists.
+    ResourceError
+        If the disk is full or fails.
+    BrokenPipeError
+        If the reader of a pipe has gone.
+    """
+    with Transaction() as outputs:
+        outputs.write_table(frame, output, format=format, metadata=metadata)
+
+
+def check_output(
+    output: str,
+    *,
+    table: bool = False,
+    format: str | None = None,  # noqa: A002
+) -> None:
+    """Raise before any long work if an output cannot be written.
+
+    Parameters
+    ----------
+    output
+        A file or ``-``.
+    table
+        Whether a table goes there, so that its suffix has to tell a format ...
+    format
+        ... unless this does.
+
+    Raises
+    ------
+    UsageError
+        No such folder, a folder itself, not writable, or an unknown suffix.
+    """
+    if not output:
+        raise UsageError("the output has no name; name a file, or - for standard output")
+    stream = is_stream(output)
+    if table and format is None and not stream and suffix_format(output) is None:
+        raise _unknown_suffix(output)
+    if output in _STDOUT_NAMES or (stream and os.access(output, os.W_OK)):
+        return
+    path = Path(os.path.realpath(output))
+    if path.is_dir() or output.endswith("/"):
+        raise UsageError(f"{output}: is a folder; name a file in it", file=output)
+    if not path.parent.is_dir():
+        above = path.parent.parent
+        known = [entry.name for entry in above.iterdir()] if above.is_dir() else []
+        raise UsageError(
+            f"{output}: no such folder{nearest(path.parent.name, known)}; create it first",
+            file=output,
+        )
+    folder_writable = os.access(path.parent, os.W_OK | os.X_OK)
+    if not folder_writable or (path.exists() and not os.access(path, os.W_OK)):
+        raise UsageError(f"{output}: is not writable; check its permissions", file=output)
+
+
+def is_stream(output: str) -> bool:
+    """Tell whether an output is written directly: standard output, a pipe, a device.
+
+    A table that goes there without a telling suffix needs its format named.
+    """
+    return _final_path(output) is None if not Path(output).is_dir() else False
+
+
+def is_directory_output(output: str) -> bool:
+    """Tell whether an output means one file per input: it ends in ``/`` or is a folder."""
+    return output != STDOUT and (output.endswith("/") or Path(output).is_dir())
+
+
+def directory_outputs(
+    directory: str,
+    parts: Sequence[Part],
+    *,
+    format: str | None = None,  # noqa: A002
+) -> list[str]:
+    """Return one output per input, under the same relative name.
+
+    Parameters
+    ----------
+    directory
+        The folder; nothing is created here (see `make_folders`).
+    parts
+        The inputs.
+    format
+        The format of the outputs; None keeps each input's own suffix.
+
+    Raises
+    ------
+    UsageError
+        If two inputs would be written to the same file.
+    """
+    outputs: dict[str, Part] = {}
+    for part in parts:
+        name = "stdin" if part.path == STDIN else part.relative or Path(part.path).name
+        if format is not None and suffix_format(name) != format:
+            name = strip_suffixes(name) + format_suffix(format)
+        elif suffix_format(name) is None:
+            name += format_suffix(part.format)
+        output = str(Path(directory) / name)
+        if output in outputs:
+            raise UsageError(
+                f"{output}: {outputs[output].path} and {part.path} would both be written there; "
+                "run them one at a time",
+                file=output,
+            )
+        outputs[output] = part
+    return list(outputs)
+
+
+def make_folders(outputs: Sequence[str]) -> None:
+    """Create the folders that `outputs` need.
+
+    Raises
+    ------
+    UsageError, ResourceError
+        If one cannot be created.
+    """
+    for output in outputs:
+        with _writing(output):
+            Path(output).parent.mkdir(parents=True, exist_ok=True)
+
+
+def _unknown_suffix(output: str) -> UsageError:
+    return UsageError(
+        f"{output}: the suffix tells no format; name it by --output-format, or use one of "
+        + known_suffixes(),
+        file=output,
+    )
+
+
+@contextmanager
+def _writing(output: str) -> Iterator[None]:
+    """Turn a failed system call into the error that tells the user; a broken pipe passes."""
+    try:
+        yield
+    except MemoryError as error:
+        raise ResourceError(
+            f"{output}: memory ran out while it was written", file=output
+        ) from error
+    except (OSError, pl.exceptions.PolarsError) as error:
+        _explain(output, error)
+
+
+def _explain(output: str, error: Exception) -> NoReturn:
+    system = system_error(error)
+    if isinstance(system, BrokenPipeError):
+        raise system from error
+    if system is None:
+        if isinstance(error, pl.exceptions.PolarsError) and "nested" in str(error):
+            raise UsageError(
+                f"{output}: CSV cannot hold list or struct columns; write Parquet or NDJSON",
+                file=output,
+            ) from error
+        raise error
+    reason = os.strerror(system.errno or errno.EIO)
+    if system.errno in _USER_MISTAKES:
+        raise UsageError(f"{output}: cannot be written ({reason})", file=output) from error
+    raise ResourceError(
+        f"{output}: could not be written ({reason}); nothing of it was kept", file=output
+    ) from error
+
+
+def _final_path(output: str) -> Path | None:
+    """Return the file that `output` means, symbolic links followed; None for a stream."""
+    if output in _STDOUT_NAMES or output.startswith(("/dev/fd/", "/proc/self/fd/")):
+        return None
+    path = Path(os.path.realpath(output))
+    with _writing(output):
+        try:
+            mode = path.stat().st_mode
+        except FileNotFoundError:
+            return path
+        if stat.S_ISDIR(mode):
+            raise UsageError(f"{output}: is a folder; name a file in it", file=output)
+    return path if stat.S_ISREG(mode) else None
+
+
+def _host() -> str:
+    return f"{zlib.crc32(os.uname().nodename.encode()):08x}"
+
+
+def _temporary_path(final: Path) -> Path:
+    name = os.fsdecode(os.fsencode(final.name)[:_KEPT_NAME])
+    return final.with_name(f".{name}.calibkit-{_host()}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
+
+
+def _remove_stale(final: Path) -> None:
+    """Remove temporary files of `final` that killed processes of this machine have left."""
+    name = os.fsdecode(os.fsencode(final.name)[:_KEPT_NAME])
+    pattern = re.compile(rf"\.{re.escape(name)}\.calibkit-{_host()}-(\d+)-[0-9a-f]+\.tmp")
+    for entry in os.scandir(final.parent):
+        found = pattern.fullmatch(entry.name)
+        if found and not _alive(int(found[1])):
+            with suppress(OSError):
+                Path(entry.path).unlink(missing_ok=True)
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
+
+
+def _write_synced(temporary: Path, final: Path, write: Write) -> None:
+    """Write a new file with the permissions of the one it replaces, else of the umask."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with os.fdopen(os.open(temporary, flags, 0o666), "wb") as file:
+        write(file)
+        file.flush()
+        with suppress(FileNotFoundError, PermissionError):
+            shutil.copymode(final, temporary)
+        os.fsync(file.fileno())
+
+
+def _write_stream(output: str, write: Write) -> None:
+    if output in _STDOUT_NAMES:
+        sys.stdout.flush()
+        write(sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+        return
+    with Path(output).open("wb") as file:
+        write(file)
+
+
+def _encode(
+    frame: pl.DataFrame,
+    file: IO[bytes],
+    format_name: str,
+    compression: str | None,
+    metadata: dict[str, str] | None,
+) -> None:
+    packed: Literal["uncompressed", "gzip", "zstd"] = "uncompressed"
+    if compression is not None:
+        packed = "gzip" if compression == "gzip" else "zstd"
+    if format_name == "parquet":
+        frame.write_parquet(file, metadata=metadata)
+    elif format_name == "arrow":
+        # The oldest types: pandas and R read these files as well.
+        frame.write_ipc(file, compression="lz4", compat_level=pl.CompatLevel.oldest())
+    elif format_name == "ndjson":
+        frame.write_ndjson(file, compression=packed, check_extension=False)
+    else:
+        separator = "\t" if format_name == "tsv" else ","
+        frame.write_csv(file, separator=separator, compression=packed, check_extension=False)
