@@ -1,0 +1,4 @@
+"""Decision boundaries over score and uncertainty.
+
+(Arora, Merugu, Saladi, Rastogi, Leveraging uncertainty estimates to improve classifier performance.)
+"""

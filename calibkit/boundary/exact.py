@@ -1,0 +1,139 @@
+"""The optimal boundary over several uncertainty levels, with proof.
+
+With the bound fixed, choosing one prefix of the rows in each level is a multiple-choice knapsack
+(see `calibkit_kernels.knapsack`).  Its linear relaxation takes the blocks of the levels' isotonic
+regressions by falling rate until the bound is exhausted; the rate at that margin is the multiplier.
+Every choice as good as one already known loses at most a *budget* against the relaxation, so the
+search widens the band of small losses until the budget of the best choice found lies inside: then
+that choice is optimal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.boundary.goals import Goal
+from calibkit.tally import Points
+from calibkit_kernels import knapsack
+from calibkit_kernels.isotonic import concave_hull
+
+Int64s = NDArray[np.int64]
+
+#: The first band is this share of the known budget, each next one so many times wider.
+_FIRST_SHARE, _WIDEN = 1 / 256, 4.0
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The blocks of the isotonic regressions of all levels, by falling rate of positives.
+
+    Attributes
+    ----------
+    selected, true_positives
+        Rows and positive rows of each block.
+    level, point
+        The block's level, and the point (prefix) at which the block ends.
+    """
+
+    selected: Int64s
+    true_positives: Int64s
+    level: Int64s
+    point: Int64s
+
+    def choice(self, taken: int, levels: int) -> Int64s:
+        """Return the choice that takes the first blocks whole."""
+        choice = np.full(levels, -1, np.int64)
+        choice[self.level[:taken]] = self.point[:taken]  # within a level the last block stays
+        return choice
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A choice of one point per level, and what is known of it.
+
+    Attributes
+    ----------
+    choice
+        The point of each level, -1 for none.
+    selected, true_positives
+        Its totals.
+    proven
+        Whether no choice is better.
+    ceiling
+        An upper bound of the objective over all choices; the objective itself where proven.
+    """
+
+    choice: Int64s
+    selected: int
+    true_positives: int
+    proven: bool
+    ceiling: float
+
+
+def isotonic_blocks(points: Points) -> Blocks:
+    """Return the blocks of all levels by falling rate; within a level in the order of scores."""
+    found: list[tuple[Int64s, Int64s, Int64s, Int64s]] = []
+    for level in range(points.levels):
+        start, end = points.offsets[level], points.ends[level]
+        selected, hits = points.selected[start:end], points.true_positives[start:end]
+        vertex = np.empty(end - start, np.int64)
+        vertex = vertex[: concave_hull(selected, hits, vertex)]
+        found.append(
+            (
+                np.diff(selected[vertex], prepend=0),
+                np.diff(hits[vertex], prepend=0),
+                np.full(vertex.size, level),
+                vertex + start,
+            )
+        )
+    selected, hits, level_of, point = (
+        np.concatenate([block[k] for block in found]) for k in range(4)
+    )
+    order = np.argsort(-(hits / selected), kind="stable")
+    return Blocks(selected[order], hits[order], level_of[order], point[order])
+
+
+def solve(points: Points, goal: Goal, cap: int = knapsack.STATE_CAP) -> Solution:
+    """Return the best choice of one prefix per level.
+
+    Parameters
+    ----------
+    points
+        The prefixes of each level.
+    goal
+        What is maximised, subject to what; some choice must meet its bound.
+    cap
+        How many combinations of prefixes one step of the search may hold.  Beyond it the best
+        choice found so far is returned with an upper bound and ``proven=False``.
+    """
+    blocks = isotonic_blocks(points)
+    rows, hits = np.cumsum(blocks.selected), np.cumsum(blocks.true_positives)
+    taken, margin = goal.whole_blocks(rows, hits)
+    slope = 0.0
+    if margin is not None:
+        slope = float(blocks.true_positives[margin] / blocks.selected[margin])
+    problem = (points.selected, points.true_positives, points.offsets, points.ends, slope)
+    best = float(knapsack.best_values(*problem).sum())
+    choice = blocks.choice(taken, points.levels)
+    selected, true_positives = points.totals(choice)
+    needed = goal.budget(best, slope, selected, true_positives)
+    width = max(needed * _FIRST_SHARE, min(needed, 1.0 - slope))
+    while True:
+        band = knapsack.pareto_band(*problem, min(width, needed), cap)
+        if band is None:
+            return Solution(choice, selected, true_positives, False, goal.ceiling(best, slope))
+        known_x = np.append(band.selected, selected)
+        known_y = np.append(band.true_positives, true_positives)
+        pick = goal.pick(known_x, known_y)
+        if pick < band.selected.size:
+            choice = band.choices[pick]
+            selected, true_positives = int(known_x[pick]), int(known_y[pick])
+            needed = goal.budget(best, slope, selected, true_positives)
+        if needed <= width:
+            value = goal.value(selected, true_positives)
+            assert value is not None  # the fits refuse rows without positives
+            return Solution(choice, selected, true_positives, True, value)
+        width *= _WIDEN

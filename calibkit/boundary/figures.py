@@ -1,0 +1,107 @@
+"""Counting a boundary: rates from totals, on the fitting rows, over folds and on new rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.boundary.decide import row_thresholds
+from calibkit.boundary.goals import Goal, Totals
+from calibkit.boundary.model import BoundaryModel, CrossValidated, Figures, TestFigures
+from calibkit.columns import ScoreRows
+from calibkit.tally import Tally
+from calibkit.weights import Unit, in_units
+
+#: Finds thresholds on a tally with one part left out, given what the other parts hold; None where
+#: nothing can be found.
+FindThresholds = Callable[[Tally, int, Totals], NDArray[np.float64] | None]
+
+
+def figures(selected: int, true_positives: int, goal: Goal, unit: Unit) -> Figures:
+    """Return the figures of a boundary from its totals, in units of weight."""
+    rows, positives = goal.totals.rows, goal.totals.positives
+    negatives = rows - positives
+    return Figures(
+        selected=unit.amount(selected),
+        true_positives=unit.amount(true_positives),
+        precision=true_positives / selected if selected else None,
+        recall=true_positives / positives if positives else None,
+        false_positive_rate=(selected - true_positives) / negatives if negatives else None,
+        objective_value=goal.value(selected, true_positives),
+    )
+
+
+def cross_validate(
+    dealt: Tally,
+    folds: int,
+    find: FindThresholds,
+    make_goal: Callable[[Totals], Goal],
+    threads: int,
+) -> CrossValidated:
+    """Return the figures of boundaries judged on the fold that their fit left out.
+
+    Counts are pooled over the folds.  The standard error of the objective comes from its values on
+    the single folds, null where fewer than two are defined.
+    """
+
+    everything = np.full(dealt.levels, -np.inf)
+    all_rows, all_positives = dealt.selected(everything)
+
+    def judge(fold: int) -> tuple[int, int, int, int]:
+        rows, positives = dealt.selected(everything, part=fold)
+        others = Totals(all_rows - rows, all_positives - positives, dealt.unit.exact)
+        thresholds = find(dealt, fold, others)
+        selected, hits = (0, 0) if thresholds is None else dealt.selected(thresholds, part=fold)
+        return rows, positives, selected, hits
+
+    with ThreadPoolExecutor(min(threads, folds)) as pool:
+        judged = list(pool.map(judge, range(folds)))
+    rows, positives, selected, hits = (sum(column) for column in zip(*judged, strict=True))
+    pooled = make_goal(Totals(rows, positives, dealt.unit.exact))
+    values = [
+        value
+        for fold_rows, fold_positives, m, t in judged
+        if (value := make_goal(Totals(fold_rows, fold_positives)).value(m, t)) is not None
+    ]
+    error = None
+    if len(values) > 1:
+        mean = math.fsum(values) / len(values)
+        spread = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+        error = math.sqrt(spread / len(values))
+    return CrossValidated(
+        precision=hits / selected if selected else None,
+        recall=hits / positives if positives else None,
+        objective_value=pooled.value(selected, hits),
+        standard_error=error,
+        folds=folds,
+    )
+
+
+def judge_rows(
+    model: BoundaryModel, rows: ScoreRows, make_goal: Callable[[Totals], Goal]
+) -> TestFigures:
+    """Return the figures of a boundary on labelled rows."""
+    assert rows.label is not None
+    inside = rows.score >= row_thresholds(model, rows.score, rows.uncertainty)
+    units, unit = np.ones(rows.score.size, np.int64), Unit()
+    if rows.weight is not None:
+        units, unit = in_units(rows.weight)
+    hits = rows.label.astype(bool)
+    totals = Totals(int(units.sum()), int(units[hits].sum()), unit.exact)
+    found = figures(
+        int(units[inside].sum()), int(units[inside & hits].sum()), make_goal(totals), unit
+    )
+    return TestFigures(
+        rows=unit.amount(totals.rows),
+        positives=unit.amount(totals.positives),
+        selected=found.selected,
+        true_positives=found.true_positives,
+        precision=found.precision,
+        recall=found.recall,
+        false_positive_rate=found.false_positive_rate,
+        objective_value=found.objective_value,
+    )

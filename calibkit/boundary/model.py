@@ -1,0 +1,203 @@
+"""The model that ``boundary`` writes: thresholds per uncertainty level, and what was seen of them."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.errors import ModelError
+from calibkit.models import Model
+
+#: A threshold in JSON: a score, "-inf" (always), "inf" (only infinite scores), null (never).
+Threshold = float | str | None
+
+_NAMED = {"-inf": -math.inf, "inf": math.inf}
+
+
+class _Part(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A part of a model: strict, like the whole."""
+
+
+class Objective(_Part):
+    """What was maximised (`maximize`) under which bounds (`subject_to`)."""
+
+    maximize: str
+    subject_to: dict[str, float]
+
+
+class Figures(_Part):
+    """Counts (sums of weights) and rates of a boundary on some rows; null where undefined."""
+
+    selected: int | float
+    true_positives: int | float
+    precision: float | None
+    recall: float | None
+    false_positive_rate: float | None
+    objective_value: float | None
+
+
+class TestFigures(Figures):
+    """Figures on rows that the fit did not see."""
+
+    rows: int | float
+    positives: int | float
+
+
+class CrossValidated(_Part):
+    """Figures of boundaries fitted without the rows they are judged on, pooled over the folds.
+
+    `standard_error` is that of `objective_value`, from its spread over the folds.
+    """
+
+    precision: float | None
+    recall: float | None
+    objective_value: float | None
+    standard_error: float | None
+    folds: int
+
+
+class Reference(_Part):
+    """The fitting data in outline, to notice later that new data differ.
+
+    The quantiles have ranks ``floor(j N / 20)``, j = 0 … 19, counted from 0.
+    """
+
+    score_quantiles: list[Threshold]
+    uncertainty_quantiles: list[float] | None
+    rows_per_level: list[int | float]
+    selected_share: float
+
+
+class BoundaryFit(_Part):
+    """What is known of a boundary from its fit.
+
+    `upper_bound` is what no boundary over the same levels can exceed on the fitting rows;
+    `optimal_in_sample` says that this boundary reaches the best that any can.
+    """
+
+    rows: int | float
+    positives: int | float
+    in_sample: Figures
+    upper_bound: float
+    optimal_in_sample: bool
+    exact_arithmetic: bool
+    bound_met: bool
+    cross_validated: CrossValidated | None
+    score_only: Figures
+    test: TestFigures | None
+    reference: Reference | None
+
+
+class BoundaryModel(Model):
+    """A decision boundary: positive iff the score reaches the threshold of the row's level.
+
+    Attributes
+    ----------
+    method, objective
+        How the boundary was found, and what for.
+    uncertainty_min
+        Uncertainties below count as this value; null where there is one level.  With
+        ``order = "score-uncertainty"`` one value per score bin (null in a bin that was empty).
+    uncertainty_edges
+        The K - 1 inner edges: level i is [edge i - 1, edge i).  With ``order = "score-uncertainty"``
+        one list per score bin, empty in a bin that was empty.
+    score_thresholds
+        One per level: positive iff score >= threshold.  null: never; "-inf": always.
+    order, score_min, score_edges, take
+        With ``order = "score-uncertainty"``: the score bins, and how many of the highest ones each
+        uncertainty bin takes; `score_thresholds` is then empty.
+    """
+
+    KIND: ClassVar[str] = "boundary"
+    VERSION: ClassVar[int] = 1
+
+    method: str
+    objective: Objective
+    uncertainty_min: float | list[float | None] | None
+    uncertainty_edges: list[float | list[float]]
+    score_thresholds: list[Threshold]
+    fit: BoundaryFit
+    order: str = "uncertainty-score"
+    score_min: float | msgspec.UnsetType = msgspec.UNSET
+    score_edges: list[float] | msgspec.UnsetType = msgspec.UNSET
+    take: list[int] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def levels(self) -> int:
+        """How many uncertainty levels there are."""
+        return len(self.score_thresholds if self.take is msgspec.UNSET else self.take)
+
+    def thresholds(self) -> NDArray[np.float64]:
+        """Return the threshold of each level; NaN selects nothing, -inf everything."""
+        return np.array([threshold_value(value) for value in self.score_thresholds])
+
+    def check(self) -> None:
+        """Raise `ModelError` where levels, edges and thresholds do not fit together."""
+        if "score" not in self.columns:
+            raise ModelError("a boundary names a score column; 'columns' has none")
+        if self.order == "score-uncertainty":
+            self._check_score_first()
+            return
+        if self.order != "uncertainty-score":
+            raise ModelError(f"unknown order {self.order!r}")
+        if self.take is not msgspec.UNSET or self.score_edges is not msgspec.UNSET:
+            raise ModelError("'take' and 'score_edges' belong to order score-uncertainty only")
+        if not self.score_thresholds:
+            raise ModelError("a boundary has at least one threshold")
+        for value in self.score_thresholds:
+            if isinstance(value, str) and value not in _NAMED:
+                raise ModelError(f'a threshold is a number, null, "-inf" or "inf", not {value!r}')
+        _check_edges(self.uncertainty_edges, len(self.score_thresholds) - 1, "uncertainty_edges")
+        if len(self.score_thresholds) > 1:
+            if "uncertainty" not in self.columns:
+                raise ModelError("several levels need an uncertainty column; 'columns' has none")
+            if not isinstance(self.uncertainty_min, float):
+                raise ModelError("'uncertainty_min' is a number where there are several levels")
+
+    def _check_score_first(self) -> None:
+        edges, take = self.score_edges, self.take
+        if edges is msgspec.UNSET or take is msgspec.UNSET or self.score_min is msgspec.UNSET:
+            raise ModelError("order score-uncertainty needs 'score_min', 'score_edges' and 'take'")
+        _check_edges(edges, len(edges), "score_edges")
+        bins = len(edges) + 1
+        if len(self.uncertainty_edges) != bins:
+            raise ModelError(f"'uncertainty_edges' needs {bins} lists, one per score bin")
+        if not isinstance(self.uncertainty_min, list) or len(self.uncertainty_min) != bins:
+            raise ModelError(f"'uncertainty_min' needs {bins} values, one per score bin")
+        if not take or any(not 0 <= count <= bins for count in take):
+            raise ModelError(f"'take' holds numbers of score bins, 0 to {bins}")
+        for own, low in zip(self.uncertainty_edges, self.uncertainty_min, strict=True):
+            if not isinstance(own, list):
+                raise ModelError("'uncertainty_edges' needs one list per score bin")
+            _check_edges(own, 0 if low is None else len(take) - 1, "uncertainty_edges")
+        if len(take) > 1 and "uncertainty" not in self.columns:
+            raise ModelError("several levels need an uncertainty column; 'columns' has none")
+
+
+def _check_edges(edges: object, expected: int, name: str) -> None:
+    if not isinstance(edges, list) or len(edges) != expected:
+        raise ModelError(f"{name!r} needs {expected} values")
+    if any(not isinstance(edge, float) for edge in edges):
+        raise ModelError(f"{name!r} holds something that is not a number")
+    if any(high < low for low, high in zip(edges[:-1], edges[1:], strict=True)):
+        raise ModelError(f"{name!r} must not decrease")
+
+
+def threshold_value(threshold: Threshold) -> float:
+    """Return a threshold as a float: NaN for never, -inf for always."""
+    if threshold is None:
+        return math.nan
+    return _NAMED[threshold] if isinstance(threshold, str) else threshold
+
+
+def threshold_json(value: float) -> Threshold:
+    """Return a float threshold as it stands in the model."""
+    if math.isnan(value):
+        return None
+    if math.isinf(value):
+        return "-inf" if value < 0 else "inf"
+    return float(value)

@@ -1,0 +1,151 @@
+"""A boundary problem: the tally to choose from, and how its scores translate into thresholds.
+
+Over raw scores the tally is that of the rows.  Over score bins it is the grid's, with the numbers of
+the columns as scores.  Every method and the cross-validation work on the tally alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.binning import Grid, Levels, assign, fit_grid
+from calibkit.boundary.goals import Totals
+from calibkit.columns import ScoreRows
+from calibkit.provenance import random_parts
+from calibkit.tally import Tally, count_rows
+
+Floats = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What the methods choose from.
+
+    Attributes
+    ----------
+    tally
+        Distinct scores, or columns of `grid`, per level.
+    levels
+        The uncertainty levels; None where they depend on the score bin.
+    grid
+        The score bins, or None.
+    """
+
+    tally: Tally
+    levels: Levels | None
+    grid: Grid | None = None
+
+    def totals(self) -> Totals:
+        """Return rows and positive rows, in units."""
+        return tally_totals(self.tally)
+
+    def scores(self, thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Translate thresholds on the tally's scores into thresholds on scores.
+
+        A grid's bin reaches down to its lower edge, the lowest bin that held rows to -inf.
+        """
+        if self.grid is None:
+            return thresholds
+        edges = np.broadcast_to(self.grid.score_edges, (self.tally.levels, self.grid.shape[1] - 1))
+        found = np.full(thresholds.size, np.nan)
+        for level in np.flatnonzero(~np.isnan(thresholds)):
+            column = int(thresholds[level])
+            below = self.grid.total[level, :column].any()
+            found[level] = edges[level, column - 1] if below else -np.inf
+        return found
+
+    def take(self, thresholds: NDArray[np.float64]) -> list[int]:
+        """Return how many of the highest score bins each level takes."""
+        assert self.grid is not None
+        bins = self.grid.shape[1]
+        lowest = np.where(np.isnan(thresholds), bins, thresholds).astype(np.int64)
+        for level in range(lowest.size):
+            if lowest[level] < bins and not self.grid.total[level, : lowest[level]].any():
+                lowest[level] = 0
+        return [bins - int(column) for column in lowest]
+
+
+def tally_totals(tally: Tally) -> Totals:
+    """Return rows and positive rows of a tally, in units."""
+    per_level = tally.level_totals()
+    return Totals(int(per_level[:, 1].sum()), int(per_level[:, 2].sum()), tally.unit.exact)
+
+
+def raw_problem(rows: ScoreRows, levels: Levels, threads: int) -> Problem:
+    """Return the problem over every distinct score."""
+    assert rows.label is not None
+    level = levels.of(rows.uncertainty, rows.score.size)
+    return Problem(
+        count_rows(
+            rows.score, level, rows.label, levels.count, weight=rows.weight, threads=threads
+        ),
+        levels,
+    )
+
+
+def grid_problem(
+    rows: ScoreRows, bins: tuple[int, int], strategy: str, order: str, threads: int
+) -> Problem:
+    """Return the problem over score bins."""
+    grid = fit_grid(rows, *bins, strategy=strategy, order=order, threads=threads)
+    levels = None
+    if grid.order == "uncertainty-score":
+        levels = Levels(float(grid.uncertainty_min[0]), grid.uncertainty_edges[0])
+    return Problem(grid.as_tally(), levels, grid)
+
+
+def deal(problem: Problem, rows: ScoreRows | None, parts: int, seed: int, threads: int) -> Tally:
+    """Return the problem's tally dealt to parts of equal size.
+
+    Counts of rows are dealt as such.  Fractional weights are dealt row by row, in parts of about
+    equal size.
+    """
+    if rows is None or problem.tally.unit.size == 1.0:
+        return problem.tally.deal(parts, seed)
+    assert rows.label is not None and rows.weight is not None
+    score, level = _places(problem, rows)
+    columns = {"score": rows.score, "label": rows.label, "weight": rows.weight}
+    if rows.uncertainty is not None:
+        columns["uncertainty"] = rows.uncertainty
+    part = random_parts(columns, parts, seed)
+    return count_rows(
+        score,
+        level,
+        rows.label,
+        problem.tally.levels,
+        weight=rows.weight,
+        part=part,
+        threads=threads,
+    )
+
+
+def _places(problem: Problem, rows: ScoreRows) -> tuple[Floats, NDArray[np.uint16]]:
+    """Return each row's score in the tally (a score or a column's number) and its level."""
+    grid, levels = problem.grid, problem.levels
+    if levels is not None:
+        level = levels.of(rows.uncertainty, rows.score.size)
+        if grid is None:
+            return rows.score, level
+        edges = np.broadcast_to(grid.score_edges, (levels.count, grid.shape[1] - 1))
+        column = np.zeros(rows.score.size)
+        for own in range(levels.count):
+            inside = np.flatnonzero(level == own)
+            column[inside] = assign(rows.score[inside], -np.inf, np.ascontiguousarray(edges[own]))
+        return column, level
+    assert grid is not None
+    columns = assign(rows.score, float(grid.score_min[0]), grid.score_edges[0])
+    level = np.zeros(rows.score.size, np.uint16)
+    if rows.uncertainty is not None:
+        for j in range(grid.shape[1]):
+            inside = np.flatnonzero(columns == j)
+            if inside.size and not np.isnan(grid.uncertainty_min[j]):
+                level[inside] = assign(
+                    rows.uncertainty[inside],
+                    float(grid.uncertainty_min[j]),
+                    np.ascontiguousarray(grid.uncertainty_edges[j]),
+                )
+    return columns.astype(np.float64), level

@@ -1,0 +1,172 @@
+"""Models: what a fit writes and ``apply`` reads, as canonical JSON.
+
+This module alone turns models into bytes and back.  A model is data only: no code, no pickle.
+Every kind is a strict structure with a version; an unknown kind, a newer version, an unknown or a
+missing field is refused by name.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, ClassVar, Self
+
+import msgspec
+
+from calibkit.errors import DataError, ModelError, nearest
+
+#: Where each kind's structure is defined.
+KINDS = {"boundary": "calibkit.boundary.model:BoundaryModel"}
+
+#: Longer files are no models.
+MOST_BYTES = 2**31
+
+
+class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A column that a fit used.
+
+    `dtype` is what values are rounded to before they are compared with the model's numbers; it is
+    left out for labels and weights, which are not compared.
+    """
+
+    name: str
+    dtype: str | None = None
+    scale: str | None = None
+    positive: str | None = None
+    kind: str | None = None
+
+
+class Provenance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Where a model comes from: a function of the rows and of the options that shaped the result."""
+
+    calibkit: str
+    options: dict[str, Any]
+    rows: int
+    data_hash: str
+    files: list[str] | None = None
+
+
+class Model(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What every kind of model has.  Subclasses set `KIND` and `VERSION` and add their own fields."""
+
+    KIND: ClassVar[str] = ""
+    VERSION: ClassVar[int] = 1
+
+    kind: str
+    version: int
+    columns: dict[str, Column]
+    provenance: Provenance | None = None
+    tags: dict[str, str] = {}
+
+    def check(self) -> None:
+        """Raise `ModelError` where the fields contradict each other."""
+
+    @classmethod
+    def schema(cls) -> dict[str, Any]:
+        """Return the JSON schema of this kind."""
+        return msgspec.json.schema(cls)
+
+    def to_json(self) -> bytes:
+        """Return the model as canonical JSON: sorted keys, floats that read back exactly."""
+        text = msgspec.json.encode(self, order="sorted")
+        return msgspec.json.format(text, indent=2) + b"\n"
+
+    @classmethod
+    def from_json(cls, data: bytes, file: str | None = None) -> Self:
+        """Return the model that `data` holds; see `decode`."""
+        model = decode(data, file)
+        if not isinstance(model, cls):
+            raise ModelError(
+                f"this is a model of kind {model.kind!r}; a {cls.KIND!r} model was expected",
+                file=file,
+            )
+        return model
+
+
+class _Head(msgspec.Struct):
+    kind: str
+    version: int
+
+
+def kind_class(kind: str) -> type[Model]:
+    """Return the structure of a kind of model.
+
+    Raises
+    ------
+    ModelError
+        For a kind that this version does not know.
+    """
+    if kind not in KINDS:
+        raise ModelError(
+            f"unknown kind of model {kind!r}{nearest(kind, KINDS)}; "
+            f"this version knows {', '.join(sorted(KINDS))}"
+        )
+    module, name = KINDS[kind].split(":")
+    found: type[Model] = getattr(importlib.import_module(module), name)
+    return found
+
+
+def decode(data: bytes, file: str | None = None) -> Model:
+    """Return the model that canonical or any other JSON text holds.
+
+    Raises
+    ------
+    ModelError
+        For text that is no model: not JSON, an unknown kind, a newer version, unknown or missing
+        fields, values of the wrong type, numbers that contradict each other.
+    """
+    if len(data) > MOST_BYTES:
+        raise ModelError(f"a model file of {len(data)} bytes is not plausible", file=file)
+    try:
+        head = msgspec.json.decode(data, type=_Head)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ModelError(f"this is not a calibkit model: {error}", file=file) from None
+    try:
+        expected = kind_class(head.kind)
+        if head.version != expected.VERSION:
+            raise ModelError(
+                f"version {head.version} of kind {head.kind!r} is unknown here; this calibkit reads "
+                f"version {expected.VERSION}: update calibkit, or fit the model again"
+            )
+        model = msgspec.json.decode(data, type=expected)
+        model.check()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ModelError(f"a damaged {head.kind!r} model: {error}", file=file) from None
+    except ModelError as error:
+        error.file = file
+        raise
+    return model
+
+
+def load(path: str) -> Model:
+    """Return the model in a file; ``-`` reads standard input.
+
+    Raises
+    ------
+    UsageError
+        No such file, or no permission to read it.
+    ModelError
+        See `decode`.
+    """
+    from calibkit.sources import read_bytes
+
+    return decode(read_bytes(path), path)
+
+
+def save(model: Model, path: str) -> None:
+    """Write a model to a file, whole or not at all; ``-`` is standard output."""
+    from calibkit.sinks import write_bytes
+
+    write_bytes(model.to_json(), path)
+
+
+__all__ = [
+    "KINDS",
+    "Column",
+    "DataError",
+    "Model",
+    "Provenance",
+    "decode",
+    "kind_class",
+    "load",
+    "save",
+]

@@ -1,0 +1,57 @@
+"""Fingerprints of data: what a model was fitted on, whatever the order of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit_kernels import digest
+
+#: Rows hashed at a time, small enough to stay in the cache.
+_BLOCK = 65_536
+
+
+def row_hashes(
+    columns: Mapping[str, NDArray[Any]], rows: slice = slice(None)
+) -> NDArray[np.uint64]:
+    """Return a 64-bit hash of each row over numeric columns.
+
+    A value counts as the float64 that equals it, so the hash does not depend on the dtype in which
+    a file holds it; a column counts by its role (the key), not by its place.
+    """
+    hashes = np.zeros(0, np.uint64)
+    for role, values in sorted(columns.items()):
+        words = values[rows].astype(np.float64).view(np.uint64)
+        if hashes.size == 0:
+            hashes = np.zeros(words.size, np.uint64)
+        salt = np.uint64(int.from_bytes(role.encode()[:8].ljust(8, b"\0"), "little"))
+        digest.absorb(hashes, words, salt)
+    return hashes
+
+
+def data_hash(columns: Mapping[str, NDArray[Any]]) -> str:
+    """Return the sum of the row hashes modulo 2^64, as 16 hexadecimal digits."""
+    size = next(iter(columns.values())).size
+    total = 0
+    for start in range(0, size, _BLOCK):
+        total += int(digest.total(row_hashes(columns, slice(start, start + _BLOCK))))
+    return f"{total % 2**64:016x}"
+
+
+def random_parts(columns: Mapping[str, NDArray[Any]], parts: int, seed: int) -> NDArray[np.uint8]:
+    """Deal rows to parts one by one, by the hash of a row and its number among identical rows.
+
+    For weights that are no numbers of rows, where a tally cannot be dealt by counts.
+    """
+    hashes = row_hashes(columns)
+    order = np.argsort(hashes, kind="stable")
+    ordered = hashes[order]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    sizes = np.diff(np.append(starts, ordered.size))
+    number = np.empty(ordered.size, np.uint64)
+    number[order] = np.arange(ordered.size) - np.repeat(starts, sizes)
+    digest.absorb(hashes, number, np.uint64(seed))
+    return (hashes % np.uint64(parts)).astype(np.uint8)

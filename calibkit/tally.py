@@ -1,0 +1,231 @@
+"""The tally: distinct scores per uncertainty level with their rows and positive rows.
+
+Everything a boundary, a map or a ranking metric needs of the rows is in it, in score order; it is a
+function of the *set* of rows, so no result depends on their order, their files or on threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.weights import Unit, in_units
+from calibkit_kernels import sorting, splits
+from calibkit_kernels import tally as kernels
+
+Floats = NDArray[Any]
+Int64s = NDArray[np.int64]
+
+_NOT_DEALT = np.empty(0, np.uint8)
+
+
+@dataclass(frozen=True)
+class Points:
+    """The prefixes of each level that a boundary may choose, by falling score.
+
+    Attributes
+    ----------
+    selected, true_positives
+        Rows (strictly increasing within a level) and positive rows of each prefix, in units.
+    entry
+        The tally entry, or the column of a grid, of the prefix's lowest score.
+    offsets, ends
+        Level i has the points ``offsets[i]:ends[i]``.
+    """
+
+    selected: Int64s
+    true_positives: Int64s
+    entry: Int64s
+    offsets: Int64s
+    ends: Int64s
+
+    @property
+    def levels(self) -> int:
+        """How many levels there are."""
+        return int(self.ends.size)
+
+    def totals(self, choice: Int64s) -> tuple[int, int]:
+        """Return rows and positive rows that a choice of one point a level selects (-1: none)."""
+        taken = choice[choice >= 0]
+        return int(self.selected[taken].sum()), int(self.true_positives[taken].sum())
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Distinct (score, level) pairs by falling score, then level, with counts in units of weight.
+
+    The arrays are described in `calibkit_kernels.tally`.
+    """
+
+    score: Floats
+    level: NDArray[np.uint16]
+    count: NDArray[Any]
+    positive: NDArray[Any]
+    levels: int
+    unit: Unit = Unit()
+    part: NDArray[np.uint8] = field(default_factory=lambda: _NOT_DEALT)
+
+    def level_totals(self) -> Int64s:
+        """Return, per level, entries with a positive, rows and positive rows (in units)."""
+        return kernels.level_totals(self.level, self.count, self.positive, self.levels)
+
+    def points(self, *, excluded: int = -1, together: bool = False) -> Points:
+        """Return the prefixes that end in a score with a positive row.
+
+        Parameters
+        ----------
+        excluded
+            A part of a dealt tally to leave out.
+        together
+            Take all levels as one: the candidates of a single threshold.
+        """
+        sizes = self.level_totals()[:, 0]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        if together:
+            offsets = offsets[[0, -1]]
+        selected, true_positives, entry, ends = kernels.prefix_points(
+            self.score, self.level, self.count, self.positive, self.part, excluded, offsets
+        )
+        return Points(selected, true_positives, entry, offsets, ends)
+
+    def selected(self, thresholds: NDArray[np.float64], *, part: int = -1) -> tuple[int, int]:
+        """Return rows and positive rows (in units) at or above the threshold of their level.
+
+        NaN selects nothing.  `part` restricts the count to one part of a dealt tally.
+        """
+        rows, hits = kernels.count_selected(
+            self.score, self.level, self.count, self.positive, self.part, part, thresholds
+        )
+        return int(rows), int(hits)
+
+    def deal(self, parts: int, seed: int) -> Tally:
+        """Return the tally with its rows dealt at random to `parts` parts of equal size.
+
+        Equal in law to a random split of the rows; a function of seed, scores, levels and labels
+        alone.
+        """
+        bits = self.score.astype(np.float64).view(np.uint64)
+        entry, count, positive, part = splits.deal_entries(
+            bits, self.level, self.count, self.positive, parts, np.uint64(seed)
+        )
+        if entry.size == self.score.size:  # every entry went to one part: nothing to repeat
+            return replace(self, count=count, positive=positive, part=part)
+        return replace(
+            self,
+            score=self.score[entry],
+            level=self.level[entry],
+            count=count,
+            positive=positive,
+            part=part,
+        )
+
+
+def count_rows(
+    score: Floats,
+    level: NDArray[np.uint16],
+    label: NDArray[np.uint8],
+    levels: int,
+    *,
+    weight: NDArray[np.float64] | None = None,
+    part: NDArray[np.uint8] | None = None,
+    threads: int = 1,
+) -> Tally:
+    """Return the tally of rows.
+
+    Parameters
+    ----------
+    score
+        float32 or float64, no NaN, no negative zero.
+    level
+        The uncertainty level of each row, below `levels`.
+    label
+        0 or 1.
+    weight
+        Non-negative row weights, some positive; None counts rows.
+    part
+        A split made row by row (groups, fractional weights); None leaves the tally undealt.
+    threads
+        How many threads may sort.
+    """
+    if weight is None and part is None:
+        return _count_plain(score, level, label, levels, threads)
+    units, unit = (np.ones(score.size, np.int64), Unit()) if weight is None else in_units(weight)
+    keys, _ = _falling_keys(score)
+    below = level.astype(np.uint64)
+    if part is not None:
+        below = below << np.uint64(8) | part
+    order = np.arange(score.size, dtype=np.uint32)
+    _, order = sorting.sort_pairs(below, order, int(below.max()).bit_length(), threads)
+    keys = keys[order]
+    _, order = sorting.sort_pairs(keys, order, int(keys.max()).bit_length(), threads)
+    grouped = kernels.group_weighted(
+        order, score, level, label, units, _NOT_DEALT if part is None else part
+    )
+    scores, levels_of, count, positive, parts = grouped
+    return Tally(scores, levels_of, count, positive, levels, unit, parts)
+
+
+def _falling_keys(score: Floats) -> tuple[NDArray[np.uint64], np.uint64]:
+    """Return keys that sort scores from high to low, less the smallest of them."""
+    keys = np.empty(score.size, np.uint64)
+    if score.dtype == np.float32:
+        sorting.falling_keys32(score.view(np.uint32), keys)
+    else:
+        sorting.falling_keys64(score.view(np.uint64), keys)
+    smallest = keys.min()
+    keys -= smallest
+    return keys, smallest
+
+
+def _count_plain(
+    score: Floats,
+    level: NDArray[np.uint16],
+    label: NDArray[np.uint8],
+    levels: int,
+    threads: int,
+) -> Tally:
+    keys, smallest = _falling_keys(score)
+    key_bits, tag_bits = int(keys.max()).bit_length(), (2 * levels - 1).bit_length()
+    counts = np.int32 if score.size < 2**31 else np.int64
+    count, positive = np.empty(score.size, counts), np.empty(score.size, counts)
+    grouped_level = np.empty(score.size, np.uint16)
+    if key_bits + tag_bits <= 64:
+        sorting.pack(keys, level, label, np.uint64(tag_bits))
+        words = sorting.sort_words(keys, key_bits + tag_bits, threads)
+        del keys
+        size = kernels.group_words(
+            words, np.uint64(tag_bits), words, grouped_level, count, positive
+        )
+    else:
+        tags = np.empty(score.size, np.uint32)
+        kernels.make_tags(level, label, tags)
+        by_tag, order = tags.astype(np.uint64), np.arange(score.size, dtype=np.uint32)
+        _, order = sorting.sort_pairs(by_tag, order, tag_bits, threads)
+        words, tags = sorting.sort_pairs(keys[order], tags[order], key_bits, threads)
+        size = kernels.group_pairs(words, tags, words, grouped_level, count, positive)
+    scores = _restore(words[:size], smallest, score.dtype)
+    return Tally(
+        scores,
+        _trim(grouped_level, size),
+        _trim(count, size),
+        _trim(positive, size),
+        levels,
+    )
+
+
+def _restore(keys: NDArray[np.uint64], smallest: np.uint64, dtype: np.dtype[Any]) -> Floats:
+    if dtype == np.float32:
+        out32 = np.empty(keys.size, np.uint32)
+        kernels.restore_scores32(keys, smallest, out32)
+        return out32.view(np.float32)
+    out64 = np.empty(keys.size, np.uint64)
+    kernels.restore_scores64(keys, smallest, out64)
+    return out64.view(np.float64)
+
+
+def _trim(array: NDArray[Any], size: int) -> NDArray[Any]:
+    """Return the first entries, copied where the rest would otherwise hold much memory."""
+    return array[:size].copy() if size < array.size // 2 else array[:size]

@@ -1,0 +1,43 @@
+"""How far a score lies beyond its threshold."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._jit import kernel
+
+
+@kernel
+def logit(p: float) -> float:
+    """Return ``log(p / (1 - p))`` for p in [0, 1]; -inf and inf at the ends."""
+    if p <= 0.0:
+        return -math.inf
+    if p >= 1.0:
+        return math.inf
+    return math.log(p / (1.0 - p))
+
+
+@kernel
+def margins(
+    score: NDArray[Any], threshold: NDArray[np.float64], probability: bool
+) -> NDArray[np.float64]:
+    """Return score minus threshold of each row, as a difference of logits for probabilities.
+
+    Equal values give 0.  NaN where the threshold is NaN (never) or -inf (always).
+    """
+    out = np.empty(score.size, np.float64)
+    for i in range(score.size):
+        s, t = float(score[i]), threshold[i]
+        if math.isnan(t) or t == -math.inf:
+            out[i] = math.nan
+        elif s == t:
+            out[i] = 0.0
+        elif probability:
+            out[i] = logit(s) - logit(t)
+        else:
+            out[i] = s - t
+    return out

@@ -1,0 +1,161 @@
+"""Radix sort of scores with a small tag (uncertainty level, label) carried along.
+
+A float becomes an unsigned integer whose order is the *falling* order of the floats.  Key and tag
+share one 64-bit word where they fit, which halves the memory traffic of sorting; otherwise keys and
+tags travel in two arrays.  Sorting is least-significant digit first, over the bits that differ.
+
+The kernels work on slices; `sort_words` and `sort_pairs` spread them over threads.  Results do not
+depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._jit import kernel
+
+Words = NDArray[np.uint64]
+Tags = NDArray[np.uint32]
+Counts = NDArray[np.int64]
+
+_SIGN32 = np.uint32(0x80000000)
+_SIGN64 = np.uint64(0x8000000000000000)
+# Eight bits keep the 256 write fronts in the first-level cache: measured twice as fast as eleven.
+_DIGIT_BITS = 8
+
+
+@kernel
+def falling_keys32(bits: Tags, out: Words) -> None:
+    """Write the falling-order keys of float32 bit patterns; equal floats have equal keys."""
+    for i in range(bits.size):
+        b = bits[i]
+        if b & _SIGN32:
+            out[i] = np.uint64(b)
+        else:
+            out[i] = np.uint64(~b & np.uint32(0x7FFFFFFF))
+
+
+@kernel
+def falling_keys64(bits: Words, out: Words) -> None:
+    """Write the falling-order keys of float64 bit patterns; equal floats have equal keys."""
+    for i in range(bits.size):
+        b = bits[i]
+        if b & _SIGN64:
+            out[i] = b
+        else:
+            out[i] = ~b & np.uint64(0x7FFFFFFFFFFFFFFF)
+
+
+@kernel
+def pack(
+    keys: Words,
+    level: NDArray[np.uint16],
+    label: NDArray[np.uint8],
+    tag_bits: np.uint64,
+) -> None:
+    """Replace each key by ``key << tag_bits | level << 1 | label``."""
+    one = np.uint64(1)
+    for i in range(keys.size):
+        tag = np.uint64(level[i]) << one | np.uint64(label[i])
+        keys[i] = (keys[i] << tag_bits) | tag
+
+
+@kernel
+def count_digits(words: Words, shift: np.uint64, mask: np.uint64, counts: Counts) -> None:
+    """Add to `counts` how often each digit occurs."""
+    for i in range(words.size):
+        counts[(words[i] >> shift) & mask] += 1
+
+
+@kernel
+def scatter_words(
+    words: Words, out: Words, shift: np.uint64, mask: np.uint64, places: Counts
+) -> None:
+    """Write each word to the next place of its digit."""
+    for i in range(words.size):
+        digit = (words[i] >> shift) & mask
+        out[places[digit]] = words[i]
+        places[digit] += 1
+
+
+@kernel
+def scatter_pairs(
+    words: Words,
+    tags: Tags,
+    words_out: Words,
+    tags_out: Tags,
+    shift: np.uint64,
+    mask: np.uint64,
+    places: Counts,
+) -> None:
+    """Write each word and its tag to the next place of the word's digit."""
+    for i in range(words.size):
+        digit = (words[i] >> shift) & mask
+        place = places[digit]
+        words_out[place] = words[i]
+        tags_out[place] = tags[i]
+        places[digit] += 1
+
+
+def sort_words(words: Words, bits: int, threads: int = 1) -> Words:
+    """Sort 64-bit words of which only the lowest `bits` differ; `words` becomes scratch space."""
+    (ordered,) = _radix_sort((words,), scatter_words, bits, threads)
+    return ordered
+
+
+def sort_pairs(words: Words, tags: Tags, bits: int, threads: int = 1) -> tuple[Words, Tags]:
+    """Sort words and carry tags along, stably; both arrays become scratch space."""
+    ordered, carried = _radix_sort((words, tags), scatter_pairs, bits, threads)
+    return ordered, carried
+
+
+def _radix_sort(
+    arrays: tuple[NDArray[Any], ...], scatter: Callable[..., None], bits: int, threads: int
+) -> tuple[NDArray[Any], ...]:
+    if bits == 0:
+        return arrays
+    passes = -(-bits // _DIGIT_BITS)
+    digit_bits = -(-bits // passes)
+    mask = np.uint64((1 << digit_bits) - 1)
+    pieces = _pieces(arrays[0].size, threads)
+    scratch = tuple(np.empty_like(array) for array in arrays)
+    with ThreadPoolExecutor(len(pieces)) as pool:
+        for step in range(passes):
+            shift = np.uint64(step * digit_bits)
+            counts = np.zeros((len(pieces), 1 << digit_bits), np.int64)
+            list(
+                pool.map(
+                    lambda piece, row, shift=shift: count_digits(
+                        arrays[0][piece], shift, mask, row
+                    ),
+                    pieces,
+                    counts,
+                )
+            )
+            # Places in order of digit, then of piece: what makes the sort stable.
+            ends = np.cumsum(counts.T.ravel()).reshape(counts.shape[1], -1).T
+            places = ends - counts
+            list(
+                pool.map(
+                    lambda piece, row, shift=shift: scatter(
+                        *(array[piece] for array in arrays), *scratch, shift, mask, row
+                    ),
+                    pieces,
+                    places,
+                )
+            )
+            arrays, scratch = scratch, arrays
+    return arrays
+
+
+def _pieces(size: int, threads: int) -> list[slice]:
+    """Cut an array into one slice a thread; small arrays are not worth a second thread."""
+    count = max(1, min(threads, size // 65_536))
+    edges = [size * piece // count for piece in range(count + 1)]
+    return [slice(low, high) for low, high in itertools.pairwise(edges)]

@@ -1,0 +1,199 @@
+"""Dealt splits: rows of a tally dealt at random to parts of equal size, without touching a row.
+
+The rows of one entry with one label are interchangeable, so a random split need only say *how many*
+of them go to each part: a multivariate hypergeometric draw from what room the parts have left.  The
+random numbers are keyed by (seed, level, score, label), hence independent of row order, shards and
+batches, and integer weights act as written-out rows.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._jit import kernel
+from .digest import mix
+
+Counts = NDArray[Any]
+Int64s = NDArray[np.int64]
+Parts = NDArray[np.uint8]
+
+#: Up to here rows are dealt one by one; beyond, a part's share is drawn at once.
+_FEW = 32
+_HALF_LOG_TWO_PI = 0.9189385332046727
+
+
+@kernel
+def uniform(key: np.uint64, draw: int) -> float:
+    """Return the uniform number in [0, 1) of a key and a draw's index."""
+    word = mix(key + np.uint64(draw) * np.uint64(0x9E3779B97F4A7C15))
+    return float(word >> np.uint64(11)) * 1.1102230246251565e-16
+
+
+@kernel
+def stirling_error(n: float) -> float:
+    """Return ``log(n!)`` minus Stirling's formula ``(n + 1/2) log n - n + log(2 pi)/2``."""
+    if n < 16.0:
+        log_factorial = 0.0
+        for k in range(2, int(n) + 1):
+            log_factorial += math.log(k)
+        if n == 0.0:
+            return 0.0
+        return log_factorial - ((n + 0.5) * math.log(n) - n + _HALF_LOG_TWO_PI)
+    square = n * n
+    return (1.0 / 12 - (1.0 / 360 - (1.0 / 1260 - 1.0 / (1680 * square)) / square) / square) / n
+
+
+@kernel
+def deviance(x: float, mean: float) -> float:
+    """Return ``x log(x / mean) + mean - x`` without cancellation near ``x = mean``."""
+    if x == 0.0:
+        return mean
+    if abs(x - mean) < 0.1 * (x + mean):
+        ratio = (x - mean) / (x + mean)
+        result = (x - mean) * ratio
+        term = 2.0 * x * ratio
+        for j in range(1, 1000):
+            term *= ratio * ratio
+            previous = result
+            result += term / (2 * j + 1)
+            if result == previous:
+                break
+        return result
+    return x * math.log(x / mean) + mean - x
+
+
+@kernel
+def log_binomial(k: float, n: float, p: float) -> float:
+    """Return the log of the binomial probability of `k` in `n` by Loader's saddle-point form."""
+    q = 1.0 - p
+    if k == 0.0:
+        return n * (math.log(q) if p > 1e-4 else -p - p * p * (0.5 + p * (1.0 / 3 + 0.25 * p)))
+    if k == n:
+        return n * math.log(p)
+    spread = stirling_error(n) - stirling_error(k) - stirling_error(n - k)
+    away = deviance(k, n * p) + deviance(n - k, n * q)
+    return spread - away + 0.5 * math.log(n / (k * (n - k))) - _HALF_LOG_TWO_PI
+
+
+@kernel
+def hypergeometric(good: int, bad: int, sample: int, u: float) -> int:
+    """Return how many of `sample` draws without replacement are good, by inversion from the mode.
+
+    `u` is a uniform number in [0, 1); the walk from the mode takes about as many steps as the
+    standard deviation.
+    """
+    low, high = max(0, sample - bad), min(good, sample)
+    if low == high:
+        return low
+    p = float(sample) / float(good + bad)
+    mode = int((float(sample) + 1.0) * (float(good) + 1.0) / (float(good + bad) + 2.0))
+    mode = min(max(mode, low), high)
+    log_mode = (
+        log_binomial(float(mode), float(good), p)
+        + log_binomial(float(sample - mode), float(bad), p)
+        - log_binomial(float(sample), float(good + bad), p)
+    )
+    u -= math.exp(log_mode)
+    up = down = math.exp(log_mode)
+    above, below = mode, mode
+    while u >= 0.0 and (above < high or below > low):
+        if above < high:
+            up *= float(good - above) * float(sample - above)
+            up /= float(above + 1) * float(bad - sample + above + 1)
+            above += 1
+            u -= up
+            if u < 0.0:
+                return above
+        if below > low:
+            down *= float(below) * float(bad - sample + below)
+            down /= float(good - below + 1) * float(sample - below + 1)
+            below -= 1
+            u -= down
+            if u < 0.0:
+                return below
+    return mode
+
+
+@kernel
+def deal_rows(rows: int, key: np.uint64, room: Int64s, dealt: Int64s) -> None:
+    """Deal `rows` interchangeable rows to the parts; `room` falls by what each part takes."""
+    dealt[:] = 0
+    left = 0
+    for part in range(room.size):
+        left += room[part]
+    if rows <= _FEW:
+        for draw in range(rows):
+            ticket = int(uniform(key, draw) * float(left))
+            part = 0
+            while ticket >= room[part]:
+                ticket -= room[part]
+                part += 1
+            room[part] -= 1
+            dealt[part] += 1
+            left -= 1
+        return
+    for part in range(room.size):
+        others = left - room[part]
+        dealt[part] = hypergeometric(room[part], others, rows, uniform(key, part))
+        left = others
+        room[part] -= dealt[part]
+        rows -= dealt[part]
+
+
+@kernel
+def deal_entries(
+    bits: NDArray[np.uint64],
+    level: NDArray[np.uint16],
+    count: Counts,
+    positive: Counts,
+    parts: int,
+    seed: np.uint64,
+) -> tuple[Int64s, Counts, Counts, Parts]:
+    """Deal the rows of a tally to parts of equal size (the first ones hold one row more).
+
+    Parameters
+    ----------
+    bits
+        The bit patterns of the scores as float64.
+    level, count, positive
+        The tally.
+    parts, seed
+        How many parts, and the seed.
+
+    Returns
+    -------
+    entry, count, positive, part
+        The dealt entries in the order of the tally, then of the part; `entry` is the tally entry.
+    """
+    rows = 0
+    for i in range(count.size):
+        rows += count[i]
+    room = np.empty(parts, np.int64)
+    for part in range(parts):
+        room[part] = rows // parts + (part < rows % parts)
+    size = 0
+    for i in range(count.size):
+        size += min(count[i], parts)
+    entry = np.empty(size, np.int64)
+    counts = np.empty(size, count.dtype)
+    positives = np.empty(size, count.dtype)
+    part_of = np.empty(size, np.uint8)
+    hits = np.empty(parts, np.int64)
+    misses = np.empty(parts, np.int64)
+    filled = 0
+    for i in range(count.size):
+        key = mix(mix(seed + np.uint64(level[i])) ^ bits[i])
+        deal_rows(positive[i], mix(key + np.uint64(1)), room, hits)
+        deal_rows(count[i] - positive[i], mix(key + np.uint64(2)), room, misses)
+        for part in range(parts):
+            if hits[part] + misses[part] > 0:
+                entry[filled] = i
+                counts[filled] = hits[part] + misses[part]
+                positives[filled] = hits[part]
+                part_of[filled] = part
+                filled += 1
+    return entry[:filled], counts[:filled], positives[:filled], part_of[:filled]

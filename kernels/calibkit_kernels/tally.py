@@ -1,0 +1,322 @@
+"""Tallies: the distinct (score, level) pairs with their rows and positive rows, by falling score.
+
+Every array of a tally runs over *entries*, sorted by score from high to low, then by level:
+
+``score``     float32 or float64
+``level``     uint16, the uncertainty level (0 = least uncertain)
+``count``     int32 or int64, rows (or units of weight) of the entry
+``positive``  the same type, how many of them are positive
+``part``      uint8, the part of a split the entry was dealt to; an empty array where nothing was
+              dealt.  Entries of one (score, level) in several parts stand side by side.
+
+Counts are integers; a caller with fractional weights scales them first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._jit import kernel
+
+Floats = NDArray[Any]
+Counts = NDArray[Any]
+Int64s = NDArray[np.int64]
+Levels = NDArray[np.uint16]
+Parts = NDArray[np.uint8]
+Tags = NDArray[np.uint32]
+Words = NDArray[np.uint64]
+
+
+@kernel
+def assign_levels(values: Floats, minimum: float, edges: NDArray[np.float64], out: Levels) -> None:
+    """Write the bin of each value: how many edges are at most ``max(value, minimum)``."""
+    if edges.size <= 16:
+        for i in range(values.size):
+            value = max(float(values[i]), minimum)
+            level = 0
+            for j in range(edges.size):
+                level += value >= edges[j]
+            out[i] = level
+        return
+    for i in range(values.size):
+        value = max(float(values[i]), minimum)
+        low, high = 0, edges.size
+        while low < high:
+            middle = (low + high) // 2
+            if value >= edges[middle]:
+                low = middle + 1
+            else:
+                high = middle
+        out[i] = low
+
+
+@kernel
+def make_tags(level: Levels, label: Parts, out: Tags) -> None:
+    """Write ``level << 1 | label``: the tag under which a row is sorted."""
+    for i in range(level.size):
+        out[i] = np.uint32(level[i]) << np.uint32(1) | np.uint32(label[i])
+
+
+@kernel
+def group_words(
+    words: Words, tag_bits: np.uint64, keys: Words, level: Levels, count: Counts, positive: Counts
+) -> int:
+    """Group sorted words ``key << tag_bits | level << 1 | label`` into entries; return how many.
+
+    `keys` may be `words` itself: an entry is never written beyond the word it begins with.
+    """
+    one = np.uint64(1)
+    mask = (one << tag_bits) - one
+    entries = -1
+    last = np.uint64(0)
+    for i in range(words.size):
+        word = words[i]
+        pair = word >> one
+        if entries < 0 or pair != last:
+            entries += 1
+            last = pair
+            keys[entries] = word >> tag_bits
+            level[entries] = (word & mask) >> one
+            count[entries] = 0
+            positive[entries] = 0
+        count[entries] += 1
+        positive[entries] += word & one
+    return entries + 1
+
+
+@kernel
+def group_pairs(
+    words: Words, tags: Tags, keys: Words, level: Levels, count: Counts, positive: Counts
+) -> int:
+    """Group keys and tags (``level << 1 | label``), sorted together, into entries.
+
+    `keys` may be `words` itself, as in `group_words`.
+    """
+    one = np.uint32(1)
+    entries = -1
+    for i in range(words.size):
+        word = words[i]
+        new = entries < 0 or word != keys[entries]
+        if new or np.uint32(level[entries]) != tags[i] >> one:
+            entries += 1
+            keys[entries] = word
+            level[entries] = tags[i] >> one
+            count[entries] = 0
+            positive[entries] = 0
+        count[entries] += 1
+        positive[entries] += tags[i] & one
+    return entries + 1
+
+
+@kernel
+def restore_scores32(keys: Words, smallest: np.uint64, out: Tags) -> None:
+    """Write the float32 bit patterns of falling keys, to which `smallest` is added first."""
+    for i in range(keys.size):
+        key = np.uint32(keys[i] + smallest)
+        out[i] = key if key & np.uint32(0x80000000) else ~key & np.uint32(0x7FFFFFFF)
+
+
+@kernel
+def restore_scores64(keys: Words, smallest: np.uint64, out: Words) -> None:
+    """Write the float64 bit patterns of falling keys, to which `smallest` is added first."""
+    sign = np.uint64(0x8000000000000000)
+    for i in range(keys.size):
+        key = keys[i] + smallest
+        out[i] = key if key & sign else ~key & np.uint64(0x7FFFFFFFFFFFFFFF)
+
+
+@kernel
+def group_weighted(
+    order: Int64s,
+    score: Floats,
+    level: Levels,
+    label: Parts,
+    weight: Int64s,
+    part: Parts,
+) -> tuple[Floats, Levels, Int64s, Int64s, Parts]:
+    """Group rows, visited in `order` (falling score, then level, then part), into entries.
+
+    `part` may be empty.  Rows of weight 0 are left out: they are not there.
+    """
+    scores = np.empty_like(score)
+    levels = np.empty_like(level)
+    count = np.empty(score.size, np.int64)
+    positive = np.empty(score.size, np.int64)
+    parts = np.empty(part.size, np.uint8)
+    entries = -1
+    for i in range(order.size):
+        row = order[i]
+        if weight[row] == 0:
+            continue
+        new = entries < 0 or score[row] != scores[entries] or level[row] != levels[entries]
+        if not new and part.size:
+            new = part[row] != parts[entries]
+        if new:
+            entries += 1
+            scores[entries] = score[row]
+            levels[entries] = level[row]
+            if part.size:
+                parts[entries] = part[row]
+            count[entries] = 0
+            positive[entries] = 0
+        count[entries] += weight[row]
+        if label[row]:
+            positive[entries] += weight[row]
+    size = entries + 1
+    kept = size if part.size else 0
+    return scores[:size], levels[:size], count[:size], positive[:size], parts[:kept]
+
+
+@kernel
+def level_totals(level: Levels, count: Counts, positive: Counts, levels: int) -> Int64s:
+    """Return an array of shape (levels, 3): entries that hold a positive, rows, positive rows."""
+    totals = np.zeros((levels, 3), np.int64)
+    for i in range(level.size):
+        row = totals[level[i]]
+        row[0] += positive[i] > 0
+        row[1] += count[i]
+        row[2] += positive[i]
+    return totals
+
+
+@kernel
+def prefix_points(
+    score: Floats,
+    level: Levels,
+    count: Counts,
+    positive: Counts,
+    part: Parts,
+    excluded: int,
+    offsets: Int64s,
+) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+    """Return the prefixes of each level that end in a score with a positive row.
+
+    A prefix is the set of a level's rows at or above one of its scores; one that ends in a score
+    without a positive row selects more rows than the prefix before it and no more positives, so no
+    boundary needs it.
+
+    Parameters
+    ----------
+    score, level, count, positive, part
+        A tally.  Entries of part `excluded` are passed over (-1: none).
+    offsets
+        Where each level's points begin in the output, with the total at the end; upper bounds
+        suffice.  One level only (two offsets): all levels are taken together.
+
+    Returns
+    -------
+    selected, true_positives, entry
+        Rows and positive rows of each prefix, and the tally entry of its lowest score.
+    ends
+        Where each level's points end.
+    """
+    levels = offsets.size - 1
+    selected = np.empty(offsets[levels], np.int64)
+    true_positives = np.empty(offsets[levels], np.int64)
+    entry = np.empty(offsets[levels], np.int64)
+    ends = offsets[:levels].copy()
+    rows = np.zeros(levels, np.int64)
+    hits = np.zeros(levels, np.int64)
+    for i in range(score.size):
+        if part.size and part[i] == excluded:
+            continue
+        own = level[i] if levels > 1 else 0
+        rows[own] += count[i]
+        hits[own] += positive[i]
+        end = ends[own]
+        if end > offsets[own] and score[entry[end - 1]] == score[i]:
+            selected[end - 1] = rows[own]
+            true_positives[end - 1] = hits[own]
+        elif positive[i] > 0:
+            selected[end] = rows[own]
+            true_positives[end] = hits[own]
+            entry[end] = i
+            ends[own] = end + 1
+    return selected, true_positives, entry, ends
+
+
+@kernel
+def count_selected(
+    score: Floats,
+    level: Levels,
+    count: Counts,
+    positive: Counts,
+    part: Parts,
+    wanted: int,
+    thresholds: NDArray[np.float64],
+) -> tuple[int, int]:
+    """Return rows and positive rows at or above the threshold of their level.
+
+    A NaN threshold selects nothing.  Only entries of part `wanted` count (-1: all).
+    """
+    rows, hits = 0, 0
+    for i in range(score.size):
+        if wanted >= 0 and part[i] != wanted:
+            continue
+        if score[i] >= thresholds[level[i]]:
+            rows += count[i]
+            hits += positive[i]
+    return rows, hits
+
+
+@kernel
+def grid_edges(
+    score: Floats,
+    level: Levels,
+    count: Counts,
+    totals: Int64s,
+    edges: NDArray[np.float64],
+) -> None:
+    """Write the inner quantile edges of the scores of each level, shape (levels, bins - 1).
+
+    Edge j is the first value, from below, whose cumulative count exceeds ``j * total / bins``
+    (integer arithmetic).  `totals` are the counts of the levels; an empty level keeps NaN.
+    """
+    levels, bins = edges.shape[0], edges.shape[1] + 1
+    edges[:] = np.nan
+    below = np.zeros(levels, np.int64)
+    reached = np.zeros(levels, np.int64)
+    for i in range(score.size - 1, -1, -1):
+        own = level[i]
+        below[own] += count[i]
+        # below > j * total / bins, with the product split to stay below 2^63.
+        whole, rest = totals[own] // bins, totals[own] % bins
+        while reached[own] < bins - 1:
+            j = reached[own] + 1
+            if below[own] - j * whole <= (j * rest) // bins:
+                break
+            edges[own, j - 1] = score[i]
+            reached[own] = j
+
+
+@kernel
+def fill_grid(
+    score: Floats,
+    level: Levels,
+    count: Counts,
+    positive: Counts,
+    edges: NDArray[np.float64],
+) -> tuple[Int64s, Int64s, NDArray[np.float64]]:
+    """Return rows, positive rows and the sum of scores of each cell (level, score bin).
+
+    `edges` has the inner edges of each level, shape (levels, bins - 1).  Scores fall along the
+    tally, so each level's bin only falls; sums run in score order.
+    """
+    levels, bins = edges.shape[0], edges.shape[1] + 1
+    total = np.zeros((levels, bins), np.int64)
+    hits = np.zeros((levels, bins), np.int64)
+    sums = np.zeros((levels, bins), np.float64)
+    current = np.full(levels, bins - 1, np.int64)
+    for i in range(score.size):
+        own = level[i]
+        column = current[own]
+        while column > 0 and score[i] < edges[own, column - 1]:
+            column -= 1
+        current[own] = column
+        total[own, column] += count[i]
+        hits[own, column] += positive[i]
+        sums[own, column] += float(score[i]) * float(count[i])
+    return total, hits, sums
