@@ -33,6 +33,8 @@ class Console:
     tabular
         The result is rows, not a model: ``--json`` then needs ``-o``, because both would be
         the content of standard output.
+    output_format
+        ``--output-format`` of a tabular result, whatever the suffix of `output`.
 
     Raises
     ------
@@ -46,6 +48,7 @@ class Console:
     verbose: bool = False
     warnings: str = "show"
     tabular: bool = False
+    output_format: str | None = None
     said: list[str] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
@@ -58,7 +61,7 @@ class Console:
         if self.output is not None:
             from calibkit.sinks import check_output
 
-            check_output(self.output)
+            check_output(self.output, table=self.tabular, format=self.output_format)
 
     def warn(self, text: str) -> None:
         """Say a warning on standard error; under ``--warnings error`` end the run with it.
@@ -92,28 +95,37 @@ class Console:
         view
             Prints the result as tables; called where it goes to a terminal, without ``-o``.
         """
-        if self.output is not None:
+        if self.output is not None and self.output != "-":
             from calibkit.sinks import write_bytes
 
             write_bytes(content, self.output)
-        if self.as_json or (self.output is None and not _is_terminal(sys.stdout)):
+        self.show_model(content, view)
+
+    def show_model(self, content: bytes, view: Callable[[], None]) -> None:
+        """Do what `model` does on standard output; for a model that is written already.
+
+        A command with several outputs writes them in one `calibkit.sinks.Transaction` first.
+        """
+        if self.as_json or self.output == "-":
             _write(content)
         elif self.output is None:
-            view()
+            if _is_terminal(sys.stdout):
+                view()
+            else:
+                _write(content)
 
     def rows(
         self,
         frame: pl.DataFrame,
         *,
         input_format: str,
-        output_format: str | None = None,
         columns_added: Sequence[str] = (),
         metadata: Mapping[str, str] | None = None,
     ) -> None:
         """Deliver rows: to ``-o``, to a pipe, or their head to a terminal; then ``--json``.
 
-        A file's suffix decides its format unless `output_format` does; on standard output the
-        format is `output_format`, else `input_format`.
+        On standard output the format is `output_format`, else `input_format`, the one of the
+        first input; a file's suffix decides for itself unless `output_format` does.
         """
         if self.output is None and _is_terminal(sys.stdout):
             self.head(frame)
@@ -121,7 +133,7 @@ class Console:
         from calibkit.sinks import write_table
 
         output = self.output or "-"
-        chosen = output_format or (input_format if output == "-" else None)
+        chosen = self.output_format or (input_format if output == "-" else None)
         write_table(frame, output, format=chosen, metadata=dict(metadata or {}))
         self.report_rows(frame.height, columns_added)
 
@@ -245,6 +257,6 @@ def _print(text: str, stream: TextIO) -> None:
 
 
 def _write(content: bytes) -> None:
-    from calibkit.sinks import write_bytes
-
-    write_bytes(content, "-")
+    sys.stdout.flush()
+    sys.stdout.buffer.write(content)
+    sys.stdout.buffer.flush()

@@ -42,7 +42,8 @@ def report(error: BaseException, arguments: list[str]) -> int:
     arguments
         The command line: ``--json`` asks for the error as an object, ``-v`` for a traceback.
     """
-    if isinstance(error, BrokenPipeError):
+    # rich turns a broken pipe into SystemExit(1)
+    if isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError):
         drop_stdout()
         return BROKEN_PIPE
     if isinstance(error, KeyboardInterrupt):
@@ -85,9 +86,9 @@ def describe(error: CalibkitError) -> str:
     """Return the message, completed by the place where it does not name it itself."""
     message = error.message
     place = []
-    if error.file is not None and error.file not in message:
+    if error.file is not None and not _names(message, error.file):
         place.append(f"file {error.file}")
-    if error.column is not None and error.column not in message:
+    if error.column is not None and not _names(message, error.column):
         place.append(f"column {error.column!r}")
     numbers = set(re.findall(r"\d+", message.replace(",", "")))
     if error.rows is not None and str(error.rows) not in numbers:
@@ -95,6 +96,10 @@ def describe(error: CalibkitError) -> str:
     if error.first_rows and not {str(row) for row in error.first_rows} <= numbers:
         place.append("first at row " + ", ".join(map(str, error.first_rows)))
     return f"{message} [{'; '.join(place)}]" if place else message
+
+
+def _names(message: str, name: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", message) is not None
 
 
 def drop_stdout() -> None:

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import Annotated
 
 import typer
+from typer.main import get_command
 
 from .failures import drop_stdout, raise_terminated, report
 
@@ -61,13 +62,18 @@ def build_app() -> typer.Typer:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command line and return its exit code; nothing escapes but the exit code."""
+    """Run one command line and return its exit code; no exception escapes.
+
+    The parser's own ``main`` is passed by: it would swallow a broken pipe and an interrupt.
+    """
     try:
-        outcome = build_app()(args=arguments, prog_name="calibkit", standalone_mode=False)
+        command = get_command(build_app())
+        with command.make_context("calibkit", list(arguments)) as context:
+            command.invoke(context)
         sys.stdout.flush()
-        return outcome if isinstance(outcome, int) else 0
-    except SystemExit as asked:
-        return asked.code if isinstance(asked.code, int) else 0
+        return 0
+    except typer.Exit as asked:
+        return asked.exit_code
     except BaseException as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # its message, the help, is printed already
             return 2

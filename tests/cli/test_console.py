@@ -1,0 +1,344 @@
+"""How commands end: text, JSON and exit code of every failure; and where each word goes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from calibkit.errors import CalibkitError, DataError, UsageError
+from calibkit_cli import console as console_module
+from calibkit_cli import failures, main, options
+from calibkit_cli.console import Console, cell_text, plain_table
+from tests.conftest import Outcome, clean_environment
+
+TRIAL = Path(__file__).with_name("trial.py")
+Run = Callable[..., subprocess.CompletedProcess[str]]
+Invoke = Callable[..., Outcome]
+
+
+@pytest.fixture
+def trial() -> Run:
+    def call(*arguments: object, **keywords: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, TRIAL, *map(str, arguments)],
+            env={**clean_environment(), **keywords.pop("env", {})},
+            text=True,
+            timeout=60,
+            check=False,
+            **{"capture_output": True, **keywords},
+        )
+
+    return call
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, TRIAL, *map(str, arguments)],
+        env=clean_environment(),
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+# The command line itself ---------------------------------------------------------------------
+
+
+def test_help_and_version(invoke: Invoke) -> None:
+    for flag in ("--help", "-h"):
+        shown = invoke(flag)
+        assert (shown.code, shown.stderr) == (0, "")
+        assert b"Usage: calibkit" in shown.stdout
+        assert b"\x1b" not in shown.stdout
+    assert invoke("--version").stdout.startswith(b"calibkit ")
+
+
+def test_no_command_is_a_usage_error_that_shows_the_help(invoke: Invoke) -> None:
+    shown = invoke()
+    assert shown.code == 2
+    assert b"Usage: calibkit" in shown.stdout
+
+
+def test_the_module_runs_as_a_script(
+    command: Callable[..., subprocess.CompletedProcess[bytes]],
+) -> None:
+    assert command("--help").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["wran"], "No such command 'wran'. Did you mean 'warn'? Try 'calibkit --help'."),
+        (["nothing-like-it"], "No such command 'nothing-like-it'. Try 'calibkit --help'."),
+        (
+            ["warn", "--sed", "1"],
+            "No such option: --sed (did you mean '--seed'?). Try 'calibkit warn --help'.",
+        ),
+        (["say"], "Missing argument 'text'. Try 'calibkit say --help'."),
+        (
+            ["say", "x", "--warnings", "none"],
+            "Invalid value for '--warnings': 'none' is not one of 'show', 'error'. "
+            "Try 'calibkit say --help'.",
+        ),
+        (["warn", "--seed"], "Option '--seed' requires an argument."),
+    ],
+)
+def test_usage_errors_name_what_is_near(trial: Run, arguments: list[str], message: str) -> None:
+    done = trial(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"Error: {message}\n"
+
+
+def test_a_value_that_cannot_be_read_is_named_with_its_origin(trial: Run) -> None:
+    typed = trial("warn", "--threads", "0")
+    assert typed.returncode == 2
+    assert "'--threads'" in typed.stderr
+    assert "got '0'" in typed.stderr
+    assert "CALIBKIT_THREADS" not in typed.stderr
+    inherited = trial("warn", env={"CALIBKIT_SEED": "x"})
+    assert inherited.returncode == 2
+    assert "got 'x' (from the environment variable CALIBKIT_SEED)" in inherited.stderr
+
+
+def test_environment_variables_set_options(trial: Run) -> None:
+    assert trial("warn", env={"CALIBKIT_SEED": "7", "CALIBKIT_THREADS": "2"}).stdout == "7 2\n"
+    assert trial("warn", "--seed", "3", env={"CALIBKIT_SEED": "7"}).stdout == "3 None\n"
+    assert trial("say", "x", env={"CALIBKIT_QUIET": "1"}).stderr == ""
+
+
+# Failures ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "message"),
+    [
+        (
+            "data",
+            3,
+            "3 scores are above 1. [file a.csv; column 'score'; first at row 4, 9, 12]",
+        ),
+        ("memory", 5, "Out of memory."),
+        ("disk", 5, "out.parquet: No space left on device."),
+        ("missing", 2, "no-such-file: No such file or directory."),
+        ("bug", 70, "ZeroDivisionError: division by zero - a bug"),
+        ("panic", 70, "BaseException: a panic below - a bug"),
+    ],
+)
+def test_each_failure_has_its_text_and_code(trial: Run, how: str, code: int, message: str) -> None:
+    done = trial("fail", how)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr.startswith("Error: ")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_json_turns_the_failure_into_an_object(trial: Run) -> None:
+    done = trial("fail", "data", "--json")
+    assert (done.returncode, done.stderr) == (3, "")
+    assert json.loads(done.stdout) == {
+        "error": {
+            "code": 3,
+            "message": "3 scores are above 1.",
+            "file": "a.csv",
+            "column": "score",
+            "rows": 3,
+            "first_rows": [4, 9, 12],
+        }
+    }
+
+
+def test_json_also_covers_usage_errors_and_bugs(trial: Run) -> None:
+    for arguments, code in ([["fail", "--json"], 2], [["fail", "bug", "--json"], 70]):
+        done = trial(*arguments)
+        assert done.returncode == code
+        error = json.loads(done.stdout)["error"]
+        assert error["code"] == code
+        assert list(error) == ["code", "message", "file", "column", "rows", "first_rows"]
+
+
+def test_a_bug_says_where_to_report_it_and_shows_the_traceback_on_request(trial: Run) -> None:
+    assert "Please report" in trial("fail", "bug").stderr
+    assert "Traceback" in trial("fail", "bug", "-v").stderr
+
+
+def test_warnings_of_libraries_do_not_leak(trial: Run) -> None:
+    assert trial("warn").stderr == ""
+
+
+def test_the_message_is_not_told_twice() -> None:
+    error = DataError(
+        "a.csv: column score: 1,204 rows are null, first 1, 2.",
+        file="a.csv",
+        column="score",
+        rows=1204,
+        first_rows=[1, 2],
+    )
+    assert failures.describe(error) == error.message
+    assert failures.describe(CalibkitError("m", rows=1)) == "m [1 row]"
+
+
+# Signals and pipes ---------------------------------------------------------------------------
+
+
+def test_a_closed_pipe_ends_quietly() -> None:
+    process = start("endless")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline().startswith("line")
+    process.stdout.close()
+    assert process.wait(30) == 141
+    assert process.stderr.read() == ""
+    process.stderr.close()
+
+
+def test_help_into_a_closed_pipe_ends_quietly() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, TRIAL, "--help"],
+        env=clean_environment(),
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["int", "term"]
+)
+def test_a_signal_leaves_nothing_half_written(
+    tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    process = start("wait", tmp_path)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(number)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == code
+    assert said.count("\n") == 1
+    assert "Traceback" not in said
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
+def test_a_full_disk_behind_standard_output_is_the_machine_s_fault() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, TRIAL, "--help"],
+            env=clean_environment(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 5
+    assert done.stderr == "Error: No space left on device.\n"
+
+
+# The console ---------------------------------------------------------------------------------
+
+
+def test_results_go_to_a_pipe_and_all_else_to_standard_error(trial: Run) -> None:
+    done = trial("say", "warn")
+    assert done.stdout == '{"text": 1}\n'
+    assert done.stderr == "Warning: be careful\ndone\n"
+    assert trial("say", "warn", "-q").stderr == "Warning: be careful\n"
+    assert trial("say", "x", "-v").stderr == "a detail\ndone\n"
+
+
+def test_a_file_leaves_standard_output_empty_but_for_json(trial: Run, tmp_path: Path) -> None:
+    output = tmp_path / "model.json"
+    assert trial("say", "x", "-o", output).stdout == ""
+    assert output.read_text() == '{"text": 1}\n'
+    assert trial("say", "x", "-o", output, "--json").stdout == '{"text": 1}\n'
+    assert trial("say", "x", "-o", "-").stdout == '{"text": 1}\n'
+
+
+def test_a_warning_under_warnings_error_writes_nothing(trial: Run, tmp_path: Path) -> None:
+    output = tmp_path / "model.json"
+    done = trial("say", "warn", "-o", output, "--warnings", "error")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == "Error: be careful (an error because of --warnings error)\n"
+    assert not output.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-o", "-", "--json"], "both want standard output"),
+        (["--tabular", "--json"], "--json needs -o FILE"),
+    ],
+)
+def test_two_results_for_one_stream_are_refused(
+    trial: Run, arguments: list[str], message: str
+) -> None:
+    done = trial("say", "x", *arguments)
+    assert done.returncode == 2
+    assert message in json.loads(done.stdout)["error"]["message"]
+
+
+def test_an_output_that_cannot_be_written_is_refused_before_the_work(
+    trial: Run, tmp_path: Path
+) -> None:
+    done = trial("say", "warn", "-o", tmp_path / "nowhere" / "model.json")
+    assert done.returncode == 2
+    assert "Warning" not in done.stderr
+
+
+def test_a_plain_table_aligns_numbers_right(capsys: pytest.CaptureFixture[str]) -> None:
+    Console().table(["name", "rows"], [["a", 1200], ["bcd", None]], title="Levels")
+    assert capsys.readouterr().out == "Levels\nname   rows\n----  -----\na     1,200\nbcd       -\n"
+    Console(quiet=True).table(["name"], [["a"]], error=True)
+    assert capsys.readouterr().err == ""
+    assert plain_table(["a"], [], [False]) == "a\n-"
+
+
+def test_a_terminal_gets_a_rich_table(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console_module, "_is_terminal", lambda stream: True)
+    monkeypatch.setenv("TERM", "dumb")
+    Console().table(["[name]", "rows"], [["[red]a", 12]])
+    shown = capsys.readouterr().out
+    assert "[red]a" in shown
+    assert "\x1b" not in shown
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "-"), (True, "yes"), (12345, "12,345"), (0.123456789, "0.123457"), ("x", "x")],
+)
+def test_cells_read_well(value: object, text: str) -> None:
+    assert cell_text(value) == text
+
+
+def test_lists_take_commas_or_repetition() -> None:
+    assert options.listed(["a, b", "c", ""]) == ["a", "b", "c"]
+    assert options.listed(None) == []
+
+
+def test_tags_are_keys_and_values() -> None:
+    assert options.tags(["run=7", "note=a=b", "empty="]) == {"run": "7", "note": "a=b", "empty": ""}
+    for wrong in (["run"], ["=7"], ["run=7", "run=8"]):
+        with pytest.raises(UsageError, match="--tag"):
+            options.tags(wrong)
+
+
+def test_the_entry_point_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["calibkit", "--version"])
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(SystemExit) as ended:
+            main.main()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert ended.value.code == 0
