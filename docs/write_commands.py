@@ -92,9 +92,10 @@ def value_of(param: Any) -> str:
 
 
 def examples_of(command: Any) -> list[str]:
-    """Return the example lines of a command: those of its epilog that begin with calibkit."""
-    lines = (line.strip() for line in (command.epilog or "").splitlines())
-    return [line for line in lines if line.startswith("calibkit ")]
+    """Return the example lines of a command: under "Examples:" in its help or epilog."""
+    text = f"{command.help or ''}\n{command.epilog or ''}"
+    lines = (line.strip() for line in text.partition("Examples:")[2].splitlines())
+    return [line for line in lines if line]
 
 
 def _cell(text: str | None) -> str:
@@ -102,7 +103,8 @@ def _cell(text: str | None) -> str:
 
 
 def _paragraphs(text: str | None) -> str:
-    return "\n\n".join(" ".join(part.split()) for part in (text or "").split("\n\n"))
+    told = (text or "").partition("Examples:")[0].strip()
+    return "\n\n".join(" ".join(part.split()) for part in told.split("\n\n"))
 
 
 def reference() -> str:

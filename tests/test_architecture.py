@@ -153,7 +153,7 @@ def goes_to_sinks(path: Path, name: str) -> bool:
 
 @by_file
 def test_models_alone_reads_and_writes_json(path: Path) -> None:
-    if module_of(path).startswith("calibkit.models"):
+    if module_of(path) in {"calibkit.models", "calibkit.readers"}:  # NDJSON is a format of rows
         return
     found = {name for name in imports_of(path) if name in {"json", "msgspec.json"}}
     if floor_of(path) == "calibkit_cli":  # the summary and the error of a run are no model
@@ -208,7 +208,7 @@ def test_every_command_has_help_an_example_and_its_place_in_the_reference() -> N
         assert command.help, f"{name} has no help"
         examples = writer.examples_of(command)
         assert examples, f"{name} has no example"
-        assert all(line.startswith(f"calibkit {name} ") for line in examples)
+        assert all(f"calibkit {name} " in line for line in examples)
         assert f"## `{name}`" in page
         for param in command.params:
             assert param.help, f"{name}: {param.name} has no help"
