@@ -1,0 +1,230 @@
+"""Named columns as checked arrays: the only place where option text becomes numbers.
+
+`numeric_column`, `weight_column` and `label_column` turn one column into an array or refuse it;
+`read_rows` reads columns together and drops rows as asked; `read_score_rows` is both, for the
+columns that nearly every command uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from .errors import UsageError
+from .labels import label_column
+from .numeric import FloatArray, numeric_column, weight_column
+from .rows import RowFinder, Rows, read_rows
+from .sources import Source
+
+__all__ = [
+    "SCALES",
+    "ColumnOptions",
+    "FloatArray",
+    "RowFinder",
+    "Rows",
+    "ScoreRows",
+    "label_column",
+    "numeric_column",
+    "read_rows",
+    "read_score_rows",
+    "weight_column",
+]
+
+SCALES: Final = ("probability", "logit", "raw")
+
+_MISSING_CHOICES: Final = ("error", "drop")
+_DEFAULT_UNCERTAINTY: Final = "uncertainty"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnOptions:
+    """What the columns are called and how they are read.
+
+    Parameters
+    ----------
+    score, label, weight
+        Column names; no weight is weight 1.
+    scale
+        ``"probability"``, ``"logit"`` or ``"raw"``.
+    positive
+        The value of `label` that is the positive class; None takes 0/1, booleans and t/f.
+    unlabelled
+        ``"error"`` or ``"drop"``: rows whose label is null or empty.
+    uncertainty
+        None: the column ``uncertainty`` if the inputs have it.
+    on_missing
+        ``"error"`` or ``"drop"``: rows with null or NaN in a numeric column.
+    """
+
+    score: str = "score"
+    scale: str = "probability"
+    label: str = "label"
+    positive: str | None = None
+    unlabelled: str = "error"
+    uncertainty: str | None = None
+    weight: str | None = None
+    on_missing: str = "error"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreRows:
+    """The columns of a score file, checked.
+
+    Parameters
+    ----------
+    score, uncertainty
+        float32 where the column is, else float64.
+    label
+        0 and 1 as uint8; None if it was not asked for.
+    weight
+        float64; None without a weight column.
+    options
+        The options, with the uncertainty column resolved (None: there is none).
+    rows_read, dropped
+        How many rows the inputs have, and how many of them were dropped.
+    warnings
+        What the user has to be told, whatever the verbosity.
+    notes
+        What a summary should say (that there is no uncertainty column).
+    others
+        The further columns that were asked for, as they are.
+    where
+        Finds a row in the inputs.
+    source
+        The inputs.
+    """
+
+    score: FloatArray
+    uncertainty: FloatArray | None
+    label: NDArray[np.uint8] | None
+    weight: NDArray[np.float64] | None
+    options: ColumnOptions
+    rows_read: int
+    dropped: int
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    others: pl.DataFrame | None = None
+    where: RowFinder | None = None
+    source: Source | None = None
+
+
+def read_score_rows(
+    source: Source,
+    options: ColumnOptions,
+    *,
+    label: bool = True,
+    uncertainty: bool = True,
+    finite_scores: bool = False,
+    positive_must_occur: bool = True,
+    others: Sequence[str] = (),
+) -> ScoreRows:
+    """Read and check score, label, uncertainty and weight.
+
+    Parameters
+    ----------
+    source
+        The inputs.
+    options
+        The column options as the user gave them.
+    label, uncertainty
+        Whether these columns are used at all.
+    finite_scores
+        Whether infinite scores are refused under ``logit`` and ``raw`` too: where scores are
+        summed, not only ordered.
+    positive_must_occur
+        Whether a `positive` that no row has is refused; else it is a warning (one shard of many
+        may hold no positive row).
+    others
+        Further columns to read along; numeric ones count for `on_missing`.
+
+    Raises
+    ------
+    UsageError
+        A column is not there, or one column has two roles.
+    DataError
+        Values that are missing, out of range or of the wrong type.
+    """
+    options = _resolve(source, options, label=label, uncertainty=uncertainty)
+    used = [options.score, options.uncertainty, options.weight]
+    numeric = [name for name in used if name is not None]
+    rows = read_rows(
+        source,
+        [*numeric, *([options.label] if label else []), *others],
+        missing=[*numeric, *others] if options.on_missing == "drop" else (),
+        unlabelled=options.label if label and options.unlabelled == "drop" else None,
+    )
+    frame, where = rows.frame, rows.where
+    probability = options.scale == "probability"
+    score = numeric_column(
+        frame[options.score],
+        where,
+        finite=finite_scores,
+        low=0.0 if probability else None,
+        high=1.0 if probability else None,
+        advice="probabilities lie in [0, 1]; use --scale logit or --scale raw for other scores",
+    )
+    warnings = [*source.warnings, *rows.warnings]
+    labels = None
+    if label:
+        labels, remark = label_column(
+            frame[options.label],
+            where,
+            positive=options.positive,
+            must_occur=positive_must_occur,
+        )
+        warnings += remark
+    absent = uncertainty and options.uncertainty is None
+    note = f"no column {_DEFAULT_UNCERTAINTY!r}: one uncertainty level (K = 1)"
+    return ScoreRows(
+        score=score,
+        uncertainty=None
+        if options.uncertainty is None
+        else numeric_column(frame[options.uncertainty], where),
+        label=labels,
+        weight=None if options.weight is None else weight_column(frame[options.weight], where),
+        options=options,
+        rows_read=rows.rows_read,
+        dropped=rows.dropped,
+        warnings=tuple(warnings),
+        notes=(note,) if absent else (),
+        others=frame.select(others) if others else None,
+        where=where,
+        source=source,
+    )
+
+
+def _resolve(
+    source: Source, options: ColumnOptions, *, label: bool, uncertainty: bool
+) -> ColumnOptions:
+    """Return the options with the default uncertainty column filled in, or raise."""
+    _check_choice("--scale", options.scale, SCALES)
+    _check_choice("--on-missing", options.on_missing, _MISSING_CHOICES)
+    _check_choice("--unlabelled", options.unlabelled, _MISSING_CHOICES)
+    roles = [("--score", options.score)]
+    roles += [("--label", options.label)] if label else []
+    roles += [("--weight", options.weight)] if options.weight is not None else []
+    name = options.uncertainty if uncertainty else None
+    taken = {column for _, column in roles}
+    if uncertainty and name is None and _DEFAULT_UNCERTAINTY in source.schema.keys() - taken:
+        name = _DEFAULT_UNCERTAINTY
+    roles += [("--uncertainty", name)] if name is not None else []
+    first: dict[str, str] = {}
+    for option, column in roles:
+        source.require([column], option)
+        if column in first:
+            raise UsageError(
+                f"column {column!r} is both {first[column]} and {option}; name two columns",
+                column=column,
+            )
+        first[column] = option
+    return replace(options, uncertainty=name)
+
+
+def _check_choice(option: str, value: str, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise UsageError(f"{option} {value!r} is not known; use one of {', '.join(choices)}")

@@ -1,0 +1,174 @@
+"""Rows of the inputs: read together, dropped as asked, found again for messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from .errors import FIRST_ROWS, DataError
+from .sources import Source
+
+
+@dataclass(frozen=True)
+class RowFinder:
+    """Where the rows of a frame stand in the inputs, for messages.
+
+    Parameters
+    ----------
+    source
+        The inputs.
+    kept
+        The numbers of the rows in the inputs, if some were dropped.
+    """
+
+    source: Source
+    kept: NDArray[np.int64] | None = None
+
+    def refuse(
+        self,
+        column: pl.Series,
+        offends: NDArray[np.bool_] | None,
+        problem: str,
+        advice: str,
+    ) -> NoReturn:
+        """Raise a `DataError` about the rows of `column` that offend (None: all rows)."""
+        if offends is None:
+            count, rows = column.len(), np.arange(min(column.len(), FIRST_ROWS))
+        else:
+            rows = np.flatnonzero(offends)
+            count, rows = rows.size, rows[:FIRST_ROWS]
+        value = column.slice(int(rows[0]), 1).to_list()[0]
+        if column.dtype == pl.Float32 and value is not None:
+            value = np.float32(value)  # shown as it was written, not with the digits of float64
+        global_rows = rows if self.kept is None else self.kept[rows]
+        file, local = self.source.locate(global_rows.tolist())
+        more = ", …" if count > len(local) else ""
+        raise DataError(
+            f"{file}: column {column.name!r}: {problem} in {count} row{'s' if count > 1 else ''} "
+            f"(first: row{'s' if len(local) > 1 else ''} {', '.join(map(str, local))}{more}; "
+            f"value {shown(value)}); {advice}",
+            file=file,
+            column=column.name,
+            rows=count,
+            first_rows=local,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """Columns as read, after rows were dropped.
+
+    Parameters
+    ----------
+    frame
+        The columns that were asked for.
+    where
+        Finds a row of `frame` in the inputs.
+    rows_read, dropped
+        How many rows the inputs have, and how many of them are not in `frame`.
+    warnings
+        What was dropped and why.
+    """
+
+    frame: pl.DataFrame
+    where: RowFinder
+    rows_read: int
+    dropped: int
+    warnings: tuple[str, ...]
+
+
+def read_rows(
+    source: Source,
+    columns: Sequence[str],
+    *,
+    missing: Sequence[str] = (),
+    unlabelled: str | None = None,
+) -> Rows:
+    """Read columns together, without the rows that are to be dropped.
+
+    Parameters
+    ----------
+    source
+        The inputs.
+    columns
+        The columns to read.
+    missing
+        Columns whose nulls drop the row, and whose NaN does if they are floats.
+    unlabelled
+        The label column, if rows whose label is null, NaN or empty are to be dropped.
+
+    Raises
+    ------
+    UsageError
+        If a column is not there.
+    DataError
+        If no row is left.
+    """
+    names = list(dict.fromkeys(columns))
+    frame = source.read(names, rechunk=False)
+    total, warnings = frame.height, []
+    keep: NDArray[np.bool_] | None = None
+    numeric = [name for name in dict.fromkeys(missing) if _droppable(frame.schema[name])]
+    tasks = [(name, "--on-missing drop") for name in numeric]
+    tasks += [(unlabelled, "--unlabelled drop")] if unlabelled is not None else []
+    for name, reason in tasks:
+        absent = missing_mask(frame[name], empty=name == unlabelled)
+        if absent is None:
+            continue
+        count = int(np.count_nonzero(absent))
+        warnings.append(
+            f"column {name!r}: {count} row{'s' if count > 1 else ''} without a value dropped "
+            f"({reason})"
+        )
+        keep = ~absent if keep is None else keep & ~absent
+    if keep is None:
+        return Rows(frame=frame, where=RowFinder(source), rows_read=total, dropped=0, warnings=())
+    kept = np.flatnonzero(keep)
+    if not kept.size:
+        raise DataError(
+            f"{source.parts[0].path}: all {total} rows lack a value and were dropped: "
+            + "; ".join(warnings),
+            file=source.parts[0].path,
+            rows=total,
+        )
+    return Rows(
+        frame=frame.filter(pl.Series(keep)),
+        where=RowFinder(source, kept),
+        rows_read=total,
+        dropped=total - kept.size,
+        warnings=tuple(warnings),
+    )
+
+
+def missing_mask(column: pl.Series, *, empty: bool) -> NDArray[np.bool_] | None:
+    """Return which values are null, NaN or (if `empty`) empty text; None if none is."""
+    absent = column.is_null() if column.null_count() else None
+    extra = None
+    if column.dtype.is_float():
+        extra = column.is_nan() if column.is_nan().any() else None
+    elif empty and is_text(column.dtype):
+        extra = column.cast(pl.String) == ""
+    if extra is not None and extra.any():
+        extra = extra.fill_null(value=False)
+        absent = extra if absent is None else absent | extra
+    return None if absent is None else absent.to_numpy()
+
+
+def is_text(kind: pl.DataType) -> bool:
+    """Tell whether a column holds text, also as categories."""
+    return isinstance(kind, pl.String | pl.Categorical | pl.Enum)
+
+
+def _droppable(kind: pl.DataType) -> bool:
+    return kind.is_numeric() or kind in (pl.Null, pl.Boolean)
+
+
+def shown(value: Any) -> str:
+    """Return a value as messages show it."""
+    text = repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= 60 else text[:57] + "…"
