@@ -153,7 +153,8 @@ class Console:
         """Print one JSON object on standard output."""
         import json
 
-        _write(json.dumps(value, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n"
+        _write(text.encode(errors="backslashreplace"))
 
     def head(self, frame: pl.DataFrame, title: str | None = None) -> None:
         """Print the first rows of a frame as a table on standard output."""

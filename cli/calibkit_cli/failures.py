@@ -98,6 +98,22 @@ def describe(error: CalibkitError) -> str:
     return f"{message} [{'; '.join(place)}]" if place else message
 
 
+def mend_streams() -> None:
+    """Make standard output and error usable, whatever the caller closed or how it encodes.
+
+    A closed one (``>&-``) would lend its number to the next file opened.  Names that are no UTF-8
+    are written with escapes, which are valid in JSON too.
+    """
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            if nowhere != number:
+                os.dup2(nowhere, number)
+                os.close(nowhere)
+            setattr(sys, name, os.fdopen(number, "w"))
+        getattr(sys, name).reconfigure(errors="backslashreplace")
+
+
 def _names(message: str, name: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", message) is not None
 

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from .failures import drop_stdout, raise_terminated, report
+from .failures import drop_stdout, mend_streams, raise_terminated, report
 
 #: One module a command, in the order of the help; each has a function ``register(app)``.
 COMMANDS = ("boundary", "apply", "show", "bin", "simulate")
@@ -84,6 +84,7 @@ def main() -> None:
     """Run the command line of this process; the entry point of the installed command."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, raise_terminated)
+    mend_streams()
     if not sys.warnoptions:
         warnings.simplefilter("ignore")
     code = run(sys.argv[1:])

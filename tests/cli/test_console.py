@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -242,6 +243,42 @@ def test_a_full_disk_behind_standard_output_is_the_machine_s_fault() -> None:
         )
     assert done.returncode == 5
     assert done.stderr == "Error: No space left on device.\n"
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&- <&-"])
+def test_closed_streams_do_no_harm(tmp_path: Path, closed: str) -> None:
+    output = tmp_path / "model.json"
+    line = f"'{sys.executable}' '{TRIAL}' say warn -o '{output}' {closed}"
+    assert subprocess.run(line, shell=True, env=clean_environment(), check=False).returncode == 0
+    assert output.read_text() == '{"text": 1}\n'
+
+
+def test_names_that_are_no_utf8_are_escaped(trial: Run) -> None:
+    output = os.fsdecode(b"no-\xff-such/model.json")
+    assert "no-\\udcff-such" in trial("say", "x", "-o", output).stderr
+    failed = trial("say", "x", "-o", output, "--json")
+    assert json.loads(failed.stdout)["error"]["file"] == output
+
+
+# Start-up ------------------------------------------------------------------------------------
+
+
+def test_help_starts_in_under_a_third_of_a_second() -> None:
+    """Or, on a slow machine, in under 0.6 of what importing polars and numba takes beside it."""
+
+    def seconds(*arguments: str) -> float:
+        begin = time.perf_counter()
+        subprocess.run(
+            [sys.executable, *arguments], env=clean_environment(), capture_output=True, check=True
+        )
+        return time.perf_counter() - begin
+
+    rounds = [
+        (seconds("-m", "calibkit_cli.main", "--help"), seconds("-c", "import polars, numba"))
+        for _ in range(5)
+    ]
+    helped, imported = (min(times) for times in zip(*rounds, strict=True))
+    assert helped < max(0.3, 0.6 * imported)
 
 
 # The console ---------------------------------------------------------------------------------
