@@ -86,6 +86,8 @@ def _binary_labels(column: pl.Series, where: RowFinder) -> NDArray[np.uint8]:
         elif not kind.is_integer():
             fractional = (column != 0) & (column != 1)
             odd = fractional.to_numpy() if fractional.any() else None
+        if odd is None and kind.is_integer():
+            return column.to_numpy().astype(np.uint8)
         if odd is None:
             return owned_array(column.cast(pl.UInt8))
         _refuse_labels(column, odd, where)

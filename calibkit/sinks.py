@@ -13,7 +13,6 @@ import os
 import re
 import secrets
 import shutil
-import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -25,16 +24,19 @@ from typing import IO, Final, Literal, NoReturn, Self
 
 import polars as pl
 
-from .errors import ResourceError, UsageError, nearest
-from .formats import (
-    format_suffix,
-    known_suffixes,
-    strip_suffixes,
-    suffix_compression,
-    suffix_format,
+from .errors import ResourceError, UsageError
+from .formats import suffix_compression, suffix_format
+from .outputs import (
+    STDOUT,
+    STDOUT_NAMES,
+    check_output,
+    directory_outputs,
+    final_path,
+    is_directory_output,
+    is_stream,
+    unknown_suffix,
 )
 from .readers import system_error
-from .sources import STDIN, Part
 
 __all__ = [
     "STDOUT",
@@ -47,11 +49,6 @@ __all__ = [
     "write_bytes",
     "write_table",
 ]
-
-#: The name of standard output among the outputs.
-STDOUT: Final = "-"
-
-_STDOUT_NAMES: Final = frozenset({STDOUT, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"})
 
 _USER_MISTAKES: Final = frozenset(
     {
@@ -127,12 +124,12 @@ class Transaction:
         """Add a table as an output; the parameters are those of `write_table`."""
         known = format or suffix_format(output)
         if known is None:
-            raise _unknown_suffix(output)
+            raise unknown_suffix(output)
         compression = suffix_compression(output)
         self._stage(output, lambda file: _encode(frame, file, known, compression, metadata), main)
 
     def _stage(self, output: str, write: Write, main: bool) -> None:
-        final = _final_path(output)
+        final = final_path(output)
         staged = _Staged(output, final, None, write, main)
         if final is not None and any(other.final == final for other in self._staged):
             raise UsageError(f"{output}: two outputs have this name; give each its own")
@@ -207,103 +204,6 @@ def write_table(
         outputs.write_table(frame, output, format=format, metadata=metadata)
 
 
-def check_output(
-    output: str,
-    *,
-    table: bool = False,
-    format: str | None = None,  # noqa: A002
-) -> None:
-    """Raise before any long work if an output cannot be written.
-
-    Parameters
-    ----------
-    output
-        A file or ``-``.
-    table
-        Whether a table goes there, so that its suffix has to tell a format ...
-    format
-        ... unless this does.
-
-    Raises
-    ------
-    UsageError
-        No such folder, a folder itself, not writable, or an unknown suffix.
-    """
-    if not output:
-        raise UsageError("the output has no name; name a file, or - for standard output")
-    stream = is_stream(output)
-    if table and format is None and not stream and suffix_format(output) is None:
-        raise _unknown_suffix(output)
-    if output in _STDOUT_NAMES or (stream and os.access(output, os.W_OK)):
-        return
-    path = Path(os.path.realpath(output))
-    if path.is_dir() or output.endswith("/"):
-        raise UsageError(f"{output}: is a folder; name a file in it", file=output)
-    if not path.parent.is_dir():
-        above = path.parent.parent
-        known = [entry.name for entry in above.iterdir()] if above.is_dir() else []
-        raise UsageError(
-            f"{output}: no such folder{nearest(path.parent.name, known)}; create it first",
-            file=output,
-        )
-    folder_writable = os.access(path.parent, os.W_OK | os.X_OK)
-    if not folder_writable or (path.exists() and not os.access(path, os.W_OK)):
-        raise UsageError(f"{output}: is not writable; check its permissions", file=output)
-
-
-def is_stream(output: str) -> bool:
-    """Tell whether an output is written directly: standard output, a pipe, a device.
-
-    A table that goes there without a telling suffix needs its format named.
-    """
-    return _final_path(output) is None if not Path(output).is_dir() else False
-
-
-def is_directory_output(output: str) -> bool:
-    """Tell whether an output means one file per input: it ends in ``/`` or is a folder."""
-    return output != STDOUT and (output.endswith("/") or Path(output).is_dir())
-
-
-def directory_outputs(
-    directory: str,
-    parts: Sequence[Part],
-    *,
-    format: str | None = None,  # noqa: A002
-) -> list[str]:
-    """Return one output per input, under the same relative name.
-
-    Parameters
-    ----------
-    directory
-        The folder; nothing is created here (see `make_folders`).
-    parts
-        The inputs.
-    format
-        The format of the outputs; None keeps each input's own suffix.
-
-    Raises
-    ------
-    UsageError
-        If two inputs would be written to the same file.
-    """
-    outputs: dict[str, Part] = {}
-    for part in parts:
-        name = "stdin" if part.path == STDIN else part.relative or Path(part.path).name
-        if format is not None and suffix_format(name) != format:
-            name = strip_suffixes(name) + format_suffix(format)
-        elif suffix_format(name) is None:
-            name += format_suffix(part.format)
-        output = str(Path(directory) / name)
-        if output in outputs:
-            raise UsageError(
-                f"{output}: {outputs[output].path} and {part.path} would both be written there; "
-                "run them one at a time",
-                file=output,
-            )
-        outputs[output] = part
-    return list(outputs)
-
-
 def make_folders(outputs: Sequence[str]) -> None:
     """Create the folders that `outputs` need.
 
@@ -315,14 +215,6 @@ def make_folders(outputs: Sequence[str]) -> None:
     for output in outputs:
         with _writing(output):
             Path(output).parent.mkdir(parents=True, exist_ok=True)
-
-
-def _unknown_suffix(output: str) -> UsageError:
-    return UsageError(
-        f"{output}: the suffix tells no format; name it by --output-format, or use one of "
-        + known_suffixes(),
-        file=output,
-    )
 
 
 @contextmanager
@@ -355,21 +247,6 @@ def _explain(output: str, error: Exception) -> NoReturn:
     raise ResourceError(
         f"{output}: could not be written ({reason}); nothing of it was kept", file=output
     ) from error
-
-
-def _final_path(output: str) -> Path | None:
-    """Return the file that `output` means, symbolic links followed; None for a stream."""
-    if output in _STDOUT_NAMES or output.startswith(("/dev/fd/", "/proc/self/fd/")):
-        return None
-    path = Path(os.path.realpath(output))
-    with _writing(output):
-        try:
-            mode = path.stat().st_mode
-        except FileNotFoundError:
-            return path
-        if stat.S_ISDIR(mode):
-            raise UsageError(f"{output}: is a folder; name a file in it", file=output)
-    return path if stat.S_ISREG(mode) else None
 
 
 def _host() -> str:
@@ -414,7 +291,7 @@ def _write_synced(temporary: Path, final: Path, write: Write) -> None:
 
 
 def _write_stream(output: str, write: Write) -> None:
-    if output in _STDOUT_NAMES:
+    if output in STDOUT_NAMES:
         sys.stdout.flush()
         write(sys.stdout.buffer)
         sys.stdout.buffer.flush()

@@ -1,0 +1,139 @@
+"""What a user names as output: where it leads, and whether it can be written."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from .errors import UsageError, nearest
+from .formats import format_suffix, known_suffixes, strip_suffixes, suffix_format
+from .sources import STDIN, Part
+
+#: The name of standard output among the outputs.
+STDOUT: Final = "-"
+
+#: Names that all mean standard output.
+STDOUT_NAMES: Final = frozenset({STDOUT, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"})
+
+
+def check_output(
+    output: str,
+    *,
+    table: bool = False,
+    format: str | None = None,  # noqa: A002
+) -> None:
+    """Raise before any long work if an output cannot be written.
+
+    Parameters
+    ----------
+    output
+        A file or ``-``.
+    table
+        Whether a table goes there, so that its suffix has to tell a format ...
+    format
+        ... unless this does.
+
+    Raises
+    ------
+    UsageError
+        No such folder, a folder itself, not writable, or an unknown suffix.
+    """
+    if not output:
+        raise UsageError("the output has no name; name a file, or - for standard output")
+    if output.endswith("/") or Path(output).is_dir():
+        raise UsageError(f"{output}: is a folder; name a file in it", file=output)
+    stream = is_stream(output)
+    if table and format is None and not stream and suffix_format(output) is None:
+        raise unknown_suffix(output)
+    if output in STDOUT_NAMES or (stream and os.access(output, os.W_OK)):
+        return
+    path = Path(os.path.realpath(output))
+    if not path.parent.is_dir():
+        above = path.parent.parent
+        known = [entry.name for entry in above.iterdir()] if above.is_dir() else []
+        raise UsageError(
+            f"{output}: no such folder{nearest(path.parent.name, known)}; create it first",
+            file=output,
+        )
+    folder_writable = os.access(path.parent, os.W_OK | os.X_OK)
+    if not folder_writable or (path.exists() and not os.access(path, os.W_OK)):
+        raise UsageError(f"{output}: is not writable; check its permissions", file=output)
+
+
+def is_stream(output: str) -> bool:
+    """Tell whether an output is written directly: standard output, a pipe, a device.
+
+    A table that goes there without a telling suffix needs its format named.
+    """
+    return not Path(output).is_dir() and final_path(output) is None
+
+
+def is_directory_output(output: str) -> bool:
+    """Tell whether an output means one file per input: it ends in ``/`` or is a folder."""
+    return output != STDOUT and (output.endswith("/") or Path(output).is_dir())
+
+
+def directory_outputs(
+    directory: str,
+    parts: Sequence[Part],
+    *,
+    format: str | None = None,  # noqa: A002
+) -> list[str]:
+    """Return one output per input, under the same relative name.
+
+    Parameters
+    ----------
+    directory
+        The folder; nothing is created here (see `make_folders`).
+    parts
+        The inputs.
+    format
+        The format of the outputs; None keeps each input's own suffix.
+
+    Raises
+    ------
+    UsageError
+        If two inputs would be written to the same file.
+    """
+    outputs: dict[str, Part] = {}
+    for part in parts:
+        name = "stdin" if part.path == STDIN else part.relative or Path(part.path).name
+        if format is not None and suffix_format(name) != format:
+            name = strip_suffixes(name) + format_suffix(format)
+        elif suffix_format(name) is None:
+            name += format_suffix(part.format)
+        output = str(Path(directory) / name)
+        if output in outputs:
+            raise UsageError(
+                f"{output}: {outputs[output].path} and {part.path} would both be written there; "
+                "run them one at a time",
+                file=output,
+            )
+        outputs[output] = part
+    return list(outputs)
+
+
+def final_path(output: str) -> Path | None:
+    """Return the file that `output` means, symbolic links followed; None for a stream."""
+    if output in STDOUT_NAMES or output.startswith(("/dev/fd/", "/proc/self/fd/")):
+        return None
+    path = Path(os.path.realpath(output))
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return path  # not there, or not ours to see: opening it will tell
+    if stat.S_ISDIR(mode):
+        raise UsageError(f"{output}: is a folder; name a file in it", file=output)
+    return path if stat.S_ISREG(mode) else None
+
+
+def unknown_suffix(output: str) -> UsageError:
+    """Return the error for a table whose name tells no format."""
+    return UsageError(
+        f"{output}: the suffix tells no format; name it by --output-format, or use one of "
+        + known_suffixes(),
+        file=output,
+    )
