@@ -8,6 +8,7 @@ classifier performance, sections 5.2 and C.8.)
 from __future__ import annotations
 
 import itertools
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,7 @@ from calibkit_kernels import tally as kernels
 Floats = NDArray[Any]
 Edges = NDArray[np.float64]
 
-#: The tally keeps a level in 16 bits.
+#: A level and a score bin are kept in 16 bits.
 MOST_LEVELS = 65_535
 #: Cells a grid may have.
 MOST_CELLS = 50_000_000
@@ -116,6 +117,21 @@ def extremes(values: Floats, weight: NDArray[np.float64] | None) -> tuple[float,
     """Return the smallest and the largest value among rows that weigh something."""
     present = values if weight is None else values[weight > 0]
     return float(present.min()), float(present.max())
+
+
+def check_bins(uncertainty_bins: int, score_bins: int) -> None:
+    """Raise `UsageError` where a grid would be impossible or absurd."""
+    if uncertainty_bins < 1 or score_bins < 1:
+        raise UsageError(
+            f"a grid needs at least one bin each way; got --uncertainty-bins {uncertainty_bins} "
+            f"and --score-bins {score_bins}."
+        )
+    most = MOST_LEVELS
+    if max(uncertainty_bins, score_bins) > most or uncertainty_bins * score_bins > MOST_CELLS:
+        raise UsageError(
+            f"{uncertainty_bins} x {score_bins} bins are too many; at most {most:,} each way and "
+            f"{MOST_CELLS:,} cells."
+        )
 
 
 @dataclass(frozen=True)
@@ -342,3 +358,28 @@ def grid_frame(grid: Grid) -> pl.DataFrame:
             "score_min": spread(grid.score_min[:, None]),
         }
     )
+
+
+def grid_metadata(grid: Grid, rows: ScoreRows, strategy: str) -> dict[str, str]:
+    """Return what a file of the grid should say of itself: how values are binned, which columns.
+
+    The entry ``calibkit`` is a JSON object; `uncertainty_min` and `score_min` stand beside it.
+    """
+    options = rows.options
+    columns = {
+        "score": {"name": options.score, "dtype": str(rows.score.dtype), "scale": options.scale},
+        "label": {"name": options.label},
+    }
+    if rows.uncertainty is not None and options.uncertainty is not None:
+        dtype = str(rows.uncertainty.dtype)
+        columns["uncertainty"] = {"name": options.uncertainty, "dtype": dtype}
+    about = {"columns": columns, "order": grid.order, "strategy": strategy}
+
+    def values(array: Edges) -> str:
+        return json.dumps([float(value) if np.isfinite(value) else None for value in array])
+
+    return {
+        "calibkit": json.dumps(about, sort_keys=True),
+        "uncertainty_min": values(grid.uncertainty_min),
+        "score_min": values(grid.score_min),
+    }

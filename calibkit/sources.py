@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import polars as pl
 
@@ -28,7 +28,7 @@ from .formats import (
 from .inputs import STDIN, expand_input, folder_keys
 from .readers import Schema, Table, open_table, reading
 
-__all__ = ["STDIN", "Part", "Source", "open_source", "suffix_format"]
+__all__ = ["STDIN", "Part", "Source", "open_source", "read_bytes", "suffix_format"]
 
 _HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
@@ -73,7 +73,7 @@ class Source:
 
     def __init__(self, parts: Sequence[Part], tables: Sequence[Table]) -> None:
         self._key_types = _key_types(parts)
-        schemas = _one_schema(parts, [table.schema for table in tables], self._key_types)
+        schemas = _one_schema(parts, tables, self._key_types)
         self.parts: tuple[Part, ...] = tuple(parts)
         self._tables = tuple(tables)
         self._columns = schemas
@@ -248,6 +248,18 @@ def open_source(
     return Source(parts, tables)
 
 
+def read_bytes(path: str) -> bytes:
+    """Return all bytes of a file; ``-`` is standard input.
+
+    Raises
+    ------
+    UsageError, ResourceError
+        As `open_source`.
+    """
+    with reading(path):
+        return sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
+
+
 def _open_part(path: str, relative: str, forced: str | None, dtype: str) -> tuple[Part, Table]:
     data = _stream(path)
     known = forced or suffix_format(path)
@@ -312,10 +324,11 @@ def _repeated(parts: Sequence[Part]) -> tuple[str, ...]:
     )
 
 
-def _one_schema(parts: Sequence[Part], schemas: Sequence[Schema], keys: Schema) -> Schema:
+def _one_schema(parts: Sequence[Part], tables: Sequence[Table], keys: Schema) -> Schema:
     """Return the schema of all parts, or raise if they differ."""
-    first, common = parts[0], dict(schemas[0])
-    for part, schema in zip(parts[1:], schemas[1:], strict=True):
+    first, common = parts[0], dict(tables[0].schema)
+    for part, table in zip(parts[1:], tables[1:], strict=True):
+        schema = table.schema
         for name in [*common, *schema]:
             if name not in schema or name not in common:
                 having, lacking = (first, part) if name in common else (part, first)
@@ -329,12 +342,7 @@ def _one_schema(parts: Sequence[Part], schemas: Sequence[Schema], keys: Schema) 
             inferred = part.format in TEXT_FORMATS or first.format in TEXT_FORMATS
             kind = _common_type(common[name], schema[name], inferred)
             if kind is None:
-                raise DataError(
-                    f"{part.path}: column {name!r} is {schema[name]}, but {common[name]} in "
-                    f"{first.path}; all inputs need the same types",
-                    file=part.path,
-                    column=name,
-                )
+                _refuse_types(name, (first, tables[0]), (part, table), common[name])
             common[name] = kind
         for key in keys:
             if (key in part.keys) != (key in first.keys) and key not in common:
@@ -346,6 +354,30 @@ def _one_schema(parts: Sequence[Part], schemas: Sequence[Schema], keys: Schema) 
                     column=key,
                 )
     return common
+
+
+def _refuse_types(
+    name: str, one: tuple[Part, Table], other: tuple[Part, Table], common: pl.DataType
+) -> NoReturn:
+    """Raise about a column of two types; where numbers meet text, name the text."""
+    part, kind = other[0], other[1].schema[name]
+    message = f"column {name!r} is {kind}, but {common} in {one[0].path}"
+    rows: list[int] = []
+    culprit, table = other if kind == pl.String else one
+    if {kind.is_numeric(), common.is_numeric()} == {True, False} and pl.String in (kind, common):
+        with reading(culprit.path):
+            text = table.read([name]).to_series().cast(pl.String)
+        odd = text.is_not_null() & text.cast(pl.Float64, strict=False).is_null()
+        rows = [int(row) + 1 for row in odd.arg_true()]
+        part = culprit if rows else part
+    where = f" ({culprit.path} row {rows[0]}: {text[rows[0] - 1]!r})" if rows else ""
+    raise DataError(
+        f"{part.path}: {message}{where}; all inputs need the same types",
+        file=part.path,
+        column=name,
+        rows=len(rows) or None,
+        first_rows=rows,
+    )
 
 
 def _common_type(one: pl.DataType, other: pl.DataType, inferred: bool) -> pl.DataType | None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.weights import Unit, in_units
+from calibkit.weights import ROW, Unit, in_units
 from calibkit_kernels import sorting, splits
 from calibkit_kernels import tally as kernels
 
@@ -65,7 +65,7 @@ class Tally:
     count: NDArray[Any]
     positive: NDArray[Any]
     levels: int
-    unit: Unit = Unit()
+    unit: Unit = ROW
     part: NDArray[np.uint8] = field(default_factory=lambda: _NOT_DEALT)
 
     def level_totals(self) -> Int64s:
@@ -152,17 +152,17 @@ def count_rows(
     """
     if weight is None and part is None:
         return _count_plain(score, level, label, levels, threads)
-    units, unit = (np.ones(score.size, np.int64), Unit()) if weight is None else in_units(weight)
+    units, unit = (np.ones(score.size, np.int64), ROW) if weight is None else in_units(weight)
     keys, _ = _falling_keys(score)
     below = level.astype(np.uint64)
     if part is not None:
         below = below << np.uint64(8) | part
-    order = np.arange(score.size, dtype=np.uint32)
-    _, order = sorting.sort_pairs(below, order, int(below.max()).bit_length(), threads)
-    keys = keys[order]
-    _, order = sorting.sort_pairs(keys, order, int(keys.max()).bit_length(), threads)
+    places = np.arange(score.size, dtype=np.uint32)
+    _, places = sorting.sort_pairs(below, places, int(below.max()).bit_length(), threads)
+    keys = keys[places]
+    _, places = sorting.sort_pairs(keys, places, int(keys.max()).bit_length(), threads)
     grouped = kernels.group_weighted(
-        order, score, level, label, units, _NOT_DEALT if part is None else part
+        places, score, level, label, units, _NOT_DEALT if part is None else part
     )
     scores, levels_of, count, positive, parts = grouped
     return Tally(scores, levels_of, count, positive, levels, unit, parts)

@@ -33,6 +33,10 @@ class Unit:
         return int(units) if self.size == 1.0 else int(units) * self.size
 
 
+#: The unit of unweighted rows.
+ROW = Unit()
+
+
 def in_units(weight: NDArray[np.float64]) -> tuple[NDArray[np.int64], Unit]:
     """Return finite, non-negative weights as integer numbers of a common unit.
 

@@ -6,6 +6,7 @@ section 5: ST; Algorithm 2, GMT; Algorithm 3, MIST, with the errata of its indic
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 
 import numpy as np
@@ -74,5 +75,5 @@ def level_sets(blocks: Blocks) -> tuple[Blocks, Int64s]:
         for array in (selected, hits, level, point):
             array[run] = array[order]
         exact.sort(reverse=True)
-        closes[run[:-1]] = [a != b for a, b in zip(exact[:-1], exact[1:], strict=True)]
+        closes[run[:-1]] = [a != b for a, b in itertools.pairwise(exact)]
     return Blocks(selected, hits, level, point), np.flatnonzero(closes)

@@ -14,7 +14,7 @@ from calibkit.boundary.goals import Goal, Totals
 from calibkit.boundary.model import BoundaryModel, CrossValidated, Figures, TestFigures
 from calibkit.columns import ScoreRows
 from calibkit.tally import Tally
-from calibkit.weights import Unit, in_units
+from calibkit.weights import ROW, Unit, in_units
 
 #: Finds thresholds on a tally with one part left out, given what the other parts hold; None where
 #: nothing can be found.
@@ -47,7 +47,6 @@ def cross_validate(
     Counts are pooled over the folds.  The standard error of the objective comes from its values on
     the single folds, null where fewer than two are defined.
     """
-
     everything = np.full(dealt.levels, -np.inf)
     all_rows, all_positives = dealt.selected(everything)
 
@@ -87,7 +86,7 @@ def judge_rows(
     """Return the figures of a boundary on labelled rows."""
     assert rows.label is not None
     inside = rows.score >= row_thresholds(model, rows.score, rows.uncertainty)
-    units, unit = np.ones(rows.score.size, np.int64), Unit()
+    units, unit = np.ones(rows.score.size, np.int64), ROW
     if rows.weight is not None:
         units, unit = in_units(rows.weight)
     hits = rows.label.astype(bool)

@@ -8,18 +8,38 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.boundary import classic, exact
+from calibkit.boundary import classic, exact, grid_methods
 from calibkit.boundary.goals import Goal
 from calibkit.errors import UsageError, nearest
 from calibkit.tally import Points, Tally
 
 Int64s = NDArray[np.int64]
-Find = Callable[[Points, Goal], Int64s]
+Floats = NDArray[np.float64]
+
+#: The paper's default number of score bins.
+PAPER_SCORE_BINS = 500
+
+
+@dataclass(frozen=True)
+class Found:
+    """A boundary on a tally.
+
+    Attributes
+    ----------
+    thresholds
+        The lowest selected score of each level, NaN where nothing is selected.
+    selected, true_positives
+        What it selects, in units.
+    """
+
+    thresholds: Floats
+    selected: int
+    true_positives: int
 
 
 @dataclass(frozen=True)
 class Method:
-    """A way to choose one prefix in each level.
+    """A way to choose one threshold in each level.
 
     Attributes
     ----------
@@ -27,30 +47,106 @@ class Method:
         What it is called, and what it does in a few words.
     bounds
         The bounded figures it can take: keys of `calibkit.boundary.goals.GOALS`.
-    find
-        Returns the point of each level, -1 for none.
+    choose
+        Returns the point of each level, -1 for none; for methods on prefixes.
+    take
+        Returns how many of the highest score bins each level takes; for methods on a grid.
     score_bins
         Its default number of score bins; 0 tries every distinct score.
+    together
+        Whether it takes all levels as one.
     """
 
     name: str
     summary: str
     bounds: tuple[str, ...]
-    find: Find
+    choose: Callable[[Points, Goal], Int64s] | None = None
+    take: Callable[[Int64s, Int64s, Goal], Int64s] | None = None
     score_bins: int = 0
+    together: bool = False
+
+    @property
+    def needs_grid(self) -> bool:
+        """Whether the method works on score bins only."""
+        return self.take is not None
+
+    def find(self, tally: Tally, goal: Goal, *, excluded: int = -1) -> Found:
+        """Find a boundary on a tally.
+
+        Parameters
+        ----------
+        tally
+            Distinct scores, or the columns of a grid, per level.
+        goal
+            What to reach; its totals are those of the rows that take part.
+        excluded
+            A part of a dealt tally that takes no part.
+        """
+        if self.take is not None:
+            positives, totals = grid_counts(tally, excluded)
+            take = self.take(positives, totals, goal)
+            lowest = np.where(take > 0, positives.shape[1] - take, np.nan)
+            return Found(lowest, *reversed(grid_methods.evaluate(positives, totals, take)))
+        assert self.choose is not None
+        points = tally.points(excluded=excluded, together=self.together)
+        return _found(tally, points, self.choose(points, goal))
+
+    def find_with_optimum(self, tally: Tally, goal: Goal) -> tuple[Found, exact.Solution]:
+        """Find a boundary on a tally, and the best one over the same prefixes."""
+        points = tally.points(together=self.together)
+        optimum = exact.solve(points, goal)
+        if self.choose is exact_choice:
+            return _found(tally, points, optimum.choice), optimum
+        if self.choose is not None:
+            return _found(tally, points, self.choose(points, goal)), optimum
+        return self.find(tally, goal), optimum
 
 
-def _exact(points: Points, goal: Goal) -> Int64s:
+def exact_choice(points: Points, goal: Goal) -> Int64s:
+    """Return the optimum over all prefixes."""
     return exact.solve(points, goal).choice
 
 
+def _found(tally: Tally, points: Points, choice: Int64s) -> Found:
+    """Return a choice of points with its thresholds; one choice for all levels is spread."""
+    lowest = np.full(choice.size, np.nan)
+    taken = choice >= 0
+    lowest[taken] = tally.score[points.entry[choice[taken]]]
+    if choice.size == 1:
+        lowest = np.broadcast_to(lowest, tally.levels).copy()
+    return Found(lowest, *points.totals(choice))
+
+
+def grid_counts(tally: Tally, excluded: int = -1) -> tuple[Int64s, Int64s]:
+    """Return positive rows and rows, shape (levels, columns), of a tally of grid columns."""
+    kept = slice(None) if excluded < 0 else tally.part != excluded
+    shape = (tally.levels, int(tally.score.max()) + 1)
+    place = (tally.level[kept], tally.score[kept].astype(np.int64))
+    positives, totals = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    np.add.at(positives, place, tally.positive[kept])
+    np.add.at(totals, place, tally.count[kept])
+    return positives, totals
+
+
+_BOTH = ("precision", "recall")
+
 METHODS: dict[str, Method] = {
-    method.name: method
-    for method in (
-        Method("exact", "the optimum, with proof", ("precision", "recall"), _exact),
-        Method("st", "a single threshold", ("precision", "recall"), classic.single_threshold),
-        Method("gmt", "each level on its own (greedy)", ("precision",), classic.greedy),
+    found.name: found
+    for found in (
+        Method("exact", "the optimum, with proof", _BOTH, exact_choice),
+        Method("st", "a single threshold", _BOTH, classic.single_threshold, together=True),
         Method("mist", "isotonic blocks above one rate", ("precision",), classic.isotonic),
+        Method("gmt", "each level on its own (greedy)", ("precision",), classic.greedy),
+        *(
+            Method(name, summary, _BOTH, take=take, score_bins=PAPER_SCORE_BINS)
+            for name, summary, take in (
+                ("ew-dpmt", "table over bins of average size", grid_methods.ew_dpmt),
+                ("ew-dpmt-mono", "the same, levels nested", grid_methods.ew_dpmt_mono),
+                ("vw-dpmt", "table over selected rows", grid_methods.vw_dpmt),
+                ("vw-dpmt-mono", "the same, levels nested", grid_methods.vw_dpmt_mono),
+                ("staircase", "two numbers of bins and a step", grid_methods.staircase),
+            )
+        ),
     )
 }
 
@@ -66,24 +162,13 @@ def method(name: str, bounded: str) -> Method:
     """
     if name not in METHODS:
         raise UsageError(
-            f"there is no method {name!r}{nearest(name, METHODS)}; methods: {', '.join(METHODS)}"
+            f"there is no method {name!r}{nearest(name, METHODS)}; methods: {', '.join(METHODS)}."
         )
     found = METHODS[name]
     if bounded not in found.bounds:
         able = ", ".join(other.name for other in METHODS.values() if bounded in other.bounds)
         raise UsageError(
             f"--method {name} does not take --{bounded}, only "
-            f"{', '.join('--' + bound for bound in found.bounds)}; methods for --{bounded}: {able}"
+            f"{', '.join('--' + bound for bound in found.bounds)}; methods for --{bounded}: {able}."
         )
     return found
-
-
-def thresholds(tally: Tally, points: Points, choice: Int64s) -> NDArray[np.float64]:
-    """Return the lowest selected score of each level of the tally, NaN where nothing is selected.
-
-    A choice over all levels together gives every level the same threshold.
-    """
-    lowest = np.full(choice.size, np.nan)
-    taken = choice >= 0
-    lowest[taken] = tally.score[points.entry[choice[taken]]]
-    return np.broadcast_to(lowest, tally.levels).copy() if choice.size == 1 else lowest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import ClassVar
 
@@ -183,7 +184,7 @@ def _check_edges(edges: object, expected: int, name: str) -> None:
         raise ModelError(f"{name!r} needs {expected} values")
     if any(not isinstance(edge, float) for edge in edges):
         raise ModelError(f"{name!r} holds something that is not a number")
-    if any(high < low for low, high in zip(edges[:-1], edges[1:], strict=True)):
+    if any(high < low for low, high in itertools.pairwise(edges)):
         raise ModelError(f"{name!r} must not decrease")
 
 

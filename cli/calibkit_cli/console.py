@@ -149,6 +149,20 @@ class Console:
                 }
             )
 
+    def wrote(self, what: str) -> None:
+        """Say on standard error what went to the output file, unless ``-q`` or ``--json``."""
+        if self.output not in (None, "-") and not self.as_json:
+            self.summary(f"{what} written to {self.output}.")
+
+    def say(self, *lines: str) -> None:
+        """Print lines of a result on standard output."""
+        for line in lines:
+            _print(line, sys.stdout)
+
+    def content(self, data: bytes) -> None:
+        """Print a file's content on standard output as it is."""
+        _write(data)
+
     def json(self, value: object) -> None:
         """Print one JSON object on standard output."""
         import json

@@ -14,14 +14,17 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
 import numpy as np
-from numba.core import config
+from numba.core import config as numba_config
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+#: numba fills this module at run time, out of sight of a type checker.
+_CONFIG: Any = numba_config
 
 
 def source_digest() -> str:
@@ -45,7 +48,7 @@ def cache_folder() -> str | None:
         return None
 
 
-_FOLDER = None if config.DISABLE_JIT else cache_folder()
+_FOLDER = None if _CONFIG.DISABLE_JIT else cache_folder()
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -55,7 +58,7 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     Divisions follow IEEE rules: a kernel checks its divisors itself.  With ``NUMBA_DISABLE_JIT=1``
     the plain Python function runs instead, with integers that wrap around as the compiled ones do.
     """
-    if config.DISABLE_JIT:
+    if _CONFIG.DISABLE_JIT:
 
         @functools.wraps(function)
         def interpreted(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -67,11 +70,11 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     if _FOLDER is None:
         return cast(Callable[P, R], compile_()(function))
     # numba reads the folder from its global configuration, and only while it decorates.
-    before, config.CACHE_DIR = config.CACHE_DIR, _FOLDER
+    before, _CONFIG.CACHE_DIR = _CONFIG.CACHE_DIR, _FOLDER
     try:
         compiled = compile_(cache=True)(function)
     finally:
-        config.CACHE_DIR = before
+        _CONFIG.CACHE_DIR = before
     _forgive_cache_faults(compiled)
     return cast(Callable[P, R], compiled)
 

@@ -129,29 +129,19 @@ def _radix_sort(
         for step in range(passes):
             shift = np.uint64(step * digit_bits)
             counts = np.zeros((len(pieces), 1 << digit_bits), np.int64)
-            list(
-                pool.map(
-                    lambda piece, row, shift=shift: count_digits(
-                        arrays[0][piece], shift, mask, row
-                    ),
-                    pieces,
-                    counts,
-                )
-            )
+            inputs = [tuple(array[piece] for array in arrays) for piece in pieces]
+            shared = [(shift, mask, row) for row in counts]
+            list(pool.map(_count, inputs, shared))
             # Places in order of digit, then of piece: what makes the sort stable.
             ends = np.cumsum(counts.T.ravel()).reshape(counts.shape[1], -1).T
-            places = ends - counts
-            list(
-                pool.map(
-                    lambda piece, row, shift=shift: scatter(
-                        *(array[piece] for array in arrays), *scratch, shift, mask, row
-                    ),
-                    pieces,
-                    places,
-                )
-            )
+            shared = [(*scratch, shift, mask, row) for row in ends - counts]
+            list(pool.map(lambda given, more: scatter(*given, *more), inputs, shared))
             arrays, scratch = scratch, arrays
     return arrays
+
+
+def _count(arrays: tuple[NDArray[Any], ...], rest: tuple[Any, ...]) -> None:
+    count_digits(arrays[0], *rest)
 
 
 def _pieces(size: int, threads: int) -> list[slice]:

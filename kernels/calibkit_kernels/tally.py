@@ -130,7 +130,7 @@ def restore_scores64(keys: Words, smallest: np.uint64, out: Words) -> None:
 
 @kernel
 def group_weighted(
-    order: Int64s,
+    order: Tags,
     score: Floats,
     level: Levels,
     label: Parts,

@@ -1,0 +1,119 @@
+"""What to fit: the options of ``boundary`` as one value, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from calibkit.binning import check_bins
+from calibkit.boundary.goals import GOALS, Goal, Totals
+from calibkit.boundary.methods import Method, method
+from calibkit.bounds import Bound, decimal_bound
+from calibkit.errors import UsageError
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundarySpec:
+    """What to fit, as the options of ``boundary`` say it.
+
+    Attributes
+    ----------
+    bounded, bound
+        The bounded figure (a key of `calibkit.boundary.goals.GOALS`) and its bound.
+    method
+        A key of `calibkit.boundary.methods.METHODS`.
+    uncertainty_bins
+        K; None is 3 where rows have uncertainties, 1 for the single threshold and without them.
+    score_bins
+        L; 0 tries every distinct score; None is the method's default.
+    strategy, order
+        Of the bins, see `calibkit.binning.fit_grid`.
+    folds
+        Of the cross-validation; 0 leaves it out.
+    seed, threads
+        The seed of the folds; how many threads may work.
+    """
+
+    bounded: str
+    bound: Bound
+    method: str = "exact"
+    uncertainty_bins: int | None = None
+    score_bins: int | None = None
+    strategy: str = "equal-mass"
+    order: str = "uncertainty-score"
+    folds: int = 5
+    seed: int = 0
+    threads: int = 1
+
+    def goal(self, totals: Totals) -> Goal:
+        """Return the goal for rows with these totals."""
+        return GOALS[self.bounded](self.bound, totals)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A specification with everything resolved: what the fit will do."""
+
+    spec: BoundarySpec
+    method: Method
+    levels: int
+    score_bins: int
+
+    def steps(self) -> list[str]:
+        """Return in words what the fit will do."""
+        spec = self.spec
+        scores = f"{self.score_bins} score bins" if self.score_bins else "every distinct score"
+        fit = (
+            f"fit a boundary by {self.method.name} over {self.levels} uncertainty level"
+            f"{'s' if self.levels > 1 else ''} and {scores}, {spec.bounded} >= {spec.bound}"
+        )
+        folds = f"cross-validate it in {spec.folds} folds" if spec.folds else ""
+        return [fit, folds] if folds else [fit]
+
+
+def plan(spec: BoundarySpec, *, has_uncertainty: bool) -> Plan:
+    """Return what a specification means for rows with or without uncertainties.
+
+    Raises
+    ------
+    UsageError
+        Options that are impossible or do not go together.
+    """
+    chosen = method(spec.method, spec.bounded)
+    levels = spec.uncertainty_bins
+    if levels is None:
+        levels = 1 if chosen.together or not has_uncertainty else 3
+    if levels > 1 and not has_uncertainty:
+        raise UsageError(
+            f"--uncertainty-bins {levels} needs an uncertainty column; name one by --uncertainty."
+        )
+    score_bins = chosen.score_bins if spec.score_bins is None else spec.score_bins
+    if score_bins < 0:
+        raise UsageError(f"--score-bins is {score_bins}; 0 stands for every distinct score.")
+    if score_bins == 0 and chosen.needs_grid:
+        raise UsageError(f"--method {chosen.name} needs score bins; --score-bins 0 has none.")
+    check_bins(levels, max(score_bins, 1))
+    if spec.order == "score-uncertainty" and score_bins == 0:
+        raise UsageError("--order score-uncertainty needs --score-bins.")
+    if spec.folds < 0 or spec.folds == 1:
+        raise UsageError(f"--folds is {spec.folds}; expected 0 (none) or at least 2.")
+    if spec.folds > 255:
+        raise UsageError(f"--folds is {spec.folds}; at most 255 are possible.")
+    return Plan(spec, chosen, levels, score_bins)
+
+
+def one_objective(given: Mapping[str, str | float | None]) -> tuple[str, Bound]:
+    """Return the one bounded figure that was given, with its bound.
+
+    Raises
+    ------
+    UsageError
+        None or several were given, or the bound is no decimal number in [0, 1].
+    """
+    named = {name: value for name, value in given.items() if value is not None}
+    if len(named) != 1:
+        options = ", ".join(f"--{name}" for name in given)
+        seen = " and ".join(f"--{name}" for name in named) or "none"
+        raise UsageError(f"give exactly one objective of {options}; got {seen}.")
+    ((name, value),) = named.items()
+    return name, decimal_bound(value, f"--{name}")

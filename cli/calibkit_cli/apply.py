@@ -1,0 +1,131 @@
+"""``calibkit apply``: add a model's columns to rows."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from . import options
+from .console import Console
+from .options import option
+
+HELP = """Apply a model to rows: every row is kept, in order, and the model's columns are added.
+
+A boundary adds `decision` (0 or 1) and `margin`: how far the score lies beyond the threshold of the
+row's level, in logits.
+
+Examples:
+
+  calibkit apply boundary.json test.parquet -o decided.parquet
+
+  cat scores.csv | calibkit apply boundary.json - -o - | head
+
+  calibkit apply boundary.json scores/ --selected --keep 'id,score' -o alarms.csv
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("apply", help=HELP)(apply)
+
+
+def apply(
+    model: options.Model,
+    inputs: options.Inputs,
+    keep: Annotated[
+        list[str] | None,
+        option(
+            "--keep",
+            metavar="PATTERN",
+            panel=options.OUTPUT,
+            help="Input columns to keep (globs; commas or repetition).",
+            show_default="all",
+        ),
+    ] = None,
+    selected: Annotated[
+        bool,
+        option("--selected", panel=options.OUTPUT, help="Only rows with a positive decision."),
+    ] = False,
+    column: Annotated[
+        str | None,
+        option(
+            "--column",
+            metavar="NAME",
+            panel=options.OUTPUT,
+            help="A name for the added column (of several: the first).",
+            show_default="decision",
+        ),
+    ] = None,
+    overwrite_columns: Annotated[
+        bool,
+        option(
+            "--overwrite-columns",
+            panel=options.OUTPUT,
+            help="Replace columns that have the names of added ones.",
+        ),
+    ] = False,
+    max_missing: Annotated[
+        str | None,
+        option(
+            "--max-missing",
+            metavar="SHARE",
+            panel=options.INPUT,
+            help="With --on-missing null: refuse files with a larger share of such rows.",
+            show_default=False,
+        ),
+    ] = None,
+    score: options.ScoreElsewhere = None,
+    uncertainty: options.UncertaintyElsewhere = None,
+    on_missing: options.OnMissingApply = "error",
+    input_format: options.InputFormat = None,
+    dtype: options.Dtype = "float64",
+    output: options.Output = None,
+    output_format: options.OutputFormat = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+    warnings: options.Warnings = "show",
+    dry_run: options.DryRun = False,
+) -> None:
+    """Parse, apply, write."""
+    console = Console(
+        output, as_json, quiet, warnings=warnings, tabular=True, output_format=output_format
+    )
+    from calibkit.apply import ApplySpec, apply_model, plan_application
+    from calibkit.bounds import decimal_bound
+    from calibkit.errors import UsageError
+    from calibkit.models import load
+    from calibkit.sources import open_source
+
+    if max_missing is not None and on_missing != "null":
+        raise UsageError("--max-missing goes with --on-missing null.")
+    spec = ApplySpec(
+        columns={
+            role: name
+            for role, name in (("score", score), ("uncertainty", uncertainty))
+            if name is not None
+        },
+        keep=options.listed(keep) or None,
+        selected=selected,
+        rename=column,
+        overwrite=overwrite_columns,
+        on_missing=on_missing,
+        max_missing=None if max_missing is None else decimal_bound(max_missing, "--max-missing"),
+    )
+    loaded = load(model)
+    source = open_source(inputs, input_format=input_format, dtype=dtype)
+    plan = plan_application(loaded, source, spec)
+    if dry_run:
+        from .dry_run import show_plan
+
+        show_plan(console, source, plan.used, [f"add {', '.join(plan.added)} by {model}"])
+        return
+    applied = apply_model(loaded, source, spec)
+    for remark in applied.warnings:
+        console.warn(remark)
+    console.rows(
+        applied.frame,
+        input_format=source.format,
+        columns_added=applied.added,
+    )
+    console.wrote(f"{applied.frame.height:,} rows with {', '.join(applied.added)}")

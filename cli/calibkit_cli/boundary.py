@@ -1,0 +1,166 @@
+"""``calibkit boundary``: fit a decision boundary over score and uncertainty."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from . import options
+from .console import Console
+from .options import option
+
+OBJECTIVE, METHOD = "Objective (exactly one)", "Method"
+
+HELP = """Fit a decision boundary over score and uncertainty.
+
+In each uncertainty level the rows from one score threshold up are selected; the thresholds together
+reach the highest recall at a precision bound, or the highest precision at a recall bound.
+
+Examples:
+
+  calibkit boundary calib.parquet --precision 0.9 -o boundary.json
+
+  calibkit boundary calib.csv --recall 0.5 --method st --test test.csv -o boundary.json
+
+  zcat scores.csv.gz | calibkit boundary - --precision 0.8 --score p --label y > boundary.json
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("boundary", help=HELP)(boundary)
+
+
+def boundary(
+    inputs: options.Inputs,
+    precision: Annotated[
+        str | None,
+        option("--precision", metavar="P", panel=OBJECTIVE, help="Most recall at precision >= P."),
+    ] = None,
+    recall: Annotated[
+        str | None,
+        option("--recall", metavar="R", panel=OBJECTIVE, help="Most precision at recall >= R."),
+    ] = None,
+    method: Annotated[
+        str,
+        option(
+            "--method",
+            metavar="METHOD",
+            panel=METHOD,
+            help="exact: the optimum, with proof. st: one threshold for all levels. mist: isotonic "
+            "blocks above one rate. gmt: each level on its own.",
+        ),
+    ] = "exact",
+    uncertainty_bins: Annotated[
+        int | None,
+        option(
+            "--uncertainty-bins",
+            metavar="K",
+            panel=METHOD,
+            min=1,
+            help="Uncertainty levels.",
+            show_default="3; 1 for st and for rows without uncertainty",
+        ),
+    ] = None,
+    score_bins: Annotated[
+        int | None,
+        option(
+            "--score-bins",
+            metavar="L",
+            panel=METHOD,
+            min=0,
+            help="Score bins within each level; 0: every distinct score.",
+            show_default="0",
+        ),
+    ] = None,
+    strategy: Annotated[
+        Literal["equal-mass", "equal-width"],
+        option("--strategy", panel=METHOD, help="Bins of equal mass or of equal width."),
+    ] = "equal-mass",
+    order: Annotated[
+        Literal["uncertainty-score", "score-uncertainty"],
+        option("--order", panel=METHOD, help="Which axis is binned first."),
+    ] = "uncertainty-score",
+    folds: Annotated[
+        int,
+        option("--folds", metavar="F", panel=METHOD, help="Folds of cross-validation; 0: none."),
+    ] = 5,
+    test: Annotated[
+        str | None,
+        option("--test", metavar="FILE", panel=METHOD, help="Labelled rows to judge it on."),
+    ] = None,
+    score: options.Score = "score",
+    scale: options.Scale = "probability",
+    label: options.Label = "label",
+    positive: options.Positive = None,
+    unlabelled: options.Unlabelled = "error",
+    uncertainty: options.Uncertainty = None,
+    weight: options.Weight = None,
+    on_missing: options.OnMissing = "error",
+    input_format: options.InputFormat = None,
+    dtype: options.Dtype = "float64",
+    output: options.Output = None,
+    as_json: options.Json = False,
+    provenance: options.Provenance = "hash",
+    tag: options.Tags = None,
+    seed: options.Seed = 0,
+    threads: options.Threads = None,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+    warnings: options.Warnings = "show",
+    dry_run: options.DryRun = False,
+) -> None:
+    """Parse, fit, print."""
+    console = Console(output, as_json, quiet, verbose, warnings)
+    tags = options.tags(tag)
+    from calibkit.boundary.fit import fit_boundary
+    from calibkit.boundary.spec import BoundarySpec, one_objective, plan
+    from calibkit.columns import ColumnOptions, read_score_rows
+    from calibkit.sources import open_source
+    from calibkit.threads import thread_count
+
+    bounded, bound = one_objective({"precision": precision, "recall": recall})
+    spec = BoundarySpec(
+        bounded=bounded,
+        bound=bound,
+        method=method,
+        uncertainty_bins=uncertainty_bins,
+        score_bins=score_bins,
+        strategy=strategy,
+        order=order,
+        folds=folds,
+        seed=seed,
+        threads=thread_count(threads),
+    )
+    columns = ColumnOptions(
+        score=score,
+        scale=scale,
+        label=label,
+        positive=positive,
+        unlabelled=unlabelled,
+        uncertainty=uncertainty,
+        weight=weight,
+        on_missing=on_missing,
+    )
+    source = open_source(inputs, input_format=input_format, dtype=dtype)
+    rows = read_score_rows(source, columns)
+    for remark in rows.warnings:
+        console.warn(remark)
+    console.summary(*rows.notes)
+    planned = plan(spec, has_uncertainty=rows.uncertainty is not None)
+    if dry_run:
+        from .dry_run import show_plan, used_columns
+
+        show_plan(console, source, used_columns(rows.options, label=True), planned.steps())
+        return
+    judged = None
+    if test is not None:
+        judged = read_score_rows(open_source([test], dtype=dtype), rows.options)
+    fitted = fit_boundary(rows, spec, test=judged, provenance=provenance, tags=tags)
+    for remark in fitted.warnings:
+        console.warn(remark)
+    from .show import boundary_lines, boundary_view
+
+    console.summary(*boundary_lines(fitted.model))
+    console.model(fitted.model.to_json(), lambda: boundary_view(fitted.model, console))
