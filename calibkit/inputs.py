@@ -44,7 +44,11 @@ def expand_input(name: str) -> Iterator[tuple[str, str]]:
         if not matches:
             raise UsageError(f"{name}: no file matches this pattern; check the path", file=name)
         recursive = "**" in name
+        typed = Path(name).parts
         for match in matches:
+            folders = Path(match).parts[:-1]
+            if any(folder.startswith("_") and folder not in typed for folder in folders):
+                continue
             if not Path(match).is_dir():
                 yield match, Path(match).name
             elif not recursive:

@@ -23,6 +23,9 @@ _NOT_READABLE: Final = frozenset(
     {errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG}
 )
 
+#: What seeking to an offset that a corrupt file names ends in.
+_NONSENSE: Final = frozenset({errno.EINVAL, errno.EOVERFLOW})
+
 Schema = dict[str, pl.DataType]
 
 
@@ -68,7 +71,7 @@ def reading(path: str) -> Iterator[None]:
 
 def _explain(path: str, error: BaseException) -> NoReturn:
     system = system_error(error)
-    if system is None:
+    if system is None or system.errno in _NONSENSE:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise DataError(
             f"{path}: the file is truncated, corrupt or not of its format ({reason}); "

@@ -1,0 +1,597 @@
+"""Every format, every way to name inputs, and every way they can be wrong."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import random
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibkit.errors import CalibkitError, DataError, ResourceError, UsageError
+from calibkit.formats import sniff_format, strip_suffixes, suffix_format
+from calibkit.readers import reading
+from calibkit.sources import Source, open_source
+
+FRAME = pl.DataFrame(
+    {"score": [0.25, 0.5, 0.75], "label": [0, 1, 1], "name": ["a", "b,c", 'd"e\nf']}
+)
+
+
+def encoded(format_name: str, frame: pl.DataFrame = FRAME) -> bytes:
+    buffer = io.BytesIO()
+    if format_name == "parquet":
+        frame.write_parquet(buffer)
+    elif format_name == "arrow":
+        frame.write_ipc(buffer)
+    elif format_name == "stream":
+        frame.write_ipc_stream(buffer)
+    elif format_name == "ndjson":
+        frame.write_ndjson(buffer)
+    else:
+        frame.write_csv(buffer, separator="\t" if format_name == "tsv" else ",")
+    return buffer.getvalue()
+
+
+def zstd(data: bytes) -> bytes:
+    return bytes(pa.compress(data, codec="zstd", asbytes=True))
+
+
+def put(folder: Path, name: str, data: bytes | str) -> str:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    return str(path)
+
+
+def give_stdin(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+
+FILES = {
+    "x.parquet": encoded("parquet"),
+    "x.pq": encoded("parquet"),
+    "x.csv": encoded("csv"),
+    "x.CSV": encoded("csv"),
+    "x.csv.gz": gzip.compress(encoded("csv")),
+    "x.csv.zst": zstd(encoded("csv")),
+    "x.tsv": encoded("tsv"),
+    "x.tsv.gz": gzip.compress(encoded("tsv")),
+    "x.ndjson": encoded("ndjson"),
+    "x.jsonl": encoded("ndjson"),
+    "x.jsonl.gz": gzip.compress(encoded("ndjson")),
+    "x.ndjson.zst": zstd(encoded("ndjson")),
+    "x.arrow": encoded("arrow"),
+    "x.ipc": encoded("arrow"),
+    "x.feather": encoded("arrow"),
+    "x.arrows": encoded("stream"),
+    "stream.arrow": encoded("stream"),
+    "a[1]*.csv": encoded("csv"),
+    "a[1]*.parquet": encoded("parquet"),
+    "a[1]*.arrow": encoded("arrow"),
+    "a[1]*.ndjson": encoded("ndjson"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_each_format_is_told_by_its_suffix(tmp_path: Path, name: str) -> None:
+    source = open_source([put(tmp_path, name, FILES[name])])
+    assert source.read().equals(FRAME)
+    assert source.read(["name", "score"]).equals(FRAME.select("name", "score"))
+    assert source.schema == dict(FRAME.schema)
+    assert source.rows == 3
+    assert source.format == suffix_format(name)
+
+
+@pytest.mark.parametrize("packed", [bytes, gzip.compress, zstd, lambda d: gzip.compress(zstd(d))])
+@pytest.mark.parametrize("kind", ["parquet", "csv", "ndjson", "arrow", "stream"])
+def test_standard_input_is_told_by_leading_bytes(
+    monkeypatch: pytest.MonkeyPatch, kind: str, packed
+) -> None:
+    give_stdin(monkeypatch, packed(encoded(kind)))
+    source = open_source(["-"])
+    assert source.read().equals(FRAME)
+    assert source.read(["label"]).equals(FRAME.select("label"))
+    assert source.format == ("arrow" if kind == "stream" else kind)
+    assert source.parts[0].path == "-"
+
+
+def test_input_format_overrides_leading_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    give_stdin(monkeypatch, encoded("tsv"))
+    assert open_source(["-"], input_format="tsv").read().equals(FRAME)
+
+
+def test_input_format_overrides_the_suffix_and_knows_aliases(tmp_path: Path) -> None:
+    path = put(tmp_path, "part-0000", encoded("ndjson"))
+    assert open_source([path], input_format="jsonl").read().equals(FRAME)
+    with pytest.raises(UsageError, match="did you mean 'csv'"):
+        open_source([path], input_format="cvs")
+
+
+def test_standard_input_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    give_stdin(monkeypatch, encoded("csv"))
+    with pytest.raises(UsageError, match="once only"):
+        open_source(["-", "-"])
+
+
+def test_empty_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    give_stdin(monkeypatch, b"")
+    with pytest.raises(DataError, match="empty"):
+        open_source(["-"])
+
+
+@pytest.mark.parametrize("packed", [gzip.compress, zstd])
+def test_truncated_compressed_standard_input(monkeypatch: pytest.MonkeyPatch, packed) -> None:
+    text = "a\n" + "".join(f"{i}\n" for i in range(5000))
+    give_stdin(monkeypatch, packed(text.encode())[:-200])
+    with pytest.raises(DataError, match=r"truncated|corrupt"):
+        open_source(["-"])
+
+
+def test_named_pipe_is_read_once(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(encoded("parquet"),))
+    writer.start()
+    source = open_source([str(pipe)])
+    writer.join()
+    assert source.read().equals(FRAME)
+    assert source.read(["label"]).equals(FRAME.select("label"))
+
+
+def test_sniffing() -> None:
+    assert sniff_format(b'\xef\xbb\xbf \n {"a": 1}') == "ndjson"
+    assert sniff_format(b"a,b\n") == "csv"
+    assert suffix_format("x.parquet.gz") is None
+    assert suffix_format("x.txt") is None
+    assert strip_suffixes("a.b.csv.gz") == "a.b"
+    assert strip_suffixes("a.b") == "a.b"
+
+
+# Several files
+
+
+def test_glob_and_folder_are_sorted_and_hidden_files_skipped(tmp_path: Path) -> None:
+    for name in ["b.csv", "a.csv", "sub/c.csv"]:
+        put(tmp_path, name, f"file\n{name}\n")
+    for name in ["_SUCCESS", ".hidden.csv", "_temporary/d.csv", ".crc/e.csv"]:
+        put(tmp_path, name, "junk")
+    assert open_source([str(tmp_path)]).read()["file"].to_list() == ["a.csv", "b.csv", "sub/c.csv"]
+    assert open_source([f"{tmp_path}/*.csv"]).read()["file"].to_list() == ["a.csv", "b.csv"]
+    everywhere = open_source([f"{tmp_path}/**/*.csv"])
+    assert everywhere.read()["file"].to_list() == ["a.csv", "b.csv", "sub/c.csv"]
+
+
+def test_folder_keys_become_columns(tmp_path: Path) -> None:
+    put(tmp_path, "day=2/rate=0.5/who=a%20b/x.csv", "v\n1\n")
+    put(tmp_path, "day=10/rate=1/who=__HIVE_DEFAULT_PARTITION__/x.csv", "v\n2\n3\n")
+    source = open_source([str(tmp_path)])
+    assert source.schema == {
+        "v": pl.Int64(),
+        "day": pl.Int64(),
+        "rate": pl.Float64(),
+        "who": pl.String(),
+    }
+    assert source.read(["who", "v", "day", "rate"]).rows() == [
+        (None, 2, 10, 1.0),
+        (None, 3, 10, 1.0),
+        ("a b", 1, 2, 0.5),
+    ]
+    assert source.read(["day"])["day"].to_list() == [10, 10, 2]
+    assert source.parts[1].keys == {"day": "2", "rate": "0.5", "who": "a b"}
+    assert source.parts[1].relative == "day=2/rate=0.5/who=a%20b/x.csv"
+
+
+def test_a_column_of_the_file_wins_over_its_folder(tmp_path: Path) -> None:
+    put(tmp_path, "v=1/x.csv", "v\n7\n")
+    source = open_source([str(tmp_path)])
+    assert source.schema == {"v": pl.Int64()}
+    assert source.read().rows() == [(7,)]
+
+
+def test_folders_of_different_depth(tmp_path: Path) -> None:
+    put(tmp_path, "day=1/x.csv", "v\n1\n")
+    put(tmp_path, "y.csv", "v\n1\n")
+    with pytest.raises(DataError, match="no folder day=") as caught:
+        open_source([str(tmp_path)])
+    assert caught.value.column == "day"
+
+
+def test_locate(tmp_path: Path) -> None:
+    one, two = put(tmp_path, "a.csv", "v\n1\n2\n"), put(tmp_path, "b.csv", "v\n3\n4\n5\n")
+    source = open_source([one, two])
+    assert source.locate([0]) == (one, [1])
+    assert source.locate([1, 2, 3]) == (one, [2])
+    assert source.locate([2, 4]) == (two, [1, 3])
+    assert source.read_part(source.parts[1])["v"].to_list() == [3, 4, 5]
+
+
+def test_a_file_named_twice_counts_twice_and_is_said(tmp_path: Path) -> None:
+    path = put(tmp_path, "a.csv", "v\n1\n")
+    source = open_source([path, path])
+    assert source.rows == 2
+    assert "more than once" in source.warnings[0]
+
+
+def test_numbers_of_text_shards_are_unified(tmp_path: Path) -> None:
+    put(tmp_path, "a.csv", "v,w\n1,\n")
+    put(tmp_path, "b.csv", "v,w\n0.5,3\n")
+    put(tmp_path, "c.ndjson", '{"v": 2, "w": null}\n')
+    source = open_source([str(tmp_path)])
+    assert source.schema == {"v": pl.Float64(), "w": pl.Int64()}
+    assert source.read().rows() == [(1.0, None), (0.5, 3), (2.0, None)]
+    assert source.read_part(source.parts[0])["v"].dtype == pl.Float64
+
+
+def test_column_order_may_differ(tmp_path: Path) -> None:
+    one, two = put(tmp_path, "a.csv", "v,w\n1,2\n"), put(tmp_path, "b.csv", "w,v\n4,3\n")
+    assert open_source([one, two]).read().rows() == [(1, 2), (3, 4)]
+
+
+@pytest.mark.parametrize(
+    ("second", "column", "says"),
+    [("v\n1\n", "w", "no column 'w'"), ("v,w,x\n1,2,3\n", "x", "no column 'x'")],
+)
+def test_missing_or_additional_column(tmp_path: Path, second: str, column: str, says: str) -> None:
+    one, two = put(tmp_path, "a.csv", "v,w\n1,2\n"), put(tmp_path, "b.csv", second)
+    with pytest.raises(DataError, match=says) as caught:
+        open_source([one, two])
+    assert one in caught.value.message
+    assert two in caught.value.message
+    assert caught.value.column == column
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_text_among_numbers_of_another_shard_is_named(tmp_path: Path, swapped: bool) -> None:
+    good = put(tmp_path, "a.csv", "v\n1\n")
+    bad = put(tmp_path, "b.csv", "v\n1\nn/a\nx\n")
+    with pytest.raises(DataError, match="'n/a'") as caught:
+        open_source([bad, good] if swapped else [good, bad])
+    assert (caught.value.file, caught.value.column) == (bad, "v")
+    assert (caught.value.rows, caught.value.first_rows) == (2, [2, 3])
+
+
+def test_typed_files_must_agree(tmp_path: Path) -> None:
+    one = put(tmp_path, "a.parquet", encoded("parquet", pl.DataFrame({"v": [1.0]})))
+    narrow = pl.DataFrame({"v": [1.0]}, schema={"v": pl.Float32})
+    two = put(tmp_path, "b.parquet", encoded("parquet", narrow))
+    with pytest.raises(DataError, match="Float32, but Float64"):
+        open_source([one, two])
+
+
+# CSV
+
+
+def csv_frame(folder: Path, text: str | bytes, **options: str) -> pl.DataFrame:
+    return open_source([put(folder, "x.csv", text)], **options).read()
+
+
+@pytest.mark.parametrize(
+    ("late", "expected"),
+    [("1.5", 1.5), ("", None), ('""', None), ("nan", "nan"), ("x", "x"), ("inf", np.inf)],
+)
+def test_late_values_change_the_type_of_an_integer_column(
+    tmp_path: Path, late: str, expected: object
+) -> None:
+    frame = csv_frame(tmp_path, "v,w\n" + "1,2\n" * 20_000 + f"{late},3\n")
+    value = frame["v"][-1]
+    assert np.isnan(value) if expected == "nan" else value == expected
+    assert frame.height == 20_001
+    assert frame["w"].dtype == pl.Int64
+
+
+def test_numbers_after_many_empty_fields(tmp_path: Path) -> None:
+    frame = csv_frame(tmp_path, "v,w\n" + ",2\n" * 20_000 + "7,3\n")
+    assert frame["v"].dtype == pl.Int64
+    assert frame["v"].null_count() == 20_000
+
+
+@pytest.mark.parametrize(
+    "word", ["nan", "NaN", "inf", "-inf", "Infinity", "1e-5", "1E5", ".5", "5.", "+1.0", "-0.0"]
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_float_spellings(tmp_path: Path, word: str, first: bool) -> None:
+    rows = [word, "0.25"] if first else ["0.25", word]
+    values = csv_frame(tmp_path, "v,w\n" + "".join(f"{row},1\n" for row in rows))["v"]
+    assert values.dtype == pl.Float64
+    read = values[0 if first else 1]
+    assert np.float64(read).tobytes() == np.float64(word).tobytes() or np.isnan(read)
+
+
+def test_types_and_empties(tmp_path: Path) -> None:
+    text = 'i,f,b,s,n,e,j\n1,2.5,true,x,,"",12345678901234567890\n"",,False,"a,b",,"",\n'
+    frame = csv_frame(tmp_path, text)
+    assert frame.rows() == [
+        (1, 2.5, True, "x", None, "", 12345678901234567890),
+        (None, None, False, "a,b", None, "", None),
+    ]
+    assert [str(kind) for kind in frame.dtypes] == [
+        "Int64",
+        "Float64",
+        "Boolean",
+        "String",
+        "Null",
+        "String",
+        "Int128",
+    ]
+
+
+def test_byte_order_mark_line_ends_and_spaces(tmp_path: Path) -> None:
+    assert csv_frame(tmp_path, b"\xef\xbb\xbfv,w\r\n1, 2.5\r\n2,3\r\n").rows() == [
+        (1, 2.5),
+        (2, 3.0),
+    ]
+
+
+def test_blank_lines_at_the_end_are_no_rows_but_rows_of_empty_fields_are(tmp_path: Path) -> None:
+    assert csv_frame(tmp_path, "v,w\n1,2\n\n\r\n").rows() == [(1, 2)]
+    assert csv_frame(tmp_path, "v,w\n1,2\n,\n").rows() == [(1, 2), (None, None)]
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("v,w\n1,2\n3\n4,5\n6\n", [2, 4]),
+        ("v,w\n1,2\n3,4,5\n", [2]),
+        ("v,w\n1,2\n\n3,4\n", [2]),
+        ('v,w\n"a\nb",2\n3\n', [2]),
+        ("v,w\n" + "1,2\n" * 20_000 + "3\n", [20_001]),
+        ("v,w\n" + "1,2\n" * 20_000 + "3,4,5\n", [20_001]),
+        ('v,w\n"a,b",\n"c"\n', [2]),
+    ],
+)
+def test_ragged_rows(tmp_path: Path, text: str, rows: list[int]) -> None:
+    with pytest.raises(DataError, match="fields") as caught:
+        csv_frame(tmp_path, text)
+    assert caught.value.first_rows == rows
+    assert caught.value.rows == len(rows)
+
+
+def test_nulls_in_the_last_column_are_not_ragged(tmp_path: Path) -> None:
+    assert csv_frame(tmp_path, 'v,w\n"a,b",\nc,2\n').rows() == [("a,b", None), ("c", 2)]
+
+
+@pytest.mark.parametrize("text", ["v,w\n", "v,w", "", "\n \n"])
+def test_files_without_rows(tmp_path: Path, text: str) -> None:
+    with pytest.raises(DataError, match="empty"):
+        csv_frame(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"v,v\n1,2\n", "column 'v' 2 times"),
+        ("v,w\n1,2\n".encode("utf-16"), "UTF-16"),
+        (b"v,w\n1,\xff\xfe\n", "utf-8"),
+        (encoded("parquet"), "parquet data"),
+        (encoded("arrow"), "arrow data"),
+        (bytes(range(256)) * 50, "utf-8"),
+        (gzip.compress(b"v\n" + random.Random(1).randbytes(9000).hex().encode())[:-99], "trunc"),
+        (b'v,w\n1,"x\n2,y\n', "corrupt"),
+    ],
+)
+def test_malformed_csv(tmp_path: Path, data: bytes, says: str) -> None:
+    with pytest.raises(DataError, match=says) as caught:
+        csv_frame(tmp_path, data)
+    assert caught.value.file == str(tmp_path / "x.csv")
+
+
+def test_float32_narrows_fractions_only(tmp_path: Path) -> None:
+    frame = csv_frame(tmp_path, "v,w,x\n0.1,1,nan\n2,2,0.1\n", dtype="float32")
+    assert frame.dtypes == [pl.Float32, pl.Int64, pl.Float32]
+    assert frame["v"][0] == np.float32(0.1)
+    with pytest.raises(UsageError, match="float16"):
+        open_source([str(tmp_path / "x.csv")], dtype="float16")
+
+
+@given(st.lists(st.floats(width=32, allow_nan=False), min_size=1, max_size=40))
+def test_float32_written_and_read_is_the_same(tmp_path_factory, values: list[float]) -> None:
+    folder = tmp_path_factory.mktemp("narrow")
+    frame = pl.DataFrame({"v": [*values, 0.5], "w": 1}, schema_overrides={"v": pl.Float32})
+    read = csv_frame(folder, encoded("csv", frame), dtype="float32")["v"]
+    assert read.to_numpy().tobytes() == frame["v"].to_numpy().tobytes()
+
+
+@given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=40), st.booleans())
+def test_float64_written_and_read_is_the_same(tmp_path_factory, values, as_text: bool) -> None:
+    folder = tmp_path_factory.mktemp("wide")
+    frame = pl.DataFrame({"v": [*values, 0.5], "w": 1})
+    text = encoded("csv", frame)
+    if as_text:  # the slower way, by which the whole file decides the types
+        text = text.replace(b"w\n", b"w\n", 1) + b"nan,1\n"
+    read = csv_frame(folder, text)["v"].to_numpy()[: frame.height]
+    assert read.tobytes() == frame["v"].to_numpy().tobytes()
+
+
+# NDJSON
+
+
+def test_json_keys_and_types_of_the_whole_file(tmp_path: Path) -> None:
+    text = '{"v": 1}\n' * 20_000 + '{"v": 1.5, "w": 2}\n\n'
+    frame = open_source([put(tmp_path, "x.jsonl", text)]).read()
+    assert frame.row(-1) == (1.5, 2)
+    assert frame.height == 20_001
+
+
+def test_json_float32_and_byte_order_mark(tmp_path: Path) -> None:
+    path = put(tmp_path, "x.jsonl", b'\xef\xbb\xbf{"v": 0.1, "w": 1}\n')
+    frame = open_source([path], dtype="float32").read()
+    assert frame.dtypes == [pl.Float32, pl.Int64]
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ('{"v": 1}\n{"v": NaN}\n{"v": NaN}\n', [2, 3]),
+        ('{"v": 1}\n{"v": ', [2]),
+        ("[1, 2]\n", [1]),
+        ('{"v": 1}\n7\n', [2]),
+    ],
+)
+def test_malformed_json_lines(tmp_path: Path, text: str, rows: list[int]) -> None:
+    with pytest.raises(DataError, match="not a JSON object") as caught:
+        open_source([put(tmp_path, "x.ndjson", text)])
+    assert caught.value.first_rows == rows
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", " "])
+def test_json_without_rows(tmp_path: Path, text: str) -> None:
+    with pytest.raises(DataError, match="empty"):
+        open_source([put(tmp_path, "x.ndjson", text)])
+
+
+# Binary formats
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "stream"])
+@pytest.mark.parametrize("keep", [0, 3, 8, 0.5, -1])
+def test_truncated_binary_files(tmp_path: Path, kind: str, keep: float) -> None:
+    data = encoded(kind, pl.DataFrame({"v": np.arange(1000.0)}))
+    end = int(len(data) * keep) if 0 < keep < 1 else int(keep)
+    name = "x.parquet" if kind == "parquet" else "x.arrow"
+    with pytest.raises(DataError, match=r"truncated|empty"):
+        open_source([put(tmp_path, name, data[:end])]).read()
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.arrow"])
+def test_other_content_than_the_suffix_says(tmp_path: Path, name: str) -> None:
+    with pytest.raises(DataError, match="not of its format"):
+        open_source([put(tmp_path, name, b"v,w\n1,2\n" * 20)])
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_binary_files_without_rows(tmp_path: Path, kind: str) -> None:
+    with pytest.raises(DataError, match="0 rows"):
+        open_source([put(tmp_path, f"x.{kind}", encoded(kind, FRAME.head(0)))])
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_corrupt_bytes_never_end_in_anything_but_our_errors(tmp_path: Path, kind: str) -> None:
+    data, dice = encoded(kind, pl.DataFrame({"v": np.arange(300.0)})), random.Random(7)
+    for _ in range(25):
+        broken = bytearray(data)
+        for _ in range(3):
+            broken[dice.randrange(len(broken))] = dice.randrange(256)
+        try:
+            open_source([put(tmp_path, f"x.{kind}", bytes(broken))]).read()
+        except DataError as error:
+            assert error.file == str(tmp_path / f"x.{kind}")
+        except CalibkitError as error:  # a corrupt name may make columns unreadable
+            pytest.fail(f"{error!r}")
+
+
+def test_columns_come_in_one_chunk_unless_told_otherwise(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    pl.DataFrame({"v": np.arange(3000.0)}).write_parquet(path, row_group_size=1000)
+    source = open_source([str(path)])
+    assert source.read().n_chunks() == 1
+    assert source.read_part(source.parts[0]).n_chunks() == 1
+    assert source.read(rechunk=False)["v"].to_list() == source.read()["v"].to_list()
+
+
+def test_a_file_that_changes_between_opening_and_reading(tmp_path: Path) -> None:
+    path = put(tmp_path, "x.parquet", encoded("parquet"))
+    source = open_source([path])
+    put(tmp_path, "x.parquet", encoded("parquet", FRAME.head(2)))
+    with pytest.raises(DataError):
+        source.read()
+
+
+# What is not there, or not to be read
+
+
+def test_nearest_names(tmp_path: Path) -> None:
+    put(tmp_path, "calibration.csv", "v\n1\n")
+    with pytest.raises(UsageError, match=r"did you mean 'calibration\.csv'"):
+        open_source([str(tmp_path / "calibraton.csv")])
+    source = open_source([str(tmp_path / "calibration.csv")])
+    with pytest.raises(UsageError, match="no column 'V1' for --score"):
+        source.require(["V1"], "--score")
+    with pytest.raises(UsageError, match="no column"):
+        source.read(["zzz"])
+
+
+def test_missing_header_is_suspected(tmp_path: Path) -> None:
+    source = open_source([put(tmp_path, "x.csv", "0.5,1\n0.6,0\n")])
+    with pytest.raises(UsageError, match="header line missing"):
+        source.require(["score"])
+
+
+@pytest.mark.parametrize("name", ["none.csv", "none/*.csv", "*.cvs", "x.csv/y.csv"])
+def test_not_found(tmp_path: Path, name: str) -> None:
+    put(tmp_path, "x.csv", "v\n1\n")
+    with pytest.raises(UsageError):
+        open_source([str(tmp_path / name)])
+
+
+def test_no_input_and_empty_folder(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no input"):
+        open_source([])
+    with pytest.raises(UsageError, match="no file in this folder"):
+        open_source([str(tmp_path)])
+
+
+def test_unknown_suffix_tells_the_option(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--input-format"):
+        open_source([put(tmp_path, "x.txt", "v\n1\n")])
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_unreadable_file(tmp_path: Path) -> None:
+    path = put(tmp_path, "x.csv", "v\n1\n")
+    Path(path).chmod(0)
+    with pytest.raises(UsageError, match="permissions"):
+        open_source([path])
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (OSError(5, "Input/output error"), ResourceError),
+        (PermissionError(13, "Permission denied"), UsageError),
+        (OSError("Input/output error (os error 5)"), ResourceError),
+        (pl.exceptions.ComputeError("failed: Permission denied (os error 13)"), UsageError),
+        (pl.exceptions.PanicException("boom"), DataError),
+        (pl.exceptions.ComputeError(""), DataError),
+        (MemoryError(), ResourceError),
+        (EOFError(), None),
+    ],
+)
+def test_what_goes_wrong_while_reading(error: BaseException, kind) -> None:
+    with pytest.raises(kind or EOFError) as caught, reading("x.csv"):
+        raise error
+    assert kind is None or caught.value.file == "x.csv"
+
+
+# Frames
+
+
+def test_source_from_frames() -> None:
+    table = pa.table({"v": [1.0, 2.0]})
+    for data in (pl.DataFrame({"v": [1.0, 2.0]}), pl.LazyFrame({"v": [1.0, 2.0]}), table):
+        source = Source.from_frame(data)
+        assert source.read()["v"].to_list() == [1.0, 2.0]
+        assert source.locate([1]) == ("frame", [2])
+    with pytest.raises(DataError, match="empty"):
+        Source.from_frame(pl.DataFrame({"v": []}))
+    with pytest.raises(UsageError):
+        Source.from_frame(object())
+
+
+def test_import_is_light() -> None:
+    code = (
+        "import sys, calibkit.sources\n"
+        "assert not {'numpy', 'pyarrow', 'numba'} & set(sys.modules), 'heavy import'"
+    )
+    root = Path(__file__).parents[2]
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=root, timeout=60)
