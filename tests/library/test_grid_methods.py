@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibkit.boundary import grid_methods
+from calibkit.boundary.goals import GOALS, Goal, Totals
+from calibkit.boundary.grid_methods import METHODS, evaluate, most_positives_by_bins, solve
+from calibkit.bounds import decimal_bound
+from calibkit.errors import UsageError
+from tests.conftest import ROOT
+from tests.naive import (
+    naive_best,
+    naive_best_bins,
+    naive_boundaries,
+    naive_equi_weight_grid,
+    naive_is_mono,
+    naive_is_staircase,
+    naive_most_positives_by_bins,
+)
+
+BOUNDS = ("0", "0.2", "0.25", "0.333333333", "0.5", "0.6", "0.75", "0.8", "0.9", "1")
+GRID_CASES = ("p06_boundary_600", "p07_boundary_ties_empty_bins", "p09_boundary_5000")
+#: The golden files' names of methods that are exact in their class.
+CLASSES = {"exact": "vw-dpmt", "mono": "vw-dpmt-mono", "staircase": "staircase"}
+
+Grid = tuple[np.ndarray, np.ndarray]
+
+
+@st.composite
+def grids(draw: st.DrawFn, *, equal: int | None = None) -> Grid:
+    """Small grids with empty bins, empty levels and ties; `equal`: that many rows in every bin."""
+    shape = draw(st.integers(1, 3)), draw(st.integers(1, 4))
+    cells = shape[0] * shape[1]
+    sizes = st.integers(0, 4) if equal is None else st.just(equal)
+    totals = draw(st.lists(sizes, min_size=cells, max_size=cells))
+    positives = [draw(st.integers(0, size)) for size in totals]
+    scale = draw(st.sampled_from([1, 1, 2, 2**45]))
+    return tuple(np.array(x, np.int64).reshape(shape) * scale for x in (positives, totals))
+
+
+def goal_of(bounded: str, bound: str, grid: Grid) -> Goal:
+    positives, totals = grid
+    return GOALS[bounded](decimal_bound(bound), Totals(int(totals.sum()), int(positives.sum())))
+
+
+def found(method: str, grid: Grid, bounded: str, bound: str) -> tuple[int, int, int]:
+    take = solve(method, *grid, goal_of(bounded, bound, grid))
+    assert take.dtype == np.int64 and take.shape == (grid[0].shape[0],)
+    return (*evaluate(*grid, take), int(take.sum()))
+
+
+def golden(case: str) -> dict[str, Any]:
+    return json.loads((ROOT / "tests" / "golden" / case / "expected.json").read_text())
+
+
+def golden_grid(case: str) -> Grid:
+    expected, params = golden(case)["expected"], golden(case)["params"]
+    rows = pl.read_parquet(ROOT / "tests" / "golden" / case / "rows.parquet")
+    grid = naive_equi_weight_grid(
+        *(rows[name].to_list() for name in ("score", "uncertainty", "label")),
+        params["K"],
+        params["L"],
+    )
+    assert grid[0].tolist() == expected["positives"] and grid[1].tolist() == expected["total"]
+    return grid
+
+
+@pytest.mark.parametrize("case", GRID_CASES)
+def test_golden_boundaries(case: str) -> None:
+    grid, expected = golden_grid(case), golden(case)["expected"]
+    for sigma, values in expected["by_sigma"].items():
+        for name, method in CLASSES.items():
+            assert list(found(method, grid, "precision", sigma)[:2]) == values[name], (sigma, name)
+    for eta, value in expected["by_eta"].items():
+        assert list(found("vw-dpmt", grid, "recall", eta)[:2]) == value, eta
+
+
+def test_golden_table_of_equal_bins() -> None:
+    grid, expected = golden_grid("p08_ew_dpmt"), golden("p08_ew_dpmt")["expected"]
+    assert most_positives_by_bins(grid[0]).tolist() == expected["R"]
+    assert most_positives_by_bins(grid[0], mono=True).tolist() == expected["R_mono"]
+    for sigma, best in expected["best"].items():
+        assert list(found("ew-dpmt", grid, "precision", sigma)) == best
+
+
+@given(grids(), st.sampled_from(["precision", "recall"]), st.sampled_from(BOUNDS))
+def test_exact_methods_find_the_optimum_of_their_class(
+    grid: Grid, bounded: str, bound: str
+) -> None:
+    every = naive_boundaries(*grid)
+    classes = {
+        "vw-dpmt": every,
+        "vw-dpmt-mono": [b for b in every if naive_is_mono(b[0])],
+        "staircase": [b for b in every if naive_is_staircase(b[0])],
+    }
+    for method, boundaries in classes.items():
+        best = naive_best(boundaries, bounded, Fraction(bound), int(grid[0].sum()))
+        take = solve(method, *grid, goal_of(bounded, bound, grid))
+        assert evaluate(*grid, take) == best[:2], method
+        assert tuple(take.tolist()) in {b[0] for b in boundaries}, method
+        # Of boundaries with the same totals any may come, but with none of its bins to spare.
+        same = [b for b in boundaries if b[1:] == best[:2] and selects_same(b[0], take, grid[1])]
+        assert take.sum() == min(sum(b[0]) for b in same), method
+
+
+def selects_same(take: tuple[int, ...], other: np.ndarray, totals: np.ndarray) -> bool:
+    bins = totals.shape[1]
+    return all(
+        totals[i, bins - t :].sum() == totals[i, bins - u :].sum()
+        for i, (t, u) in enumerate(zip(take, other.tolist(), strict=True))
+    )
+
+
+@given(grids(), st.sampled_from(["precision", "recall"]), st.sampled_from(BOUNDS))
+def test_equal_weight_methods_count_bins(grid: Grid, bounded: str, bound: str) -> None:
+    positives, totals = grid
+    every = naive_boundaries(*grid)
+    for method, boundaries in {
+        "ew-dpmt": every,
+        "ew-dpmt-mono": [b for b in every if naive_is_mono(b[0])],
+    }.items():
+        table = naive_most_positives_by_bins(boundaries)
+        mono = method.endswith("mono")
+        assert most_positives_by_bins(positives, mono=mono).tolist() == table
+        hits, bins = naive_best_bins(
+            table, int(totals.sum()), bounded, Fraction(bound), int(positives.sum())
+        )
+        take = solve(method, *grid, goal_of(bounded, bound, grid))
+        assert evaluate(*grid, take)[0] == hits
+        assert take.sum() <= bins  # fewer where some of them are empty
+        assert tuple(take.tolist()) in {b[0] for b in boundaries}
+
+
+@given(grids(equal=3), st.sampled_from(["precision", "recall"]), st.sampled_from(BOUNDS))
+def test_bins_of_equal_size_make_the_two_programmes_one(
+    grid: Grid, bounded: str, bound: str
+) -> None:
+    for end in ("", "-mono"):
+        equal = found("ew-dpmt" + end, grid, bounded, bound)
+        assert equal == found("vw-dpmt" + end, grid, bounded, bound)
+
+
+@given(grids(), st.sampled_from(BOUNDS))
+def test_narrower_classes_are_never_better(grid: Grid, bound: str) -> None:
+    best = found("vw-dpmt", grid, "precision", bound)[0]
+    assert best >= found("vw-dpmt-mono", grid, "precision", bound)[0]
+    assert best >= found("staircase", grid, "precision", bound)[0]
+
+
+def test_a_bound_is_met_with_equality() -> None:
+    grid = np.array([[0, 55]]), np.array([[10, 100]])  # 0.55 * 100 > 55 in binary
+    for method in METHODS:
+        assert found(method, grid, "precision", "0.55")[:2] == (55, 100)
+        assert found(method, grid, "recall", "1")[:2] == (55, 100)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_nothing_to_find_is_nothing_selected(method: str) -> None:
+    empty = np.zeros((2, 3), np.int64)
+    for grid in ((empty, empty), (empty, empty + 5)):
+        for bounded in METHODS[method]:
+            assert found(method, grid, bounded, "0.5") == (0, 0, 0)
+    assert found(method, (empty + 1, empty + 5), "precision", "0.9") == (0, 0, 0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_knows_its_goals(method: str) -> None:
+    assert METHODS.keys() == grid_methods.SOLVERS.keys()
+    grid = np.ones((1, 2), np.int64), np.full((1, 2), 2)
+
+    class Other(GOALS["precision"]):  # type: ignore[misc]
+        bounded = "rows"
+
+    with pytest.raises(UsageError, match=f"{method} does not maximise recall .* on rows; .*recall"):
+        solve(method, *grid, Other(decimal_bound("0.5"), Totals(4, 2)))
+
+
+def test_weights_make_a_table_over_rows_too_large() -> None:
+    rng = np.random.default_rng(0)
+    totals = rng.integers(2**30, 2**40, (3, 20))
+    grid = totals // 2, totals
+    goal = goal_of("precision", "0.5", grid)
+    for method in ("vw-dpmt", "vw-dpmt-mono"):
+        steps, held = grid_methods.steps(method, *grid)
+        assert steps > 10 * grid_methods.MOST_STEPS and held > grid_methods.MOST_VALUES
+        with pytest.raises(UsageError, match=r"would need [\d,]+ steps, more than 1,000,000,000"):
+            solve(method, *grid, goal)
+    for method in ("ew-dpmt", "ew-dpmt-mono", "staircase"):
+        assert grid_methods.too_large(method, *grid) is None
+        solve(method, *grid, goal)
+
+
+def test_one_long_level_makes_a_table_too_long() -> None:
+    totals = np.array([[2**28 + 1, 2**28]])
+    for method in ("vw-dpmt", "vw-dpmt-mono"):
+        assert "would hold" in str(grid_methods.too_large(method, totals // 2, totals))
+
+
+@given(grids())
+def test_estimates_of_size_are_those_of_the_tables(grid: Grid) -> None:
+    from calibkit.boundary.grid_tables import LevelPrefixes, LevelTables
+
+    prefixes = LevelPrefixes.of(*grid)
+    tables = LevelTables.fill(prefixes.hits, prefixes.rows)
+    additions = sum(
+        before.size * rows.size
+        for before, rows in zip(tables.values[:-1], prefixes.rows, strict=True)
+    )
+    held = sum(values.size for values in tables.values)
+    assert grid_methods.steps("vw-dpmt", *grid) == (additions, held)
