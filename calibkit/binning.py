@@ -8,7 +8,6 @@ classifier performance, sections 5.2 and C.8.)
 from __future__ import annotations
 
 import itertools
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from calibkit.columns import ScoreRows
 from calibkit.errors import DataError, UsageError
+from calibkit.models import canonical_text
 from calibkit.tally import Tally, count_rows
 from calibkit.weights import Unit, in_units
 from calibkit_kernels import tally as kernels
@@ -376,10 +376,10 @@ def grid_metadata(grid: Grid, rows: ScoreRows, strategy: str) -> dict[str, str]:
     about = {"columns": columns, "order": grid.order, "strategy": strategy}
 
     def values(array: Edges) -> str:
-        return json.dumps([float(value) if np.isfinite(value) else None for value in array])
+        return canonical_text([float(value) if np.isfinite(value) else None for value in array])
 
     return {
-        "calibkit": json.dumps(about, sort_keys=True),
+        "calibkit": canonical_text(about),
         "uncertainty_min": values(grid.uncertainty_min),
         "score_min": values(grid.score_min),
     }

@@ -149,7 +149,7 @@ def read_score_rows(
     DataError
         Values that are missing, out of range or of the wrong type.
     """
-    options = _resolve(source, options, label=label, uncertainty=uncertainty)
+    options = resolve(source, options, label=label, uncertainty=uncertainty)
     used = [options.score, options.uncertainty, options.weight]
     numeric = [name for name in used if name is not None]
     rows = read_rows(
@@ -198,7 +198,7 @@ def read_score_rows(
     )
 
 
-def _resolve(
+def resolve(
     source: Source, options: ColumnOptions, *, label: bool, uncertainty: bool
 ) -> ColumnOptions:
     """Return the options with the default uncertainty column filled in, or raise."""

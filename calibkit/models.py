@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import msgspec
 
-from calibkit.errors import DataError, ModelError, nearest
+from calibkit.errors import ModelError, nearest
 
 #: Where each kind's structure is defined.
 KINDS = {"boundary": "calibkit.boundary.model:BoundaryModel"}
@@ -137,6 +137,11 @@ def decode(data: bytes, file: str | None = None) -> Model:
     return model
 
 
+def canonical_text(value: object) -> str:
+    """Return any plain value as JSON text with sorted keys."""
+    return msgspec.json.encode(value, order="sorted").decode()
+
+
 def load(path: str) -> Model:
     """Return the model in a file; ``-`` reads standard input.
 
@@ -157,16 +162,3 @@ def save(model: Model, path: str) -> None:
     from calibkit.sinks import write_bytes
 
     write_bytes(model.to_json(), path)
-
-
-__all__ = [
-    "KINDS",
-    "Column",
-    "DataError",
-    "Model",
-    "Provenance",
-    "decode",
-    "kind_class",
-    "load",
-    "save",
-]

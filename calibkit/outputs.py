@@ -63,6 +63,22 @@ def check_output(
         raise UsageError(f"{output}: is not writable; check its permissions", file=output)
 
 
+def check_folder(directory: str) -> None:
+    """Raise before any long work if a folder of outputs cannot be made or written.
+
+    Raises
+    ------
+    UsageError
+        The folder it is to stand in does not exist, or is not writable.
+    """
+    path = Path(directory)
+    place = path if path.exists() else path.parent
+    if not place.is_dir():
+        raise UsageError(f"{directory}: no such folder as {place}; create it first", file=directory)
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise UsageError(f"{directory}: is not writable; check its permissions", file=directory)
+
+
 def is_stream(output: str) -> bool:
     """Tell whether an output is written directly: standard output, a pipe, a device.
 

@@ -9,6 +9,7 @@ import stat
 import sys
 from bisect import bisect_right
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -167,6 +168,16 @@ class Source:
         """Return the rows of one part, each column in one chunk; else as `read`."""
         frame = self._read(self.parts.index(part), columns)
         return frame.rechunk() if frame.n_chunks() > 1 else frame
+
+    def split(self) -> list[Source]:
+        """Return a source for each part alone, with the schema that all of them share."""
+        found = []
+        for part, table in zip(self.parts, self._tables, strict=True):
+            alone = copy(self)
+            alone.parts, alone._tables, alone._ends = (part,), (table,), [part.rows]
+            alone.warnings = ()
+            found.append(alone)
+        return found
 
     def locate(self, rows: Sequence[int]) -> tuple[str, list[int]]:
         """Return where rows stand, for messages.

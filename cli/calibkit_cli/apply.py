@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from . import options
 from .console import Console
+from .each_input import Rows, write_rows
 from .options import option
+
+if TYPE_CHECKING:
+    from calibkit.sources import Source
 
 HELP = """Apply a model to rows: every row is kept, in order, and the model's columns are added.
 
@@ -120,12 +124,9 @@ def apply(
 
         show_plan(console, source, plan.used, [f"add {', '.join(plan.added)} by {model}"])
         return
-    applied = apply_model(loaded, source, spec)
-    for remark in applied.warnings:
-        console.warn(remark)
-    console.rows(
-        applied.frame,
-        input_format=source.format,
-        columns_added=applied.added,
-    )
-    console.wrote(f"{applied.frame.height:,} rows with {', '.join(applied.added)}")
+
+    def make(part: Source) -> Rows:
+        applied = apply_model(loaded, part, spec)
+        return Rows(applied.frame, applied.added, applied.warnings)
+
+    write_rows(console, source, make)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from . import options
 from .console import Console
+from .each_input import Rows, write_rows
 from .options import option
+
+if TYPE_CHECKING:
+    from calibkit.columns import ColumnOptions
+    from calibkit.sources import Source
 
 BINS = "Bins"
 
@@ -80,8 +85,7 @@ def bin_(
         output, as_json, quiet, warnings=warnings, tabular=True, output_format=output_format
     )
     from calibkit.binning import fit_grid, grid_frame, grid_metadata
-    from calibkit.columns import ColumnOptions, read_score_rows
-    from calibkit.errors import UsageError
+    from calibkit.columns import ColumnOptions, read_score_rows, resolve
     from calibkit.sources import open_source
     from calibkit.threads import thread_count
 
@@ -96,29 +100,28 @@ def bin_(
         on_missing=on_missing,
     )
     source = open_source(inputs, input_format=input_format, dtype=dtype)
-    rows = read_score_rows(source, columns)
-    for remark in rows.warnings:
-        console.warn(remark)
-    console.summary(*rows.notes)
-    bins = uncertainty_bins or (1 if rows.uncertainty is None else 3)
-    if bins > 1 and rows.uncertainty is None:
-        raise UsageError(
-            f"--uncertainty-bins {bins} needs an uncertainty column; name one by --uncertainty."
-        )
     if dry_run:
         from .dry_run import show_plan, used_columns
 
-        plan = [f"count {rows.score.size:,} rows over {bins} x {score_bins} bins ({strategy})"]
-        show_plan(console, source, used_columns(rows.options, label=True), plan)
+        resolved = resolve(source, columns, label=True, uncertainty=True)
+        bins = uncertainty_bins or default_bins(resolved)
+        step = f"count {source.rows:,} rows over {bins} x {score_bins} bins ({strategy}, {order})"
+        show_plan(console, source, used_columns(resolved, label=True), [step])
         return
-    grid = fit_grid(
-        rows, bins, score_bins, strategy=strategy, order=order, threads=thread_count(threads)
-    )
-    frame = grid_frame(grid)
-    console.rows(
-        frame,
-        input_format=source.format,
-        columns_added=frame.columns,
-        metadata=grid_metadata(grid, rows, strategy),
-    )
-    console.wrote(f"{bins} x {score_bins} cells over {rows.score.size:,} rows")
+
+    def make(part: Source) -> Rows:
+        rows = read_score_rows(part, columns)
+        console.summary(*rows.notes)
+        bins = uncertainty_bins or default_bins(rows.options)
+        grid = fit_grid(
+            rows, bins, score_bins, strategy=strategy, order=order, threads=thread_count(threads)
+        )
+        frame = grid_frame(grid)
+        return Rows(frame, frame.columns, rows.warnings, grid_metadata(grid, rows, strategy))
+
+    write_rows(console, source, make)
+
+
+def default_bins(columns: ColumnOptions) -> int:
+    """Return how many uncertainty bins rows have if the user does not say."""
+    return 1 if columns.uncertainty is None else 3

@@ -50,6 +50,7 @@ class Console:
     tabular: bool = False
     output_format: str | None = None
     said: list[str] = field(default_factory=list, init=False)
+    per_input: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         if self.as_json and self.output == "-":
@@ -59,9 +60,13 @@ class Console:
         if self.as_json and self.tabular and self.output is None:
             raise UsageError("--json needs -o FILE here: without it the rows are standard output.")
         if self.output is not None:
-            from calibkit.sinks import check_output
+            from calibkit.outputs import check_folder, check_output, is_directory_output
 
-            check_output(self.output, table=self.tabular, format=self.output_format)
+            self.per_input = is_directory_output(self.output)
+            if self.per_input:
+                check_folder(self.output)
+            else:
+                check_output(self.output, table=self.tabular, format=self.output_format)
 
     def warn(self, text: str) -> None:
         """Say a warning on standard error; under ``--warnings error`` end the run with it.
