@@ -32,6 +32,7 @@ __all__ = [
     "numeric_column",
     "read_rows",
     "read_score_rows",
+    "resolve",
     "weight_column",
 ]
 
@@ -39,6 +40,7 @@ SCALES: Final = ("probability", "logit", "raw")
 
 _MISSING_CHOICES: Final = ("error", "drop")
 _DEFAULT_UNCERTAINTY: Final = "uncertainty"
+_NO_UNCERTAINTY: Final = "no column 'uncertainty': one uncertainty level (K = 1)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,58 +152,57 @@ def read_score_rows(
         Values that are missing, out of range or of the wrong type.
     """
     options = resolve(source, options, label=label, uncertainty=uncertainty)
-    used = [options.score, options.uncertainty, options.weight]
-    numeric = [name for name in used if name is not None]
+    numeric = [options.score, options.uncertainty, options.weight]
+    used = [name for name in (*numeric, *others) if name is not None]
     rows = read_rows(
         source,
-        [*numeric, *([options.label] if label else []), *others],
-        missing=[*numeric, *others] if options.on_missing == "drop" else (),
+        [*used, *([options.label] if label else [])],
+        missing=used if options.on_missing == "drop" else (),
         unlabelled=options.label if label and options.unlabelled == "drop" else None,
     )
     frame, where = rows.frame, rows.where
-    probability = options.scale == "probability"
-    score = numeric_column(
-        frame[options.score],
-        where,
-        finite=finite_scores,
-        low=0.0 if probability else None,
-        high=1.0 if probability else None,
-        advice="probabilities lie in [0, 1]; use --scale logit or --scale raw for other scores",
-    )
-    warnings = [*source.warnings, *rows.warnings]
-    labels = None
+    score = _score(frame[options.score], where, options.scale, finite_scores)
+    spread = None if options.uncertainty is None else frame[options.uncertainty]
+    weight = None if options.weight is None else frame[options.weight]
+    labels, remarks = None, tuple[str, ...]()
     if label:
-        labels, remark = label_column(
-            frame[options.label],
-            where,
-            positive=options.positive,
-            must_occur=positive_must_occur,
+        labels, remarks = label_column(
+            frame[options.label], where, positive=options.positive, must_occur=positive_must_occur
         )
-        warnings += remark
-    absent = uncertainty and options.uncertainty is None
-    note = f"no column {_DEFAULT_UNCERTAINTY!r}: one uncertainty level (K = 1)"
     return ScoreRows(
         score=score,
-        uncertainty=None
-        if options.uncertainty is None
-        else numeric_column(frame[options.uncertainty], where),
+        uncertainty=None if spread is None else numeric_column(spread, where),
         label=labels,
-        weight=None if options.weight is None else weight_column(frame[options.weight], where),
+        weight=None if weight is None else weight_column(weight, where),
         options=options,
         rows_read=rows.rows_read,
         dropped=rows.dropped,
-        warnings=tuple(warnings),
-        notes=(note,) if absent else (),
+        warnings=(*source.warnings, *rows.warnings, *remarks),
+        notes=(_NO_UNCERTAINTY,) if uncertainty and spread is None else (),
         others=frame.select(others) if others else None,
         where=where,
         source=source,
     )
 
 
+def _score(column: pl.Series, where: RowFinder, scale: str, finite: bool) -> FloatArray:
+    """Return scores as their scale allows them."""
+    if scale != "probability":
+        return numeric_column(column, where, finite=finite)
+    advice = "probabilities lie in [0, 1]; use --scale logit or --scale raw for other scores"
+    return numeric_column(column, where, low=0.0, high=1.0, advice=advice)
+
+
 def resolve(
     source: Source, options: ColumnOptions, *, label: bool, uncertainty: bool
 ) -> ColumnOptions:
-    """Return the options with the default uncertainty column filled in, or raise."""
+    """Return the options with the default uncertainty column filled in.
+
+    Raises
+    ------
+    UsageError
+        An unknown choice, a column that is not there, or one column in two roles.
+    """
     _check_choice("--scale", options.scale, SCALES)
     _check_choice("--on-missing", options.on_missing, _MISSING_CHOICES)
     _check_choice("--unlabelled", options.unlabelled, _MISSING_CHOICES)

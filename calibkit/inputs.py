@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
@@ -13,6 +14,31 @@ from .errors import UsageError, nearest
 
 #: The name of standard input among the inputs.
 STDIN: Final = "-"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file of the inputs.
+
+    Parameters
+    ----------
+    path
+        The file; ``-`` is standard input.
+    format
+        ``"parquet"``, ``"csv"``, ``"tsv"``, ``"ndjson"`` or ``"arrow"``.
+    keys
+        The ``key=value`` folders between the folder that was named and the file.
+    rows
+        The number of rows.
+    relative
+        The path within the folder that was named; of a file the name alone.
+    """
+
+    path: str
+    format: str
+    keys: dict[str, str]
+    rows: int
+    relative: str = ""
 
 
 def expand_input(name: str) -> Iterator[tuple[str, str]]:

@@ -10,53 +10,25 @@ import sys
 from bisect import bisect_right
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any
 
 import polars as pl
 
 from .errors import DataError, UsageError, nearest
 from .formats import (
-    TEXT_FORMATS,
     decompress,
     known_suffixes,
     named_format,
     sniff_format,
     suffix_format,
 )
-from .inputs import STDIN, expand_input, folder_keys
+from .inputs import STDIN, Part, expand_input, folder_keys
 from .readers import Schema, Table, open_table, reading
+from .schemas import key_types, key_value, one_schema
 
 __all__ = ["STDIN", "Part", "Source", "open_source", "read_bytes", "suffix_format"]
-
-_HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
-
-
-@dataclass(frozen=True)
-class Part:
-    """One file of the inputs.
-
-    Parameters
-    ----------
-    path
-        The file; ``-`` is standard input.
-    format
-        ``"parquet"``, ``"csv"``, ``"tsv"``, ``"ndjson"`` or ``"arrow"``.
-    keys
-        The ``key=value`` folders between the folder that was named and the file.
-    rows
-        The number of rows.
-    relative
-        The path within the folder that was named; of a file the name alone.
-    """
-
-    path: str
-    format: str
-    keys: dict[str, str]
-    rows: int
-    relative: str = ""
 
 
 class Source:
@@ -73,8 +45,8 @@ class Source:
     """
 
     def __init__(self, parts: Sequence[Part], tables: Sequence[Table]) -> None:
-        self._key_types = _key_types(parts)
-        schemas = _one_schema(parts, tables, self._key_types)
+        self._key_types = key_types(parts)
+        schemas = one_schema(parts, tables, self._key_types)
         self.parts: tuple[Part, ...] = tuple(parts)
         self._tables = tuple(tables)
         self._columns = schemas
@@ -214,7 +186,7 @@ class Source:
             frame = frame.cast({name: self._columns[name] for name in stored})
         keys = [name for name in names if name not in self._columns]
         literals = [
-            pl.lit(_key_value(part, name), self._key_types[name]).alias(name) for name in keys
+            pl.lit(key_value(part, name), self._key_types[name]).alias(name) for name in keys
         ]
         return frame.with_columns(literals).select(names) if keys else frame
 
@@ -299,26 +271,6 @@ def _stream(path: str) -> bytes | None:
     return decompress(data, path)
 
 
-def _key_types(parts: Sequence[Part]) -> Schema:
-    """Return the types of the columns from folder names: integers or floats where all are."""
-    types: Schema = {}
-    names = list(dict.fromkeys(name for part in parts for name in part.keys))
-    for name in names:
-        values = [part.keys[name] for part in parts if name in part.keys]
-        texts = [value for value in values if value != _HIVE_NULL]
-        types[name] = pl.String()
-        for kind in (pl.Int64(), pl.Float64()):
-            if texts and pl.Series(texts).cast(kind, strict=False).null_count() == 0:
-                types[name] = kind
-                break
-    return types
-
-
-def _key_value(part: Part, name: str) -> Any:
-    value = part.keys[name]
-    return None if value == _HIVE_NULL else value
-
-
 def _is_number(name: str) -> bool:
     try:
         float(name)
@@ -333,73 +285,3 @@ def _repeated(parts: Sequence[Part]) -> tuple[str, ...]:
     return tuple(
         f"{path} is among the inputs more than once: its rows count each time" for path in twice
     )
-
-
-def _one_schema(parts: Sequence[Part], tables: Sequence[Table], keys: Schema) -> Schema:
-    """Return the schema of all parts, or raise if they differ."""
-    first, common = parts[0], dict(tables[0].schema)
-    for part, table in zip(parts[1:], tables[1:], strict=True):
-        schema = table.schema
-        for name in [*common, *schema]:
-            if name not in schema or name not in common:
-                having, lacking = (first, part) if name in common else (part, first)
-                near = nearest(name, common if having is part else schema)
-                raise DataError(
-                    f"{lacking.path}: no column {name!r}, which {having.path} has{near}; all "
-                    "inputs need the same columns",
-                    file=lacking.path,
-                    column=name,
-                )
-            inferred = part.format in TEXT_FORMATS or first.format in TEXT_FORMATS
-            kind = _common_type(common[name], schema[name], inferred)
-            if kind is None:
-                _refuse_types(name, (first, tables[0]), (part, table), common[name])
-            common[name] = kind
-        for key in keys:
-            if (key in part.keys) != (key in first.keys) and key not in common:
-                having, lacking = (first, part) if key in first.keys else (part, first)
-                raise DataError(
-                    f"{lacking.path}: no folder {key}=…, which {having.path} has; all inputs "
-                    "need the same columns",
-                    file=lacking.path,
-                    column=key,
-                )
-    return common
-
-
-def _refuse_types(
-    name: str, one: tuple[Part, Table], other: tuple[Part, Table], common: pl.DataType
-) -> NoReturn:
-    """Raise about a column of two types; where numbers meet text, name the text."""
-    part, kind = other[0], other[1].schema[name]
-    message = f"column {name!r} is {kind}, but {common} in {one[0].path}"
-    rows: list[int] = []
-    culprit, table = other if kind == pl.String else one
-    if {kind.is_numeric(), common.is_numeric()} == {True, False} and pl.String in (kind, common):
-        with reading(culprit.path):
-            text = table.read([name]).to_series().cast(pl.String)
-        odd = text.is_not_null() & text.cast(pl.Float64, strict=False).is_null()
-        rows = [int(row) + 1 for row in odd.arg_true()]
-        part = culprit if rows else part
-    where = f" ({culprit.path} row {rows[0]}: {text[rows[0] - 1]!r})" if rows else ""
-    raise DataError(
-        f"{part.path}: {message}{where}; all inputs need the same types",
-        file=part.path,
-        column=name,
-        rows=len(rows) or None,
-        first_rows=rows,
-    )
-
-
-def _common_type(one: pl.DataType, other: pl.DataType, inferred: bool) -> pl.DataType | None:
-    """Return the type that holds both, or None; numbers from text may differ between files."""
-    if one == other:
-        return one
-    if pl.Null in (one, other):
-        return other if one == pl.Null else one
-    if not (inferred and one.is_numeric() and other.is_numeric()):
-        return None
-    floats = [kind for kind in (one, other) if kind.is_float()]
-    if floats:
-        return pl.Float64() if pl.Float64 in floats else pl.Float32()
-    return pl.Int128() if pl.Int128 in (one, other) else pl.Int64()
