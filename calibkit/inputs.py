@@ -51,6 +51,8 @@ def expand_input(name: str) -> Iterator[tuple[str, str]]:
     ------
     UsageError
         If there is no such file, or nothing that matches.
+    OSError
+        If a folder on the way may not be read.
     """
     if name == STDIN:
         yield name, name
@@ -59,7 +61,7 @@ def expand_input(name: str) -> Iterator[tuple[str, str]]:
     if path.is_dir():
         yield from _walk(path)
     elif path.exists() or not glob.has_magic(name):
-        if not path.exists() and not _forbidden(path):
+        if not path.exists():
             known = os.listdir(path.parent) if path.parent.is_dir() else []  # noqa: PTH208
             raise UsageError(
                 f"{name}: no such file{nearest(path.name, known)}; check the path", file=name
@@ -79,17 +81,6 @@ def expand_input(name: str) -> Iterator[tuple[str, str]]:
                 yield match, Path(match).name
             elif not recursive:
                 yield from _walk(Path(match))
-
-
-def _forbidden(path: Path) -> bool:
-    """Tell whether a path that seems not to exist is only hidden by permissions."""
-    try:
-        path.lstat()
-    except PermissionError:
-        return True
-    except OSError:
-        return False
-    return False
 
 
 def _walk(folder: Path) -> Iterator[tuple[str, str]]:

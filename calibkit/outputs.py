@@ -43,7 +43,7 @@ def check_output(
     """
     if not output:
         raise UsageError("the output has no name; name a file, or - for standard output")
-    if output.endswith("/") or Path(output).is_dir():
+    if output.endswith("/") or _is_folder(Path(output)):
         raise UsageError(f"{output}: is a folder; name a file in it", file=output)
     stream = is_stream(output)
     if table and format is None and not stream and suffix_format(output) is None:
@@ -51,9 +51,9 @@ def check_output(
     if output in STDOUT_NAMES or (stream and os.access(output, os.W_OK)):
         return
     path = Path(os.path.realpath(output))
-    if not path.parent.is_dir():
+    if not _is_folder(path.parent):
         above = path.parent.parent
-        known = [entry.name for entry in above.iterdir()] if above.is_dir() else []
+        known = [entry.name for entry in above.iterdir()] if _is_folder(above) else []
         raise UsageError(
             f"{output}: no such folder{nearest(path.parent.name, known)}; create it first",
             file=output,
@@ -73,7 +73,7 @@ def check_folder(directory: str) -> None:
     """
     path = Path(directory)
     place = path if path.exists() else path.parent
-    if not place.is_dir():
+    if not _is_folder(place):
         raise UsageError(f"{directory}: no such folder as {place}; create it first", file=directory)
     if not os.access(place, os.W_OK | os.X_OK):
         raise UsageError(f"{directory}: is not writable; check its permissions", file=directory)
@@ -84,12 +84,12 @@ def is_stream(output: str) -> bool:
 
     A table that goes there without a telling suffix needs its format named.
     """
-    return not Path(output).is_dir() and final_path(output) is None
+    return not _is_folder(Path(output)) and final_path(output) is None
 
 
 def is_directory_output(output: str) -> bool:
     """Tell whether an output means one file per input: it ends in ``/`` or is a folder."""
-    return output != STDOUT and (output.endswith("/") or Path(output).is_dir())
+    return output != STDOUT and (output.endswith("/") or _is_folder(Path(output)))
 
 
 def directory_outputs(
@@ -153,3 +153,11 @@ def unknown_suffix(output: str) -> UsageError:
         + known_suffixes(),
         file=output,
     )
+
+
+def _is_folder(path: Path) -> bool:
+    """Tell whether `path` is a folder; what may not be looked at is none."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False

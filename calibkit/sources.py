@@ -220,7 +220,10 @@ def open_source(
     if not inputs:
         raise UsageError("no input; name a file, a glob, a folder or - for standard input")
     forced = None if input_format is None else named_format(input_format, "--input-format")
-    found = [file for name in inputs for file in expand_input(name)]
+    found: list[tuple[str, str]] = []
+    for name in inputs:
+        with reading(name):
+            found += expand_input(name)
     if sum(path == STDIN for path, _ in found) > 1:
         raise UsageError("standard input (-) can be read once only; name it once")
     parts, tables = [], []
