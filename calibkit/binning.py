@@ -119,7 +119,7 @@ def extremes(values: Floats, weight: NDArray[np.float64] | None) -> tuple[float,
     return float(present.min()), float(present.max())
 
 
-def check_bins(uncertainty_bins: int, score_bins: int) -> None:
+def check_bins(uncertainty_bins: int, score_bins: int, *, has_uncertainty: bool) -> None:
     """Raise `UsageError` where a grid would be impossible or absurd."""
     if uncertainty_bins < 1 or score_bins < 1:
         raise UsageError(
@@ -131,6 +131,11 @@ def check_bins(uncertainty_bins: int, score_bins: int) -> None:
         raise UsageError(
             f"{uncertainty_bins} x {score_bins} bins are too many; at most {most:,} each way and "
             f"{MOST_CELLS:,} cells."
+        )
+    if uncertainty_bins > 1 and not has_uncertainty:
+        raise UsageError(
+            f"--uncertainty-bins {uncertainty_bins} needs an uncertainty column; name one by "
+            "--uncertainty."
         )
 
 
@@ -217,7 +222,7 @@ def fit_grid(
     DataError
         Equal-width bins of infinite scores.
     """
-    check_bins(uncertainty_bins, score_bins)
+    check_bins(uncertainty_bins, score_bins, has_uncertainty=rows.uncertainty is not None)
     if strategy == "equal-width":
         return _equal_width_grid(rows, uncertainty_bins, score_bins, threads)
     if order == "score-uncertainty":

@@ -70,6 +70,11 @@ class Model(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         text = msgspec.json.encode(self, order="sorted")
         return msgspec.json.format(text, indent=2) + b"\n"
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return the model as plain dictionaries and lists, as JSON would read it."""
+        content: dict[str, Any] = msgspec.to_builtins(self)
+        return content
+
     @classmethod
     def from_json(cls, data: bytes, file: str | None = None) -> Self:
         """Return the model that `data` holds; see `decode`."""

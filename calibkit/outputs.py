@@ -97,6 +97,7 @@ def directory_outputs(
     parts: Sequence[Part],
     *,
     format: str | None = None,  # noqa: A002
+    suffix: str | None = None,
 ) -> list[str]:
     """Return one output per input, under the same relative name.
 
@@ -108,6 +109,8 @@ def directory_outputs(
         The inputs.
     format
         The format of the outputs; None keeps each input's own suffix.
+    suffix
+        The suffix of outputs that are no tables, such as ``.json``.
 
     Raises
     ------
@@ -117,7 +120,9 @@ def directory_outputs(
     outputs: dict[str, Part] = {}
     for part in parts:
         name = "stdin" if part.path == STDIN else part.relative or Path(part.path).name
-        if format is not None and suffix_format(name) != format:
+        if suffix is not None:
+            name = strip_suffixes(name) + suffix
+        elif format is not None and suffix_format(name) != format:
             name = strip_suffixes(name) + format_suffix(format)
         elif suffix_format(name) is None:
             name += format_suffix(part.format)

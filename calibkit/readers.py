@@ -6,9 +6,11 @@ import csv
 import errno
 import json
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from io import BytesIO
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -98,11 +100,23 @@ class Table:
         Column names and types, in the order of the file.
     rows
         The number of rows.
+    stored
+        A Parquet file, or its bytes, for `metadata`.
     """
 
     frame: pl.DataFrame | pl.LazyFrame
     schema: Schema
     rows: int
+    stored: Path | bytes | None = None
+
+    def metadata(self) -> dict[str, str]:
+        """Return the keys and values of a Parquet file's footer; other formats have none."""
+        if self.stored is None:
+            return {}
+        source = self.stored if isinstance(self.stored, Path) else BytesIO(self.stored)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # polars calls the function experimental
+            return pl.read_parquet_metadata(source)
 
     def read(self, columns: Sequence[str]) -> pl.DataFrame:
         """Return `columns`, in this order, in as many chunks as the file has."""
@@ -135,7 +149,8 @@ def open_table(path: str, data: bytes | None, format_name: str, dtype: str) -> T
             raise DataError(f"{path}: the file is empty (0 bytes); write it again", file=path)
         source = Path(path) if data is None else data
         if format_name == "parquet":
-            table = _scanned(pl.scan_parquet(source, glob=False, hive_partitioning=False))
+            scan = pl.scan_parquet(source, glob=False, hive_partitioning=False)
+            table = replace(_scanned(scan), stored=source)
         elif format_name == "arrow" and not is_arrow_stream(head):
             table = _scanned(pl.scan_ipc(source, glob=False, hive_partitioning=False))
         elif format_name == "arrow":

@@ -141,6 +141,11 @@ class Source:
         frame = self._read(self.parts.index(part), columns)
         return frame.rechunk() if frame.n_chunks() > 1 else frame
 
+    def metadata(self) -> dict[str, str]:
+        """Return the keys and values of the first part's footer; only Parquet files have any."""
+        with reading(self.parts[0].path):
+            return self._tables[0].metadata()
+
     def split(self) -> list[Source]:
         """Return a source for each part alone, with the schema that all of them share."""
         found = []

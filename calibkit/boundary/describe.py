@@ -21,18 +21,23 @@ from calibkit.boundary.problem import Problem
 from calibkit.boundary.spec import Plan
 from calibkit.columns import ScoreRows
 from calibkit.errors import DataError
-from calibkit.models import Column, Provenance
+from calibkit.grid_table import GridTable
+from calibkit.models import Provenance
 from calibkit.provenance import data_hash
 
 #: How many quantiles of the fitting data a model keeps.
 QUANTILES = 20
 
 
-def reference(rows: ScoreRows, problem: Problem, share: float) -> Reference:
-    """Return the fitting data in outline; `share` is the selected share."""
+def reference(problem: Problem, share: float) -> Reference | None:
+    """Return the rows in outline, None where only a grid is known; `share` is what is selected."""
+    rows = problem.rows
+    if rows is None:
+        return None
+    weight = rows.weight
 
     def quantiles(values: NDArray[Any]) -> list[float]:
-        low, edges = quantile_edges(values, QUANTILES, rows.weight)
+        low, edges = quantile_edges(values, QUANTILES, weight)
         return [low, *edges.tolist()]
 
     per_level = problem.tally.level_totals()[:, 1]
@@ -45,7 +50,6 @@ def reference(rows: ScoreRows, problem: Problem, share: float) -> Reference:
 
 
 def describe(
-    rows: ScoreRows,
     planned: Plan,
     problem: Problem,
     lowest: NDArray[np.float64],
@@ -53,10 +57,13 @@ def describe(
 ) -> BoundaryModel:
     """Return the model of a boundary with the `lowest` selected score of each level of the tally."""
     spec, levels = planned.spec, planned.levels
+    columns = dict(problem.columns)
+    if levels == 1:
+        columns.pop("uncertainty", None)
     model = BoundaryModel(
         kind=BoundaryModel.KIND,
         version=BoundaryModel.VERSION,
-        columns=_columns(rows, levels),
+        columns=columns,
         method=planned.method.name,
         objective=Objective(
             spec.goal(problem.totals()).maximised, {spec.bounded: float(spec.bound)}
@@ -73,7 +80,8 @@ def describe(
     if levels > 1:
         fitted = problem.levels
         if fitted is None or fitted.count != levels:  # a single threshold, shown at every level
-            fitted = uncertainty_levels(rows, levels, spec.strategy)
+            assert problem.rows is not None
+            fitted = uncertainty_levels(problem.rows, levels, spec.strategy)
             found = np.broadcast_to(found, levels)
         model.uncertainty_min = fitted.minimum
         model.uncertainty_edges = list(fitted.edges.tolist())
@@ -101,29 +109,9 @@ def _describe_score_first(model: BoundaryModel, grid: Grid, take: list[int]) -> 
     ]
 
 
-def _columns(rows: ScoreRows, levels: int) -> dict[str, Column]:
-    options = rows.options
-    columns = {
-        "score": Column(options.score, dtype=str(rows.score.dtype), scale=options.scale),
-        "label": Column(options.label, positive=options.positive),
-    }
-    if rows.uncertainty is not None and levels > 1 and options.uncertainty is not None:
-        columns["uncertainty"] = Column(options.uncertainty, dtype=str(rows.uncertainty.dtype))
-    if options.weight is not None:
-        columns["weight"] = Column(options.weight, kind="frequency")
-    return columns
-
-
-def provenance_of(rows: ScoreRows, planned: Plan, *, names: bool) -> Provenance:
+def provenance_of(data: ScoreRows | GridTable, planned: Plan, *, names: bool) -> Provenance:
     """Return where a model comes from; `names` adds the names of the files."""
     spec = planned.spec
-    used: dict[str, NDArray[Any]] = {"score": rows.score}
-    if rows.label is not None:
-        used["label"] = rows.label
-    if rows.uncertainty is not None and planned.levels > 1:
-        used["uncertainty"] = rows.uncertainty
-    if rows.weight is not None:
-        used["weight"] = rows.weight
     options: dict[str, Any] = {
         spec.bounded: spec.bound.text,
         "method": spec.method,
@@ -133,13 +121,28 @@ def provenance_of(rows: ScoreRows, planned: Plan, *, names: bool) -> Provenance:
         "order": spec.order,
         "folds": spec.folds,
         "seed": spec.seed,
-        "on_missing": rows.options.on_missing,
-        "unlabelled": rows.options.unlabelled,
     }
+    if isinstance(data, GridTable):
+        rows, fingerprint = data.source.rows, data.fingerprint
+        del options["strategy"]
+    else:
+        rows, fingerprint = data.score.size, _rows_hash(data, planned.levels)
+        options |= {"on_missing": data.options.on_missing, "unlabelled": data.options.unlabelled}
     files = None
-    if names and rows.source is not None:
-        files = [part.path for part in rows.source.parts]
-    return Provenance(__version__, options, int(rows.score.size), data_hash(used), files)
+    if names and data.source is not None:
+        files = [part.path for part in data.source.parts]
+    return Provenance(__version__, options, rows, fingerprint, files)
+
+
+def _rows_hash(rows: ScoreRows, levels: int) -> str:
+    used: dict[str, NDArray[Any]] = {"score": rows.score}
+    if rows.label is not None:
+        used["label"] = rows.label
+    if rows.uncertainty is not None and levels > 1:
+        used["uncertainty"] = rows.uncertainty
+    if rows.weight is not None:
+        used["weight"] = rows.weight
+    return data_hash(used)
 
 
 def warnings_of(model: BoundaryModel, goal: Goal) -> list[str]:

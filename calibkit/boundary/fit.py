@@ -14,10 +14,17 @@ from calibkit.boundary.figures import cross_validate, figures, judge_rows
 from calibkit.boundary.goals import Goal, Totals
 from calibkit.boundary.methods import METHODS, Found
 from calibkit.boundary.model import BoundaryFit, BoundaryModel, CrossValidated, Figures
-from calibkit.boundary.problem import Problem, deal, grid_problem, raw_problem
+from calibkit.boundary.problem import (
+    Problem,
+    binned_problem,
+    deal,
+    grid_problem,
+    raw_problem,
+)
 from calibkit.boundary.spec import BoundarySpec, Plan, plan
 from calibkit.columns import ScoreRows
-from calibkit.errors import DataError, InfeasibleError
+from calibkit.errors import DataError, InfeasibleError, UsageError
+from calibkit.grid_table import GridTable
 from calibkit.tally import Tally
 
 
@@ -30,7 +37,7 @@ class Fitted:
 
 
 def fit_boundary(
-    rows: ScoreRows,
+    data: ScoreRows | GridTable,
     spec: BoundarySpec,
     *,
     test: ScoreRows | None = None,
@@ -41,8 +48,9 @@ def fit_boundary(
 
     Parameters
     ----------
-    rows
-        Scores and labels; uncertainties where there are to be several levels.
+    data
+        Scores and labels, with uncertainties where there are to be several levels; or a grid of
+        their counts.
     spec
         What to fit.
     test
@@ -61,9 +69,9 @@ def fit_boundary(
     InfeasibleError
         No boundary of this method selects a row and meets the bound.
     """
-    planned = plan(spec, has_uncertainty=rows.uncertainty is not None)
-    _need_positives(rows, spec)
-    problem = _problem(rows, planned)
+    planned = plan(spec, data)
+    problem = make_problem(data, planned)
+    _need_positives(problem, data, spec)
     goal, unit = spec.goal(problem.totals()), problem.tally.unit
     found, optimum = planned.method.find_with_optimum(problem.tally, goal)
     if found.selected == 0:
@@ -77,41 +85,50 @@ def fit_boundary(
         optimal_in_sample=_is_optimal(found, optimum, goal),
         exact_arithmetic=unit.exact,
         bound_met=goal.met(found.selected, found.true_positives),
-        cross_validated=_cross_validated(rows, planned, problem, warnings),
-        score_only=_score_only(rows, problem, goal, spec.threads),
+        cross_validated=_cross_validated(planned, problem, warnings),
+        score_only=_score_only(problem, goal, spec.threads),
         test=None,
-        reference=reference(rows, problem, found.selected / goal.totals.rows),
+        reference=reference(problem, found.selected / goal.totals.rows),
     )
-    model = describe(rows, planned, problem, found.thresholds, fit)
+    model = describe(planned, problem, found.thresholds, fit)
     if provenance != "none":
-        model.provenance = provenance_of(rows, planned, names=provenance == "names")
+        model.provenance = provenance_of(data, planned, names=provenance == "names")
     model.tags = dict(tags or {})
     if test is not None:
         model.fit.test = judge_rows(model, test, spec.goal)
     return Fitted(model, (*warnings, *warnings_of(model, goal)))
 
 
-def _need_positives(rows: ScoreRows, spec: BoundarySpec) -> None:
-    assert rows.label is not None
-    hits = rows.label if rows.weight is None else rows.label * rows.weight
-    if not hits.any():
-        file = rows.source.parts[0].path if rows.source else None
-        raise DataError(
-            f"{file}: column {rows.options.label!r}: no positive row, but --{spec.bounded} needs "
-            "some; name the positive class by --positive if labels are not 0/1",
-            column=rows.options.label,
-            file=file,
-            rows=int(rows.score.size),
-        )
-
-
-def _problem(rows: ScoreRows, planned: Plan) -> Problem:
-    spec = planned.spec
+def make_problem(data: ScoreRows | GridTable, planned: Plan) -> Problem:
+    """Return what the planned method chooses from."""
+    spec, method = planned.spec, planned.method
+    if isinstance(data, GridTable):
+        if method.together and data.grid.score_edges.shape[0] > 1:
+            raise UsageError(
+                f"--method {method.name} needs the same score bins at every uncertainty level; "
+                "make the grid by --strategy equal-width or --order score-uncertainty, or give "
+                "the rows themselves."
+            )
+        return grid_problem(data.grid, data.columns)
     if planned.score_bins:
-        bins = (1 if planned.method.together else planned.levels, planned.score_bins)
-        return grid_problem(rows, bins, spec.strategy, spec.order, spec.threads)
-    levels = uncertainty_levels(rows, planned.levels, spec.strategy)
-    return raw_problem(rows, levels, spec.threads)
+        bins = (1 if method.together else planned.levels, planned.score_bins)
+        return binned_problem(data, bins, spec.strategy, spec.order, spec.threads)
+    levels = uncertainty_levels(data, planned.levels, spec.strategy)
+    return raw_problem(data, levels, spec.threads)
+
+
+def _need_positives(problem: Problem, data: ScoreRows | GridTable, spec: BoundarySpec) -> None:
+    if problem.totals().positives:
+        return
+    file = data.source.parts[0].path if data.source else None
+    column = problem.columns["label"].name
+    raise DataError(
+        f"{file}: column {column!r}: no positive row, but --{spec.bounded} needs some; name the "
+        "positive class by --positive if labels are not 0/1",
+        column=column,
+        file=file,
+        rows=problem.totals().rows,
+    )
 
 
 def _is_optimal(found: Found, optimum: exact.Solution, goal: Goal) -> bool:
@@ -139,18 +156,18 @@ def _infeasible(tally: Tally, goal: Goal, planned: Plan) -> InfeasibleError:
     )
 
 
-def _cross_validated(
-    rows: ScoreRows, planned: Plan, problem: Problem, warnings: list[str]
-) -> CrossValidated | None:
-    spec = planned.spec
+def _cross_validated(planned: Plan, problem: Problem, warnings: list[str]) -> CrossValidated | None:
+    spec, unit = planned.spec, problem.tally.unit
     if spec.folds == 0:
         return None
-    assert rows.label is not None
-    positives = int(rows.label.sum()) if rows.weight is not None else problem.totals().positives
-    if positives < spec.folds or rows.score.size < 2 * spec.folds:
+    totals = problem.totals()
+    rows, positives = totals.rows, totals.positives
+    if unit.size != 1.0 and problem.rows is not None and problem.rows.label is not None:
+        rows, positives = problem.rows.label.size, int(problem.rows.label.sum())
+    if positives < spec.folds or rows < 2 * spec.folds:
         warnings.append(
-            f"{positives} positive of {rows.score.size} rows are too few for {spec.folds} folds: "
-            "not cross-validated, and the figures on these rows are optimistic"
+            f"{positives} positive of {rows} rows are too few for {spec.folds} folds: not "
+            "cross-validated, and the figures on these rows are optimistic"
         )
         return None
 
@@ -159,14 +176,20 @@ def _cross_validated(
             return None
         return planned.method.find(dealt, spec.goal(others), excluded=fold).thresholds
 
-    dealt = deal(problem, rows, spec.folds, spec.seed, spec.threads)
+    dealt = deal(problem, spec.folds, spec.seed, spec.threads)
     return cross_validate(dealt, spec.folds, find, spec.goal, spec.threads)
 
 
-def _score_only(rows: ScoreRows, problem: Problem, goal: Goal, threads: int) -> Figures:
-    """Return the figures of the best single threshold over every distinct score."""
+def _score_only(problem: Problem, goal: Goal, threads: int) -> Figures | None:
+    """Return the figures of the best single threshold over every distinct score.
+
+    Over the score bins where only a grid is known, and None where they differ between levels.
+    """
     tally = problem.tally
     if problem.grid is not None:
-        tally = raw_problem(rows, uncertainty_levels(rows, 1), threads).tally
+        if problem.rows is not None:
+            tally = raw_problem(problem.rows, uncertainty_levels(problem.rows, 1), threads).tally
+        elif problem.grid.score_edges.shape[0] > 1:
+            return None
     found = METHODS["st"].find(tally, goal)
     return figures(found.selected, found.true_positives, goal, tally.unit)

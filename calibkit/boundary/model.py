@@ -88,7 +88,7 @@ class BoundaryFit(_Part):
     exact_arithmetic: bool
     bound_met: bool
     cross_validated: CrossValidated | None
-    score_only: Figures
+    score_only: Figures | None
     test: TestFigures | None
     reference: Reference | None
 

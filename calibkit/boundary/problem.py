@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from calibkit.binning import Grid, Levels, assign, fit_grid
 from calibkit.boundary.goals import Totals
 from calibkit.columns import ScoreRows
+from calibkit.models import Column
 from calibkit.provenance import random_parts
 from calibkit.tally import Tally, count_rows
 
@@ -31,13 +32,19 @@ class Problem:
         Distinct scores, or columns of `grid`, per level.
     levels
         The uncertainty levels; None where they depend on the score bin.
+    columns
+        The columns it was made from, by role.
     grid
         The score bins, or None.
+    rows
+        The rows, or None where only their grid is known.
     """
 
     tally: Tally
     levels: Levels | None
+    columns: dict[str, Column]
     grid: Grid | None = None
+    rows: ScoreRows | None = None
 
     def totals(self) -> Totals:
         """Return rows and positive rows, in units."""
@@ -79,31 +86,49 @@ def raw_problem(rows: ScoreRows, levels: Levels, threads: int) -> Problem:
     """Return the problem over every distinct score."""
     assert rows.label is not None
     level = levels.of(rows.uncertainty, rows.score.size)
-    return Problem(
-        count_rows(
-            rows.score, level, rows.label, levels.count, weight=rows.weight, threads=threads
-        ),
-        levels,
+    tally = count_rows(
+        rows.score, level, rows.label, levels.count, weight=rows.weight, threads=threads
     )
+    return Problem(tally, levels, columns_of(rows), rows=rows)
 
 
-def grid_problem(
+def binned_problem(
     rows: ScoreRows, bins: tuple[int, int], strategy: str, order: str, threads: int
 ) -> Problem:
     """Return the problem over score bins."""
     grid = fit_grid(rows, *bins, strategy=strategy, order=order, threads=threads)
+    return grid_problem(grid, columns_of(rows), rows)
+
+
+def grid_problem(grid: Grid, columns: dict[str, Column], rows: ScoreRows | None = None) -> Problem:
+    """Return the problem over the cells of a grid."""
     levels = None
     if grid.order == "uncertainty-score":
         levels = Levels(float(grid.uncertainty_min[0]), grid.uncertainty_edges[0])
-    return Problem(grid.as_tally(), levels, grid)
+    return Problem(grid.as_tally(), levels, columns, grid, rows)
 
 
-def deal(problem: Problem, rows: ScoreRows | None, parts: int, seed: int, threads: int) -> Tally:
+def columns_of(rows: ScoreRows) -> dict[str, Column]:
+    """Return the columns of rows by role, with the dtypes in which they are compared."""
+    options = rows.options
+    columns = {
+        "score": Column(options.score, dtype=str(rows.score.dtype), scale=options.scale),
+        "label": Column(options.label, positive=options.positive),
+    }
+    if rows.uncertainty is not None and options.uncertainty is not None:
+        columns["uncertainty"] = Column(options.uncertainty, dtype=str(rows.uncertainty.dtype))
+    if options.weight is not None:
+        columns["weight"] = Column(options.weight, kind="frequency")
+    return columns
+
+
+def deal(problem: Problem, parts: int, seed: int, threads: int) -> Tally:
     """Return the problem's tally dealt to parts of equal size.
 
     Counts of rows are dealt as such.  Fractional weights are dealt row by row, in parts of about
     equal size.
     """
+    rows = problem.rows
     if rows is None or problem.tally.unit.size == 1.0:
         return problem.tally.deal(parts, seed)
     assert rows.label is not None and rows.weight is not None

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from calibkit.binning import check_bins
+from calibkit.binning import Grid, check_bins
 from calibkit.boundary.goals import GOALS, Goal, Totals
 from calibkit.boundary.methods import Method, method
 from calibkit.bounds import Bound, decimal_bound
+from calibkit.columns import ScoreRows
 from calibkit.errors import UsageError
+from calibkit.grid_table import GridTable
+
+#: A part of a split is kept in eight bits.
+MOST_FOLDS = 255
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,8 +76,8 @@ class Plan:
         return [fit, folds] if folds else [fit]
 
 
-def plan(spec: BoundarySpec, *, has_uncertainty: bool) -> Plan:
-    """Return what a specification means for rows with or without uncertainties.
+def plan(spec: BoundarySpec, data: ScoreRows | GridTable) -> Plan:
+    """Return what a specification means for some rows, or for a grid of them.
 
     Raises
     ------
@@ -80,26 +85,33 @@ def plan(spec: BoundarySpec, *, has_uncertainty: bool) -> Plan:
         Options that are impossible or do not go together.
     """
     chosen = method(spec.method, spec.bounded)
+    if spec.folds < 0 or spec.folds == 1 or spec.folds > MOST_FOLDS:
+        raise UsageError(f"--folds is {spec.folds}; expected 0 (none) or 2 to {MOST_FOLDS}.")
+    if isinstance(data, GridTable):
+        return _plan_of_grid(spec, chosen, data.grid)
     levels = spec.uncertainty_bins
     if levels is None:
-        levels = 1 if chosen.together or not has_uncertainty else 3
-    if levels > 1 and not has_uncertainty:
-        raise UsageError(
-            f"--uncertainty-bins {levels} needs an uncertainty column; name one by --uncertainty."
-        )
+        levels = 1 if chosen.together or data.uncertainty is None else 3
     score_bins = chosen.score_bins if spec.score_bins is None else spec.score_bins
     if score_bins < 0:
         raise UsageError(f"--score-bins is {score_bins}; 0 stands for every distinct score.")
     if score_bins == 0 and chosen.needs_grid:
         raise UsageError(f"--method {chosen.name} needs score bins; --score-bins 0 has none.")
-    check_bins(levels, max(score_bins, 1))
+    check_bins(levels, max(score_bins, 1), has_uncertainty=data.uncertainty is not None)
     if spec.order == "score-uncertainty" and score_bins == 0:
         raise UsageError("--order score-uncertainty needs --score-bins.")
-    if spec.folds < 0 or spec.folds == 1:
-        raise UsageError(f"--folds is {spec.folds}; expected 0 (none) or at least 2.")
-    if spec.folds > 255:
-        raise UsageError(f"--folds is {spec.folds}; at most 255 are possible.")
     return Plan(spec, chosen, levels, score_bins)
+
+
+def _plan_of_grid(spec: BoundarySpec, chosen: Method, grid: Grid) -> Plan:
+    levels, score_bins = grid.shape
+    for option, asked, have in (
+        ("--uncertainty-bins", spec.uncertainty_bins, levels),
+        ("--score-bins", spec.score_bins, score_bins),
+    ):
+        if asked is not None and asked != have:
+            raise UsageError(f"{option} is {asked}, but the grid has {have}; leave it out.")
+    return Plan(replace(spec, order=grid.order), chosen, levels, score_bins)
 
 
 def one_objective(given: Mapping[str, str | float | None]) -> tuple[str, Bound]:

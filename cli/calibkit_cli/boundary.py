@@ -21,6 +21,8 @@ Examples:
 
   calibkit boundary calib.parquet --precision 0.9 -o boundary.json
 
+  calibkit boundary calib.parquet --precision 0.9 --test test.parquet --compare
+
   calibkit boundary calib.csv --recall 0.5 --method st --test test.csv -o boundary.json
 
   zcat scores.csv.gz | calibkit boundary - --precision 0.8 --score p --label y > boundary.json
@@ -48,8 +50,8 @@ def boundary(
             "--method",
             metavar="METHOD",
             panel=METHOD,
-            help="exact: the optimum, with proof. st: one threshold for all levels. mist: isotonic "
-            "blocks above one rate. gmt: each level on its own.",
+            help="exact: the optimum, with proof. st: one threshold for all levels. The paper's: "
+            "mist, gmt, ew-dpmt, ew-dpmt-mono, vw-dpmt, vw-dpmt-mono, staircase (see --compare).",
         ),
     ] = "exact",
     uncertainty_bins: Annotated[
@@ -71,7 +73,7 @@ def boundary(
             panel=METHOD,
             min=0,
             help="Score bins within each level; 0: every distinct score.",
-            show_default="0",
+            show_default="0; 500 for the -dpmt methods and staircase",
         ),
     ] = None,
     strategy: Annotated[
@@ -89,6 +91,20 @@ def boundary(
     test: Annotated[
         str | None,
         option("--test", metavar="FILE", panel=METHOD, help="Labelled rows to judge it on."),
+    ] = None,
+    compare: Annotated[
+        bool,
+        option("--compare", panel=METHOD, help="A table of all methods that take the objective."),
+    ] = False,
+    frontier: Annotated[
+        str | None,
+        option(
+            "--frontier",
+            metavar="FILE",
+            panel=options.OUTPUT,
+            help="Every boundary that no other beats in precision and recall, as rows.",
+            show_default=False,
+        ),
     ] = None,
     score: options.Score = "score",
     scale: options.Scale = "probability",
@@ -114,11 +130,12 @@ def boundary(
     """Parse, fit, print."""
     console = Console(output, as_json, quiet, verbose, warnings)
     tags = options.tags(tag)
-    from calibkit.boundary.fit import fit_boundary
-    from calibkit.boundary.spec import BoundarySpec, one_objective, plan
-    from calibkit.columns import ColumnOptions, read_score_rows
+    from calibkit.boundary.spec import BoundarySpec, one_objective
+    from calibkit.columns import ColumnOptions
     from calibkit.sources import open_source
     from calibkit.threads import thread_count
+
+    from .boundary_run import BoundaryRun
 
     bounded, bound = one_objective({"precision": precision, "recall": recall})
     spec = BoundarySpec(
@@ -143,24 +160,19 @@ def boundary(
         weight=weight,
         on_missing=on_missing,
     )
+    run = BoundaryRun(
+        console=console,
+        spec=spec,
+        columns=columns,
+        dtype=dtype,
+        test=test,
+        frontier=frontier,
+        compare=compare,
+        provenance=provenance,
+        tags=tags,
+    )
     source = open_source(inputs, input_format=input_format, dtype=dtype)
-    rows = read_score_rows(source, columns)
-    for remark in rows.warnings:
-        console.warn(remark)
-    console.summary(*rows.notes)
-    planned = plan(spec, has_uncertainty=rows.uncertainty is not None)
     if dry_run:
-        from .dry_run import show_plan, used_columns
-
-        show_plan(console, source, used_columns(rows.options, label=True), planned.steps())
-        return
-    judged = None
-    if test is not None:
-        judged = read_score_rows(open_source([test], dtype=dtype), rows.options)
-    fitted = fit_boundary(rows, spec, test=judged, provenance=provenance, tags=tags)
-    for remark in fitted.warnings:
-        console.warn(remark)
-    from .show import boundary_lines, boundary_view
-
-    console.summary(*boundary_lines(fitted.model))
-    console.model(fitted.model.to_json(), lambda: boundary_view(fitted.model, console))
+        run.show_plan(source)
+    else:
+        run.fit(source)

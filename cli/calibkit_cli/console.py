@@ -68,6 +68,11 @@ class Console:
             else:
                 check_output(self.output, table=self.tabular, format=self.output_format)
 
+    @property
+    def on_terminal(self) -> bool:
+        """Whether standard output is a terminal."""
+        return _is_terminal(sys.stdout)
+
     def warn(self, text: str) -> None:
         """Say a warning on standard error; under ``--warnings error`` end the run with it.
 

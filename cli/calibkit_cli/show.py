@@ -91,7 +91,7 @@ def boundary_lines(model: BoundaryModel) -> list[str]:
         f"{_amount(seen.true_positives)} of {_amount(fit.positives)} positives among them.",
     ]
     single = fit.score_only
-    if model.method != "st":
+    if model.method != "st" and single is not None:
         lines.append(
             f"A single threshold reaches {goal} {_rate(single.objective_value)} there."
             if single.selected
@@ -149,8 +149,9 @@ def _figures(model: BoundaryModel) -> list[list[object]]:
     fit = model.fit
     table: list[list[object]] = [
         ["fitting rows", fit.rows, *_rates(fit.in_sample)],
-        ["single threshold", fit.rows, *_rates(fit.score_only)],
     ]
+    if fit.score_only:
+        table.append(["single threshold", fit.rows, *_rates(fit.score_only)])
     if fit.cross_validated:
         checked = fit.cross_validated
         name = f"cross-validated ({checked.folds} folds)"

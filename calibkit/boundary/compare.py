@@ -1,0 +1,102 @@
+"""All methods side by side on the same rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from calibkit.boundary.fit import fit_boundary
+from calibkit.boundary.methods import METHODS
+from calibkit.boundary.model import BoundaryModel
+from calibkit.boundary.spec import BoundarySpec
+from calibkit.columns import ScoreRows
+from calibkit.errors import InfeasibleError, UsageError
+from calibkit.grid_table import GridTable
+
+#: The columns of a comparison.
+HEADER = (
+    "method",
+    "levels",
+    "score bins",
+    "selected",
+    "precision",
+    "recall",
+    "cross-validated precision",
+    "cross-validated recall",
+    "test precision",
+    "test recall",
+    "note",
+)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One method of a comparison.
+
+    Attributes
+    ----------
+    method
+        Its name.
+    model
+        The boundary it found, None where it found none.
+    note
+        Why there is none, or what is to be said of it.
+    """
+
+    method: str
+    model: BoundaryModel | None
+    note: str
+
+    def row(self) -> list[object]:
+        """Return the row of the table, in the order of `HEADER`."""
+        if self.model is None:
+            return [self.method, *[None] * (len(HEADER) - 2), self.note]
+        fit = self.model.fit
+        checked, test = fit.cross_validated, fit.test
+        options = self.model.provenance.options if self.model.provenance else {}
+        return [
+            self.method,
+            options.get("uncertainty_bins"),
+            options.get("score_bins") or None,
+            fit.in_sample.selected,
+            fit.in_sample.precision,
+            fit.in_sample.recall,
+            checked.precision if checked else None,
+            checked.recall if checked else None,
+            test.precision if test else None,
+            test.recall if test else None,
+            self.note,
+        ]
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the row as an object with the names of `HEADER`, words joined by underscores."""
+        names = (name.replace(" ", "_").replace("-", "_") for name in HEADER)
+        return dict(zip(names, self.row(), strict=True))
+
+
+def compare(
+    data: ScoreRows | GridTable, spec: BoundarySpec, test: ScoreRows | None = None
+) -> list[Compared]:
+    """Fit every method that takes the objective.
+
+    A method that selects nothing, or whose table would be too large, is a row that says so.
+    """
+    return [
+        _one(data, replace(spec, method=name), test)
+        for name, method in METHODS.items()
+        if spec.bounded in method.bounds
+    ]
+
+
+def _one(data: ScoreRows | GridTable, spec: BoundarySpec, test: ScoreRows | None) -> Compared:
+    if METHODS[spec.method].needs_grid and spec.score_bins == 0:
+        spec = replace(spec, score_bins=None)
+    try:
+        fitted = fit_boundary(data, spec, test=test)
+    except InfeasibleError:
+        return Compared(spec.method, None, "infeasible: selects nothing")
+    except UsageError as error:
+        return Compared(spec.method, None, f"skipped: {error.message}")
+    note = "optimal" if fitted.model.fit.optimal_in_sample else ""
+    if not fitted.model.fit.bound_met:
+        note = "misses the bound"
+    return Compared(spec.method, fitted.model, note)

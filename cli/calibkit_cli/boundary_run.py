@@ -1,0 +1,169 @@
+"""What ``calibkit boundary`` does with its options: read, fit, judge, deliver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from calibkit.boundary.compare import HEADER, Compared, compare
+from calibkit.boundary.fit import Fitted, fit_boundary, make_problem
+from calibkit.boundary.frontier_rows import frontier_rows
+from calibkit.boundary.spec import BoundarySpec, plan
+from calibkit.columns import ColumnOptions, ScoreRows, read_score_rows, resolve
+from calibkit.errors import CalibkitError, UsageError
+from calibkit.grid_table import GridTable, is_grid_table, read_grid_table
+from calibkit.outputs import check_output, directory_outputs
+from calibkit.sinks import Transaction, make_folders
+from calibkit.sources import Source, open_source
+
+from .console import Console
+from .dry_run import show_plan, used_columns
+from .show import boundary_lines, boundary_view
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundaryRun:
+    """One run of the command, its options read.
+
+    Attributes
+    ----------
+    console
+        Where everything is said.
+    spec, columns
+        What to fit, on which columns.
+    dtype
+        What numbers of text files become.
+    test, frontier
+        A file to judge the boundary on; a file for the frontier.
+    compare
+        Whether to fit all methods and print them side by side.
+    provenance, tags
+        What the model says of its origin.
+    """
+
+    console: Console
+    spec: BoundarySpec
+    columns: ColumnOptions
+    dtype: str
+    test: str | None
+    frontier: str | None
+    compare: bool
+    provenance: str
+    tags: dict[str, str]
+
+    def __post_init__(self) -> None:
+        if self.frontier is not None:
+            check_output(self.frontier, table=True)
+            if self.frontier == "-":
+                raise UsageError("--frontier - would mix with the model; give it a file.")
+        if self.console.per_input and (self.compare or self.frontier or self.console.as_json):
+            raise UsageError("-o DIR/ goes with neither --compare nor --frontier nor --json.")
+
+    def show_plan(self, source: Source) -> None:
+        """Print what the run would do."""
+        data = self._read(source)
+        if isinstance(data, GridTable):
+            columns = {name: name for name in ("count", "positives")}
+        else:
+            columns = used_columns(resolve(source, self.columns, label=True, uncertainty=True))
+        show_plan(self.console, source, columns, plan(self.spec, data).steps())
+
+    def fit(self, source: Source) -> None:
+        """Fit one boundary on all inputs, or (``-o DIR/``) one on each."""
+        if self.console.per_input:
+            self._fit_each(source)
+            return
+        data = self._read(source)
+        test = self._read_test(data)
+        if self.compare:
+            self._compare(data, test)
+            return
+        fitted = self._fit(data, test)
+        if self.console.output is not None or not self.console.on_terminal:
+            self.console.summary(*boundary_lines(fitted.model))
+        with Transaction() as outputs:
+            if self.frontier is not None:
+                table = frontier_rows(make_problem(data, plan(self.spec, data)))
+                outputs.write_table(table, self.frontier)
+            self._write(fitted, outputs)
+        self.console.show_model(
+            fitted.model.to_json(), lambda: boundary_view(fitted.model, self.console)
+        )
+
+    def _write(self, fitted: Fitted, outputs: Transaction) -> None:
+        if self.console.output not in (None, "-"):
+            outputs.write_bytes(fitted.model.to_json(), self.console.output, main=True)
+
+    def _fit_each(self, source: Source) -> None:
+        assert self.console.output is not None
+        outputs = directory_outputs(self.console.output, source.parts, suffix=".json")
+        with Transaction() as transaction:
+            for alone, output in zip(source.split(), outputs, strict=True):
+                data = self._read(alone)
+                fitted = self._fit(data, self._read_test(data))
+                self.console.summary(f"{alone.parts[0].path}:", *boundary_lines(fitted.model))
+                make_folders([output])
+                transaction.write_bytes(fitted.model.to_json(), output)
+
+    def _read(self, source: Source) -> ScoreRows | GridTable:
+        if is_grid_table(source):
+            return read_grid_table(source, self.columns)
+        rows = read_score_rows(source, self.columns)
+        for remark in rows.warnings:
+            self.console.warn(remark)
+        self.console.summary(*rows.notes)
+        return rows
+
+    def _read_test(self, data: ScoreRows | GridTable) -> ScoreRows | None:
+        if self.test is None:
+            return None
+        if isinstance(data, ScoreRows):
+            options, dtype = data.options, str(data.score.dtype)
+        else:
+            score, uncertainty = data.columns["score"], data.columns.get("uncertainty")
+            name = uncertainty.name if uncertainty and data.grid.shape[0] > 1 else None
+            options = replace(self.columns, score=score.name, uncertainty=name)
+            dtype = score.dtype or self.dtype
+        rows = read_score_rows(open_source([self.test], dtype=dtype), options)
+        for remark in rows.warnings:
+            self.console.warn(f"--test: {remark}")
+        return rows
+
+    def _fit(self, data: ScoreRows | GridTable, test: ScoreRows | None) -> Fitted:
+        fitted = fit_boundary(
+            data, self.spec, test=test, provenance=self.provenance, tags=self.tags
+        )
+        for remark in fitted.warnings:
+            self.console.warn(remark)
+        return fitted
+
+    def _compare(self, data: ScoreRows | GridTable, test: ScoreRows | None) -> None:
+        """Print all methods side by side; the model of the chosen one goes to ``-o``."""
+        compared = compare(data, self.spec, test)
+        fitted: Fitted | None = None
+        failure: CalibkitError | None = None
+        if self.console.output is not None:
+            try:
+                fitted = self._fit(data, test)
+            except CalibkitError as error:
+                failure = error
+        if self.console.as_json:
+            content = fitted.model.as_dict() if fitted else {}
+            self.console.json({**content, "compare": [one.as_dict() for one in compared]})
+        else:
+            self._print_comparison(compared, error=self.console.output == "-")
+        if failure is not None:
+            raise failure
+        if fitted is not None:
+            with Transaction() as outputs:
+                self._write(fitted, outputs)
+            if self.console.output == "-":
+                self.console.content(fitted.model.to_json())
+
+    def _print_comparison(self, compared: list[Compared], *, error: bool) -> None:
+        rows = [one.row() for one in compared]
+        kept = [place for place in range(len(HEADER)) if any(row[place] for row in rows)]
+        self.console.table(
+            [HEADER[place] for place in kept],
+            [[row[place] for place in kept] for row in rows],
+            error=error,
+        )
