@@ -47,6 +47,10 @@ class Points:
         """How many levels there are."""
         return int(self.ends.size)
 
+    def of_level(self, level: int) -> slice:
+        """Return where the points of a level stand; beyond its end there may be anything."""
+        return slice(int(self.offsets[level]), int(self.ends[level]))
+
     def totals(self, choice: Int64s) -> tuple[int, int]:
         """Return rows and positive rows that a choice of one point a level selects (-1: none)."""
         taken = choice[choice >= 0]

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import math
+import struct
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from decimal import Decimal, localcontext
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -135,3 +141,446 @@ def naive_gains(
         gain = sum(level[t] for level, t in zip(gains, choice, strict=True))
         best[cost] = max(best.get(cost, gain), gain)
     return best
+
+
+# ---------------------------------------------------------------- positivity theory
+
+
+def naive_expected_true_positivity(
+    train_score: float, evidence: float, b1: float, b0: float, tau: float
+) -> float:
+    """Mean of r under r^(a-1) (1-r)^(b-1) (1+(tau-1)r)^-n by brute force: a sum over a fine grid.
+
+    In x = logit r the density is exp(a x) (1+e^x)^-(b1+b0) (1+tau e^x)^-n.  The grid is fine enough
+    for b1, b0 >= 0.05.
+    """
+    a, b = b1 + evidence * train_score, b0 + evidence * (1 - train_score)
+
+    def log_density(x: np.ndarray) -> np.ndarray:
+        thinned = evidence * np.logaddexp(0, x + math.log(tau))
+        return a * x - (b1 + b0) * np.logaddexp(0, x) - thinned
+
+    low, high = -60 / min(a, 1) - 40, 60 / min(b, 1) + 40
+    for _ in range(4):  # close in on where the density is not negligible
+        x = np.linspace(low, high, 40_001)
+        log_weight = log_density(x)
+        seen = np.flatnonzero(log_weight > log_weight.max() - 50)
+        low, high = x[max(seen[0] - 1, 0)], x[min(seen[-1] + 1, x.size - 1)]
+    weight = np.exp(log_weight - log_weight.max())
+    mean = math.fsum(weight * np.exp(-np.logaddexp(0, -x)))
+    return mean / math.fsum(weight)
+
+
+def naive_beta_entropy(a1: float, a0: float) -> float:
+    """Differential entropy of Beta(a1, a0) by its definition: minus the integral of f ln f."""
+    log_beta = math.lgamma(a1) + math.lgamma(a0) - math.lgamma(a1 + a0)
+    reach = 60 / min(a1, a0, 1) + 40
+    x = np.linspace(-reach, reach, 1_000_001)  # logit of the variable; dr = r (1 - r) dx
+    log_r, log_rest = -np.logaddexp(0, -x), -np.logaddexp(0, x)
+    log_f = (a1 - 1) * log_r + (a0 - 1) * log_rest - log_beta
+    mass = np.exp(log_f + log_r + log_rest) * (2 * reach / 1_000_000)
+    return -math.fsum(mass * log_f)
+
+
+# ---------------------------------------------------------------- integers and bit patterns
+
+WORD = 2**64
+GOLDEN = 0x9E3779B97F4A7C15
+
+
+def product_halves(a: int, b: int) -> tuple[int, int]:
+    """Return the high and the low 64 bits of a product."""
+    return divmod(a * b, WORD)
+
+
+def compare_products(a: int, b: int, c: int, d: int) -> int:
+    """Return the sign of ``a b - c d``."""
+    return (a * b > c * d) - (a * b < c * d)
+
+
+def ratio_at_least(numerators: list[int], denominators: list[int], a: int, q: int) -> list[bool]:
+    """Return where numerator / denominator >= a / q; 0/0 meets it."""
+    return [n * q >= a * d for n, d in zip(numerators, denominators, strict=True)]
+
+
+def largest_ratio(numerators: list[int], denominators: list[int], least: int) -> int:
+    """Return the first index of the largest (ratio, numerator) with numerator >= least, or -1."""
+    able = [i for i, (n, d) in enumerate(zip(numerators, denominators, strict=True)) if n >= least]
+    able = [i for i in able if denominators[i] > 0]
+    rank = {i: (Fraction(numerators[i], denominators[i]), numerators[i]) for i in able}
+    return max(able, key=lambda i: (*rank[i], -i), default=-1)
+
+
+def mix(word: int) -> int:
+    """Return SplitMix64's finaliser (Steele, Lea, Flood, Fast splittable random generators)."""
+    word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9 % WORD
+    word = (word ^ (word >> 27)) * 0x94D049BB133111EB % WORD
+    return word ^ (word >> 31)
+
+
+def absorb(hashes: list[int], words: list[int], salt: int) -> list[int]:
+    """Return the hashes after one more column."""
+    return [mix(h ^ mix((w + salt) % WORD)) for h, w in zip(hashes, words, strict=True)]
+
+
+def total(hashes: list[int]) -> int:
+    """Return the sum modulo 2^64."""
+    return sum(hashes) % WORD
+
+
+def falling_ranks(values: list[float]) -> list[int]:
+    """Return the rank of each value from the largest down; equal values share one."""
+    distinct = sorted(set(values), reverse=True)
+    return [distinct.index(value) for value in values]
+
+
+def pack(keys: list[int], level: list[int], label: list[int], tag_bits: int) -> list[int]:
+    """Return the words ``key, level, label`` side by side."""
+    tags = make_tags(level, label)
+    return [key * 2**tag_bits + tag for key, tag in zip(keys, tags, strict=True)]
+
+
+def make_tags(level: list[int], label: list[int]) -> list[int]:
+    """Return level and label in one number."""
+    return [2 * i + y for i, y in zip(level, label, strict=True)]
+
+
+def sort_stably(words: list[int]) -> list[int]:
+    """Return the places of the words in rising order, equal ones as they came."""
+    return sorted(range(len(words)), key=words.__getitem__)
+
+
+# ---------------------------------------------------------------- tallies
+
+#: Score, level, part, rows, positive rows.
+Entry = tuple[float, int, int, int, int]
+
+
+def tally(
+    score: list[float],
+    level: list[int],
+    label: list[int],
+    weight: list[int] | None = None,
+    part: list[int] | None = None,
+) -> list[Entry]:
+    """Return the distinct (score, level, part) with their rows and positives, by falling score."""
+    counts: dict[tuple[float, int, int], list[int]] = {}
+    for i in range(len(score)):
+        units = 1 if weight is None else weight[i]
+        if units:
+            pair = counts.setdefault((score[i], level[i], 0 if part is None else part[i]), [0, 0])
+            pair[0] += units
+            pair[1] += units * label[i]
+    ordered = sorted(counts, key=lambda key: (-key[0], key[1], key[2]))
+    return [(*key, *counts[key]) for key in ordered]
+
+
+def assign_levels(values: list[float], minimum: float, edges: list[float]) -> list[int]:
+    """Return how many edges are at most the value, raised to the minimum."""
+    return [sum(edge <= max(value, minimum) for edge in edges) for value in values]
+
+
+def level_totals(entries: list[Entry], levels: int) -> list[list[int]]:
+    """Return, per level, entries with a positive, rows, positive rows."""
+    return [
+        [
+            sum(1 for e in entries if e[1] == level and e[4]),
+            sum(e[3] for e in entries if e[1] == level),
+            sum(e[4] for e in entries if e[1] == level),
+        ]
+        for level in range(levels)
+    ]
+
+
+def prefix_points(
+    entries: list[Entry], levels: int, excluded: int = -1, *, together: bool = False
+) -> list[list[tuple[int, int, float]]]:
+    """Return, per level, rows, positives and lowest score of what lies at or above each positive."""
+    kept = [e for e in entries if e[2] != excluded]
+    found = []
+    for level in range(1 if together else levels):
+        own = [e for e in kept if together or e[1] == level]
+        cuts = sorted({e[0] for e in own if e[4]}, reverse=True)
+        above = [[e for e in own if e[0] >= cut] for cut in cuts]
+        found.append(
+            [
+                (sum(e[3] for e in chosen), sum(e[4] for e in chosen), cut)
+                for chosen, cut in zip(above, cuts, strict=True)
+            ]
+        )
+    return found
+
+
+def count_selected(
+    entries: list[Entry], thresholds: list[float], wanted: int = -1
+) -> tuple[int, int]:
+    """Return rows and positives at or above the threshold of their level; NaN selects nothing."""
+    chosen = [e for e in entries if e[0] >= thresholds[e[1]] and wanted in (-1, e[2])]
+    return sum(e[3] for e in chosen), sum(e[4] for e in chosen)
+
+
+def grid_edges(entries: list[Entry], levels: int, bins: int) -> list[list[float]]:
+    """Return the quantile edges of each level's scores, all rows written out; NaN if empty."""
+    edges = []
+    for level in range(levels):
+        written = sorted(e[0] for e in entries if e[1] == level for _ in range(e[3]))
+        ranks = [j * len(written) // bins for j in range(1, bins)]
+        edges.append([written[rank] if written else math.nan for rank in ranks])
+    return edges
+
+
+def fill_grid(
+    entries: list[Entry], edges: list[list[float]]
+) -> tuple[list[list[int]], list[list[int]], list[list[Fraction]]]:
+    """Return rows, positives and exact sums of scores of each cell."""
+    columns = range(len(edges[0]) + 1)
+
+    def cells(value: Callable[[Entry], Any]) -> list[list[Any]]:
+        return [
+            [
+                sum(value(e) for e in entries if e[1] == i and bisect_right(own, e[0]) == j)
+                for j in columns
+            ]
+            for i, own in enumerate(edges)
+        ]
+
+    return (
+        cells(lambda e: e[3]),
+        cells(lambda e: e[4]),
+        cells(lambda e: Fraction(e[0]) * e[3] if math.isfinite(e[0]) else Fraction(0)),
+    )
+
+
+# ---------------------------------------------------------------- dealing
+
+
+def uniform(key: int, draw: int) -> float:
+    """Return the uniform number of a key and a draw's index: 53 bits of a scrambled counter."""
+    return (mix((key + draw * GOLDEN) % WORD) >> 11) / 2**53
+
+
+def log_factorial(n: int) -> Decimal:
+    """Return ``log(n!)`` to some 40 digits: exactly, or by Stirling's series from far out."""
+    with localcontext() as context:
+        context.prec = 60
+        if n < 300:
+            return Decimal(math.factorial(n)).ln()
+        x = Decimal(n)
+        bernoulli = ["1/6", "-1/30", "1/42", "-1/30", "5/66", "-691/2730", "7/6", "-3617/510"]
+        series = Decimal(0)
+        for k, text in enumerate(bernoulli, start=1):
+            b = Fraction(text)
+            series += Decimal(b.numerator) / b.denominator / (2 * k * (2 * k - 1)) / x ** (2 * k - 1)
+        return (x + Decimal("0.5")) * x.ln() - x + LOG_TWO_PI / 2 + series
+
+
+LOG_TWO_PI = Decimal("1.8378770664093454835606594728112352797227949472755668")
+
+
+def stirling_error(n: int) -> Decimal:
+    """Return ``log(n!)`` minus Stirling's formula."""
+    if n == 0:
+        return Decimal(0)
+    with localcontext() as context:
+        context.prec = 60
+        x = Decimal(n)
+        return log_factorial(n) - ((x + Decimal("0.5")) * x.ln() - x + LOG_TWO_PI / 2)
+
+
+def deviance(x: float, mean: float) -> Decimal:
+    """Return ``x log(x / mean) + mean - x``."""
+    with localcontext() as context:
+        context.prec = 60
+        a, b = Decimal(x), Decimal(mean)
+        return (a * (a / b).ln() if a else Decimal(0)) + b - a
+
+
+def log_binomial(k: int, n: int, p: float) -> Decimal:
+    """Return the log of the binomial probability of k in n."""
+    with localcontext() as context:
+        context.prec = 60
+        chance = Decimal(p)
+        ways = log_factorial(n) - log_factorial(k) - log_factorial(n - k)
+        hits = k * chance.ln() if k else Decimal(0)
+        return ways + hits + ((n - k) * (1 - chance).ln() if n > k else Decimal(0))
+
+
+def hypergeometric(good: int, bad: int, sample: int, u: float) -> int:
+    """Return the outcome whose share of [0, 1) holds u; shares lie from the mode outward."""
+    low, high = max(0, sample - bad), min(good, sample)
+    mode = min(max((sample + 1) * (good + 1) // (good + bad + 2), low), high)
+    order = [mode]
+    for step in range(1, high - low + 1):
+        order += [k for k in (mode + step, mode - step) if low <= k <= high]
+    rest = Fraction(u) * math.comb(good + bad, sample)
+    for k in order:
+        rest -= math.comb(good, k) * math.comb(bad, sample - k)
+        if rest < 0:
+            return k
+    return mode
+
+
+def deal_rows(rows: int, key: int, room: list[int]) -> list[int]:
+    """Return how many rows each part gets; `room` falls.  Few rows draw tickets, many draw shares."""
+    dealt = [0] * len(room)
+    if rows <= 32:
+        for draw in range(rows):
+            tickets = [part for part, free in enumerate(room) for _ in range(free)]
+            part = tickets[int(uniform(key, draw) * len(tickets))]
+            room[part] -= 1
+            dealt[part] += 1
+        return dealt
+    for part, free in enumerate(room):
+        dealt[part] = hypergeometric(free, sum(room[part + 1 :]), rows, uniform(key, part))
+        rows -= dealt[part]
+    for part, taken in enumerate(dealt):
+        room[part] -= taken
+    return dealt
+
+
+def deal_entries(entries: list[Entry], parts: int, seed: int) -> list[Entry]:
+    """Return the entries dealt to parts of equal size, the first ones one row larger."""
+    rows = sum(e[3] for e in entries)
+    room = [rows // parts + (part < rows % parts) for part in range(parts)]
+    found = []
+    for score, level, _, count, positive in entries:
+        (bits,) = struct.unpack("<Q", struct.pack("<d", score))
+        key = mix(mix((seed + level) % WORD) ^ bits)
+        hits = deal_rows(positive, mix((key + 1) % WORD), room)
+        misses = deal_rows(count - positive, mix((key + 2) % WORD), room)
+        for part in range(parts):
+            if hits[part] + misses[part]:
+                found.append((score, level, part, hits[part] + misses[part], hits[part]))
+    return found
+
+
+def split_law(groups: list[int], parts: list[int]) -> dict[tuple[tuple[int, ...], ...], Fraction]:
+    """Return the probability of every way in which a random split deals groups to parts."""
+    law: dict[tuple[tuple[int, ...], ...], Fraction] = {(): Fraction(1)}
+    for size in groups:
+        longer: dict[tuple[tuple[int, ...], ...], Fraction] = {}
+        for table, chance in law.items():
+            room = [parts[p] - sum(row[p] for row in table) for p in range(len(parts))]
+            ways = math.comb(sum(room), size)
+            for row in itertools.product(*(range(min(free, size) + 1) for free in room)):
+                if sum(row) == size:
+                    count = math.prod(math.comb(f, k) for f, k in zip(room, row, strict=True))
+                    longer[(*table, row)] = chance * Fraction(count, ways)
+        law = longer
+    return law
+
+
+# ---------------------------------------------------------------- hulls and knapsacks
+
+
+def concave_hull(selected: list[int], true_positives: list[int]) -> list[int]:
+    """Return the points strictly above every chord of two others (or the origin), and the last."""
+    points = [(0, 0), *zip(selected, true_positives, strict=True)]
+
+    def is_vertex(i: int) -> bool:
+        x, y = points[i]
+        return all(
+            (y - ay) * (bx - ax) > (by - ay) * (x - ax)
+            for ax, ay in points[:i]
+            for bx, by in points[i + 1 :]
+        )
+
+    return [i - 1 for i in range(1, len(points)) if is_vertex(i)]
+
+
+#: The points (rows, positives) of one level.
+Level = list[tuple[int, int]]
+
+
+def best_values(levels: list[Level], slope: float) -> list[float]:
+    """Return the largest ``positives - slope * rows`` of each level, nothing selected included."""
+    return [max(t - slope * m for m, t in [(0, 0), *level]) for level in levels]
+
+
+def near_points(level: Level, slope: float, budget: float) -> list[tuple[int, float]]:
+    """Return the points (-1: none) that lose at most the budget, with their losses."""
+    (best,) = best_values([level], slope)
+    every = [(i - 1, best - (t - slope * m)) for i, (m, t) in enumerate([(0, 0), *level])]
+    return [(i, loss) for i, loss in every if loss <= budget]
+
+
+def combine(
+    state_losses: list[float], losses: list[float], budget: float
+) -> list[tuple[int, int, float]]:
+    """Return the pairs (state, point, loss) within the budget."""
+    pairs = itertools.product(range(len(state_losses)), range(len(losses)))
+    every = [(s, p, state_losses[s] + losses[p]) for s, p in pairs]
+    return [pair for pair in every if pair[2] <= budget]
+
+
+def undominated(totals: list[tuple[int, int]]) -> set[tuple[int, int]]:
+    """Return the totals (rows, positives) of which no other has as few rows and as many positives."""
+    return {
+        (m, t)
+        for m, t in totals
+        if not any(a <= m and b >= t and (a, b) != (m, t) for a, b in totals)
+    }
+
+
+def every_choice(levels: list[Level]) -> dict[tuple[int, ...], tuple[int, int]]:
+    """Return every choice of one point a level (-1: none) with its rows and positives."""
+    found = {}
+    for choice in itertools.product(*(range(-1, len(level)) for level in levels)):
+        taken = [level[i] for level, i in zip(levels, choice, strict=True) if i >= 0]
+        found[choice] = (sum(m for m, _ in taken), sum(t for _, t in taken))
+    return found
+
+
+def best_totals(
+    totals: Iterable[tuple[int, int]], bounded: str, bound: Fraction, positives: int
+) -> tuple[int, int]:
+    """Return rows and positives of the canonical optimum; (0, 0) where nothing meets the bound."""
+    able = [(m, t) for m, t in totals if m > 0 and t > 0]
+    if bounded == "precision":
+        able = [(m, t) for m, t in able if Fraction(t) >= bound * m]
+        return max(able, key=lambda p: (p[1], -p[0]), default=(0, 0))
+    able = [(m, t) for m, t in able if t >= bound * positives]
+    return max(able, key=lambda p: (Fraction(p[1]) / Fraction(p[0]), p[1]), default=(0, 0))
+
+
+# ---------------------------------------------------------------- margins
+
+
+def logit(p: float) -> float:
+    """Return the log odds."""
+    return math.log(p / (1 - p)) if 0 < p < 1 else math.copysign(math.inf, p - 0.5)
+
+
+def margins(score: list[float], threshold: list[float], *, probability: bool) -> list[float]:
+    """Return score minus threshold, or of their logits; NaN for a threshold of never or always."""
+    out = []
+    for s, t in zip(score, threshold, strict=True):
+        if math.isnan(t) or t == -math.inf:
+            out.append(math.nan)
+        elif s == t:
+            out.append(0.0)
+        else:
+            out.append(logit(s) - logit(t) if probability else s - t)
+    return out
+
+
+#: The twins of kernels whose name they do not bear.
+TWINS = {
+    "falling_keys32": "falling_ranks",
+    "falling_keys64": "falling_ranks",
+    "restore_scores32": "falling_ranks",
+    "restore_scores64": "falling_ranks",
+    "count_digits": "sort_stably",
+    "scatter_words": "sort_stably",
+    "scatter_pairs": "sort_stably",
+    "group_words": "tally",
+    "group_pairs": "tally",
+    "group_weighted": "tally",
+    "count_pairs": "combine",
+    "add_level": "naive_gains",
+    "trace_level": "naive_gains",
+    "nested_levels": "naive_gains",
+    "merge_pareto": "naive_pareto",
+    "undominated_costs": "naive_pareto",
+    "rising_precision": "naive_precision_frontier",
+}

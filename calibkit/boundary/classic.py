@@ -24,7 +24,7 @@ def single_threshold(points: Points, goal: Goal) -> Int64s:
 
     Every distinct score is tried: whether a bound is met may change back and forth along the scores.
     """
-    return np.array([goal.pick(points.selected, points.true_positives)])
+    return _pick_in_level(points, goal, 0)
 
 
 def greedy(points: Points, goal: Goal) -> Int64s:
@@ -32,13 +32,13 @@ def greedy(points: Points, goal: Goal) -> Int64s:
 
     A level that cannot reach the bound alone gets nothing, even where others have room to spare.
     """
-    choice = np.full(points.levels, -1, np.int64)
-    for level in range(points.levels):
-        own = slice(points.offsets[level], points.ends[level])
-        pick = goal.pick(points.selected[own], points.true_positives[own])
-        if pick >= 0:
-            choice[level] = points.offsets[level] + pick
-    return choice
+    return np.concatenate([_pick_in_level(points, goal, level) for level in range(points.levels)])
+
+
+def _pick_in_level(points: Points, goal: Goal, level: int) -> Int64s:
+    own = points.of_level(level)
+    pick = goal.pick(points.selected[own], points.true_positives[own])
+    return np.array([own.start + pick if pick >= 0 else -1], np.int64)
 
 
 def isotonic(points: Points, goal: Goal) -> Int64s:

@@ -77,16 +77,16 @@ def isotonic_blocks(points: Points) -> Blocks:
     """Return the blocks of all levels by falling rate; within a level in the order of scores."""
     found: list[tuple[Int64s, Int64s, Int64s, Int64s]] = []
     for level in range(points.levels):
-        start, end = points.offsets[level], points.ends[level]
-        selected, hits = points.selected[start:end], points.true_positives[start:end]
-        vertex = np.empty(end - start, np.int64)
+        own = points.of_level(level)
+        selected, hits = points.selected[own], points.true_positives[own]
+        vertex = np.empty(selected.size, np.int64)
         vertex = vertex[: concave_hull(selected, hits, vertex)]
         found.append(
             (
                 np.diff(selected[vertex], prepend=0),
                 np.diff(hits[vertex], prepend=0),
                 np.full(vertex.size, level),
-                vertex + start,
+                vertex + own.start,
             )
         )
     selected, hits, level_of, point = (

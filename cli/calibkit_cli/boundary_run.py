@@ -64,7 +64,8 @@ class BoundaryRun:
         if isinstance(data, GridTable):
             columns = {name: name for name in ("count", "positives")}
         else:
-            columns = used_columns(resolve(source, self.columns, label=True, uncertainty=True))
+            resolved = resolve(source, self.columns, label=True, uncertainty=True)
+            columns = used_columns(resolved, label=True)
         show_plan(self.console, source, columns, plan(self.spec, data).steps())
 
     def fit(self, source: Source) -> None:
