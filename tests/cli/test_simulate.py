@@ -1,0 +1,193 @@
+"""``calibkit simulate``: its outputs, its errors, and the sample data that it made."""
+
+from __future__ import annotations
+
+import io
+import json
+import runpy
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from calibkit.simulate import POSTERIOR_COLUMNS, simulate_posterior
+from tests.conftest import ROOT, Outcome, clean_environment
+
+SAMPLES = ROOT / "sample_data"
+Invoke = Callable[..., Outcome]
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "tsv", "ndjson", "arrow"])
+def test_every_format_holds_the_rows_of_the_library(
+    invoke: Invoke, tmp_path: Path, suffix: str
+) -> None:
+    output = tmp_path / f"rows.{suffix}"
+    outcome = invoke("simulate", "posterior", "--rows", 30, "--seed", 5, "-o", output)
+    assert (outcome.code, outcome.stdout) == (0, b"")
+    assert "30 rows" in outcome.stderr
+    read = {
+        "parquet": pl.read_parquet,
+        "csv": pl.read_csv,
+        "tsv": lambda path: pl.read_csv(path, separator="\t"),
+        "ndjson": pl.read_ndjson,
+        "arrow": pl.read_ipc,
+    }[suffix]
+    expected = simulate_posterior(30, seed=5)
+    assert read(output).cast(dict(expected.schema)).equals(expected)
+
+
+def test_every_option_reaches_the_simulation(invoke: Invoke, tmp_path: Path) -> None:
+    output = tmp_path / "rows.parquet"
+    line = (
+        "simulate posterior --rows 40 --seed 7 --true-prior 2,6 --model-prior 1,1 --tau 2 "
+        "--evidence 3,300 --dtype float32 --keep label,score --keep un* -q"
+    )
+    outcome = invoke(*line.split(), "-o", output)
+    assert (outcome.code, outcome.stderr) == (0, "")
+    expected = simulate_posterior(
+        40,
+        seed=7,
+        true_prior=(2, 6),
+        model_prior=(1, 1),
+        tau=2,
+        evidence=(3, 300),
+        dtype="float32",
+        keep=["label", "score", "uncertainty"],
+    )
+    assert pl.read_parquet(output).equals(expected)
+
+
+def test_a_pipe_gets_csv_unless_told_otherwise(invoke: Invoke) -> None:
+    expected = simulate_posterior(20)
+    for arguments in ([], ["-o", "-"]):
+        outcome = invoke("simulate", "posterior", "--rows", 20, *arguments)
+        assert pl.read_csv(outcome.stdout).cast(dict(expected.schema)).equals(expected)
+    outcome = invoke("simulate", "posterior", "--rows", 20, "--output-format", "parquet")
+    assert pl.read_parquet(io.BytesIO(outcome.stdout)).equals(expected)
+
+
+def test_json_summary(invoke: Invoke, tmp_path: Path) -> None:
+    output = str(tmp_path / "rows.csv")
+    outcome = invoke("simulate", "posterior", "--rows", 20, "-o", output, "--json")
+    assert json.loads(outcome.stdout) == {
+        "rows": 20,
+        "columns_added": list(POSTERIOR_COLUMNS),
+        "output": output,
+        "warnings": [],
+    }
+    assert outcome.stderr == ""
+
+
+def test_one_class_only_is_worth_a_warning(invoke: Invoke, tmp_path: Path) -> None:
+    output = tmp_path / "rows.csv"
+    outcome = invoke("simulate", "posterior", "--rows", 1, "-o", output)
+    assert outcome.code == 0
+    assert "every row has the label 0" in outcome.stderr
+    output.unlink()
+    strict = invoke("simulate", "posterior", "--rows", 1, "-o", output, "--warnings", "error")
+    assert strict.code == 3
+    assert not output.exists()
+
+
+def test_dry_run_shows_the_first_rows_and_writes_nothing(invoke: Invoke, tmp_path: Path) -> None:
+    output = tmp_path / "rows.csv"
+    outcome = invoke("simulate", "posterior", "--rows", 10**9, "-o", output, "--dry-run")
+    assert outcome.code == 0
+    assert b"Would simulate 1,000,000,000 rows" in outcome.stdout
+    assert not output.exists()
+    outcome = invoke("simulate", "posterior", "--rows", 9, "-o", output, "--dry-run", "--json")
+    plan = {"dry_run": True, "rows": 9, "columns": list(POSTERIOR_COLUMNS)}
+    assert json.loads(outcome.stdout) == plan
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "Missing option '--rows'"),
+        (["--rows", "0"], "--rows"),
+        (
+            ["--rows", "9", "--evidence", "1.5,3"],
+            "--evidence is '1.5,3'; expected two whole numbers",
+        ),
+        (["--rows", "9", "--evidence", "inf,3"], "expected two whole numbers"),
+        (["--rows", "9", "--true-prior", "1"], "--true-prior is '1'; expected two numbers"),
+        (["--rows", "9", "--model-prior", "a,b"], "--model-prior is 'a,b'"),
+        (["--rows", "9", "--true-prior", "1,-1"], "the true prior is 1,-1"),
+        (["--rows", "9", "--tau", "nan"], "tau is nan"),
+        (["--rows", "9", "--keep", "lable"], "did you mean 'label'?"),
+        (["--rows", "9", "--json"], "--json needs -o FILE"),
+        (["--rows", "9", "--json", "-o", "-"], "both want standard output"),
+        (["--rows", "9", "-o", "no-such-folder/rows.csv"], "no-such-folder"),
+    ],
+)
+def test_usage_errors(invoke: Invoke, arguments: list[str], message: str) -> None:
+    outcome = invoke("simulate", "posterior", *arguments)
+    said = outcome.stdout.decode() if "--json" in arguments else outcome.stderr
+    assert outcome.code == 2
+    assert message in said
+
+
+def test_an_unknown_kind_names_the_nearest(invoke: Invoke) -> None:
+    outcome = invoke("simulate", "posteriors", "--rows", 9)
+    assert outcome.code == 2
+    assert "posterior" in outcome.stderr.replace("posteriors", "")
+    assert invoke("simulate").code == 2
+
+
+# The sample data ---------------------------------------------------------------------------------
+
+
+def test_sample_data_can_be_made_again(tmp_path: Path) -> None:
+    """Value for value, by the one script; twice, byte for byte."""
+    folders = [tmp_path / "once", tmp_path / "twice"]
+    for folder in folders:
+        folder.mkdir()
+        subprocess.run(
+            [sys.executable, SAMPLES / "make.py", folder],
+            check=True,
+            capture_output=True,
+            env=clean_environment(),
+        )
+    for path in sorted(folders[0].iterdir()):
+        assert path.read_bytes() == (folders[1] / path.name).read_bytes()
+        read = pl.read_csv if path.suffix == ".csv" else pl.read_parquet
+        assert read(path).equals(read(SAMPLES / path.name)), path.name
+    made = {path.name for path in folders[0].iterdir()}
+    assert made == {"calib.parquet", "test.parquet", "scores.csv"}
+
+
+def test_sample_data_stays_small_and_its_page_says_how_it_was_made() -> None:
+    sizes = {path.name: path.stat().st_size for path in SAMPLES.iterdir() if path.is_file()}
+    assert max(sizes.values()) < 300_000
+    assert sum(sizes.values()) < 1_000_000
+    page = (SAMPLES / "README.md").read_text(encoding="utf-8")
+    for command in runpy.run_path(str(SAMPLES / "make.py"))["COMMANDS"]:
+        assert command in page
+    assert all(f"`{name}`" in page for name in sizes if name != "README.md")
+
+
+def test_a_boundary_beats_every_single_threshold_on_the_sample_data(
+    invoke: Invoke, tmp_path: Path
+) -> None:
+    """Even the best threshold chosen on the test rows themselves, at the same precision there."""
+    rows = pl.read_parquet(SAMPLES / "test.parquet")
+    ranked = (
+        rows.group_by("score")
+        .agg(pl.col("label").sum().cast(pl.Int64), pl.len().cast(pl.Int64).alias("rows"))
+        .sort("score", descending=True)
+    )
+    hits = np.cumsum(ranked["label"].to_numpy())
+    selected = np.cumsum(ranked["rows"].to_numpy())
+    for bound in ("0.7", "0.8"):
+        model = tmp_path / f"{bound}.json"
+        line = f"boundary {SAMPLES / 'calib.parquet'} --precision {bound} --method exact --folds 0"
+        line += f" --uncertainty-bins 3 --test {SAMPLES / 'test.parquet'} -q -o {model}"
+        assert invoke(*line.split()).code == 0
+        judged = json.loads(model.read_text(encoding="utf-8"))["fit"]["test"]
+        precise = hits >= judged["precision"] * selected
+        best = hits[precise].max() / hits[-1]
+        assert judged["recall"] > 2 * best
