@@ -1,0 +1,271 @@
+"""The positivity theory against golden values, quadrature by brute force, scipy and its limits."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import special, stats
+
+from calibkit import positivity
+from calibkit.errors import DataError, UsageError
+from calibkit.positivity import (
+    beta_entropy,
+    digamma,
+    expected_test_positivity,
+    expected_true_positivity,
+    log_gamma,
+    model_score,
+    score_bias,
+    train_score,
+)
+from tests.conftest import ROOT
+from tests.naive import naive_beta_entropy, naive_expected_true_positivity
+
+GOLDEN = ROOT / "tests" / "golden" / "p11_positivity_theory"
+
+shares = st.floats(0.0, 1.0)
+priors = st.builds(
+    lambda strength, mean: (strength * mean, strength * (1 - mean)),
+    st.floats(-0.3, 3.0).map(lambda power: 10**power),
+    st.floats(0.1, 0.9),
+)
+evidences = st.floats(-3.0, 6.0).map(lambda power: 10**power)
+taus = st.floats(-3.0, 3.0).map(lambda power: 10**power)
+
+
+def test_golden_case() -> None:
+    case = json.loads((GOLDEN / "expected.json").read_text(encoding="utf-8"))
+    rows = {column.name: column.to_numpy() for column in pl.read_parquet(GOLDEN / "rows.parquet")}
+    shown, evidence, tau = rows["s_train"], rows["evidence"], rows["tau"]
+    true_prior, model_prior = (rows["b1"], rows["b0"]), (rows["p1"], rows["p0"])
+    a1, a0 = rows["p1"] + evidence * shown, rows["p0"] + evidence * (1 - shown)
+    score = model_score(shown, evidence, model_prior=model_prior)
+    found = {
+        "expected_true_positivity": expected_true_positivity(
+            shown, evidence, true_prior=true_prior, tau=tau
+        ),
+        "postnet_score": score,
+        "entropy": beta_entropy(a1, a0),
+        "bias": score_bias(
+            shown, evidence, true_prior=true_prior, model_prior=model_prior, tau=tau
+        ),
+    }
+    assert found.keys() == case["expected"].keys()
+    tolerance = case["tolerance"]
+    for name, values in found.items():
+        np.testing.assert_allclose(
+            values, case["expected"][name], rtol=tolerance["rel"], atol=tolerance["abs"]
+        )
+    np.testing.assert_allclose(
+        expected_test_positivity(
+            score, evidence, true_prior=true_prior, model_prior=model_prior, tau=tau
+        ),
+        found["expected_true_positivity"],
+        rtol=1e-9,
+    )
+
+
+# The mean under thinning -------------------------------------------------------------------------
+
+
+@given(shares, evidences, priors, taus)
+def test_mean_equals_brute_force(
+    shown: float, evidence: float, prior: tuple[float, float], tau: float
+) -> None:
+    found = float(expected_true_positivity(shown, evidence, true_prior=prior, tau=tau))
+    naive = naive_expected_true_positivity(shown, evidence, *prior, tau)
+    assert found == pytest.approx(naive, rel=1e-10, abs=0)
+
+
+def test_mean_equals_brute_force_in_the_corners() -> None:
+    for shown in (0.0, 0.5, 1.0):
+        for evidence in (0.0, 1.0, 1e6):
+            for b1, b0 in ((0.05, 0.05), (0.5, 900.0), (900.0, 0.5), (500.0, 500.0)):
+                for tau in (1e-6, 0.3, 3.0, 1e6):
+                    found = expected_true_positivity(shown, evidence, true_prior=(b1, b0), tau=tau)
+                    naive = naive_expected_true_positivity(shown, evidence, b1, b0, tau)
+                    assert float(found) == pytest.approx(naive, rel=1e-10, abs=0)
+
+
+def test_mean_equals_the_hypergeometric_closed_form_where_scipy_knows_it() -> None:
+    random = np.random.default_rng(11)
+    rows = 5_000
+    evidence, tau = 10 ** random.uniform(-3, 6, rows), 10 ** random.uniform(0, 1.5, rows)
+    shown, xi = random.random(rows), random.uniform(0.01, 0.99, rows)
+    strength = 10 ** random.uniform(-1.5, 1, rows)
+    a, total = strength * xi + evidence * shown, strength + evidence
+    ratio = special.hyp2f1(strength + 1, a + 1, total + 1, 1 - 1 / tau)
+    ratio /= special.hyp2f1(strength, a, total, 1 - 1 / tau)
+    found = expected_true_positivity(
+        shown, evidence, true_prior=(strength * xi, strength * (1 - xi)), tau=tau
+    )
+    np.testing.assert_allclose(found, a / total / tau * ratio, rtol=1e-10)
+
+
+@given(shares, evidences, priors, taus)
+def test_negatives_and_positives_are_mirror_images(
+    shown: float, evidence: float, prior: tuple[float, float], tau: float
+) -> None:
+    found = expected_true_positivity(shown, evidence, true_prior=prior, tau=tau)
+    mirrored = expected_true_positivity(1 - shown, evidence, true_prior=prior[::-1], tau=1 / tau)
+    assert float(found + mirrored) == pytest.approx(1, abs=1e-10)
+
+
+@given(shares, priors, taus)
+def test_no_evidence_leaves_the_prior(shown: float, prior: tuple[float, float], tau: float) -> None:
+    xi = prior[0] / sum(prior)
+    found = expected_true_positivity(shown, [0.0, 1e-12], true_prior=prior, tau=tau)
+    np.testing.assert_allclose(found, xi, rtol=1e-9)
+
+
+@given(st.floats(0.01, 0.99), priors, taus)
+def test_endless_evidence_leaves_the_train_score(
+    shown: float, prior: tuple[float, float], tau: float
+) -> None:
+    found = float(expected_true_positivity(shown, 1e13, true_prior=prior, tau=tau))
+    assert found == pytest.approx(shown / (shown + tau * (1 - shown)), rel=1e-5)
+
+
+@given(shares, evidences, priors, taus)
+def test_more_positives_mean_more_and_more_thinning_means_less(
+    shown: float, evidence: float, prior: tuple[float, float], tau: float
+) -> None:
+    low, high = sorted((shown, 0.5))
+    means = expected_true_positivity([low, high], evidence, true_prior=prior, tau=tau)
+    thinned = expected_true_positivity(shown, evidence, true_prior=prior, tau=[tau, 2 * tau])
+    for smaller, larger in (means, thinned[::-1]):
+        assert 0 < smaller <= larger * (1 + 1e-10)
+        assert larger < 1 + 1e-12
+
+
+def test_without_thinning_the_bias_has_the_form_of_theorem_3_1() -> None:
+    shown, evidence = np.linspace(0, 1, 7), np.array([[0.5], [3.0], [40.0]])
+    (b1, b0), (p1, p0) = (2.0, 6.0), (1.0, 0.5)
+    gamma, nu = (p1 + p0) / evidence, (b1 + b0) / (p1 + p0)
+    omega, xi = p1 / (p1 + p0), b1 / (b1 + b0)
+    score = model_score(shown, evidence, model_prior=(p1, p0))
+    stated = (score * (nu - 1) + omega - xi * nu) * gamma / (1 + nu * gamma)
+    found = score_bias(shown, evidence, true_prior=(b1, b0), model_prior=(p1, p0))
+    assert found.shape == (3, 7)
+    np.testing.assert_allclose(found, stated, atol=1e-14)
+
+
+def test_higher_scores_separate_more_than_low_ones() -> None:
+    """Test positivity at scores .5, .7, .9 by gamma, for tau = 3, omega = .5, xi = .25."""
+    priors = {"true_prior": (2, 6), "model_prior": (1, 1)}
+    for gamma, stated in ((0.05, (0.254, 0.417, 0.645)), (0.2, (0.257, 0.381, 0.527))):
+        found = expected_test_positivity([0.5, 0.7, 0.9], 2 / gamma, tau=3, **priors)
+        np.testing.assert_allclose(found, stated, atol=6e-4)
+    with pytest.raises(DataError, match=r"the score 0\.9 cannot be reached"):
+        expected_test_positivity(0.9, 2 / 0.5, tau=3, **priors)
+
+
+def test_shapes_broadcast_and_a_row_does_not_depend_on_its_neighbours() -> None:
+    random = np.random.default_rng(3)
+    shown, evidence = random.random(3_000), 10 ** random.uniform(-3, 6, 3_000)
+    together = expected_true_positivity(shown, evidence, true_prior=(0.5, 1.5), tau=3)
+    alone = [
+        float(expected_true_positivity(*row, true_prior=(0.5, 1.5), tau=3))
+        for row in zip(shown[:50], evidence[:50], strict=True)
+    ]
+    assert together[:50].tolist() == alone
+    assert expected_true_positivity([], 1, true_prior=(1, 1), tau=3).shape == (0,)
+    assert expected_true_positivity(0.5, [[1], [2]], true_prior=([1, 2, 3], 1)).shape == (2, 3)
+
+
+# Scores ------------------------------------------------------------------------------------------
+
+
+@given(shares, evidences, priors)
+def test_train_score_inverts_model_score(
+    shown: float, evidence: float, prior: tuple[float, float]
+) -> None:
+    score = model_score(shown, evidence, model_prior=prior)
+    back = float(train_score(score, evidence, model_prior=prior))
+    assert back == pytest.approx(shown, abs=4e-15 * (1 + sum(prior) / evidence))
+
+
+def test_train_score_forgives_the_rounding_of_the_scores_own_type() -> None:
+    score = model_score([0.0, 1.0], 3.0, model_prior=(5, 7))
+    back = train_score(score.astype(np.float32), 3.0, model_prior=(5, 7))
+    np.testing.assert_allclose(back, [0, 1], atol=1e-6)
+    assert ((back >= 0) & (back <= 1)).all()
+
+
+def test_an_unreachable_score_is_refused_with_its_limits() -> None:
+    with pytest.raises(DataError, match=r"expected 0\.25 to 0\.75") as refused:
+        train_score([0.5, 0.8, 0.2], 2, model_prior=(1, 1))
+    assert (refused.value.rows, refused.value.first_rows) == (2, [2, 3])
+    with pytest.raises(DataError, match="the evidence is 0"):
+        train_score(0.5, 0, model_prior=(1, 1))
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "message"),
+    [
+        ({"train_score": [0.5, 1.5]}, DataError, r"train score is 1\.5; expected 0 to 1"),
+        ({"train_score": math.nan}, DataError, "train score is nan"),
+        ({"evidence": -1.0}, DataError, "evidence is -1; expected at least 0 and finite"),
+        ({"evidence": math.inf}, DataError, "evidence is inf"),
+        ({"true_prior": (0, 1)}, UsageError, "the true prior is 0; expected more than 0"),
+        ({"true_prior": (1, 2, 3)}, UsageError, "the true prior has 3 numbers; expected 2"),
+        ({"tau": 0}, UsageError, r"tau is 0; expected 1e-12 to 1e\+12"),
+    ],
+)
+def test_bad_input_is_refused(
+    changed: dict[str, object], error: type[Exception], message: str
+) -> None:
+    values = {"train_score": 0.5, "evidence": 1.0, "true_prior": (1, 1), "tau": 3.0, **changed}
+    with pytest.raises(error, match=message):
+        expected_true_positivity(**values)
+
+
+# Entropy and its functions -----------------------------------------------------------------------
+
+
+def test_log_gamma_and_digamma_equal_scipy() -> None:
+    wide = 10 ** np.random.default_rng(0).uniform(-8, 8, 20_000)
+    for values in (wide, np.linspace(0.1, 12, 20_000)):
+        for ours, theirs in ((log_gamma, special.gammaln), (digamma, special.psi)):
+            np.testing.assert_allclose(ours(values), theirs(values), rtol=1e-12, atol=1e-13)
+
+
+@given(st.floats(0.05, 50.0), st.floats(0.05, 50.0))
+def test_entropy_equals_scipy_in_either_order(a1: float, a0: float) -> None:
+    found = float(beta_entropy(a1, a0))
+    assert found == pytest.approx(float(stats.beta(a1, a0).entropy()), rel=1e-10, abs=1e-10)
+    assert found == pytest.approx(float(beta_entropy(a0, a1)), rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("a1", "a0"), [(1.0, 1.0), (0.5, 3.0), (0.1, 0.2), (300.0, 4.0), (1e4, 3e4), (9.99, 10.01)]
+)
+def test_entropy_equals_its_definition(a1: float, a0: float) -> None:
+    assert float(beta_entropy(a1, a0)) == pytest.approx(naive_beta_entropy(a1, a0), abs=1e-11)
+
+
+def test_entropy_keeps_its_digits_for_strong_posteriors() -> None:
+    """Towards the entropy of the normal distribution with the variance of the Beta."""
+    for total in (1e6, 1e9, 1e12):
+        normal = 0.5 * math.log(2 * math.pi * math.e * 0.3 * 0.7 / (total + 1))
+        assert float(beta_entropy(0.3 * total, 0.7 * total)) == pytest.approx(normal, abs=2 / total)
+
+
+def test_entropy_can_rise_with_the_evidence_at_a_fixed_score() -> None:
+    strength = np.array([2.0, 10.0, 200.0])
+    found = beta_entropy(0.99 * strength, 0.01 * strength)
+    assert (np.diff(found) > 0).all()
+    np.testing.assert_allclose(found, stats.beta(0.99 * strength, 0.01 * strength).entropy())
+
+
+def test_examples_run() -> None:
+    failed, tried = doctest.testmod(positivity)
+    assert tried > 0
+    assert failed == 0

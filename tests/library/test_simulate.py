@@ -1,0 +1,167 @@
+"""Simulated rows: the same for the same seed, in any length, and as the theory says."""
+
+from __future__ import annotations
+
+import doctest
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibkit import simulate
+from calibkit.errors import UsageError
+from calibkit.positivity import beta_entropy, expected_true_positivity, train_score
+from calibkit.simulate import (
+    BLOCK_ROWS,
+    POSTERIOR_COLUMNS,
+    PosteriorSimulation,
+    simulate_posterior,
+)
+
+
+@given(st.integers(0, 2**64 - 1), st.integers(1, 300), st.integers(1, 300))
+def test_the_first_rows_of_a_longer_simulation_are_the_shorter_one(
+    seed: int, rows: int, more: int
+) -> None:
+    short = simulate_posterior(rows, seed=seed)
+    assert simulate_posterior(rows + more, seed=seed).head(rows).equals(short)
+
+
+def test_blocks_follow_one_another() -> None:
+    rows = 2 * BLOCK_ROWS + 5
+    whole = simulate_posterior(rows, seed=4)
+    blocks = list(PosteriorSimulation().blocks(rows, seed=4))
+    assert [block.height for block in blocks] == [BLOCK_ROWS, BLOCK_ROWS, 5]
+    assert pl.concat(blocks).equals(whole)
+    assert simulate_posterior(BLOCK_ROWS + 7, seed=4).equals(whole.head(BLOCK_ROWS + 7))
+    assert whole["id"].to_list() == list(range(1, rows + 1))
+    assert not blocks[0]["score"].equals(blocks[1]["score"])
+
+
+def test_another_seed_gives_other_rows() -> None:
+    seeds = (0, 1, 2**64 - 1)
+    scores = {tuple(simulate_posterior(50, seed=seed)["score"]) for seed in seeds}
+    assert len(scores) == len(seeds)
+
+
+def test_columns_hold_what_they_say() -> None:
+    frame = simulate_posterior(5_000, seed=2, model_prior=(0.2, 0.6), evidence=(3, 40))
+    assert frame.schema == {
+        "id": pl.Int64,
+        "label": pl.Int8,
+        "score": pl.Float64,
+        "uncertainty": pl.Float64,
+        "evidence": pl.Int32,
+        "entropy": pl.Float64,
+        "true_positivity": pl.Float64,
+    }
+    assert tuple(frame.columns) == POSTERIOR_COLUMNS
+    assert frame.null_count().sum_horizontal().item() == 0
+    score, evidence = frame["score"].to_numpy(), frame["evidence"].to_numpy()
+    assert set(frame["label"]) == {0, 1}
+    assert (evidence.min(), evidence.max()) == (3, 40)
+    np.testing.assert_array_equal(frame["uncertainty"].to_numpy(), -(evidence + 0.8))
+    positives = evidence * train_score(score, evidence, model_prior=(0.2, 0.6))
+    np.testing.assert_allclose(positives, np.round(positives), atol=1e-11)
+    strength = evidence + 0.8
+    np.testing.assert_allclose(
+        frame["entropy"].to_numpy(), beta_entropy(score * strength, (1 - score) * strength),
+        rtol=1e-8,
+    )  # fmt: skip
+
+
+def test_float32_rounds_the_same_rows() -> None:
+    single, double = (
+        simulate_posterior(500, seed=9, dtype=dtype) for dtype in ("float32", "float64")
+    )
+    assert double.cast({pl.Float64: pl.Float32}).equals(single)
+    assert single.schema["score"] == pl.Float32
+    assert single["score"].is_between(0, 1).all()
+
+
+def test_keep_chooses_columns_and_changes_none() -> None:
+    whole = simulate_posterior(200, seed=5)
+    kept = simulate_posterior(200, seed=5, keep=["uncertainty", "e*"])
+    assert kept.columns == ["uncertainty", "evidence", "entropy"]
+    assert kept.equals(whole.select(kept.columns))
+
+
+def test_evidence_is_log_uniform_and_may_be_constant() -> None:
+    rows, smallest, largest = 200_000, 2, 9
+    counts = simulate_posterior(rows, seed=1, evidence=(smallest, largest), keep=["evidence"])
+    drawn = np.bincount(counts["evidence"].to_numpy(), minlength=largest + 1)[smallest:]
+    values = np.arange(smallest, largest + 1)
+    share = np.log((values + 1) / values) / np.log((largest + 1) / smallest)
+    deviation = np.sqrt(rows * share * (1 - share))
+    assert np.abs((drawn - rows * share) / deviation).max() < 4
+    assert set(simulate_posterior(50, evidence=(7, 7))["evidence"]) == {7}
+
+
+@pytest.mark.parametrize("tau", [0.5, 1.0, 3.0])
+def test_labels_and_truth_agree_with_the_theory_cell_by_cell(tau: float) -> None:
+    """E[label | score, evidence] is the theory's mean wherever many rows share score and evidence."""
+    prior, model_prior = (2.0, 6.0), (1.0, 1.0)
+    frame = simulate_posterior(
+        400_000, seed=6, true_prior=prior, model_prior=model_prior, tau=tau, evidence=(1, 12)
+    )
+    cells = (
+        frame.group_by("evidence", "score")
+        .agg(
+            pl.len().alias("rows"),
+            pl.col("label").mean().alias("share"),
+            pl.col("true_positivity").mean().alias("mean"),
+            pl.col("true_positivity").std().alias("deviation"),
+        )
+        .filter(pl.col("rows") > 1_000)
+    )
+    rows = cells["rows"].to_numpy()
+    theory = expected_true_positivity(
+        train_score(cells["score"], cells["evidence"], model_prior=model_prior),
+        cells["evidence"],
+        true_prior=prior,
+        tau=tau,
+    )
+    assert cells.height > 40
+    of_labels = (cells["share"].to_numpy() - theory) * np.sqrt(rows / (theory * (1 - theory)))
+    of_truth = (cells["mean"].to_numpy() - theory) * np.sqrt(rows) / cells["deviation"].to_numpy()
+    assert np.abs(of_labels).max() < 4
+    assert np.abs(of_truth).max() < 4
+
+
+def test_uncertainty_helps_with_the_defaults() -> None:
+    """Among high scores the certain rows are much more often positive than the uncertain ones."""
+    frame = simulate_posterior(100_000, seed=8).filter(pl.col("score") > 0.9)
+    middle = frame["uncertainty"].median()
+    certain = frame.filter(pl.col("uncertainty") < middle)["label"].mean()
+    uncertain = frame.filter(pl.col("uncertainty") >= middle)["label"].mean()
+    assert certain > uncertain + 0.15
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"rows": 0}, "rows is 0; expected at least 1"),
+        ({"seed": -1}, "the seed is -1"),
+        ({"seed": 2**64}, "the seed is"),
+        ({"true_prior": (0.0, 1.0)}, "the true prior is 0,1; expected two positive numbers"),
+        ({"model_prior": (1.0, float("nan"))}, "the model prior is 1,nan"),
+        ({"tau": 0.0}, "tau is 0"),
+        ({"evidence": (0, 5)}, "the evidence is 0,5"),
+        ({"evidence": (5, 4)}, "the evidence is 5,4"),
+        ({"evidence": (1, 10**10)}, "the evidence is"),
+        ({"dtype": "float16"}, "dtype is 'float16'"),
+        ({"keep": ["scores"]}, r"no column 'scores' \(did you mean 'score'\?\)"),
+        ({"keep": []}, "no column is kept"),
+    ],
+)
+def test_bad_parameters_are_refused(changed: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        simulate_posterior(**{"rows": 10, **changed})
+
+
+def test_examples_run() -> None:
+    failed, tried = doctest.testmod(simulate)
+    assert tried > 0
+    assert failed == 0
