@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -15,7 +15,7 @@ from calibkit.boundary.decide import decide
 from calibkit.boundary.model import BoundaryModel
 from calibkit.bounds import Bound
 from calibkit.columns import RowFinder, numeric_column, read_rows
-from calibkit.errors import DataError, UsageError, nearest
+from calibkit.errors import FIRST_ROWS, DataError, UsageError, nearest
 from calibkit.models import Column, Model
 from calibkit.sources import Source
 
@@ -146,6 +146,7 @@ def _arrays(
 ) -> tuple[dict[str, Floats], NDArray[np.bool_] | None, list[str]]:
     """Return the used columns, in the dtypes of the fit, of the rows where all are present."""
     columns = {role: frame[name] for role, name in plan.used.items()}
+    where = replace(where, remedy="write null for them by --on-missing null")
     present = None if spec.on_missing == "error" else _present(columns)
     if present is None:
         return (
@@ -157,10 +158,14 @@ def _arrays(
     if spec.max_missing is not None:
         allowed = spec.max_missing
         if lost * allowed.denominator > allowed.numerator * present.size:
+            file, first = where.source.locate(np.flatnonzero(~present)[:FIRST_ROWS].tolist())
             raise DataError(
-                f"{lost} of {present.size} rows lack a value, more than --max-missing {allowed}.",
+                f"{file}: {lost} of {present.size} rows lack a value (first: row "
+                f"{', '.join(map(str, first))}), more than --max-missing {allowed}; fill these "
+                "rows, or allow a larger share",
                 rows=lost,
-                file=where.source.parts[0].path,
+                file=file,
+                first_rows=first,
             )
     rows = np.flatnonzero(present)
     finder = RowFinder(where.source, rows)
@@ -196,7 +201,8 @@ def _numbers(model: Model, role: str, values: pl.Series, where: RowFinder) -> Fl
         finite=role != "score",
         low=0.0 if probability else None,
         high=1.0 if probability else None,
-        advice="the model was fitted on probabilities, which lie in [0, 1]",
+        advice="the model was fitted on probabilities, which lie in [0, 1]: name their column by "
+        "--score, or fit on these scores with --scale logit or --scale raw",
     )
     if column.dtype == "float32":
         return array.astype(np.float32, copy=False)

@@ -89,7 +89,7 @@ def _as_floats(column: pl.Series, where: RowFinder) -> FloatArray:
             column,
             column.is_null().to_numpy(),
             "no value (null)",
-            "fill these rows, or leave them out by --on-missing drop",
+            f"fill these rows, or {where.remedy}",
         )
     if kind.is_integer() and kind not in _SMALL_INTEGERS:
         lowest, highest = cast(int, column.min()), cast(int, column.max())
@@ -143,7 +143,7 @@ def _refuse_values(
             column,
             absent,
             "no value (NaN)",
-            "fill these rows, or leave them out by --on-missing drop",
+            f"fill these rows, or {where.remedy}",
         )
     outside = (array < low) | (array > high)
     if outside.any():

@@ -24,10 +24,13 @@ class RowFinder:
         The inputs.
     kept
         The numbers of the rows in the inputs, if some were dropped.
+    remedy
+        What the user can do about rows without a value, apart from filling them.
     """
 
     source: Source
     kept: NDArray[np.int64] | None = None
+    remedy: str = "leave them out by --on-missing drop"
 
     def refuse(
         self,
