@@ -115,9 +115,10 @@ def directory_outputs(
     Raises
     ------
     UsageError
-        If two inputs would be written to the same file.
+        If two inputs would be written to the same file, or an output over an input.
     """
     outputs: dict[str, Part] = {}
+    inputs = {os.path.realpath(part.path) for part in parts}
     for part in parts:
         name = "stdin" if part.path == STDIN else part.relative or Path(part.path).name
         if suffix is not None:
@@ -127,6 +128,10 @@ def directory_outputs(
         elif suffix_format(name) is None:
             name += format_suffix(part.format)
         output = str(Path(directory) / name)
+        if os.path.realpath(output) in inputs:
+            raise UsageError(
+                f"{output}: this input would be written over; name another folder", file=output
+            )
         if output in outputs:
             raise UsageError(
                 f"{output}: {outputs[output].path} and {part.path} would both be written there; "
