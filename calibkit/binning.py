@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import polars as pl
@@ -66,6 +66,8 @@ def quantile_edges(
 
 def equal_width_edges(low: float, high: float, bins: int) -> Edges:
     """Return the inner edges ``low + (high - low) j / bins`` of bins of equal width."""
+    if not np.isfinite((high - low) * bins):  # beyond the largest float: a power of two is exact
+        return equal_width_edges(low / 2**20, high / 2**20, bins) * 2**20
     return np.array([low + ((high - low) * j) / bins for j in range(1, bins)], np.float64)
 
 
@@ -273,16 +275,21 @@ def _equal_width_grid(
 ) -> Grid:
     low, high = extremes(rows.score, rows.weight)
     if not np.isfinite(low) or not np.isfinite(high):
-        raise DataError(
-            f"equal-width bins need finite scores, but they reach from {low} to {high}; "
-            "use --strategy equal-mass",
-            column=rows.options.score,
-        )
+        _refuse_infinite(rows)
     levels = uncertainty_levels(rows, uncertainty_bins, "equal-width")
     tally = _tally(rows, levels.of(rows.uncertainty, rows.score.size), uncertainty_bins, threads)
     edges = equal_width_edges(low, high, score_bins)[None]
     minimum = np.array([levels.minimum])
     return _filled(tally, "uncertainty-score", levels.edges[None], edges, minimum, np.array([low]))
+
+
+def _refuse_infinite(rows: ScoreRows) -> NoReturn:
+    """Refuse infinite scores (of rows that weigh something) for bins of equal width."""
+    infinite = np.isinf(rows.score) & (True if rows.weight is None else rows.weight > 0)
+    column = pl.Series(rows.options.score, rows.score)
+    if rows.where is not None:
+        rows.where.refuse(column, infinite, "infinite", "use --strategy equal-mass, or mend them")
+    raise DataError("equal-width bins need finite scores", column=column.name)
 
 
 def _score_first_grid(
