@@ -1,0 +1,302 @@
+"""``bin``: golden grids, what the table says of itself, weights, ties, and both orders."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli.score_files import simulate, write
+from tests.conftest import ROOT, Outcome
+
+Invoke = Callable[..., Outcome]
+GOLDEN = ROOT / "tests" / "golden"
+KINDS = {
+    "equi-weight": [],
+    "score-first": ["--order", "score-uncertainty"],
+    "equi-span": ["--strategy", "equal-width"],
+}
+COLUMNS = [
+    "uncertainty_bin",
+    "score_bin",
+    "uncertainty_low",
+    "uncertainty_high",
+    "score_low",
+    "score_high",
+    "count",
+    "positives",
+    "positivity",
+    "mean_score",
+]
+
+
+@pytest.fixture
+def grid(tmp_path: Path, invoke: Invoke) -> Callable[..., pl.DataFrame]:
+    def call(path: Path, *options: object, code: int = 0) -> pl.DataFrame:
+        output = tmp_path / "grid.parquet"
+        done = invoke("bin", path, *options, "-q", "-o", output)
+        assert (done.code, done.stdout) == (code, b""), done.stderr
+        return pl.read_parquet(output)
+
+    return call
+
+
+Grid = Callable[..., pl.DataFrame]
+
+
+def matrix(table: pl.DataFrame, column: str) -> list[list[Any]]:
+    """Return a column as nested lists: one list an uncertainty bin."""
+    rows = table.sort("uncertainty_bin", "score_bin")
+    return [part[column].to_list() for part in rows.partition_by("uncertainty_bin")]
+
+
+def golden_axes(expected: dict[str, Any], shape: tuple[int, int], kind: str) -> dict[str, Any]:
+    """Return the minimum and inner edges of both axes in every cell, None where a bin was empty."""
+    outer, inner = expected["outer"], expected["inner"]
+    axes: dict[str, Any] = {"uncertainty": {}, "score": {}}
+    for i in range(shape[0]):
+        for j in range(shape[1]):
+            if kind == "equi-span":
+                found = (outer, inner)
+            elif kind == "equi-weight":
+                found = (outer, inner.get(str(i)))
+            else:
+                found = (inner.get(str(j)), outer)
+            axes["uncertainty"][i, j], axes["score"][i, j] = found
+    return axes
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "p01_binning_equi_weight",
+        "p02_binning_ties",
+        "p03_binning_score_first",
+        "p04_binning_equi_span_extremes",
+    ],
+)
+def test_golden_grids(case: str, grid: Grid) -> None:
+    golden = json.loads((GOLDEN / case / "expected.json").read_text())
+    expected, kind = golden["expected"], golden["params"]["kind"]
+    shape = golden["params"]["K"], golden["params"]["L"]
+    bins = ["--uncertainty-bins", shape[0], "--score-bins", shape[1]]
+    table = grid(GOLDEN / case / "fit.parquet", *bins, *KINDS[kind])
+    assert table.columns[: len(COLUMNS)] == COLUMNS
+    assert matrix(table, "positives") == expected["positives"]
+    assert matrix(table, "count") == expected["total"]
+    axes = golden_axes(expected, shape, kind)
+    for row in table.rows(named=True):
+        cell = row["uncertainty_bin"], row["score_bin"]
+        for axis, side in (("uncertainty", 0), ("score", 1)):
+            found = [row[f"{axis}_{end}"] for end in ("min", "low", "high")]
+            known = axes[axis][cell]
+            if known is None:
+                assert found == [None, None, None]
+                continue
+            limits = [-math.inf, *known["edges"], math.inf][cell[side] :][:2]
+            assert found == pytest.approx([known["min"], *limits], rel=1e-12, abs=1e-12)
+    new = pl.read_parquet(GOLDEN / case / "new.parquet")
+    places = [place(table, *values) for values in new.select("uncertainty", "score").rows()]
+    assert places == list(zip(expected["new_i"], expected["new_j"], strict=True))
+
+
+def place(table: pl.DataFrame, uncertainty: float, score: float) -> tuple[int, int]:
+    """Return the cell that holds a new row, as the table alone tells it."""
+    raised = {
+        "uncertainty": pl.max_horizontal(pl.lit(uncertainty), "uncertainty_min"),
+        "score": pl.max_horizontal(pl.lit(score), "score_min"),
+    }
+    inside = [
+        (pl.col(f"{axis}_low") <= value) & (value < pl.col(f"{axis}_high"))
+        for axis, value in raised.items()
+    ]
+    found = table.filter(*inside).select("uncertainty_bin", "score_bin").rows()
+    assert len(found) == 1
+    return found[0][0], found[0][1]
+
+
+def test_what_the_parquet_file_says_of_itself(tmp_path: Path, grid: Grid) -> None:
+    path = write(simulate(), tmp_path / "a.parquet")
+    table = grid(path, "--uncertainty-bins", 3, "--score-bins", 4)
+    metadata = pq.read_metadata(tmp_path / "grid.parquet").metadata
+    for axis in ("uncertainty", "score"):
+        values = json.loads(metadata[f"{axis}_min".encode()])
+        values = values if isinstance(values, list) else [values]
+        assert sorted(set(values)) == sorted(set(table[f"{axis}_min"].to_list()))
+    assert json.loads(metadata[b"uncertainty_min"]) == [simulate()["uncertainty"].min()]
+
+
+@pytest.mark.parametrize("order", ["uncertainty-score", "score-uncertainty"])
+@pytest.mark.parametrize("strategy", ["equal-mass", "equal-width"])
+@pytest.mark.parametrize("ties", [False, True])
+def test_cells_counted_again(
+    tmp_path: Path, order: str, strategy: str, ties: bool, grid: Grid
+) -> None:
+    frame = simulate(ties=ties)
+    bins = ["--uncertainty-bins", 4, "--score-bins", 6, "--order", order, "--strategy", strategy]
+    table = grid(write(frame, tmp_path / "a.parquet"), *bins)
+    assert table.height == 24
+    cells: dict[tuple[int, int], list[tuple[float, int]]] = {}
+    for uncertainty, score, label in frame.select("uncertainty", "score", "label").rows():
+        cells.setdefault(place(table, uncertainty, score), []).append((score, label))
+    for row in table.rows(named=True):
+        inside = cells.get((row["uncertainty_bin"], row["score_bin"]), [])
+        assert (row["count"], row["positives"]) == (len(inside), sum(y for _, y in inside))
+        if not inside:
+            assert (row["positivity"], row["mean_score"]) == (None, None)
+            continue
+        assert row["positivity"] == row["positives"] / row["count"]
+        mean = math.fsum(s for s, _ in inside) / len(inside)
+        assert row["mean_score"] == pytest.approx(mean, rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_integer_weights_are_rows_written_out(tmp_path: Path, kind: str, grid: Grid) -> None:
+    frame = simulate(300, ties=True)
+    long = frame[np.repeat(np.arange(300), frame["weight"].to_numpy())]
+    bins = ["--uncertainty-bins", 3, "--score-bins", 5, *KINDS[kind]]
+    weighted = grid(write(frame, tmp_path / "a.csv"), *bins, "--weight", "weight")
+    written_out = grid(write(long, tmp_path / "b.csv"), *bins)
+    assert weighted.equals(written_out)
+    assert weighted.schema == written_out.schema
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fractional_weights_are_summed(tmp_path: Path, kind: str, grid: Grid) -> None:
+    frame = simulate(300, ties=True)
+    bins = ["--uncertainty-bins", 3, "--score-bins", 5, *KINDS[kind], "--weight", "weight"]
+    whole = grid(write(frame, tmp_path / "a.csv"), *bins)
+    eighths = frame.with_columns(pl.col("weight") / 8)
+    part = grid(write(eighths, tmp_path / "b.csv"), *bins)
+    for column in ("count", "positives"):
+        assert [8 * value for value in part[column]] == whole[column].to_list()
+    same = ["uncertainty_low", "score_low", "score_min", "positivity", "mean_score"]
+    assert part.select(same).equals(whole.select(same))
+    tenths = frame.with_columns(pl.col("weight") / 10)
+    rounded = grid(write(tenths, tmp_path / "c.csv"), *bins)
+    assert rounded["count"].to_list() == pytest.approx((whole["count"] / 10).to_list())
+    total = float(sum(Fraction(value) for value in tenths["weight"]))
+    assert rounded["count"].sum() == pytest.approx(total, rel=1e-12)
+
+
+def test_rows_of_weight_zero_count_nowhere(tmp_path: Path, grid: Grid) -> None:
+    frame = simulate(300)
+    extremes = frame["uncertainty"].to_numpy().argsort()[[0, -1]].tolist()
+    extremes += frame["score"].to_numpy().argsort()[[0, 1, -1]].tolist()
+    weights = [0 if row in extremes else 1 for row in range(300)]
+    frame = frame.with_columns(pl.Series("weight", weights))
+    for options in KINDS.values():
+        bins = ["--uncertainty-bins", 3, "--score-bins", 5, *options]
+        weighted = grid(write(frame, tmp_path / "a.csv"), *bins, "--weight", "weight")
+        without = grid(write(frame.filter(pl.col("weight") > 0), tmp_path / "b.csv"), *bins)
+        assert weighted.equals(without)
+
+
+def test_defaults(tmp_path: Path, grid: Grid, invoke: Invoke) -> None:
+    frame = simulate(40)
+    table = grid(write(frame, tmp_path / "a.csv"))
+    assert table.height == 3 * 500
+    assert table["count"].sum() == 40
+    assert [sum(row) for row in matrix(table, "count")] == [13, 13, 14]
+    alone = write(frame.drop("uncertainty"), tmp_path / "b.csv")
+    done = invoke("bin", alone, "-o", tmp_path / "c.csv")
+    assert done.code == 0
+    assert "K = 1" in done.stderr
+    table = pl.read_csv(tmp_path / "c.csv")
+    assert (table.height, table["uncertainty_bin"].max()) == (500, 0)
+    assert table["uncertainty_min"].null_count() == 500
+
+
+def test_other_names_and_labels(tmp_path: Path, grid: Grid) -> None:
+    frame = simulate(200)
+    bins = ["--uncertainty-bins", 2, "--score-bins", 3]
+    plain = grid(write(frame, tmp_path / "a.csv"), *bins)
+    renamed = frame.select(
+        p="score",
+        spread="uncertainty",
+        outcome=pl.when(pl.col("label") == 1).then(pl.lit("spam")).otherwise(pl.lit("ham")),
+        uncertainty=-pl.col("uncertainty"),
+    )
+    names = ["--score", "p", "--uncertainty", "spread", "--label", "outcome"]
+    path = write(renamed, tmp_path / "b.csv")
+    assert grid(path, *bins, *names, "--positive", "spam").equals(plain)
+    ham = grid(path, *bins, *names, "--positive", "ham")
+    assert ham["positives"].to_list() == (plain["count"] - plain["positives"]).to_list()
+
+
+def test_equal_width_bins_need_finite_scores(tmp_path: Path, invoke: Invoke) -> None:
+    frame = simulate(40).with_columns(
+        score=pl.when(pl.col("id") == 3).then(math.inf).otherwise("score")
+    )
+    path = write(frame, tmp_path / "a.parquet")
+    out = tmp_path / "g.csv"
+    done = invoke("bin", path, "--scale", "raw", "--strategy", "equal-width", "-o", out, "--json")
+    error = json.loads(done.stdout)["error"]
+    assert (done.code, error["file"], error["column"]) == (3, str(path), "score")
+    assert (error["rows"], error["first_rows"]) == (1, [4])
+    assert "equal-mass" in error["message"]
+    assert not out.exists()
+
+
+def test_extreme_uncertainties_keep_finite_edges(tmp_path: Path, grid: Grid) -> None:
+    frame = simulate(40).with_columns(
+        uncertainty=pl.when(pl.col("id") == 3).then(1.7e308).otherwise(-1.7e308)
+    )
+    table = grid(write(frame, tmp_path / "a.parquet"), "--strategy", "equal-width")
+    assert not table["uncertainty_low"].is_nan().any()
+    inner = table.filter(pl.col("uncertainty_bin") > 0)["uncertainty_low"]
+    assert inner.is_finite().all()
+
+
+def test_the_summary_as_json(tmp_path: Path, invoke: Invoke) -> None:
+    path, out = write(simulate(40), tmp_path / "a.csv"), tmp_path / "g.parquet"
+    done = invoke("bin", path, path, "--score-bins", "2", "-o", out, "--json")
+    assert done.code == 0
+    said = json.loads(done.stdout)
+    assert list(said) == ["rows", "columns_added", "output", "warnings"]
+    assert (said["rows"], said["output"]) == (6, str(out))
+    assert said["columns_added"][: len(COLUMNS)] == COLUMNS
+    assert len(said["warnings"]) == 1
+    assert "more than once" in said["warnings"][0]
+
+
+@pytest.mark.parametrize("given", [["--uncertainty-bins", "0"], ["--score-bins", "0"]])
+def test_at_least_one_bin_each_way(tmp_path: Path, given: list[str], invoke: Invoke) -> None:
+    done = invoke("bin", write(simulate(40), tmp_path / "a.csv"), *given)
+    assert (done.code, done.stdout) == (2, b"")
+    assert given[0] in done.stderr
+
+
+def test_grids_of_absurd_size_are_refused(tmp_path: Path, invoke: Invoke) -> None:
+    path = write(simulate(40), tmp_path / "a.csv")
+    for given in (
+        ["--score-bins", "70000"],
+        ["--score-bins", "60000", "--uncertainty-bins", "999"],
+    ):
+        done = invoke("bin", path, *given)
+        assert (done.code, done.stdout) == (2, b"")
+        assert "too many" in done.stderr
+
+
+def test_a_real_file(grid: Grid, real_data: Callable[[str], Path]) -> None:
+    path = real_data("criteo_tau3") / "calib.parquet"
+    table = grid(path, "--uncertainty-bins", 5, "--score-bins", 20)
+    frame = pl.read_parquet(path, columns=["score", "uncertainty", "label"])
+    assert table["count"].sum() == frame.height
+    assert table["positives"].sum() == frame["label"].sum()
+    row = table.row(57, named=True)
+    inside = frame.filter(
+        pl.col("uncertainty") >= row["uncertainty_low"],
+        pl.col("uncertainty") < row["uncertainty_high"],
+        pl.col("score") >= row["score_low"],
+        pl.col("score") < row["score_high"],
+    )
+    assert (row["count"], row["positives"]) == (inside.height, inside["label"].sum())
