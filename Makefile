@@ -18,7 +18,7 @@ DEMO := build/demo
 INSTALLED := .venv/installed.stamp
 EQUIPPED := .venv/equipped.stamp
 
-.PHONY: help demo test lint format bench readme docs sample-data clean
+.PHONY: help demo test lint format bench readme docs evidence sample-data clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ readme: docs  ## write the true output into the console blocks of README and doc
 
 docs: $(EQUIPPED)  ## write the command reference, docs/commands.md
 	$(BIN)/python docs/write_commands.py
+
+evidence: $(INSTALLED)  ## judge all methods on real score files (folder DATA) and write docs/evidence/
+	$(BIN)/python docs/evidence/write_real_files.py $(DATA)
 
 sample-data: $(INSTALLED)  ## simulate the files in sample_data/ again
 	$(BIN)/python sample_data/make.py
