@@ -275,9 +275,8 @@ others every distinct score; `st` has one level whatever K is.
 RESPLIT_HEAD = f"""## Other splits
 
 One split is one draw. Here `calib` and `test` are put together and dealt again {RESPLITS} times;
-each boundary is fitted on one part and judged on the other. The splits share their rows, so they are no {RESPLITS}
-independent trials. All figures are means over the splits,
-except the counts.
+each boundary is fitted on one part and judged on the other. The splits share their rows, so they
+are no {RESPLITS} independent trials. All figures are means over the splits, except the counts.
 """
 
 
