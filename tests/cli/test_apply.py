@@ -1,0 +1,396 @@
+"""``apply``: decisions and margins against a second reading of the model; rows and columns kept."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.cli.score_files import decisions, margins, simulate, write
+from tests.conftest import Outcome
+
+Invoke = Callable[..., Outcome]
+FitModel = Callable[..., Path]
+
+
+@pytest.fixture
+def fit(tmp_path: Path, invoke: Invoke) -> FitModel:
+    def call(frame: pl.DataFrame, *options: object) -> Path:
+        path, output = write(frame, tmp_path / "fit.parquet"), tmp_path / "model.json"
+        line = ["boundary", path, "--precision", "0.75", "--folds", 0, *options]
+        done = invoke(*line, "-q", "-o", output)
+        assert done.code == 0, done.stderr
+        return output
+
+    return call
+
+
+@pytest.fixture
+def applied(tmp_path: Path, invoke: Invoke) -> Callable[..., pl.DataFrame]:
+    def call(model: Path, frame: pl.DataFrame, *options: object) -> pl.DataFrame:
+        path, output = write(frame, tmp_path / "rows.parquet"), tmp_path / "applied.parquet"
+        done = invoke("apply", model, path, *options, "-q", "-o", output)
+        assert (done.code, done.stdout) == (0, b""), done.stderr
+        return pl.read_parquet(output)
+
+    return call
+
+
+Applied = Callable[..., pl.DataFrame]
+
+
+def check(model: Path, rows: pl.DataFrame) -> None:
+    """Compare the added columns with a reading of the model row by row."""
+    content = json.loads(model.read_text())
+    assert rows["decision"].to_list() == decisions(content, rows)
+    assert rows["decision"].dtype.is_integer()
+    if content["order"] == "score-uncertainty":
+        return
+    for found, expected in zip(rows["margin"].to_list(), margins(content, rows), strict=True):
+        if expected is None or expected == 0.0 or math.isinf(expected):
+            assert found == expected
+        else:
+            assert found == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+# Decisions and margins -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["--method", "st"],
+        ["--method", "mist", "--uncertainty-bins", "5"],
+        ["--score-bins", "10"],
+        ["--score-bins", "10", "--order", "score-uncertainty"],
+        ["--strategy", "equal-width", "--uncertainty-bins", "6"],
+        ["--scale", "raw"],
+        ["--scale", "logit"],
+    ],
+    ids=" ".join,
+)
+def test_rows_decided_again(
+    options: list[str], ties: bool, fit: FitModel, applied: Applied
+) -> None:
+    frame = simulate(ties=ties)
+    model = fit(frame, *options)
+    rows = applied(model, frame)
+    check(model, rows)
+    seen = json.loads(model.read_text())["fit"]["in_sample"]
+    assert rows["decision"].sum() == seen["selected"]
+    assert (rows["decision"] * rows["label"]).sum() == seen["true_positives"]
+    fresh = simulate(500, seed=9).with_columns(uncertainty=3 * pl.col("uncertainty") - 4)
+    check(model, applied(model, fresh))
+
+
+def change(model: Path, **fields: Any) -> Path:
+    model.write_text(json.dumps({**json.loads(model.read_text()), **fields}))
+    return model
+
+
+def test_thresholds_and_edges_are_inclusive_and_low_values_are_raised(
+    fit: FitModel, applied: Applied
+) -> None:
+    model = change(
+        fit(simulate()),
+        uncertainty_min=1.0,
+        uncertainty_edges=[2.0, 3.0],
+        score_thresholds=[0.25, None, "-inf"],
+    )
+    rows = pl.DataFrame(
+        [
+            (0.25, 1.0),
+            (0.25 - 1e-9, 1.0),
+            (0.25, -7.0),
+            (0.24, -7.0),
+            (0.25, np.nextafter(2.0, 0)),
+            (1.0, 2.0),
+            (1.0, np.nextafter(3.0, 0)),
+            (0.0, 3.0),
+            (0.0, 1e9),
+            (1.0, 1.0),
+            (0.0, 1.0),
+        ],
+        schema=["score", "uncertainty"],
+        orient="row",
+    )
+    found = applied(model, rows)
+    assert found["decision"].to_list() == [1, 0, 1, 0, 1, 0, 0, 1, 1, 1, 0]
+    margin = found["margin"].to_list()
+    assert (margin[0], margin[2], margin[4]) == (0.0, 0.0, 0.0)
+    assert margin[1] < 0
+    assert margin[3] == pytest.approx(math.log(0.24 / 0.76) - math.log(0.25 / 0.75))
+    assert margin[5:9] == [None] * 4
+    assert margin[9:] == [math.inf, -math.inf]
+    check(model, found)
+
+
+def test_edges_that_repeat_leave_a_level_without_rows(fit: FitModel, applied: Applied) -> None:
+    model = change(
+        fit(simulate()),
+        uncertainty_min=1.0,
+        uncertainty_edges=[1.0, 1.0],
+        score_thresholds=["-inf", "-inf", None],
+    )
+    rows = pl.DataFrame({"score": [1.0, 1.0], "uncertainty": [0.0, 1.0]})
+    assert applied(model, rows)["decision"].to_list() == [0, 0]
+
+
+def test_the_margin_at_the_ends_of_the_scale(fit: FitModel, applied: Applied) -> None:
+    model = fit(simulate(), "--method", "st")
+    for threshold, expected in ((1.0, [0.0, -math.inf]), (0.0, [math.inf, 0.0])):
+        rows = applied(change(model, score_thresholds=[threshold]), simulate(2))
+        both = pl.DataFrame({"score": [1.0, 0.0]})
+        rows = applied(model, both)
+        assert rows["margin"].to_list() == expected
+        assert not rows["margin"].is_nan().any()
+    raw = fit(simulate(), "--method", "st", "--scale", "raw")
+    rows = applied(change(raw, score_thresholds=[2.0]), pl.DataFrame({"score": [2.0, 3.5, -1.0]}))
+    assert rows["margin"].to_list() == [0.0, 1.5, -3.0]
+
+
+def test_infinite_scores_and_thresholds_have_no_nan_margin(fit: FitModel, applied: Applied) -> None:
+    frame = simulate(60).with_columns(
+        score=pl.when(pl.col("label") == 1).then(math.inf).otherwise(-math.inf)
+    )
+    model = fit(frame, "--scale", "raw")
+    found = applied(model, frame)
+    assert found["decision"].to_list() == frame["label"].to_list()
+    margin = found["margin"]
+    assert not margin.is_nan().any()
+    assert margin.filter(frame["label"] == 1).to_list() == [0.0] * frame["label"].sum()
+
+
+def test_values_are_rounded_to_the_dtype_of_the_fit(fit: FitModel, applied: Applied) -> None:
+    """A row at its threshold stays there, whatever precision its file has."""
+    kinds = {"score": pl.Float32, "uncertainty": pl.Float32}
+    frame = simulate()
+    model = fit(frame.cast(kinds))
+    assert json.loads(model.read_text())["columns"]["score"]["dtype"] == "float32"
+    narrow = applied(model, frame.cast(kinds))
+    wide = applied(model, frame)
+    check(model, narrow)
+    for column in ("decision", "margin"):
+        assert narrow[column].to_list() == wide[column].to_list()
+    assert (narrow["margin"] == 0.0).any()
+    assert wide["score"].to_list() == frame["score"].to_list()
+
+
+def test_integer_and_boolean_columns_are_numbers(fit: FitModel, applied: Applied) -> None:
+    model = fit(simulate(ties=True))
+    rows = pl.DataFrame({"score": [True, False], "uncertainty": [3, 0]})
+    check(model, applied(model, rows.with_columns(pl.col("score").cast(pl.Int8))))
+    whole = applied(model, rows)
+    assert whole["decision"].to_list() == decisions(json.loads(model.read_text()), rows)
+
+
+@pytest.mark.parametrize("data", ["criteo_tau3", "bank_tau5"])
+def test_real_rows_decided_again(
+    tmp_path: Path, data: str, invoke: Invoke, real_data: Callable[[str], Path]
+) -> None:
+    folder, model, out = real_data(data), tmp_path / "b.json", tmp_path / "out.parquet"
+    fit = ["boundary", folder / "calib.parquet", "--precision", "0.6", "--uncertainty-bins", "4"]
+    assert invoke(*fit, "-q", "-o", model).code == 0
+    assert invoke("apply", model, folder / "test.parquet", "-q", "-o", out).code == 0
+    rows, source = pl.read_parquet(out), pl.read_parquet(folder / "test.parquet")
+    check(model, rows)
+    assert rows.drop("decision", "margin").equals(source)
+
+
+# Rows and columns ----------------------------------------------------------------------------
+
+
+def test_every_row_and_column_stays_in_order(fit: FitModel, applied: Applied) -> None:
+    frame = simulate(50, seed=3).with_columns(
+        pl.Series("name", ["ä", None] * 25),
+        pl.Series("votes", [[1, 2]] * 50),
+        pl.Series("label", [None] * 50, dtype=pl.Int8),
+    )
+    rows = applied(fit(simulate()), frame)
+    assert rows.columns == [*frame.columns, "decision", "margin"]
+    assert rows.select(frame.columns).equals(frame)
+    assert rows.select(frame.columns).schema == frame.schema
+
+
+@pytest.mark.parametrize(
+    ("patterns", "kept"),
+    [
+        (["--keep", "id,score"], ["id", "score"]),
+        (["--keep", "id", "--keep", "score"], ["id", "score"]),
+        (["--keep", "score, id"], ["id", "score"]),
+        (["--keep", "*"], ["id", "score", "uncertainty", "label", "weight"]),
+        (["--keep", "[iw]*"], ["id", "weight"]),
+    ],
+)
+def test_keep(patterns: list[str], kept: list[str], fit: FitModel, applied: Applied) -> None:
+    rows = applied(fit(simulate()), simulate(30), *patterns)
+    assert rows.columns == [*kept, "decision", "margin"]
+
+
+def test_keep_that_matches_nothing(tmp_path: Path, fit: FitModel, invoke: Invoke) -> None:
+    path = write(simulate(30), tmp_path / "a.csv")
+    done = invoke("apply", fit(simulate()), path, "--keep", "scre", "-o", tmp_path / "o.csv")
+    assert done.code == 2
+    assert "did you mean 'score'" in done.stderr
+
+
+def test_selected(fit: FitModel, applied: Applied) -> None:
+    model, frame = fit(simulate()), simulate(300, seed=4)
+    everything = applied(model, frame)
+    alarms = applied(model, frame, "--selected", "--keep", "id")
+    assert alarms.columns == ["id", "decision", "margin"]
+    assert 0 < alarms.height < 300
+    assert alarms["id"].to_list() == everything.filter(pl.col("decision") == 1)["id"].to_list()
+
+
+def test_selected_leaves_out_rows_without_a_value(fit: FitModel, applied: Applied) -> None:
+    frame = simulate(300, seed=4)
+    gaps = frame.with_columns(score=pl.when(pl.col("id") % 2 == 0).then("score"))
+    rows = applied(fit(simulate()), gaps, "--selected", "--on-missing", "null")
+    assert rows["decision"].unique().to_list() == [1]
+    assert (rows["id"] % 2 == 0).all()
+
+
+def test_selecting_nothing_is_a_normal_result(fit: FitModel, applied: Applied) -> None:
+    rows = applied(fit(simulate()), simulate(20).with_columns(score=0.0), "--selected")
+    assert rows.height == 0
+    assert rows.columns[-2:] == ["decision", "margin"]
+
+
+def test_column_renames_the_decision(fit: FitModel, applied: Applied, invoke: Invoke) -> None:
+    model = fit(simulate())
+    rows = applied(model, simulate(30), "--column", "block")
+    assert rows.columns[-2:] == ["block", "margin"]
+    plain = applied(model, simulate(30))
+    assert rows["block"].to_list() == plain["decision"].to_list()
+    chosen = applied(model, simulate(30), "--column", "block", "--selected")
+    assert chosen.height == plain["decision"].sum()
+
+
+def test_reruns_replace_their_columns_on_request(
+    tmp_path: Path, fit: FitModel, applied: Applied, invoke: Invoke
+) -> None:
+    model = fit(simulate())
+    once = applied(model, simulate(30))
+    old = once.with_columns(decision=pl.lit("old"), margin=pl.lit(7.0))
+    clash = invoke("apply", model, write(old, tmp_path / "old.parquet"))
+    assert (clash.code, clash.stdout) == (2, b"")
+    again = applied(model, old, "--overwrite-columns")
+    assert again.sort("id").select(once.columns).equals(once)
+    aside = applied(model, old, "--keep", "id")
+    assert aside.equals(once.select("id", "decision", "margin"))
+
+
+def test_columns_elsewhere(tmp_path: Path, fit: FitModel, applied: Applied, invoke: Invoke) -> None:
+    model, frame = fit(simulate()), simulate(30)
+    moved = frame.rename({"score": "p", "uncertainty": "spread"})
+    names = ["--score", "p", "--uncertainty", "spread"]
+    assert applied(model, moved, *names)["decision"].equals(applied(model, frame)["decision"])
+    lacking = invoke("apply", model, write(moved, tmp_path / "m.csv"), "--json", "-o", "x.csv")
+    error = json.loads(lacking.stdout)["error"]
+    assert (lacking.code, error["column"]) == (2, "score")
+
+
+def test_a_model_of_one_level_needs_no_uncertainty(
+    tmp_path: Path, fit: FitModel, applied: Applied, invoke: Invoke
+) -> None:
+    model = fit(simulate(), "--method", "st")
+    rows = applied(model, simulate(30).drop("uncertainty"))
+    check(model, rows)
+    done = invoke("apply", model, tmp_path / "rows.parquet", "--uncertainty", "id")
+    assert done.code == 2
+    assert "--uncertainty" in done.stderr
+
+
+def test_inputs_in_turn(tmp_path: Path, fit: FitModel, invoke: Invoke) -> None:
+    model, frame = fit(simulate()), simulate(90, seed=6)
+    parts = [write(frame[k::3], tmp_path / f"{k}.csv") for k in range(3)]
+    out = tmp_path / "out.parquet"
+    assert invoke("apply", model, *reversed(parts), "-o", out).code == 0
+    rows = pl.read_parquet(out)
+    assert rows["id"].to_list() == [*range(2, 90, 3), *range(1, 90, 3), *range(0, 90, 3)]
+    check(model, rows)
+
+
+# Outputs and summaries -----------------------------------------------------------------------
+
+
+def test_the_summary_as_json(tmp_path: Path, fit: FitModel, invoke: Invoke) -> None:
+    model, out = fit(simulate()), tmp_path / "out.csv"
+    frame = simulate(30).with_columns(score=pl.when(pl.col("id") != 4).then("score"))
+    path = write(frame, tmp_path / "a.csv")
+    done = invoke("apply", model, path, "--on-missing", "null", "-o", out, "--json")
+    assert done.code == 0
+    said = json.loads(done.stdout)
+    assert list(said) == ["rows", "columns_added", "output", "warnings"]
+    assert (said["rows"], said["columns_added"]) == (30, ["decision", "margin"])
+    assert said["output"] == str(out)
+    assert len(said["warnings"]) == 1
+    assert "1 of 30 rows" in said["warnings"][0]
+
+
+def test_the_summary_as_text(tmp_path: Path, fit: FitModel, invoke: Invoke) -> None:
+    model, path, out = fit(simulate()), write(simulate(30), tmp_path / "a.csv"), tmp_path / "o.csv"
+    done = invoke("apply", model, path, "-o", out)
+    assert (done.code, done.stdout) == (0, b"")
+    assert "30 rows" in done.stderr
+    assert str(out) in done.stderr
+    assert invoke("apply", model, path, "-q", "-o", out).stderr == ""
+
+
+def test_one_output_for_each_input(tmp_path: Path, fit: FitModel, invoke: Invoke) -> None:
+    model, frame = fit(simulate()), simulate(90, seed=6)
+    for day in ("1", "2"):
+        write(frame[int(day) :: 3], tmp_path / "in" / f"day={day}" / "scores.csv")
+    done = invoke("apply", model, tmp_path / "in", "-o", f"{tmp_path}/out/", "--json")
+    assert done.code == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert (said["rows"], said["output"]) == (60, f"{tmp_path}/out/")
+    for day in (1, 2):
+        rows = pl.read_csv(tmp_path / "out" / f"day={day}" / "scores.csv")
+        assert rows["id"].to_list() == list(range(day, 90, 3))
+        check(model, rows)
+    found = sorted(str(p.relative_to(tmp_path / "out")) for p in (tmp_path / "out").rglob("*.*"))
+    assert found == ["day=1/scores.csv", "day=2/scores.csv"]
+    line = ["apply", model, tmp_path / "in", "-o", f"{tmp_path}/other/"]
+    assert invoke(*line, "--output-format", "parquet").code == 0
+    assert (tmp_path / "other" / "day=1" / "scores.parquet").exists()
+
+
+def test_one_bad_input_leaves_no_output(tmp_path: Path, fit: FitModel, invoke: Invoke) -> None:
+    model = fit(simulate())
+    write(simulate(30), tmp_path / "in" / "a.csv")
+    bad = write(simulate(30).with_columns(score=3.0), tmp_path / "in" / "b.csv")
+    done = invoke("apply", model, tmp_path / "in", "-o", f"{tmp_path}/out/")
+    assert done.code == 3
+    assert str(bad) in done.stderr
+    assert not list((tmp_path / "out").glob("*")) if (tmp_path / "out").exists() else True
+
+
+def test_a_folder_of_outputs_never_replaces_an_input(
+    tmp_path: Path, fit: FitModel, invoke: Invoke
+) -> None:
+    model, path = fit(simulate()), write(simulate(30), tmp_path / "in" / "a.csv")
+    before = path.read_bytes()
+    done = invoke("apply", model, path, "-o", tmp_path / "in")
+    assert done.code == 2
+    assert str(path) in done.stderr
+    assert path.read_bytes() == before
+    write(simulate(30), tmp_path / "other" / "a.csv")
+    done = invoke("apply", model, path, tmp_path / "other" / "a.csv", "-o", f"{tmp_path}/out/")
+    assert done.code == 2
+    assert "would both be written" in done.stderr
+
+
+def test_an_input_may_be_named_as_the_output(tmp_path: Path, fit: FitModel, invoke: Invoke) -> None:
+    model, path = fit(simulate()), write(simulate(30), tmp_path / "a.csv")
+    assert invoke("apply", model, path, "-o", path).code == 0
+    check(model, pl.read_csv(path))
