@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from calibkit.errors import UsageError
+from calibkit.errors import UsageError, nearest
 
 from . import options
 from .console import Console, cell_text
@@ -51,7 +51,10 @@ def show(
 
     if schema is not None:
         if schema not in KINDS:
-            raise UsageError(f"there is no kind {schema!r}; kinds: {', '.join(sorted(KINDS))}.")
+            raise UsageError(
+                f"there is no kind {schema!r}{nearest(schema, KINDS)}; "
+                f"kinds: {', '.join(sorted(KINDS))}."
+            )
         console.json(kind_class(schema).schema())
         return
     assert model is not None
