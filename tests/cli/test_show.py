@@ -1,0 +1,139 @@
+"""``show``: what a model does and what to expect of it; its JSON and its schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tests.cli.score_files import simulate, write
+from tests.conftest import Outcome
+
+Invoke = Callable[..., Outcome]
+
+
+@pytest.fixture
+def fit(tmp_path: Path, invoke: Invoke) -> Callable[..., Path]:
+    def call(*options: object, frame: pl.DataFrame | None = None) -> Path:
+        path = write(simulate() if frame is None else frame, tmp_path / "fit.parquet")
+        output = tmp_path / "model.json"
+        done = invoke("boundary", path, "--precision", "0.75", *options, "-q", "-o", output)
+        assert done.code == 0, done.stderr
+        return output
+
+    return call
+
+
+Fit = Callable[..., Path]
+
+
+def test_levels_thresholds_rows_and_what_to_expect(fit: Fit, invoke: Invoke) -> None:
+    model = fit()
+    content = json.loads(model.read_text())
+    done = invoke("show", model)
+    assert (done.code, done.stderr) == (0, "")
+    text = done.stdout.decode()
+    first = text.splitlines()[0]
+    checked = content["fit"]["cross_validated"]
+    assert "new data" in first
+    assert f"{checked['precision']:.4f}" in first
+    assert "without guarantee" in first
+    for threshold in content["score_thresholds"]:
+        assert f"score >= {threshold}" in text
+    for edge in content["uncertainty_edges"]:
+        assert f"{edge:.6g}" in text
+    for word in ("200", "fitting rows", "single threshold", "cross-validated (5 folds)"):
+        assert word in text
+    assert "\x1b" not in text
+
+
+def test_what_is_shown_is_what_the_fit_said(tmp_path: Path, fit: Fit, invoke: Invoke) -> None:
+    model = fit()
+    said = invoke("boundary", tmp_path / "fit.parquet", "--precision", "0.75", "-o", model).stderr
+    assert said.splitlines()[0] == invoke("show", model).stdout.decode().splitlines()[0]
+
+
+def test_figures_on_test_rows_are_shown(tmp_path: Path, fit: Fit, invoke: Invoke) -> None:
+    other = write(simulate(300, seed=8), tmp_path / "test.csv")
+    text = invoke("show", fit("--test", other)).stdout.decode()
+    assert "test rows" in text.splitlines()[0]
+    assert sum(line.startswith("test rows") for line in text.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--folds", "0"],
+        ["--method", "st"],
+        ["--method", "mist", "--uncertainty-bins", "9"],
+        ["--score-bins", "5"],
+        ["--score-bins", "5", "--order", "score-uncertainty"],
+        ["--provenance", "none"],
+    ],
+    ids=" ".join,
+)
+def test_every_boundary_can_be_shown(options: list[str], fit: Fit, invoke: Invoke) -> None:
+    done = invoke("show", fit(*options))
+    assert (done.code, done.stderr) == (0, "")
+    assert b"new data" in done.stdout or b"not judged" in done.stdout
+
+
+def test_never_and_always(fit: Fit, invoke: Invoke) -> None:
+    model = fit()
+    content = json.loads(model.read_text())
+    model.write_text(json.dumps({**content, "score_thresholds": [None, "-inf", 0.5]}))
+    text = invoke("show", model).stdout.decode()
+    for word in ("never", "always", "score >= 0.5"):
+        assert word in text
+
+
+def test_weights_and_tags_can_be_shown(fit: Fit, invoke: Invoke) -> None:
+    frame = simulate().with_columns(weight=pl.col("weight") / 4)
+    done = invoke("show", fit("--weight", "weight", "--tag", "a=b", frame=frame))
+    assert done.code == 0
+
+
+def test_json_is_the_model(fit: Fit, invoke: Invoke) -> None:
+    model = fit()
+    assert invoke("show", model, "--json").stdout == model.read_bytes()
+
+
+def test_a_model_on_standard_input(fit: Fit, command: Callable[..., Any]) -> None:
+    model = fit()
+    done = command("show", "-", "--json", input=model.read_bytes())
+    assert (done.returncode, done.stdout) == (0, model.read_bytes())
+
+
+def test_models_of_any_layout_are_read(fit: Fit, invoke: Invoke) -> None:
+    model = fit()
+    canonical = model.read_bytes()
+    content = json.loads(canonical)
+    model.write_text(json.dumps(dict(reversed(content.items())), indent=None))
+    assert invoke("show", model, "--json").stdout == canonical
+    whole = {**content, "score_thresholds": [1, 0, 1], "uncertainty_min": 0}
+    model.write_text(json.dumps(whole))
+    assert invoke("show", model).code == 0
+
+
+def test_the_schema_of_a_kind(invoke: Invoke) -> None:
+    done = invoke("show", "--schema", "boundary")
+    assert (done.code, done.stderr) == (0, "")
+    schema = json.loads(done.stdout)
+    text = json.dumps(schema)
+    for field in ("score_thresholds", "uncertainty_edges", "uncertainty_min", "provenance"):
+        assert field in text
+    unknown = invoke("show", "--schema", "bondary")
+    assert (unknown.code, unknown.stdout) == (2, b"")
+    for word in ("'bondary'", "boundary", "did you mean"):
+        assert word in unknown.stderr
+
+
+@pytest.mark.parametrize("given", [[], ["model.json", "--schema", "boundary"]])
+def test_a_model_or_a_kind(given: list[str], invoke: Invoke) -> None:
+    done = invoke("show", *given)
+    assert (done.code, done.stdout) == (2, b"")
+    assert "--schema" in done.stderr
