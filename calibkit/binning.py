@@ -21,6 +21,7 @@ from calibkit.models import canonical_text
 from calibkit.tally import Tally, count_rows
 from calibkit.weights import Unit, in_units
 from calibkit_kernels import tally as kernels
+from calibkit_kernels.selection import order_statistics
 
 Floats = NDArray[Any]
 Edges = NDArray[np.float64]
@@ -50,9 +51,8 @@ def quantile_edges(
         Weights of the values, some of them positive; None counts each value once.
     """
     if weight is None:
-        ranks = [j * values.size // bins for j in range(bins)]
-        ordered = np.partition(values, sorted(set(ranks)))
-        found = ordered[ranks].astype(np.float64)
+        ranks = np.array([j * values.size // bins for j in range(bins)], np.int64)
+        found = order_statistics(values, ranks).astype(np.float64) + 0.0  # no -0.0
         return float(found[0]), found[1:]
     units, _ = in_units(weight)
     order = np.argsort(values, kind="stable")
@@ -232,7 +232,7 @@ def fit_grid(
     levels = uncertainty_levels(rows, uncertainty_bins)
     tally = _tally(rows, levels.of(rows.uncertainty, rows.score.size), uncertainty_bins, threads)
     edges = np.empty((uncertainty_bins, score_bins - 1), np.float64)
-    kernels.grid_edges(tally.score, tally.level, tally.count, tally.level_totals()[:, 1], edges)
+    kernels.grid_edges(tally.score, tally.level, tally.count, tally.level_totals[:, 1], edges)
     lowest = np.full(uncertainty_bins, np.nan)
     lowest[tally.level] = tally.score  # scores fall along the tally: the last one stays
     return _filled(tally, order, levels.edges[None], edges, np.array([levels.minimum]), lowest)

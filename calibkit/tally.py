@@ -6,7 +6,8 @@ function of the *set* of rows, so no result depends on their order, their files 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -72,8 +73,9 @@ class Tally:
     unit: Unit = ROW
     part: NDArray[np.uint8] = field(default_factory=lambda: _NOT_DEALT)
 
+    @cached_property
     def level_totals(self) -> Int64s:
-        """Return, per level, entries with a positive, rows and positive rows (in units)."""
+        """Entries with a positive, rows and positive rows (in units) of each level."""
         return kernels.level_totals(self.level, self.count, self.positive, self.levels)
 
     def points(self, *, excluded: int = -1, together: bool = False) -> Points:
@@ -86,7 +88,7 @@ class Tally:
         together
             Take all levels as one: the candidates of a single threshold.
         """
-        sizes = self.level_totals()[:, 0]
+        sizes = self.level_totals[:, 0]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         if together:
             offsets = offsets[[0, -1]]
@@ -105,25 +107,35 @@ class Tally:
         )
         return int(rows), int(hits)
 
+    def part_totals(self, parts: int) -> Int64s:
+        """Return rows and positive rows (in units) of each part of a dealt tally."""
+        return kernels.part_totals(self.count, self.positive, self.part, parts)
+
+    def quantiles(self, bins: int) -> NDArray[np.float64]:
+        """Return the smallest score and the inner edges of quantile bins over all levels."""
+        total = int(self.level_totals[:, 1].sum())
+        below = np.array([j * total // bins for j in range(bins)], np.int64)
+        found = np.empty(bins)
+        kernels.tally_quantiles(self.score, self.count, below, found)
+        return found
+
     def deal(self, parts: int, seed: int) -> Tally:
         """Return the tally with its rows dealt at random to `parts` parts of equal size.
 
         Equal in law to a random split of the rows; a function of seed, scores, levels and labels
         alone.
         """
-        bits = self.score.astype(np.float64).view(np.uint64)
-        entry, count, positive, part = splits.deal_entries(
-            bits, self.level, self.count, self.positive, parts, np.uint64(seed)
+        integers = np.uint32 if self.score.dtype == np.float32 else np.uint64
+        bits, level, count, positive, part = splits.deal_entries(
+            self.score.view(integers),
+            self.level,
+            self.count,
+            self.positive,
+            parts,
+            np.uint64(seed),
         )
-        if entry.size == self.score.size:  # every entry went to one part: nothing to repeat
-            return replace(self, count=count, positive=positive, part=part)
-        return replace(
-            self,
-            score=self.score[entry],
-            level=self.level[entry],
-            count=count,
-            positive=positive,
-            part=part,
+        return Tally(
+            bits.view(self.score.dtype), level, count, positive, self.levels, self.unit, part
         )
 
 
@@ -193,41 +205,28 @@ def _count_plain(
 ) -> Tally:
     keys, smallest = _falling_keys(score)
     key_bits, tag_bits = int(keys.max()).bit_length(), (2 * levels - 1).bit_length()
-    counts = np.int32 if score.size < 2**31 else np.int64
-    count, positive = np.empty(score.size, counts), np.empty(score.size, counts)
-    grouped_level = np.empty(score.size, np.uint16)
     if key_bits + tag_bits <= 64:
         sorting.pack(keys, level, label, np.uint64(tag_bits))
         words = sorting.sort_words(keys, key_bits + tag_bits, threads)
-        del keys
-        size = kernels.group_words(
-            words, np.uint64(tag_bits), words, grouped_level, count, positive
-        )
+        group = partial(kernels.group_words, words, np.uint64(tag_bits), smallest)
     else:
         tags = np.empty(score.size, np.uint32)
         kernels.make_tags(level, label, tags)
         by_tag, order = tags.astype(np.uint64), np.arange(score.size, dtype=np.uint32)
         _, order = sorting.sort_pairs(by_tag, order, tag_bits, threads)
         words, tags = sorting.sort_pairs(keys[order], tags[order], key_bits, threads)
-        size = kernels.group_pairs(words, tags, words, grouped_level, count, positive)
-    scores = _restore(words[:size], smallest, score.dtype)
-    return Tally(
-        scores,
-        _trim(grouped_level, size),
-        _trim(count, size),
-        _trim(positive, size),
-        levels,
-    )
-
-
-def _restore(keys: NDArray[np.uint64], smallest: np.uint64, dtype: np.dtype[Any]) -> Floats:
-    if dtype == np.float32:
-        out32 = np.empty(keys.size, np.uint32)
-        kernels.restore_scores32(keys, smallest, out32)
-        return out32.view(np.float32)
-    out64 = np.empty(keys.size, np.uint64)
-    kernels.restore_scores64(keys, smallest, out64)
-    return out64.view(np.float64)
+        group = partial(kernels.group_pairs, words, tags, smallest)
+    del keys  # scratch space of the sort by now
+    bits = np.empty(score.size, np.uint32 if score.dtype == np.float32 else np.uint64)
+    level_of = np.empty(score.size, np.uint16)
+    # Most scores are distinct, or nearly so: counts of one byte save memory and its traffic.
+    for integers in (np.uint8, np.int32, np.int64):
+        count, positive = np.empty(score.size, integers), np.empty(score.size, integers)
+        size = group(bits, level_of, count, positive)
+        if size >= 0:
+            break
+    scores = _trim(bits, size).view(score.dtype)
+    return Tally(scores, _trim(level_of, size), _trim(count, size), _trim(positive, size), levels)
 
 
 def _trim(array: NDArray[Any], size: int) -> NDArray[Any]:

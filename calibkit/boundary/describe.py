@@ -40,9 +40,10 @@ def reference(problem: Problem, share: float) -> Reference | None:
         low, edges = quantile_edges(values, QUANTILES, weight)
         return [low, *edges.tolist()]
 
-    per_level = problem.tally.level_totals()[:, 1]
+    scores = quantiles(rows.score) if problem.grid else problem.tally.quantiles(QUANTILES)
+    per_level = problem.tally.level_totals[:, 1]
     return Reference(
-        score_quantiles=[threshold_json(value) for value in quantiles(rows.score)],
+        score_quantiles=[threshold_json(value) for value in scores],
         uncertainty_quantiles=None if rows.uncertainty is None else quantiles(rows.uncertainty),
         rows_per_level=[problem.tally.unit.amount(units) for units in per_level],
         selected_share=share,

@@ -23,7 +23,7 @@ from calibkit_kernels.isotonic import concave_hull
 Int64s = NDArray[np.int64]
 
 #: The first band is this share of the known budget, each next one so many times wider.
-_FIRST_SHARE, _WIDEN = 1 / 256, 4.0
+_FIRST_SHARE, _WIDEN = 1 / 256, 2.0
 
 
 @dataclass(frozen=True)
@@ -110,30 +110,33 @@ def solve(points: Points, goal: Goal, cap: int = knapsack.STATE_CAP) -> Solution
         choice found so far is returned with an upper bound and ``proven=False``.
     """
     blocks = isotonic_blocks(points)
-    rows, hits = np.cumsum(blocks.selected), np.cumsum(blocks.true_positives)
-    taken, margin = goal.whole_blocks(rows, hits)
+    taken, margin = goal.whole_blocks(np.cumsum(blocks.selected), np.cumsum(blocks.true_positives))
     slope = 0.0
     if margin is not None:
         slope = float(blocks.true_positives[margin] / blocks.selected[margin])
-    problem = (points.selected, points.true_positives, points.offsets, points.ends, slope)
-    best = float(knapsack.best_values(*problem).sum())
+    prefixes = (points.selected, points.true_positives, points.offsets, points.ends)
+    best = knapsack.best_values(*prefixes, slope)
+    most = float(best.sum())
     choice = blocks.choice(taken, points.levels)
     selected, true_positives = points.totals(choice)
-    needed = goal.budget(best, slope, selected, true_positives)
-    width = max(needed * _FIRST_SHARE, min(needed, 1.0 - slope))
+    known = goal.budget(most, slope, selected, true_positives)
+    budget = min(known, max(known * _FIRST_SHARE, 1.0 - slope))
     while True:
-        band = knapsack.pareto_band(*problem, min(width, needed), cap)
+        window = goal.window(most, slope, budget)
+        band = knapsack.pareto_band(prefixes, slope, best, budget, window, cap)
         if band is None:
-            return Solution(choice, selected, true_positives, False, goal.ceiling(best, slope))
-        known_x = np.append(band.selected, selected)
-        known_y = np.append(band.true_positives, true_positives)
-        pick = goal.pick(known_x, known_y)
+            return Solution(choice, selected, true_positives, False, goal.ceiling(most, slope))
+        # The choice at hand comes last: of equals one from the band is taken.
+        rows, hits = (
+            np.append(band.selected, selected),
+            np.append(band.true_positives, true_positives),
+        )
+        pick = goal.pick(rows, hits)
         if pick < band.selected.size:
-            choice = band.choices[pick]
-            selected, true_positives = int(known_x[pick]), int(known_y[pick])
-            needed = goal.budget(best, slope, selected, true_positives)
-        if needed <= width:
+            choice, selected, true_positives = band.choices[pick], int(rows[pick]), int(hits[pick])
+            known = goal.budget(most, slope, selected, true_positives)
+        if known <= budget:
             value = goal.value(selected, true_positives)
             assert value is not None  # the fits refuse rows without positives
             return Solution(choice, selected, true_positives, True, value)
-        width *= _WIDEN
+        budget = min(known, _WIDEN * budget)

@@ -47,11 +47,11 @@ def cross_validate(
     Counts are pooled over the folds.  The standard error of the objective comes from its values on
     the single folds, null where fewer than two are defined.
     """
-    everything = np.full(dealt.levels, -np.inf)
-    all_rows, all_positives = dealt.selected(everything)
+    totals = dealt.part_totals(folds)
 
     def judge(fold: int) -> tuple[int, int, int, int]:
-        rows, positives = dealt.selected(everything, part=fold)
+        rows, positives = map(int, totals[fold])
+        all_rows, all_positives = map(int, totals.sum(axis=0))
         others = Totals(all_rows - rows, all_positives - positives, dealt.unit.exact)
         thresholds = find(dealt, fold, others)
         selected, hits = (0, 0) if thresholds is None else dealt.selected(thresholds, part=fold)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from calibkit.bounds import Bound
 from calibkit_kernels.exact import largest_ratio, ratio_at_least
+from calibkit_kernels.knapsack import Window
 
 Int64s = NDArray[np.int64]
 
@@ -64,6 +65,10 @@ class Goal(ABC):
         """
 
     @abstractmethod
+    def window(self, best: float, slope: float, budget: float) -> Window:
+        """Return what holds of every choice that meets the bound and whose `budget` is no larger."""
+
+    @abstractmethod
     def ceiling(self, best: float, slope: float) -> float:
         """Return an upper bound of the objective over all choices."""
 
@@ -100,15 +105,21 @@ class RecallAtPrecision(Goal):
 
     def pick(self, selected: Int64s, true_positives: Int64s) -> int:
         """Return the feasible totals with most positives, then fewest rows."""
-        feasible = np.flatnonzero(self._meets(selected, true_positives))
-        if feasible.size == 0:
+        hits = np.where(self._meets(selected, true_positives), true_positives, -1)
+        most = hits.max(initial=-1)
+        if most < 0:
             return -1
-        order = np.lexsort((selected[feasible], -true_positives[feasible]))
-        return int(feasible[order[0]])
+        best = np.flatnonzero(hits == most)
+        return int(best[np.argmin(selected[best])])
 
     def budget(self, best: float, slope: float, selected: int, true_positives: int) -> float:
         """See `Goal.budget`: T' - c M' >= T' (1 - c / bound) for every feasible (T', M')."""
         return max(0.0, best - true_positives * self._share(slope))
+
+    def window(self, best: float, slope: float, budget: float) -> Window:
+        """See `Goal.window`: the slack ``T - bound * M`` lies between 0 and budget * bound / c."""
+        ratio = self.numerator / self.denominator
+        return Window(ratio, -1.0, -budget * ratio / slope if slope else -np.inf, 0.0)
 
     def _share(self, slope: float) -> float:
         return 1.0 - slope * self.denominator / self.numerator if slope else 1.0
@@ -157,6 +168,11 @@ class PrecisionAtRecall(Goal):
     def budget(self, best: float, slope: float, selected: int, true_positives: int) -> float:
         """See `Goal.budget`: a better choice has ``M' <= T' M / T`` and ``T' >= least``."""
         return max(0.0, best - self.least * (1.0 - slope * selected / true_positives))
+
+    def window(self, best: float, slope: float, budget: float) -> Window:
+        """See `Goal.window`: ``T (1 - c / precision) <= best``, with the least such precision."""
+        most = best * self.least / (best - budget) if best > budget else np.inf
+        return Window(0.0, 1.0, float(self.least), most)
 
     def ceiling(self, best: float, slope: float) -> float:
         """Return the precision of the linear relaxation."""

@@ -78,7 +78,7 @@ class Problem:
 
 def tally_totals(tally: Tally) -> Totals:
     """Return rows and positive rows of a tally, in units."""
-    per_level = tally.level_totals()
+    per_level = tally.level_totals
     return Totals(int(per_level[:, 1].sum()), int(per_level[:, 2].sum()), tally.unit.exact)
 
 

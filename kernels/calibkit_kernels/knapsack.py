@@ -73,43 +73,61 @@ def near_points(
 
 
 @kernel
-def count_pairs(state_losses: Floats, losses: Floats, budget: float) -> int:
-    """Return how many pairs of a state and a point stay within the budget."""
+def count_pairs(states: Floats, points: Floats, limits: Floats) -> int:
+    """Return how many pairs of a state and a point stay within the limits; see `combine`."""
+    budget, low, high = limits[0], limits[1], limits[2]
     pairs = 0
-    for s in range(state_losses.size):
-        for p in range(losses.size):
-            pairs += state_losses[s] + losses[p] <= budget
+    for s in range(states.shape[0]):
+        for p in range(points.shape[0]):
+            value = states[s, 1] + points[p, 1]
+            pairs += states[s, 0] + points[p, 0] <= budget and low <= value <= high
     return pairs
 
 
 @kernel
 def combine(
-    states: Int64s,
-    state_losses: Floats,
-    points: Int64s,
-    losses: Floats,
-    budget: float,
+    totals: Int64s,
+    states: Floats,
+    point_totals: Int64s,
+    points: Floats,
+    limits: Floats,
     pairs: int,
 ) -> tuple[Int64s, Floats, Int64s]:
-    """Return the totals, losses and origins of all pairs within the budget.
+    """Return the totals, measures and origins of all pairs within the limits.
 
-    `states` and `points` have rows (selected, true positives); an origin is (state, point).
+    Parameters
+    ----------
+    totals, states
+        (selected, true positives) and (loss, value) of each state so far, one row a state.
+    point_totals, points
+        The same of each point of the next level.
+    limits
+        The largest loss, the smallest and the largest value.
+    pairs
+        How many pairs there are, from `count_pairs`.
+
+    Returns
+    -------
+    totals, states, origins
+        Of each pair; an origin is (state, point).
     """
-    totals = np.empty((pairs, 2), np.int64)
-    total_losses = np.empty(pairs, np.float64)
+    budget, low, high = limits[0], limits[1], limits[2]
+    new_totals = np.empty((pairs, 2), np.int64)
+    new_states = np.empty((pairs, 2), np.float64)
     origins = np.empty((pairs, 2), np.int64)
     size = 0
-    for s in range(state_losses.size):
-        for p in range(losses.size):
-            loss = state_losses[s] + losses[p]
-            if loss <= budget:
-                totals[size, 0] = states[s, 0] + points[p, 0]
-                totals[size, 1] = states[s, 1] + points[p, 1]
-                total_losses[size] = loss
+    for s in range(states.shape[0]):
+        for p in range(points.shape[0]):
+            loss, value = states[s, 0] + points[p, 0], states[s, 1] + points[p, 1]
+            if loss <= budget and low <= value <= high:
+                new_totals[size, 0] = totals[s, 0] + point_totals[p, 0]
+                new_totals[size, 1] = totals[s, 1] + point_totals[p, 1]
+                new_states[size, 0] = loss
+                new_states[size, 1] = value
                 origins[size, 0] = s
                 origins[size, 1] = p
                 size += 1
-    return totals, total_losses, origins
+    return new_totals, new_states, origins
 
 
 @kernel
@@ -125,6 +143,16 @@ def undominated(totals: Int64s, order: Int64s) -> Int64s:
             size += 1
             least = selected
     return kept[:size]
+
+
+@dataclass(frozen=True)
+class Window:
+    """Which choices are of interest: ``low <= rows * selected + hits * true_positives <= high``."""
+
+    rows: float
+    hits: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -145,60 +173,105 @@ class Band:
 
 
 def pareto_band(
-    selected: Int64s,
-    true_positives: Int64s,
-    offsets: Int64s,
-    ends: Int64s,
+    prefixes: tuple[Int64s, Int64s, Int64s, Int64s],
     slope: float,
+    best: Floats,
     budget: float,
+    window: Window,
     cap: int = STATE_CAP,
 ) -> Band | None:
-    """Return every Pareto-optimal choice that loses at most `budget`, or None beyond the cap.
+    """Return the Pareto-optimal choices within a budget of loss and a window.
 
     Parameters
     ----------
-    selected, true_positives
-        The points of all levels; level i has ``offsets[i]:ends[i]``.
-    offsets, ends
-        Where each level's points begin and end.
+    prefixes
+        ``selected, true_positives, offsets, ends``: the points of all levels; level i has
+        ``offsets[i]:ends[i]``.
     slope
         The multiplier c: what a selected row costs in true positives.
+    best
+        The largest ``true_positives - slope * selected`` of each level, from `best_values`.
     budget
-        How much a choice may lose against the best value of ``true positives - slope * selected``.
+        How much a choice may lose against the sum of `best`.
+    window
+        Other choices may be left out; those inside are complete up to dominated ones.
     cap
         How many combinations one level may need.
+
+    Returns
+    -------
+    band
+        None where a level needs more combinations than `cap`.
     """
-    best = best_values(selected, true_positives, offsets, ends, slope)
+    selected, true_positives, offsets, ends = prefixes
     # A value carries the rounding of its two terms; a band wider by that much misses nothing.
     last = ends[ends > offsets[: ends.size]] - 1
-    budget += 2e-15 * float(np.sum(true_positives[last]) + slope * np.sum(selected[last]))
-    states = np.zeros((1, 2), np.int64)
-    losses = np.zeros(1, np.float64)
-    history: list[tuple[Int64s, Int64s]] = []
-    for level in range(ends.size):
-        near, near_losses = near_points(
-            selected, true_positives, offsets[level], ends[level], slope, best[level], budget
+    slack = 2e-15 * float(np.sum(true_positives[last]) + slope * np.sum(selected[last]))
+    levels = [
+        _near(prefixes, level, slope, best[level], budget + slack, window)
+        for level in range(ends.size)
+    ]
+    # The level with most points comes last: its combinations are limited by the window alone.
+    order = sorted(range(ends.size), key=lambda level: levels[level][0].size)
+    room_low, room_high = _rooms([levels[level][2][:, 1] for level in order])
+    totals, states = np.zeros((1, 2), np.int64), np.zeros((1, 2), np.float64)
+    history: list[tuple[int, Int64s, Int64s]] = []
+    wide = 1e-9 + 1e3 * slack
+    for step, level in enumerate(order):
+        points, point_totals, measures = levels[level]
+        limits = np.array(
+            [
+                budget + slack,
+                window.low - room_high[step] - wide,
+                window.high - room_low[step] + wide,
+            ]
         )
-        points = np.zeros((near.size, 2), np.int64)
-        taken = near >= 0
-        points[taken, 0] = selected[near[taken]]
-        points[taken, 1] = true_positives[near[taken]]
-        pairs = count_pairs(losses, near_losses, budget)
+        pairs = count_pairs(states, measures, limits)
         if pairs > cap:
             return None
-        totals, total_losses, origins = combine(states, losses, points, near_losses, budget, pairs)
+        totals, states, origins = combine(totals, states, point_totals, measures, limits, pairs)
         kept = undominated(totals, np.lexsort((totals[:, 0], -totals[:, 1])))
-        states, losses = totals[kept], total_losses[kept]
-        history.append((origins[kept, 0], near[origins[kept, 1]]))
-    return Band(states[:, 0], states[:, 1], _trace(history, len(states)))
+        totals, states = totals[kept], states[kept]
+        history.append((level, origins[kept, 0], points[origins[kept, 1]]))
+    return Band(totals[:, 0], totals[:, 1], _trace(history, len(totals)))
 
 
-def _trace(history: list[tuple[Int64s, Int64s]], states: int) -> Int64s:
+def _near(
+    prefixes: tuple[Int64s, Int64s, Int64s, Int64s],
+    level: int,
+    slope: float,
+    best: float,
+    budget: float,
+    window: Window,
+) -> tuple[Int64s, Int64s, Floats]:
+    """Return the points of a level within the budget, their totals, and (loss, value) of each."""
+    selected, true_positives, offsets, ends = prefixes
+    points, losses = near_points(
+        selected, true_positives, offsets[level], ends[level], slope, best, budget
+    )
+    totals = np.zeros((points.size, 2), np.int64)
+    taken = points >= 0
+    totals[taken, 0] = selected[points[taken]]
+    totals[taken, 1] = true_positives[points[taken]]
+    values = window.rows * totals[:, 0] + window.hits * totals[:, 1]
+    return points, totals, np.column_stack((losses, values))
+
+
+def _rooms(values: list[Floats]) -> tuple[Floats, Floats]:
+    """Return the least and the most that the levels after each one can add to the value."""
+    least = np.array([level.min() for level in values])
+    most = np.array([level.max() for level in values])
+    return (
+        np.append(np.cumsum(least[::-1])[::-1][1:], 0.0),
+        np.append(np.cumsum(most[::-1])[::-1][1:], 0.0),
+    )
+
+
+def _trace(history: list[tuple[int, Int64s, Int64s]], states: int) -> Int64s:
     """Return the point of every level for every final state."""
     choices = np.empty((states, len(history)), np.int64)
     current = np.arange(states)
-    for level in range(len(history) - 1, -1, -1):
-        origin, point = history[level]
+    for level, origin, point in reversed(history):
         choices[:, level] = point[current]
         current = origin[current]
     return choices

@@ -119,23 +119,31 @@ def hypergeometric(good: int, bad: int, sample: int, u: float) -> int:
 
 
 @kernel
-def deal_rows(rows: int, key: np.uint64, room: Int64s, dealt: Int64s) -> None:
-    """Deal `rows` interchangeable rows to the parts; `room` falls by what each part takes."""
-    dealt[:] = 0
+def deal_row(ticket: float, room: Int64s) -> int:
+    """Deal one row: return the part in whose room the ticket falls, and take the place."""
     left = 0
     for part in range(room.size):
         left += room[part]
+    place = int(ticket * float(left))
+    part = 0
+    while place >= room[part]:
+        place -= room[part]
+        part += 1
+    room[part] -= 1
+    return part
+
+
+@kernel
+def deal_rows(rows: int, key: np.uint64, room: Int64s, dealt: Int64s) -> None:
+    """Deal `rows` interchangeable rows to the parts; `room` falls by what each part takes."""
+    dealt[:] = 0
     if rows <= _FEW:
         for draw in range(rows):
-            ticket = int(uniform(key, draw) * float(left))
-            part = 0
-            while ticket >= room[part]:
-                ticket -= room[part]
-                part += 1
-            room[part] -= 1
-            dealt[part] += 1
-            left -= 1
+            dealt[deal_row(uniform(key, draw), room)] += 1
         return
+    left = 0
+    for part in range(room.size):
+        left += room[part]
     for part in range(room.size):
         others = left - room[part]
         dealt[part] = hypergeometric(room[part], others, rows, uniform(key, part))
@@ -146,19 +154,19 @@ def deal_rows(rows: int, key: np.uint64, room: Int64s, dealt: Int64s) -> None:
 
 @kernel
 def deal_entries(
-    bits: NDArray[np.uint64],
+    bits: NDArray[Any],
     level: NDArray[np.uint16],
     count: Counts,
     positive: Counts,
     parts: int,
     seed: np.uint64,
-) -> tuple[Int64s, Counts, Counts, Parts]:
+) -> tuple[NDArray[Any], NDArray[np.uint16], Counts, Counts, Parts]:
     """Deal the rows of a tally to parts of equal size (the first ones hold one row more).
 
     Parameters
     ----------
     bits
-        The bit patterns of the scores as float64.
+        The bit patterns of the scores, uint32 or uint64.
     level, count, positive
         The tally.
     parts, seed
@@ -166,34 +174,47 @@ def deal_entries(
 
     Returns
     -------
-    entry, count, positive, part
-        The dealt entries in the order of the tally, then of the part; `entry` is the tally entry.
+    bits, level, count, positive, part
+        The dealt entries in the order of the tally, then of the part.
     """
-    rows = 0
+    rows, size = np.int64(0), np.int64(0)
     for i in range(count.size):
         rows += count[i]
+        size += min(int(count[i]), parts)
     room = np.empty(parts, np.int64)
     for part in range(parts):
         room[part] = rows // parts + (part < rows % parts)
-    size = 0
-    for i in range(count.size):
-        size += min(count[i], parts)
-    entry = np.empty(size, np.int64)
-    counts = np.empty(size, count.dtype)
-    positives = np.empty(size, count.dtype)
+    bits_of, level_of = np.empty(size, bits.dtype), np.empty(size, np.uint16)
+    counts, positives = np.empty(size, count.dtype), np.empty(size, count.dtype)
     part_of = np.empty(size, np.uint8)
-    hits = np.empty(parts, np.int64)
-    misses = np.empty(parts, np.int64)
+    hits, misses = np.empty(parts, np.int64), np.empty(parts, np.int64)
     filled = 0
     for i in range(count.size):
-        key = mix(mix(seed + np.uint64(level[i])) ^ bits[i])
-        deal_rows(positive[i], mix(key + np.uint64(1)), room, hits)
-        deal_rows(count[i] - positive[i], mix(key + np.uint64(2)), room, misses)
+        key = mix(mix(seed + np.uint64(level[i])) ^ np.uint64(bits[i]))
+        if count[i] == 1:
+            key = mix(key + (np.uint64(1) if positive[i] else np.uint64(2)))
+            bits_of[filled] = bits[i]
+            level_of[filled] = level[i]
+            counts[filled] = 1
+            positives[filled] = positive[i]
+            part_of[filled] = deal_row(uniform(key, 0), room)
+            filled += 1
+            continue
+        deal_rows(int(positive[i]), mix(key + np.uint64(1)), room, hits)
+        others = int(count[i]) - int(positive[i])
+        deal_rows(others, mix(key + np.uint64(2)), room, misses)
         for part in range(parts):
             if hits[part] + misses[part] > 0:
-                entry[filled] = i
+                bits_of[filled] = bits[i]
+                level_of[filled] = level[i]
                 counts[filled] = hits[part] + misses[part]
                 positives[filled] = hits[part]
                 part_of[filled] = part
                 filled += 1
-    return entry[:filled], counts[:filled], positives[:filled], part_of[:filled]
+    return (
+        bits_of[:filled],
+        level_of[:filled],
+        counts[:filled],
+        positives[:filled],
+        part_of[:filled],
+    )

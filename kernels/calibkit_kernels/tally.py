@@ -4,7 +4,7 @@ Every array of a tally runs over *entries*, sorted by score from high to low, th
 
 ``score``     float32 or float64
 ``level``     uint16, the uncertainty level (0 = least uncertain)
-``count``     int32 or int64, rows (or units of weight) of the entry
+``count``     uint8, int32 or int64, rows (or units of weight) of the entry
 ``positive``  the same type, how many of them are positive
 ``part``      uint8, the part of a split the entry was dealt to; an empty array where nothing was
               dealt.  Entries of one (score, level) in several parts stand side by side.
@@ -61,71 +61,105 @@ def make_tags(level: Levels, label: Parts, out: Tags) -> None:
 
 
 @kernel
-def group_words(
-    words: Words, tag_bits: np.uint64, keys: Words, level: Levels, count: Counts, positive: Counts
-) -> int:
-    """Group sorted words ``key << tag_bits | level << 1 | label`` into entries; return how many.
+def score_bits(key: np.uint64, sign: np.uint64) -> np.uint64:
+    """Return the bit pattern of the float with a falling-order key; `sign` is the sign bit."""
+    return key if key & sign else ~key & (sign - np.uint64(1))
 
-    `keys` may be `words` itself: an entry is never written beyond the word it begins with.
+
+@kernel
+def group_words(
+    words: Words,
+    tag_bits: np.uint64,
+    smallest: np.uint64,
+    bits: NDArray[Any],
+    level: Levels,
+    count: Counts,
+    positive: Counts,
+) -> int:
+    """Group sorted words ``key << tag_bits | level << 1 | label`` into entries.
+
+    Parameters
+    ----------
+    words, tag_bits
+        The words, and how many of their bits are below the key.
+    smallest
+        What was subtracted from the falling-order keys.
+    bits, level, count, positive
+        Room for as many entries as there are words; `bits` (uint32 or uint64) takes the bit
+        patterns of the scores.
+
+    Returns
+    -------
+    entries
+        How many there are, or -1 where a count does not fit its type.
     """
     one = np.uint64(1)
     mask = (one << tag_bits) - one
-    entries = -1
+    sign = one << np.uint64(8 * bits.itemsize - 1)
+    # Sums are kept here and written once: unsigned small counts would wrap around unseen.
+    entries, rows, hits = -1, np.int64(0), np.int64(0)
+    most = 255 if count.itemsize == 1 else 2**31 - 1
     last = np.uint64(0)
     for i in range(words.size):
         word = words[i]
         pair = word >> one
         if entries < 0 or pair != last:
+            if entries >= 0:
+                if rows > most and count.itemsize < 8:
+                    return -1
+                count[entries] = rows
+                positive[entries] = hits
             entries += 1
             last = pair
-            keys[entries] = word >> tag_bits
+            bits[entries] = score_bits((word >> tag_bits) + smallest, sign)
             level[entries] = (word & mask) >> one
-            count[entries] = 0
-            positive[entries] = 0
-        count[entries] += 1
-        positive[entries] += word & one
+            rows, hits = np.int64(0), np.int64(0)
+        rows += 1
+        hits += np.int64(word & one)
+    if rows > most and count.itemsize < 8:
+        return -1
+    count[entries] = rows
+    positive[entries] = hits
     return entries + 1
 
 
 @kernel
 def group_pairs(
-    words: Words, tags: Tags, keys: Words, level: Levels, count: Counts, positive: Counts
+    words: Words,
+    tags: Tags,
+    smallest: np.uint64,
+    bits: NDArray[Any],
+    level: Levels,
+    count: Counts,
+    positive: Counts,
 ) -> int:
-    """Group keys and tags (``level << 1 | label``), sorted together, into entries.
+    """Group falling-order keys and tags (``level << 1 | label``), sorted together, into entries.
 
-    `keys` may be `words` itself, as in `group_words`.
+    The same as `group_words`, for keys that leave no room for the tag.
     """
     one = np.uint32(1)
-    entries = -1
+    sign = np.uint64(1) << np.uint64(8 * bits.itemsize - 1)
+    entries, rows, hits = -1, np.int64(0), np.int64(0)
+    most = 255 if count.itemsize == 1 else 2**31 - 1
     for i in range(words.size):
-        word = words[i]
-        new = entries < 0 or word != keys[entries]
-        if new or np.uint32(level[entries]) != tags[i] >> one:
+        new = i == 0 or words[i] != words[i - 1] or tags[i] >> one != tags[i - 1] >> one
+        if new:
+            if entries >= 0:
+                if rows > most and count.itemsize < 8:
+                    return -1
+                count[entries] = rows
+                positive[entries] = hits
             entries += 1
-            keys[entries] = word
+            bits[entries] = score_bits(words[i] + smallest, sign)
             level[entries] = tags[i] >> one
-            count[entries] = 0
-            positive[entries] = 0
-        count[entries] += 1
-        positive[entries] += tags[i] & one
+            rows, hits = np.int64(0), np.int64(0)
+        rows += 1
+        hits += np.int64(tags[i] & one)
+    if rows > most and count.itemsize < 8:
+        return -1
+    count[entries] = rows
+    positive[entries] = hits
     return entries + 1
-
-
-@kernel
-def restore_scores32(keys: Words, smallest: np.uint64, out: Tags) -> None:
-    """Write the float32 bit patterns of falling keys, to which `smallest` is added first."""
-    for i in range(keys.size):
-        key = np.uint32(keys[i] + smallest)
-        out[i] = key if key & np.uint32(0x80000000) else ~key & np.uint32(0x7FFFFFFF)
-
-
-@kernel
-def restore_scores64(keys: Words, smallest: np.uint64, out: Words) -> None:
-    """Write the float64 bit patterns of falling keys, to which `smallest` is added first."""
-    sign = np.uint64(0x8000000000000000)
-    for i in range(keys.size):
-        key = keys[i] + smallest
-        out[i] = key if key & sign else ~key & np.uint64(0x7FFFFFFFFFFFFFFF)
 
 
 @kernel
@@ -239,6 +273,16 @@ def prefix_points(
 
 
 @kernel
+def part_totals(count: Counts, positive: Counts, part: Parts, parts: int) -> Int64s:
+    """Return rows and positive rows of each part of a dealt tally, shape (parts, 2)."""
+    totals = np.zeros((parts, 2), np.int64)
+    for i in range(part.size):
+        totals[part[i], 0] += count[i]
+        totals[part[i], 1] += positive[i]
+    return totals
+
+
+@kernel
 def count_selected(
     score: Floats,
     level: Levels,
@@ -247,12 +291,12 @@ def count_selected(
     part: Parts,
     wanted: int,
     thresholds: NDArray[np.float64],
-) -> tuple[int, int]:
+) -> tuple[np.int64, np.int64]:
     """Return rows and positive rows at or above the threshold of their level.
 
     A NaN threshold selects nothing.  Only entries of part `wanted` count (-1: all).
     """
-    rows, hits = 0, 0
+    rows, hits = np.int64(0), np.int64(0)
     for i in range(score.size):
         if wanted >= 0 and part[i] != wanted:
             continue
@@ -260,6 +304,20 @@ def count_selected(
             rows += count[i]
             hits += positive[i]
     return rows, hits
+
+
+@kernel
+def tally_quantiles(score: Floats, count: Counts, below: Int64s, out: NDArray[np.float64]) -> None:
+    """Write, for each rising number in `below`, the first score from below that more rows reach.
+
+    That is: the first whose cumulative count exceeds the number.
+    """
+    rows, done = np.int64(0), 0
+    for i in range(score.size - 1, -1, -1):
+        rows += count[i]
+        while done < below.size and rows > below[done]:
+            out[done] = score[i]
+            done += 1
 
 
 @kernel

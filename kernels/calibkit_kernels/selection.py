@@ -1,0 +1,109 @@
+"""Order statistics of many floats without sorting them all.
+
+A float's *head* is the 16 leading bits of an integer that rises with it.  Counting heads tells in
+which head each wanted rank falls; only the values with those heads are gathered and sorted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._jit import kernel
+
+Bits32 = NDArray[np.uint32]
+Bits64 = NDArray[np.uint64]
+Int64s = NDArray[np.int64]
+Wanted = NDArray[np.bool_]
+
+_HEADS = 65_536
+#: Below this size sorting everything is as fast.
+_FEW = 65_536
+
+
+@kernel
+def head32(bits: np.uint32) -> int:
+    """Return the 16 leading bits of the rising integer of a float32."""
+    if bits & np.uint32(0x80000000):
+        return int(~bits >> np.uint32(16))
+    return int((bits | np.uint32(0x80000000)) >> np.uint32(16))
+
+
+@kernel
+def head64(bits: np.uint64) -> int:
+    """Return the 16 leading bits of the rising integer of a float64."""
+    if bits & np.uint64(0x8000000000000000):
+        return int(~bits >> np.uint64(48))
+    return int((bits | np.uint64(0x8000000000000000)) >> np.uint64(48))
+
+
+@kernel
+def count_heads32(bits: Bits32, counts: Int64s) -> None:
+    """Add to `counts` how many float32 have each head."""
+    for i in range(bits.size):
+        counts[head32(bits[i])] += 1
+
+
+@kernel
+def count_heads64(bits: Bits64, counts: Int64s) -> None:
+    """Add to `counts` how many float64 have each head."""
+    for i in range(bits.size):
+        counts[head64(bits[i])] += 1
+
+
+@kernel
+def gather_heads32(bits: Bits32, wanted: Wanted, out: Bits32) -> None:
+    """Write the float32 whose heads are wanted, in their order."""
+    size = 0
+    for i in range(bits.size):
+        if wanted[head32(bits[i])]:
+            out[size] = bits[i]
+            size += 1
+
+
+@kernel
+def gather_heads64(bits: Bits64, wanted: Wanted, out: Bits64) -> None:
+    """Write the float64 whose heads are wanted, in their order."""
+    size = 0
+    for i in range(bits.size):
+        if wanted[head64(bits[i])]:
+            out[size] = bits[i]
+            size += 1
+
+
+def order_statistics(values: NDArray[Any], ranks: Int64s) -> NDArray[Any]:
+    """Return the values of some ranks, counted from 0.
+
+    Parameters
+    ----------
+    values
+        float32 or float64, no NaN.
+    ranks
+        Ranks in rising order.
+    """
+    if values.size < _FEW:
+        few: NDArray[Any] = np.partition(values, np.unique(ranks))[ranks]
+        return few
+    counts = np.zeros(_HEADS, np.int64)
+    if values.dtype == np.float32:
+        bits32 = values.view(np.uint32)
+        count_heads32(bits32, counts)
+    else:
+        bits64 = values.view(np.uint64)
+        count_heads64(bits64, counts)
+    ends = np.cumsum(counts)
+    heads = np.searchsorted(ends, ranks, side="right")
+    wanted = np.zeros(_HEADS, np.bool_)
+    wanted[heads] = True
+    gathered = np.empty(int(counts[wanted].sum()), values.dtype)
+    if values.dtype == np.float32:
+        gather_heads32(bits32, wanted, gathered.view(np.uint32))
+    else:
+        gather_heads64(bits64, wanted, gathered.view(np.uint64))
+    gathered.sort()
+    # A rank within the gathered values: less what lies below in heads that were not gathered.
+    left_out = np.cumsum(np.where(wanted, 0, counts))
+    found: NDArray[Any] = gathered[ranks - left_out[heads]]
+    return found
