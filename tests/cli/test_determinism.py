@@ -1,0 +1,172 @@
+"""The same rows, options and seed give the same bytes, however they are stored or worked on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tests.cli.score_files import simulate, write
+from tests.conftest import Outcome
+
+Invoke = Callable[..., Outcome]
+Bytes = Callable[..., bytes]
+
+FITS = {
+    "exact": [],
+    "exact on a grid": ["--score-bins", "20"],
+    "score first": ["--score-bins", "20", "--order", "score-uncertainty"],
+    "st": ["--method", "st"],
+    "mist": ["--method", "mist", "--uncertainty-bins", "5"],
+    "gmt": ["--method", "gmt", "--uncertainty-bins", "5"],
+    "vw-dpmt": ["--method", "vw-dpmt", "--score-bins", "20"],
+    "weighted": ["--weight", "weight"],
+    "eighths": ["--weight", "eighth"],
+    "recall": ["--recall", "0.4"],
+}
+
+
+@pytest.fixture
+def model_bytes(tmp_path: Path, invoke: Invoke) -> Bytes:
+    """Fit on inputs and return the model's bytes."""
+
+    def call(*given: object) -> bytes:
+        output = tmp_path / "model.json"
+        output.unlink(missing_ok=True)
+        goal = [] if "--recall" in given else ["--precision", "0.75"]
+        done = invoke("boundary", *given, *goal, "-q", "-o", output)
+        assert done.code == 0, done.stderr
+        return output.read_bytes()
+
+    return call
+
+
+def rows() -> pl.DataFrame:
+    """Return rows with ties and repeated rows, long enough for several blocks of a sort."""
+    frame = simulate(4000, seed=11)
+    rounded = frame.head(1500).with_columns(
+        pl.col("score").round(2), pl.col("uncertainty").round(1)
+    )
+    frame = pl.concat([frame.slice(1500), rounded, rounded.head(200)])
+    return frame.with_columns(eighth=pl.col("weight") / 8)
+
+
+def stored(folder: Path, frame: pl.DataFrame) -> dict[str, list[Any]]:
+    """Store rows in many ways; return the inputs and options that read each of them."""
+    parquet = [write(frame, folder / "rows.parquet")]
+    parts = [write(frame[k::3], folder / "parts" / f"{k}.parquet") for k in range(3)]
+    for k in range(3):
+        write(frame[k::3], folder / "hive" / f"day={k}" / "scores.csv")
+    return {
+        "parquet": parquet,
+        "again": parquet,
+        "one thread": [*parquet, "--threads", "1"],
+        "two threads": [*parquet, "--threads", "2"],
+        "five threads": [*parquet, "--threads", "5"],
+        "shuffled": [write(frame.sample(fraction=1.0, shuffle=True, seed=1), folder / "s.parquet")],
+        "sorted": [write(frame.sort("score"), folder / "sorted.parquet")],
+        "reversed": [write(frame.reverse(), folder / "r.csv")],
+        "columns in another order": [
+            write(frame.select(reversed(frame.columns)), folder / "c.csv")
+        ],
+        "three files": parts,
+        "three files in another order": parts[::-1],
+        "glob": [folder / "parts" / "*.parquet"],
+        "csv": [write(frame, folder / "rows.csv")],
+        "csv.gz": [write(frame, folder / "rows.csv.gz")],
+        "tsv.zst": [write(frame, folder / "rows.tsv.zst")],
+        "ndjson": [write(frame, folder / "rows.ndjson")],
+        "arrow": [write(frame, folder / "rows.arrow")],
+        "arrow stream": [write(frame, folder / "rows.arrows")],
+        "hive folder": [folder / "hive"],
+    }
+
+
+@pytest.mark.parametrize("fit", FITS)
+def test_models_have_the_same_bytes(fit: str, tmp_path: Path, model_bytes: Bytes) -> None:
+    inputs = stored(tmp_path, rows())
+    known = model_bytes(*inputs.pop("parquet"), *FITS[fit])
+    for name, given in inputs.items():
+        assert model_bytes(*given, *FITS[fit]) == known, name
+
+
+def test_weights_that_are_no_binary_fractions_agree_to_nine_digits(
+    tmp_path: Path, model_bytes: Bytes
+) -> None:
+    frame = rows().with_columns(weight=pl.col("weight") / 10 + 0.05)
+    one = model_bytes(write(frame, tmp_path / "a.parquet"), "--weight", "weight")
+    other = model_bytes(write(frame.reverse(), tmp_path / "b.csv"), "--weight", "weight")
+    assert one == other
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".ndjson"])
+def test_float32_text_is_float32(tmp_path: Path, suffix: str, model_bytes: Bytes) -> None:
+    frame = rows().cast({"score": pl.Float32, "uncertainty": pl.Float32})
+    known = model_bytes(write(frame, tmp_path / "a.parquet"))
+    text = write(frame, tmp_path / f"a{suffix}")
+    assert model_bytes(text, "--dtype", "float32") == known
+    assert model_bytes(text) != known
+
+
+def test_the_seed_deals_other_folds(tmp_path: Path, model_bytes: Bytes) -> None:
+    path = write(rows(), tmp_path / "a.parquet")
+    assert model_bytes(path, "--seed", "1") == model_bytes(path, "--seed", "1")
+    assert model_bytes(path, "--seed", "1") != model_bytes(path, "--seed", "2")
+
+
+def test_neither_output_nor_folder_nor_environment_shows(
+    tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(rows(), tmp_path / "a.parquet")
+    found = []
+    for folder in ("x", "y"):
+        (tmp_path / folder).mkdir()
+        monkeypatch.chdir(tmp_path / folder)
+        monkeypatch.setenv("CALIBKIT_THREADS", str(len(found) + 1))
+        monkeypatch.setenv("TZ", "Asia/Tokyo" if found else "UTC")
+        done = invoke("boundary", os.path.relpath(path), "--precision", "0.75", "--json")
+        found.append(done.stdout)
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("weight", [[], ["--weight", "weight"]], ids=str)
+@pytest.mark.parametrize("order", ["uncertainty-score", "score-uncertainty"])
+@pytest.mark.parametrize("strategy", ["equal-mass", "equal-width"])
+def test_grids_have_the_same_bytes(
+    tmp_path: Path, weight: list[str], order: str, strategy: str, invoke: Invoke
+) -> None:
+    found = {}
+    for name, given in stored(tmp_path, rows()).items():
+        out = tmp_path / "grid.parquet"
+        bins = ["--score-bins", "12", "--order", order, "--strategy", strategy]
+        assert invoke("bin", *given, *bins, *weight, "-q", "-o", out).code == 0
+        found[name] = out.read_bytes()
+    assert {name for name, data in found.items() if data != found["parquet"]} == set()
+
+
+def test_decisions_do_not_depend_on_the_format(tmp_path: Path, invoke: Invoke) -> None:
+    frame, model = rows().head(500), tmp_path / "b.json"
+    path = write(frame, tmp_path / "a.parquet")
+    assert invoke("boundary", path, "--precision", "0.75", "-q", "-o", model).code == 0
+    found = []
+    for suffix in (".parquet", ".csv", ".ndjson", ".arrow"):
+        done = invoke(
+            "apply", model, write(frame, tmp_path / f"f{suffix}"), "--output-format", "csv"
+        )
+        found.append(done.stdout)
+    assert found == found[:1] * 4
+
+
+def test_processes_give_the_same_bytes(tmp_path: Path, command: Callable[..., Any]) -> None:
+    path = write(rows(), tmp_path / "a.parquet")
+    found = set()
+    for seed in ("0", "1"):
+        environment = {"PYTHONHASHSEED": seed, "POLARS_MAX_THREADS": str(int(seed) + 1)}
+        done = command("boundary", path, "--precision", "0.75", env=environment)
+        assert done.returncode == 0
+        found.add(done.stdout)
+    assert len(found) == 1
