@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from .errors import DataError
-from .numeric import owned_array
+from .numeric import read_only
 from .rows import RowFinder, is_text, missing_mask, shown
 
 _POSITIVE_TEXT: Final = ("1", "t", "true")
@@ -78,7 +78,7 @@ def label_column(
 def _binary_labels(column: pl.Series, where: RowFinder) -> NDArray[np.uint8]:
     kind = column.dtype
     if kind == pl.Boolean:
-        return owned_array(column.cast(pl.UInt8))
+        return read_only(column.cast(pl.UInt8))
     if kind.is_numeric():
         odd = None
         if not (cast(float, column.min()) >= 0 and cast(float, column.max()) <= 1):
@@ -87,9 +87,9 @@ def _binary_labels(column: pl.Series, where: RowFinder) -> NDArray[np.uint8]:
             fractional = (column != 0) & (column != 1)
             odd = fractional.to_numpy() if fractional.any() else None
         if odd is None and kind.is_integer():
-            return column.to_numpy().astype(np.uint8)
+            return read_only(column.cast(pl.UInt8))
         if odd is None:
-            return owned_array(column.cast(pl.UInt8))
+            return read_only(column.cast(pl.UInt8))
         _refuse_labels(column, odd, where)
     if not is_text(kind):
         _refuse_labels(column, None, where)
@@ -97,7 +97,7 @@ def _binary_labels(column: pl.Series, where: RowFinder) -> NDArray[np.uint8]:
     positive, negative = words.is_in(_POSITIVE_TEXT), words.is_in(_NEGATIVE_TEXT)
     if not (positive | negative).all():
         _refuse_labels(column, (~(positive | negative)).to_numpy(), where)
-    return owned_array(positive.cast(pl.UInt8))
+    return read_only(positive.cast(pl.UInt8))
 
 
 def _refuse_labels(column: pl.Series, odd: NDArray[np.bool_] | None, where: RowFinder) -> NoReturn:
@@ -117,13 +117,13 @@ def _matches(column: pl.Series, positive: str) -> NDArray[np.uint8]:
     if kind == pl.Boolean:
         word = positive.strip().lower()
         if word in _POSITIVE_TEXT:
-            return owned_array(column.cast(pl.UInt8))
+            return read_only(column.cast(pl.UInt8))
         equal = ~column if word in _NEGATIVE_TEXT else pl.repeat(False, column.len(), eager=True)
     elif kind.is_numeric():
         equal = _equal_number(column, positive)
     else:
         equal = column.cast(pl.String) == positive
-    return owned_array(equal.cast(pl.UInt8))
+    return read_only(equal.cast(pl.UInt8))
 
 
 def _equal_number(column: pl.Series, positive: str) -> pl.Series:

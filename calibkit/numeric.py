@@ -45,8 +45,8 @@ def numeric_column(
     Returns
     -------
     numpy.ndarray
-        float32 for float32 and float16, else float64; contiguous, writable and owned by the
-        caller, so that kernels see one array type only.  -0.0 has become 0.0.
+        float32 for float32 and float16, else float64; contiguous and read-only, mostly the frame's
+        own memory.  -0.0 has become 0.0.
 
     Raises
     ------
@@ -61,9 +61,15 @@ def numeric_column(
     fits = bool(lowest >= bottom and highest <= top)
     if not fits or (finite and not (np.isfinite(lowest) and np.isfinite(highest))):
         _refuse_values(column, array, where, finite, bottom, top, advice)
-    if lowest <= 0 <= highest and column.dtype.is_float():
-        array += 0.0  # -0.0 + 0.0 = 0.0
+    if lowest <= 0 <= highest and _has_negative_zero(array):
+        array = array + array.dtype.type(0.0)  # -0.0 + 0.0 = 0.0
+        array.flags.writeable = False
     return array
+
+
+def _has_negative_zero(array: FloatArray) -> bool:
+    bits = array.view(np.uint32 if array.dtype == np.float32 else np.uint64)
+    return bool((bits == np.uint64(1 << (8 * array.itemsize - 1))).any())
 
 
 def weight_column(column: pl.Series, where: RowFinder) -> NDArray[np.float64]:
@@ -101,18 +107,18 @@ def _as_floats(column: pl.Series, where: RowFinder) -> FloatArray:
                 "write the column as floats",
             )
     if kind in (pl.Float32, pl.Float64):
-        return owned_array(column)
-    return owned_array(column.cast(pl.Float32 if kind == pl.Float16 else pl.Float64))
+        return read_only(column)
+    return read_only(column.cast(pl.Float32 if kind == pl.Float16 else pl.Float64))
 
 
-def owned_array(column: pl.Series) -> NDArray[Any]:
-    """Return the values as a writable array.
+def read_only(column: pl.Series) -> NDArray[Any]:
+    """Return the values as a read-only array: the frame's own memory where it is in one chunk.
 
-    Numba compiles a kernel anew for read-only arrays, so a view of the frame's own memory is
-    copied; several chunks are joined into new memory anyhow.
+    Always read-only, since numba compiles a kernel once for arrays that are and once for others.
     """
     array = column.to_numpy()
-    return array if array.flags.writeable else array.copy()
+    array.flags.writeable = False
+    return array
 
 
 def _refuse_type(column: pl.Series, where: RowFinder) -> NoReturn:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit import __version__
-from calibkit.binning import Grid, quantile_edges, uncertainty_levels
+from calibkit.binning import Grid
 from calibkit.boundary.goals import Goal
 from calibkit.boundary.model import (
     BoundaryFit,
@@ -17,46 +14,26 @@ from calibkit.boundary.model import (
     Reference,
     threshold_json,
 )
-from calibkit.boundary.problem import Problem
-from calibkit.boundary.spec import Plan
-from calibkit.columns import ScoreRows
+from calibkit.boundary.summary import Summary
 from calibkit.errors import DataError
-from calibkit.grid_table import GridTable
-from calibkit.models import Provenance
-from calibkit.provenance import data_hash
-
-#: How many quantiles of the fitting data a model keeps.
-QUANTILES = 20
 
 
-def reference(problem: Problem, share: float) -> Reference | None:
+def reference(summary: Summary, share: float) -> Reference | None:
     """Return the rows in outline, None where only a grid is known; `share` is what is selected."""
-    rows = problem.rows
-    if rows is None:
+    if summary.outline is None:
         return None
-    weight = rows.weight
-
-    def quantiles(values: NDArray[Any]) -> list[float]:
-        low, edges = quantile_edges(values, QUANTILES, weight)
-        return [low, *edges.tolist()]
-
-    scores = quantiles(rows.score) if problem.grid else problem.tally.quantiles(QUANTILES)
-    per_level = problem.tally.level_totals[:, 1]
+    tally = summary.problem.tally
     return Reference(
-        score_quantiles=[threshold_json(value) for value in scores],
-        uncertainty_quantiles=None if rows.uncertainty is None else quantiles(rows.uncertainty),
-        rows_per_level=[problem.tally.unit.amount(units) for units in per_level],
+        score_quantiles=summary.outline.score_quantiles,
+        uncertainty_quantiles=summary.outline.uncertainty_quantiles,
+        rows_per_level=[tally.unit.amount(units) for units in tally.level_totals[:, 1]],
         selected_share=share,
     )
 
 
-def describe(
-    planned: Plan,
-    problem: Problem,
-    lowest: NDArray[np.float64],
-    fit: BoundaryFit,
-) -> BoundaryModel:
-    """Return the model of a boundary with the `lowest` selected score of each level of the tally."""
+def describe(summary: Summary, lowest: NDArray[np.float64], fit: BoundaryFit) -> BoundaryModel:
+    """Return the model of a boundary from the `lowest` selected score of each level of its tally."""
+    planned, problem = summary.planned, summary.problem
     spec, levels = planned.spec, planned.levels
     columns = dict(problem.columns)
     if levels == 1:
@@ -79,13 +56,10 @@ def describe(
         return model
     found = problem.scores(lowest)
     if levels > 1:
-        fitted = problem.levels
-        if fitted is None or fitted.count != levels:  # a single threshold, shown at every level
-            assert problem.rows is not None
-            fitted = uncertainty_levels(problem.rows, levels, spec.strategy)
-            found = np.broadcast_to(found, levels)
-        model.uncertainty_min = fitted.minimum
-        model.uncertainty_edges = list(fitted.edges.tolist())
+        assert summary.levels is not None
+        found = np.broadcast_to(found, levels)  # a single threshold, shown at every level
+        model.uncertainty_min = summary.levels.minimum
+        model.uncertainty_edges = list(summary.levels.edges.tolist())
     model.score_thresholds = [threshold_json(value) for value in found]
     return model
 
@@ -108,42 +82,6 @@ def _describe_score_first(model: BoundaryModel, grid: Grid, take: list[int]) -> 
         [] if none else own.tolist()
         for own, none in zip(grid.uncertainty_edges, empty, strict=True)
     ]
-
-
-def provenance_of(data: ScoreRows | GridTable, planned: Plan, *, names: bool) -> Provenance:
-    """Return where a model comes from; `names` adds the names of the files."""
-    spec = planned.spec
-    options: dict[str, Any] = {
-        spec.bounded: spec.bound.text,
-        "method": spec.method,
-        "uncertainty_bins": planned.levels,
-        "score_bins": planned.score_bins,
-        "strategy": spec.strategy,
-        "order": spec.order,
-        "folds": spec.folds,
-        "seed": spec.seed,
-    }
-    if isinstance(data, GridTable):
-        rows, fingerprint = data.source.rows, data.fingerprint
-        del options["strategy"]
-    else:
-        rows, fingerprint = data.score.size, _rows_hash(data, planned.levels)
-        options |= {"on_missing": data.options.on_missing, "unlabelled": data.options.unlabelled}
-    files = None
-    if names and data.source is not None:
-        files = [part.path for part in data.source.parts]
-    return Provenance(__version__, options, rows, fingerprint, files)
-
-
-def _rows_hash(rows: ScoreRows, levels: int) -> str:
-    used: dict[str, NDArray[Any]] = {"score": rows.score}
-    if rows.label is not None:
-        used["label"] = rows.label
-    if rows.uncertainty is not None and levels > 1:
-        used["uncertainty"] = rows.uncertainty
-    if rows.weight is not None:
-        used["weight"] = rows.weight
-    return data_hash(used)
 
 
 def warnings_of(model: BoundaryModel, goal: Goal) -> list[str]:

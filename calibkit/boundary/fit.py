@@ -4,26 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.binning import uncertainty_levels
 from calibkit.boundary import exact
-from calibkit.boundary.describe import describe, provenance_of, reference, warnings_of
+from calibkit.boundary.describe import describe, reference, warnings_of
 from calibkit.boundary.figures import cross_validate, figures, judge_rows
 from calibkit.boundary.goals import Goal, Totals
 from calibkit.boundary.methods import METHODS, Found
 from calibkit.boundary.model import BoundaryFit, BoundaryModel, CrossValidated, Figures
-from calibkit.boundary.problem import (
-    Problem,
-    binned_problem,
-    deal,
-    grid_problem,
-    raw_problem,
-)
-from calibkit.boundary.spec import BoundarySpec, Plan, plan
+from calibkit.boundary.problem import deal
+from calibkit.boundary.spec import BoundarySpec, Plan
+from calibkit.boundary.summary import Summary, summarise
 from calibkit.columns import ScoreRows
-from calibkit.errors import DataError, InfeasibleError, UsageError
+from calibkit.errors import DataError, InfeasibleError
 from calibkit.grid_table import GridTable
 from calibkit.tally import Tally
 
@@ -69,9 +64,20 @@ def fit_boundary(
     InfeasibleError
         No boundary of this method selects a row and meets the bound.
     """
-    planned = plan(spec, data)
-    problem = make_problem(data, planned)
-    _need_positives(problem, data, spec)
+    return fit_summary(summarise(data, spec), test=test, provenance=provenance, tags=tags)
+
+
+def fit_summary(
+    summary: Summary,
+    *,
+    test: ScoreRows | None = None,
+    provenance: str = "hash",
+    tags: dict[str, str] | None = None,
+) -> Fitted:
+    """Fit a decision boundary on what was counted of its rows; see `fit_boundary`."""
+    planned, problem = summary.planned, summary.problem
+    spec = planned.spec
+    _need_positives(summary)
     goal, unit = spec.goal(problem.totals()), problem.tally.unit
     found, optimum = planned.method.find_with_optimum(problem.tally, goal)
     if found.selected == 0:
@@ -85,49 +91,34 @@ def fit_boundary(
         optimal_in_sample=_is_optimal(found, optimum, goal),
         exact_arithmetic=unit.exact,
         bound_met=goal.met(found.selected, found.true_positives),
-        cross_validated=_cross_validated(planned, problem, warnings),
-        score_only=_score_only(problem, goal, spec.threads),
+        score_only=_score_only(summary.single, goal),
+        cross_validated=_cross_validated(summary, warnings),
         test=None,
-        reference=reference(problem, found.selected / goal.totals.rows),
+        reference=reference(summary, found.selected / goal.totals.rows),
     )
-    model = describe(planned, problem, found.thresholds, fit)
-    if provenance != "none":
-        model.provenance = provenance_of(data, planned, names=provenance == "names")
+    model = describe(summary, found.thresholds, fit)
     model.tags = dict(tags or {})
+    if provenance == "names":
+        model.provenance = summary.origin
+    elif provenance == "hash":
+        model.provenance = msgspec.structs.replace(summary.origin, files=None)
     if test is not None:
         model.fit.test = judge_rows(model, test, spec.goal)
     return Fitted(model, (*warnings, *warnings_of(model, goal)))
 
 
-def make_problem(data: ScoreRows | GridTable, planned: Plan) -> Problem:
-    """Return what the planned method chooses from."""
-    spec, method = planned.spec, planned.method
-    if isinstance(data, GridTable):
-        if method.together and data.grid.score_edges.shape[0] > 1:
-            raise UsageError(
-                f"--method {method.name} needs the same score bins at every uncertainty level; "
-                "make the grid by --strategy equal-width or --order score-uncertainty, or give "
-                "the rows themselves."
-            )
-        return grid_problem(data.grid, data.columns)
-    if planned.score_bins:
-        bins = (1 if method.together else planned.levels, planned.score_bins)
-        return binned_problem(data, bins, spec.strategy, spec.order, spec.threads)
-    levels = uncertainty_levels(data, planned.levels, spec.strategy)
-    return raw_problem(data, levels, spec.threads)
-
-
-def _need_positives(problem: Problem, data: ScoreRows | GridTable, spec: BoundarySpec) -> None:
-    if problem.totals().positives:
+def _need_positives(summary: Summary) -> None:
+    totals = summary.problem.totals()
+    if totals.positives:
         return
-    file = data.source.parts[0].path if data.source else None
-    column = problem.columns["label"].name
+    column = summary.problem.columns["label"].name
     raise DataError(
-        f"{file}: column {column!r}: no positive row, but --{spec.bounded} needs some; name the "
-        "positive class by --positive if labels are not 0/1",
+        f"{summary.file}: column {column!r}: no positive row, but "
+        f"--{summary.planned.spec.bounded} needs some; name the positive class by --positive if "
+        "labels are not 0/1",
         column=column,
-        file=file,
-        rows=problem.totals().rows,
+        file=summary.file,
+        rows=totals.rows,
     )
 
 
@@ -156,14 +147,15 @@ def _infeasible(tally: Tally, goal: Goal, planned: Plan) -> InfeasibleError:
     )
 
 
-def _cross_validated(planned: Plan, problem: Problem, warnings: list[str]) -> CrossValidated | None:
-    spec, unit = planned.spec, problem.tally.unit
+def _cross_validated(summary: Summary, warnings: list[str]) -> CrossValidated | None:
+    planned = summary.planned
+    spec = planned.spec
     if spec.folds == 0:
         return None
-    totals = problem.totals()
-    rows, positives = totals.rows, totals.positives
-    if unit.size != 1.0 and problem.rows is not None and problem.rows.label is not None:
-        rows, positives = problem.rows.label.size, int(problem.rows.label.sum())
+    rows, positives = summary.rows, summary.positives
+    if summary.problem.rows is None:
+        totals = summary.problem.totals()
+        rows, positives = totals.rows, totals.positives
     if positives < spec.folds or rows < 2 * spec.folds:
         warnings.append(
             f"{positives} positive of {rows} rows are too few for {spec.folds} folds: not "
@@ -176,20 +168,13 @@ def _cross_validated(planned: Plan, problem: Problem, warnings: list[str]) -> Cr
             return None
         return planned.method.find(dealt, spec.goal(others), excluded=fold).thresholds
 
-    dealt = deal(problem, spec.folds, spec.seed, spec.threads)
+    dealt = deal(summary.problem, spec.folds, spec.seed, spec.threads)
     return cross_validate(dealt, spec.folds, find, spec.goal, spec.threads)
 
 
-def _score_only(problem: Problem, goal: Goal, threads: int) -> Figures | None:
-    """Return the figures of the best single threshold over every distinct score.
-
-    Over the score bins where only a grid is known, and None where they differ between levels.
-    """
-    tally = problem.tally
-    if problem.grid is not None:
-        if problem.rows is not None:
-            tally = raw_problem(problem.rows, uncertainty_levels(problem.rows, 1), threads).tally
-        elif problem.grid.score_edges.shape[0] > 1:
-            return None
+def _score_only(tally: Tally | None, goal: Goal) -> Figures | None:
+    """Return the figures of the best single threshold."""
+    if tally is None:
+        return None
     found = METHODS["st"].find(tally, goal)
     return figures(found.selected, found.true_positives, goal, tally.unit)

@@ -37,7 +37,7 @@ class Problem:
     grid
         The score bins, or None.
     rows
-        The rows, or None where only their grid is known.
+        The rows, where fractional weights have to be dealt row by row.
     """
 
     tally: Tally
@@ -89,7 +89,7 @@ def raw_problem(rows: ScoreRows, levels: Levels, threads: int) -> Problem:
     tally = count_rows(
         rows.score, level, rows.label, levels.count, weight=rows.weight, threads=threads
     )
-    return Problem(tally, levels, columns_of(rows), rows=rows)
+    return Problem(tally, levels, columns_of(rows), rows=_if_fractional(rows, tally))
 
 
 def binned_problem(
@@ -105,7 +105,12 @@ def grid_problem(grid: Grid, columns: dict[str, Column], rows: ScoreRows | None 
     levels = None
     if grid.order == "uncertainty-score":
         levels = Levels(float(grid.uncertainty_min[0]), grid.uncertainty_edges[0])
-    return Problem(grid.as_tally(), levels, columns, grid, rows)
+    tally = grid.as_tally()
+    return Problem(tally, levels, columns, grid, _if_fractional(rows, tally))
+
+
+def _if_fractional(rows: ScoreRows | None, tally: Tally) -> ScoreRows | None:
+    return rows if tally.unit.size != 1.0 else None
 
 
 def columns_of(rows: ScoreRows) -> dict[str, Column]:
@@ -129,7 +134,7 @@ def deal(problem: Problem, parts: int, seed: int, threads: int) -> Tally:
     equal size.
     """
     rows = problem.rows
-    if rows is None or problem.tally.unit.size == 1.0:
+    if rows is None:
         return problem.tally.deal(parts, seed)
     assert rows.label is not None and rows.weight is not None
     score, level = _places(problem, rows)

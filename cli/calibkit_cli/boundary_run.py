@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from calibkit.boundary.compare import HEADER, Compared, compare
-from calibkit.boundary.fit import Fitted, fit_boundary, make_problem
+from calibkit.boundary.fit import Fitted, fit_summary
 from calibkit.boundary.frontier_rows import frontier_rows
 from calibkit.boundary.spec import BoundarySpec, plan
+from calibkit.boundary.summary import Summary, summarise
 from calibkit.columns import ColumnOptions, ScoreRows, read_score_rows, resolve
 from calibkit.errors import CalibkitError, UsageError
 from calibkit.grid_table import GridTable, is_grid_table, read_grid_table
@@ -78,13 +79,14 @@ class BoundaryRun:
         if self.compare:
             self._compare(data, test)
             return
-        fitted = self._fit(data, test)
+        summary = summarise(data, self.spec)
+        del data  # the rows are counted, and may be many
+        fitted = self._fit(summary, test)
         if self.console.output is not None or not self.console.on_terminal:
             self.console.summary(*boundary_lines(fitted.model))
         with Transaction() as outputs:
             if self.frontier is not None:
-                table = frontier_rows(make_problem(data, plan(self.spec, data)))
-                outputs.write_table(table, self.frontier)
+                outputs.write_table(frontier_rows(summary.problem), self.frontier)
             self._write(fitted, outputs)
         self.console.show_model(
             fitted.model.to_json(), lambda: boundary_view(fitted.model, self.console)
@@ -100,7 +102,7 @@ class BoundaryRun:
         with Transaction() as transaction:
             for alone, output in zip(source.split(), outputs, strict=True):
                 data = self._read(alone)
-                fitted = self._fit(data, self._read_test(data))
+                fitted = self._fit(summarise(data, self.spec), self._read_test(data))
                 self.console.summary(f"{alone.parts[0].path}:", *boundary_lines(fitted.model))
                 make_folders([output])
                 transaction.write_bytes(fitted.model.to_json(), output)
@@ -129,10 +131,8 @@ class BoundaryRun:
             self.console.warn(f"--test: {remark}")
         return rows
 
-    def _fit(self, data: ScoreRows | GridTable, test: ScoreRows | None) -> Fitted:
-        fitted = fit_boundary(
-            data, self.spec, test=test, provenance=self.provenance, tags=self.tags
-        )
+    def _fit(self, summary: Summary, test: ScoreRows | None) -> Fitted:
+        fitted = fit_summary(summary, test=test, provenance=self.provenance, tags=self.tags)
         for remark in fitted.warnings:
             self.console.warn(remark)
         return fitted
@@ -144,7 +144,7 @@ class BoundaryRun:
         failure: CalibkitError | None = None
         if self.console.output is not None:
             try:
-                fitted = self._fit(data, test)
+                fitted = self._fit(summarise(data, self.spec), test)
             except CalibkitError as error:
                 failure = error
         if self.console.as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -85,6 +86,8 @@ def main() -> None:
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, raise_terminated)
     mend_streams()
+    # polars keeps freed memory by default; a run of a few seconds should give it back at once.
+    os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:0,muzzy_decay_ms:0")
     if not sys.warnoptions:
         warnings.simplefilter("ignore")
     code = run(sys.argv[1:])

@@ -91,7 +91,7 @@ def test_number_types(kind: pl.DataType, expected: type, chunks: int) -> None:
     array = numeric_column(column, finder(column))
     assert array.dtype == expected
     assert array.tolist() == [0.0, 1.0] * chunks
-    assert array.flags.writeable
+    assert not array.flags.writeable
     assert array.flags.c_contiguous
 
 
@@ -101,13 +101,12 @@ def finder(column: pl.Series) -> RowFinder:
 
 def test_the_frame_is_never_written_to() -> None:
     column = pl.Series("v", [-0.0, 1.0])
-    array = numeric_column(column, finder(column))
-    array[1] = 7.0
+    assert math.copysign(1, numeric_column(column, finder(column))[0]) == 1.0
     assert math.copysign(1, column[0]) == -1.0
-    assert column[1] == 1.0
     labels = pl.Series("v", [0, 1], dtype=pl.UInt8)
-    label_column(labels, finder(labels))[0][0] = 9
-    assert labels.to_list() == [0, 1]
+    for array in (numeric_column(column, finder(column)), label_column(labels, finder(labels))[0]):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 7
 
 
 @given(st.lists(st.floats(allow_nan=False), min_size=1), st.sampled_from([pl.Float32, pl.Float64]))

@@ -1,0 +1,174 @@
+"""What a fit needs of its rows: counted once, after which the rows can go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit import __version__
+from calibkit.binning import Levels, quantile_edges, uncertainty_levels
+from calibkit.boundary.model import Threshold, threshold_json
+from calibkit.boundary.problem import Problem, binned_problem, grid_problem, raw_problem
+from calibkit.boundary.spec import BoundarySpec, Plan, plan
+from calibkit.columns import ScoreRows
+from calibkit.errors import UsageError
+from calibkit.grid_table import GridTable
+from calibkit.models import Provenance
+from calibkit.provenance import data_hash
+from calibkit.tally import Tally
+
+#: How many quantiles of the fitting data a model keeps.
+QUANTILES = 20
+
+
+@dataclass(frozen=True)
+class Outline:
+    """The distribution of scores and uncertainties, in quantiles of equal mass."""
+
+    score_quantiles: list[Threshold]
+    uncertainty_quantiles: list[float] | None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All that a fit takes from its data.
+
+    Attributes
+    ----------
+    planned
+        What to fit.
+    problem
+        What the method chooses from.
+    single
+        A tally on which to find the best single threshold; None where only a grid is known whose
+        score bins differ between levels.
+    levels
+        The uncertainty levels of the model; None where they depend on the score bin.
+    rows, positives
+        How many rows there are, whatever they weigh.
+    outline
+        None where only a grid is known.
+    origin
+        The provenance of a model fitted on this.
+    file
+        The first input, for messages.
+    """
+
+    planned: Plan
+    problem: Problem
+    single: Tally | None
+    levels: Levels | None
+    rows: int
+    positives: int
+    outline: Outline | None
+    origin: Provenance
+    file: str | None
+
+
+def summarise(data: ScoreRows | GridTable, spec: BoundarySpec) -> Summary:
+    """Count rows, or take over the counts of a grid, for one specification.
+
+    Raises
+    ------
+    UsageError
+        Options that are impossible or do not go together.
+    DataError
+        Equal-width bins of infinite scores.
+    """
+    planned = plan(spec, data)
+    file = data.source.parts[0].path if data.source else None
+    if isinstance(data, GridTable):
+        problem = _problem_of_grid(data, planned)
+        totals = problem.totals()
+        single = problem.tally if data.grid.score_edges.shape[0] == 1 else None
+        origin = _origin(planned, data, data.source.rows, data.fingerprint)
+        counts = totals.rows, totals.positives
+        return Summary(planned, problem, single, problem.levels, *counts, None, origin, file)
+    assert data.label is not None
+    problem, levels = _problem_of_rows(data, planned)
+    single = problem.tally
+    if problem.grid is not None:
+        single = raw_problem(data, uncertainty_levels(data, 1), spec.threads).tally
+    return Summary(
+        planned,
+        problem,
+        single,
+        levels,
+        int(data.score.size),
+        int(np.count_nonzero(data.label)),
+        _outline(data, problem),
+        _origin(planned, data, int(data.score.size), _rows_hash(data, planned.levels)),
+        file,
+    )
+
+
+def _problem_of_grid(data: GridTable, planned: Plan) -> Problem:
+    if planned.method.together and data.grid.score_edges.shape[0] > 1:
+        raise UsageError(
+            f"--method {planned.method.name} needs the same score bins at every uncertainty level; "
+            "make the grid by --strategy equal-width or --order score-uncertainty, or give the "
+            "rows themselves."
+        )
+    return grid_problem(data.grid, data.columns)
+
+
+def _problem_of_rows(data: ScoreRows, planned: Plan) -> tuple[Problem, Levels | None]:
+    """Return the problem, and the levels of the model: a single threshold may show several."""
+    spec = planned.spec
+    if not planned.score_bins:
+        levels = uncertainty_levels(data, planned.levels, spec.strategy)
+        return raw_problem(data, levels, spec.threads), levels
+    bins = (1 if planned.method.together else planned.levels, planned.score_bins)
+    problem = binned_problem(data, bins, spec.strategy, spec.order, spec.threads)
+    if planned.method.together and spec.order == "uncertainty-score":
+        return problem, uncertainty_levels(data, planned.levels, spec.strategy)
+    return problem, problem.levels
+
+
+def _outline(data: ScoreRows, problem: Problem) -> Outline:
+    def quantiles(values: NDArray[Any]) -> list[float]:
+        low, edges = quantile_edges(values, QUANTILES, data.weight)
+        return [low, *edges.tolist()]
+
+    if problem.grid is None:
+        scores = problem.tally.quantiles(QUANTILES).tolist()
+    else:
+        scores = quantiles(data.score)
+    return Outline(
+        [threshold_json(value) for value in scores],
+        None if data.uncertainty is None else quantiles(data.uncertainty),
+    )
+
+
+def _origin(planned: Plan, data: ScoreRows | GridTable, rows: int, fingerprint: str) -> Provenance:
+    spec = planned.spec
+    options: dict[str, Any] = {
+        spec.bounded: spec.bound.text,
+        "method": spec.method,
+        "uncertainty_bins": planned.levels,
+        "score_bins": planned.score_bins,
+        "strategy": spec.strategy,
+        "order": spec.order,
+        "folds": spec.folds,
+        "seed": spec.seed,
+    }
+    if isinstance(data, ScoreRows):
+        options |= {"on_missing": data.options.on_missing, "unlabelled": data.options.unlabelled}
+    else:
+        del options["strategy"]  # the grid was made before
+    files = [part.path for part in data.source.parts] if data.source else None
+    return Provenance(__version__, options, rows, fingerprint, files)
+
+
+def _rows_hash(rows: ScoreRows, levels: int) -> str:
+    used: dict[str, NDArray[Any]] = {"score": rows.score}
+    if rows.label is not None:
+        used["label"] = rows.label
+    if rows.uncertainty is not None and levels > 1:
+        used["uncertainty"] = rows.uncertainty
+    if rows.weight is not None:
+        used["weight"] = rows.weight
+    return data_hash(used)
