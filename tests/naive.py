@@ -319,6 +319,23 @@ def count_selected(
     return sum(e[3] for e in chosen), sum(e[4] for e in chosen)
 
 
+def part_totals(entries: list[Entry], parts: int) -> list[list[int]]:
+    """Return rows and positives of each part."""
+    own = [[e for e in entries if e[2] == part] for part in range(parts)]
+    return [[sum(e[3] for e in chosen), sum(e[4] for e in chosen)] for chosen in own]
+
+
+def tally_quantiles(entries: list[Entry], below: list[int]) -> list[float]:
+    """Return the scores of some ranks, all rows written out."""
+    written = sorted(e[0] for e in entries for _ in range(e[3]))
+    return [written[rank] for rank in below]
+
+
+def order_statistics(values: list[float], ranks: list[int]) -> list[float]:
+    """Return the values of some ranks, counted from 0."""
+    return [sorted(values)[rank] for rank in ranks]
+
+
 def grid_edges(entries: list[Entry], levels: int, bins: int) -> list[list[float]]:
     """Return the quantile edges of each level's scores, all rows written out; NaN if empty."""
     edges = []
@@ -370,7 +387,9 @@ def log_factorial(n: int) -> Decimal:
         series = Decimal(0)
         for k, text in enumerate(bernoulli, start=1):
             b = Fraction(text)
-            series += Decimal(b.numerator) / b.denominator / (2 * k * (2 * k - 1)) / x ** (2 * k - 1)
+            series += (
+                Decimal(b.numerator) / b.denominator / (2 * k * (2 * k - 1)) / x ** (2 * k - 1)
+            )
         return (x + Decimal("0.5")) * x.ln() - x + LOG_TWO_PI / 2 + series
 
 
@@ -420,15 +439,20 @@ def hypergeometric(good: int, bad: int, sample: int, u: float) -> int:
     return mode
 
 
+def deal_row(ticket: float, room: list[int]) -> int:
+    """Return the part that owns the drawn place; `room` falls."""
+    places = [part for part, free in enumerate(room) for _ in range(free)]
+    part = places[int(ticket * len(places))]
+    room[part] -= 1
+    return part
+
+
 def deal_rows(rows: int, key: int, room: list[int]) -> list[int]:
     """Return how many rows each part gets; `room` falls.  Few rows draw tickets, many draw shares."""
     dealt = [0] * len(room)
     if rows <= 32:
         for draw in range(rows):
-            tickets = [part for part, free in enumerate(room) for _ in range(free)]
-            part = tickets[int(uniform(key, draw) * len(tickets))]
-            room[part] -= 1
-            dealt[part] += 1
+            dealt[deal_row(uniform(key, draw), room)] += 1
         return dealt
     for part, free in enumerate(room):
         dealt[part] = hypergeometric(free, sum(room[part + 1 :]), rows, uniform(key, part))
@@ -504,13 +528,19 @@ def near_points(level: Level, slope: float, budget: float) -> list[tuple[int, fl
     return [(i, loss) for i, loss in every if loss <= budget]
 
 
+#: Loss and value of a state or a point.
+Measures = tuple[float, float]
+
+
 def combine(
-    state_losses: list[float], losses: list[float], budget: float
-) -> list[tuple[int, int, float]]:
-    """Return the pairs (state, point, loss) within the budget."""
-    pairs = itertools.product(range(len(state_losses)), range(len(losses)))
-    every = [(s, p, state_losses[s] + losses[p]) for s, p in pairs]
-    return [pair for pair in every if pair[2] <= budget]
+    states: list[Measures], points: list[Measures], budget: float, low: float, high: float
+) -> list[tuple[int, int, float, float]]:
+    """Return the pairs (state, point, loss, value) within the budget and the range of values."""
+    every = [
+        (s, p, states[s][0] + points[p][0], states[s][1] + points[p][1])
+        for s, p in itertools.product(range(len(states)), range(len(points)))
+    ]
+    return [pair for pair in every if pair[2] <= budget and low <= pair[3] <= high]
 
 
 def undominated(totals: list[tuple[int, int]]) -> set[tuple[int, int]]:
@@ -568,8 +598,13 @@ def margins(score: list[float], threshold: list[float], *, probability: bool) ->
 TWINS = {
     "falling_keys32": "falling_ranks",
     "falling_keys64": "falling_ranks",
-    "restore_scores32": "falling_ranks",
-    "restore_scores64": "falling_ranks",
+    "score_bits": "falling_ranks",
+    "head32": "order_statistics",
+    "head64": "order_statistics",
+    "count_heads32": "order_statistics",
+    "count_heads64": "order_statistics",
+    "gather_heads32": "order_statistics",
+    "gather_heads64": "order_statistics",
     "count_digits": "sort_stably",
     "scatter_words": "sort_stably",
     "scatter_pairs": "sort_stably",

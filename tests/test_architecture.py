@@ -251,7 +251,6 @@ def test_kernels_take_few_arguments_and_use_the_bare_decorator() -> None:
         assert count <= 8, f"kernel {node.name} takes {count} arguments"
 
 
-@pytest.mark.xfail(strict=False, reason="kernels arrive one by one")
 def test_every_public_kernel_has_a_naive_twin() -> None:
     """A twin in tests/naive.py is named as the kernel, or the table TWINS there names it.
 

@@ -1,0 +1,94 @@
+"""What the kernels with floats compute on fixed data, bit for bit.
+
+``python -m tests.kernels.bits`` prints digests, to compare compiled with interpreted kernels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+
+import numpy as np
+
+from calibkit_kernels import decide, grid_dp, isotonic, knapsack, splits
+from calibkit_kernels import tally as kernels
+
+
+def _fixed_tally() -> tuple[np.ndarray, ...]:
+    rng = np.random.default_rng(1)
+    score = np.sort(rng.choice(rng.random(150), 200))[::-1].copy()
+    level = rng.integers(0, 3, 200).astype(np.uint16)
+    count = rng.integers(1, 50, 200)
+    return score, level, count, rng.binomial(count, score)
+
+
+def tallies() -> Iterator[object]:
+    score, level, count, positive = _fixed_tally()
+    totals = kernels.level_totals(level, count, positive, 3)
+    edges = np.empty((3, 6))
+    kernels.grid_edges(score, level, count, totals[:, 1].copy(), edges)
+    yield edges
+    yield from kernels.fill_grid(score, level, count, positive, edges)
+    out = np.empty(score.size, np.uint16)
+    kernels.assign_levels(score, 0.1, edges[0], out)
+    yield out
+    bits = score.view(np.uint64)
+    yield from splits.deal_entries(bits, level, count, positive, 3, np.uint64(5))
+    large = count * 10**7
+    yield from splits.deal_entries(bits, level, large, large // 3, 2, np.uint64(6))
+
+
+def draws() -> Iterator[object]:
+    for n in (0.0, 1.0, 15.0, 16.0, 1e3, 1e9):
+        yield splits.stirling_error(n)
+        yield splits.deviance(n, 1.05 * n + 1)
+        yield splits.deviance(n, 3 * n + 1)
+        yield splits.log_binomial(float(n // 3), n, 0.3) if n else 0.0
+    for i in range(50):
+        yield splits.uniform(np.uint64(i), i)
+        yield splits.hypergeometric(400, 700, 300, i / 50)
+
+
+def searches() -> Iterator[object]:
+    rng = np.random.default_rng(2)
+    step = rng.integers(1, 9, 60)
+    selected = np.concatenate([np.cumsum(step[:30]), np.cumsum(step[30:])])
+    gain = np.minimum(step, rng.integers(1, 9, 60))
+    hits = np.concatenate([np.cumsum(gain[:30]), np.cumsum(gain[30:])])
+    offsets, ends = np.array([0, 30, 60]), np.array([30, 60])
+    out = np.empty(30, np.int64)
+    yield isotonic.concave_hull(selected[:30], hits[:30], out)
+    slope, prefixes = 0.37, (selected, hits, offsets, ends)
+    best = knapsack.best_values(*prefixes, slope)
+    yield best
+    yield from knapsack.near_points(selected, hits, 0, 30, slope, 20.0, 15.5)
+    window = knapsack.Window(-0.37, 1.0, 0.0, 1e3)
+    band = knapsack.pareto_band(prefixes, slope, best, 6.25, window)
+    assert band is not None
+    yield from (band.selected, band.true_positives, band.choices)
+    yield grid_dp.rising_precision(hits[:30].copy(), selected[:30].copy())
+
+
+def margins() -> Iterator[object]:
+    score, *_ = _fixed_tally()
+    threshold = np.resize([0.3, np.nan, -np.inf, 0.77], score.size)
+    yield decide.margins(score, threshold, True)
+    yield decide.margins(score.astype(np.float32), threshold, False)
+
+
+def digests() -> dict[str, str]:
+    """Return a digest of the bits of each group's results."""
+    found = {}
+    for group in (tallies, draws, searches, margins):
+        digest = hashlib.sha256()
+        for result in group():
+            array = np.asarray(result)
+            kind = "f" if array.dtype.kind == "f" else "i"
+            digest.update(np.ascontiguousarray(array.astype(f"{kind}8")).tobytes())
+        found[group.__name__] = digest.hexdigest()
+    return found
+
+
+if __name__ == "__main__":
+    print(json.dumps(digests()))

@@ -1,0 +1,62 @@
+"""Margins: how far a score lies from its threshold."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibkit_kernels import decide
+from tests import naive
+
+special = st.sampled_from([math.inf, -math.inf, math.nan])
+probability = st.floats(0, 1) | st.sampled_from([0.0, 1.0, 5e-324, 1 - 2**-53, 0.5])
+raw = st.floats(-1e6, 1e6) | st.integers(-3, 3).map(float)
+
+
+def same(found: list[float], expected: list[float]) -> bool:
+    return all(
+        math.isclose(a, b, rel_tol=1e-14) or (math.isnan(a) and math.isnan(b))
+        for a, b in zip(found, expected, strict=True)
+    )
+
+
+@given(probability)
+def test_logit(p: float) -> None:
+    assert same([decide.logit(p)], [naive.logit(p)])
+
+
+@given(st.lists(st.tuples(probability, probability | special), max_size=8))
+def test_margins_of_probabilities_are_differences_of_logits(
+    rows: list[tuple[float, float]],
+) -> None:
+    rows = [(s, t) for s, t in rows if t != math.inf]  # never the threshold of a probability
+    score, threshold = np.array(rows, np.float64).reshape(-1, 2).T.copy()
+    found = decide.margins(score, threshold, True).tolist()
+    assert same(found, naive.margins(score.tolist(), threshold.tolist(), probability=True))
+    for (s, t), margin in zip(rows, found, strict=True):
+        assert math.isnan(margin) == (math.isnan(t) or t == -math.inf)
+        if not math.isnan(margin):
+            assert margin >= 0 if s >= t else margin <= 0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@given(rows=st.lists(st.tuples(raw, raw | special), max_size=8))
+def test_margins_of_other_scores_are_differences(
+    dtype: type, rows: list[tuple[float, float]]
+) -> None:
+    score = np.array([s for s, _ in rows], dtype)
+    threshold = np.array([t for _, t in rows], np.float64)
+    found = decide.margins(score, threshold, False).tolist()
+    expected = naive.margins(
+        score.astype(np.float64).tolist(), threshold.tolist(), probability=False
+    )
+    assert same(found, expected)
+
+
+def test_equal_infinities_are_equal() -> None:
+    infinite = np.array([math.inf])
+    assert decide.margins(infinite, infinite, False).tolist() == [0.0]

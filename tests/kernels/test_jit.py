@@ -1,0 +1,141 @@
+"""Compiling and caching: never stale, never a failure, and the same bits without compiling."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from calibkit_kernels import _jit
+from tests.conftest import INTERPRETED, ROOT, clean_environment
+from tests.kernels import bits
+
+KERNELS = ROOT / "kernels" / "calibkit_kernels"
+compiled_only = pytest.mark.skipif(INTERPRETED, reason="nothing is compiled here")
+
+#: A kernel that inlines one of another file: `uniform` of splits calls `mix` of digest.
+PROBE = """
+import numpy as np
+from calibkit_kernels import _jit, splits
+print(_jit._FOLDER)
+print(splits.uniform(np.uint64(3), 1).hex())
+"""
+
+
+def run(script: str, **environment: str) -> list[str]:
+    """Return the lines that a script prints in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script],
+        env={**clean_environment(), **environment},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+def test_compiled_and_interpreted_give_the_same_bits() -> None:
+    other = "0" if INTERPRETED else "1"
+    environment = {**clean_environment(), "NUMBA_DISABLE_JIT": other}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.kernels.bits"],
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    )
+    assert json.loads(done.stdout) == bits.digests()
+
+
+@compiled_only
+def test_the_cache_lies_where_the_system_wants_it(tmp_path: Path) -> None:
+    (folder, _) = run(PROBE, XDG_CACHE_HOME=str(tmp_path / "cache"))
+    assert Path(folder).parent == tmp_path / "cache" / "calibkit"
+    assert list(Path(folder).rglob("*.nbi"))
+
+    (folder, _) = run(PROBE, XDG_CACHE_HOME="", HOME=str(tmp_path / "home"))
+    assert Path(folder).parent == tmp_path / "home" / ".cache" / "calibkit"
+
+
+def test_a_relative_cache_folder_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", "somewhere")
+    assert Path(_jit.cache_folder() or "").is_relative_to(tmp_path / ".cache")
+    assert not (tmp_path / "somewhere").exists()
+
+
+@compiled_only
+@pytest.mark.parametrize("what", ["a file", "nowhere", "read-only"])
+def test_without_a_writable_folder_kernels_run(tmp_path: Path, what: str) -> None:
+    place = tmp_path / "place"
+    if what == "a file":
+        place.write_text("in the way")
+    elif what == "read-only":
+        if os.geteuid() == 0:
+            pytest.skip("root may write everywhere")
+        place.mkdir(mode=0o500)
+    else:
+        place = Path("/proc/nowhere")
+    expected = run(PROBE)[1]
+    assert run(PROBE, XDG_CACHE_HOME=str(place), HOME=str(place)) == ["None", expected]
+    assert run(PROBE, XDG_CACHE_HOME="", HOME=str(place)) == ["None", expected]
+
+
+@compiled_only
+@pytest.mark.parametrize("damage", [b"", b"garbage", None], ids=["empty", "garbage", "cut"])
+def test_a_damaged_cache_is_passed_over(tmp_path: Path, damage: bytes | None) -> None:
+    before = run(PROBE, XDG_CACHE_HOME=str(tmp_path))
+    files = [path for path in tmp_path.rglob("*.nb*") if path.is_file()]
+    assert files
+    for path in files:
+        content = path.read_bytes()
+        path.write_bytes(content[: len(content) // 2] if damage is None else damage)
+    assert run(PROBE, XDG_CACHE_HOME=str(tmp_path)) == before
+
+
+@compiled_only
+def test_a_change_in_another_file_is_never_served_stale(tmp_path: Path) -> None:
+    copy = tmp_path / "calibkit_kernels"
+    shutil.copytree(KERNELS, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    where = {"PYTHONPATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    folder, first = run(PROBE, **where)
+    assert run(PROBE, **where) == [folder, first]
+
+    digest = copy / "digest.py"
+    stamp = digest.stat()
+    text = digest.read_text()
+    assert "0xBF58476D1CE4E5B9" in text
+    digest.write_text(text.replace("0xBF58476D1CE4E5B9", "0xBF58476D1CE4E5BB"))
+    os.utime(digest, (stamp.st_atime, stamp.st_mtime + 10))  # Python's own cache sees it
+    other_folder, second = run(PROBE, **where)
+    assert other_folder != folder and second != first
+
+
+def test_the_digest_is_of_every_source(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for path in KERNELS.glob("*.py"):
+        shutil.copy(path, tmp_path)
+    monkeypatch.setattr(_jit, "__file__", str(tmp_path / "_jit.py"))
+    seen = {_jit.source_digest()}
+    for path in sorted(tmp_path.glob("*.py")):
+        path.write_text(path.read_text() + "# changed\n")
+        assert _jit.source_digest() not in seen, path.name
+        seen.add(_jit.source_digest())
+    (tmp_path / "exact.py").rename(tmp_path / "precise.py")
+    assert _jit.source_digest() not in seen
+
+
+def test_interpreted_kernels_wrap_around_without_warnings() -> None:
+    (folder, found) = run(PROBE, NUMBA_DISABLE_JIT="1")
+    assert folder == "None"
+    assert found == run(PROBE)[1]

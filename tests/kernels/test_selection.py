@@ -1,0 +1,68 @@
+"""Order statistics against sorting."""
+
+from __future__ import annotations
+
+import math
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibkit_kernels import selection
+from tests import naive
+
+float_types = pytest.mark.parametrize("floats", [np.float32, np.float64])
+value = (
+    st.floats(allow_nan=False, width=32)
+    | st.integers(-3, 3).map(float)
+    | st.sampled_from([math.inf, -math.inf])
+)
+
+
+@float_types
+@given(values=st.lists(value, min_size=1, max_size=30), data=st.data())
+def test_values_of_ranks(floats: type, values: list[float], data: st.DataObject) -> None:
+    array = np.array(values, floats) + floats(0)
+    rank = st.integers(0, len(values) - 1)
+    ranks = sorted(data.draw(st.lists(rank, min_size=1, max_size=6)))
+    for few in (0, 10**6):  # by counting heads, and by sorting
+        with patch.object(selection, "_FEW", few):
+            found = selection.order_statistics(array, np.array(ranks))
+        assert found.dtype == floats
+        assert found.tolist() == naive.order_statistics(array.tolist(), ranks)
+
+
+@float_types
+def test_values_of_ranks_among_many(floats: type) -> None:
+    values = np.random.default_rng(4).normal(0, 1, 200_000).astype(floats)
+    ranks = np.arange(0, values.size, 9_973)
+    assert np.array_equal(selection.order_statistics(values, ranks), np.sort(values)[ranks])
+
+
+@float_types
+@given(values=st.lists(value, min_size=1, max_size=20))
+def test_heads_rise_with_values(floats: type, values: list[float]) -> None:
+    array = np.array(values, floats) + floats(0)
+    if floats is np.float32:
+        bits, head = array.view(np.uint32), selection.head32
+        count, gather = selection.count_heads32, selection.gather_heads32
+    else:
+        bits, head = array.view(np.uint64), selection.head64
+        count, gather = selection.count_heads64, selection.gather_heads64
+    heads = [int(head(word)) for word in bits]
+    order = sorted(range(array.size), key=array.tolist().__getitem__)
+    assert [heads[i] for i in order] == sorted(heads)
+    assert all(0 <= found < 65_536 for found in heads)
+
+    counts = np.zeros(65_536, np.int64)
+    count(bits, counts)
+    assert counts[heads].tolist() == [heads.count(found) for found in heads]
+
+    wanted = np.zeros(65_536, np.bool_)
+    wanted[heads[0]] = True
+    out = np.empty(heads.count(heads[0]), bits.dtype)
+    gather(bits, wanted, out)
+    chosen = [i for i, found in enumerate(heads) if found == heads[0]]
+    assert out.tolist() == bits[chosen].tolist()

@@ -1,0 +1,315 @@
+"""Dealt splits: exact sizes, the law of a random split, no influence but seed and entry."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy import stats
+
+from calibkit_kernels import splits
+from tests import naive
+from tests.conftest import INTERPRETED
+from tests.naive import Entry
+
+LARGE = [10**3, 10**5, 10**7, 10**9, 10**12]
+#: A right implementation fails a chi-square test at this level once in a million seed lists; the
+#: list is fixed, so the tests do not flicker.
+UNLIKELY = 1e-6
+SEEDS = 1_500 if INTERPRETED else 20_000
+
+
+# ---------------------------------------------------------------- parts of the draw
+
+
+@given(st.integers(0, 2**64 - 1), st.integers(0, 300))
+def test_uniform_numbers(key: int, draw: int) -> None:
+    found = splits.uniform(np.uint64(key), draw)
+    assert found == naive.uniform(key, draw)
+    assert 0.0 <= found < 1.0
+
+
+def test_uniform_numbers_are_spread_evenly() -> None:
+    draws = 2_000 if INTERPRETED else 50_000
+    values = [splits.uniform(np.uint64(7), i) for i in range(draws)]
+    assert stats.kstest(values, "uniform").pvalue > UNLIKELY
+
+
+@given(st.integers(0, 400) | st.sampled_from(LARGE))
+def test_the_error_of_stirlings_formula(n: int) -> None:
+    found = splits.stirling_error(float(n))
+    assert found == pytest.approx(float(naive.stirling_error(n)), rel=1e-12, abs=5e-14)
+
+
+@given(st.sampled_from([1, 10, 1000, *LARGE]), st.floats(0.001, 2.0))
+def test_deviance_without_cancellation(mean: int, ratio: float) -> None:
+    x = float(round(mean * ratio))
+    expected = float(naive.deviance(x, float(mean)))
+    assert splits.deviance(x, float(mean)) == pytest.approx(expected, rel=1e-11)
+
+
+@given(
+    st.integers(1, 200) | st.sampled_from(LARGE),
+    st.floats(1e-3, 1 - 1e-3),
+    st.floats(-4, 4),
+)
+def test_log_of_binomial_probabilities(n: int, p: float, spread: float) -> None:
+    k = round(n * p + spread * math.sqrt(n * p * (1 - p)))
+    k = min(max(k, 0), n)
+    expected = float(naive.log_binomial(k, n, p))
+    # A probability off by 1e-9 of itself is far below what any number of seeds could show.
+    assert splits.log_binomial(float(k), float(n), p) == pytest.approx(expected, abs=1e-9)
+
+
+small = st.integers(0, 40)
+
+
+@given(small, small, small, st.floats(0, 1 - 1e-6))
+def test_hypergeometric_by_enumeration(good: int, bad: int, sample: int, u: float) -> None:
+    assume(sample <= good + bad)
+    near = {naive.hypergeometric(good, bad, sample, v) for v in (u, u - 1e-12, u + 1e-12)}
+    assert splits.hypergeometric(good, bad, sample, u) in near
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "sample"),
+    [
+        (3, 4, 2),
+        (1, 99, 50),
+        (50, 50, 50),
+        (5, 400, 40),
+        (400, 5, 398),
+        (1_000, 3_000, 700),
+        (2, 100_000, 33_333),
+        (60_000, 90_000, 40_000),
+    ],
+)
+def test_hypergeometric_shares_of_the_unit_interval(good: int, bad: int, sample: int) -> None:
+    # Each outcome owns one interval as long as its probability: of evenly spaced numbers it gets
+    # that share, but for the two ends.
+    count = 500 if INTERPRETED else 4_000
+    draws = [splits.hypergeometric(good, bad, sample, (i + 0.5) / count) for i in range(count)]
+    law = stats.hypergeom(good + bad, good, sample)
+    for outcome, seen in Counter(draws).items():
+        assert abs(seen - count * law.pmf(outcome)) <= 1 + 1e-6 * count
+    missed = set(range(max(0, sample - bad), min(good, sample) + 1)) - set(draws)
+    assert all(law.pmf(outcome) <= 1.001 / count for outcome in missed)
+
+
+def log_hypergeometric(good: int, bad: int, sample: int, k: int) -> float:
+    def log_choose(n: int, m: int) -> object:
+        return naive.log_factorial(n) - naive.log_factorial(m) - naive.log_factorial(n - m)
+
+    ways = log_choose(good, k) + log_choose(bad, sample - k) - log_choose(good + bad, sample)
+    return float(ways)
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "sample"),
+    [
+        (10**12, 10**12, 10**12),
+        (10**12, 7 * 10**11, 3 * 10**10),
+        (10**12, 9 * 10**12, 10**6),
+        (10**6, 10**12, 10**9),
+        (3, 10**12, 10**11),
+        (10**12, 3, 10**12 - 10**5),
+    ],
+)
+def test_hypergeometric_of_large_numbers(good: int, bad: int, sample: int) -> None:
+    mode = (sample + 1) * (good + 1) // (good + bad + 2)
+    p = math.exp(log_hypergeometric(good, bad, sample, mode))
+    # The mode owns [0, p), the value above it the interval after that, then the one below.
+    assert splits.hypergeometric(good, bad, sample, p * (1 - 1e-8)) == mode
+    assert splits.hypergeometric(good, bad, sample, p * (1 + 1e-8)) == mode + 1
+    spread = math.sqrt(
+        sample / (good + bad) * good / (good + bad) * bad * (1 - sample / (good + bad))
+    )
+    if not INTERPRETED or spread < 1e4:
+        draws = [splits.hypergeometric(good, bad, sample, u) for u in (0.68, 0.9545)]
+        for draw, deviations in zip(draws, (1, 2), strict=True):
+            expected = deviations * spread
+            assert abs(abs(draw - mode) - expected) <= 0.02 * expected + 1.5
+
+
+@given(st.integers(0, 10**12), st.integers(0, 10**12), st.floats(0, 1, exclude_max=True))
+def test_hypergeometric_stays_possible(good: int, bad: int, u: float) -> None:
+    sample = (good + bad) // 1_000_000  # keeps the walk short
+    found = splits.hypergeometric(good, bad, sample, u)
+    assert max(0, sample - bad) <= found <= min(good, sample)
+
+
+# ---------------------------------------------------------------- dealing
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=4).filter(any), st.floats(0, 1))
+def test_a_row_goes_where_its_ticket_falls(room: list[int], ticket: float) -> None:
+    assume(ticket < 1)
+    left = np.array(room, np.int64)
+    free = list(room)
+    assert splits.deal_row(ticket, left) == naive.deal_row(ticket, free)
+    assert left.tolist() == free
+
+
+@given(st.lists(st.integers(0, 60), min_size=1, max_size=4), st.data())
+def test_rows_are_dealt_as_tickets_or_shares(room: list[int], data: st.DataObject) -> None:
+    rows = data.draw(st.integers(0, min(sum(room), 90)))
+    key = data.draw(st.integers(0, 2**64 - 1))
+    left, dealt = np.array(room, np.int64), np.full(len(room), -1, np.int64)
+    splits.deal_rows(rows, np.uint64(key), left, dealt)
+    assert dealt.sum() == rows and (left >= 0).all()
+    assert (left + dealt).tolist() == room
+    free = list(room)
+    assert dealt.tolist() == naive.deal_rows(rows, key, free)
+    assert left.tolist() == free
+
+
+def deal(entries: list[Entry], parts: int, seed: int, kind: type = np.int64) -> list[Entry]:
+    score, level, _, count, positive = zip(*entries, strict=True)
+    bits, *found = splits.deal_entries(
+        np.array(score, np.float64).view(np.uint64),
+        np.array(level, np.uint16),
+        np.array(count, kind),
+        np.array(positive, kind),
+        parts,
+        np.uint64(seed),
+    )
+    level, count, positive, part = (column.tolist() for column in found)
+    scores = bits.view(np.float64).tolist()
+    return list(zip(scores, level, part, count, positive, strict=True))
+
+
+@st.composite
+def tallies(draw: st.DrawFn) -> list[Entry]:
+    size = draw(st.integers(1, 6))
+    keys = [(float(-(i // 2)), i % 2) for i in range(size)]
+    counts = draw(st.lists(st.integers(1, 5) | st.integers(30, 90), min_size=size, max_size=size))
+    return [(*key, 0, n, draw(st.integers(0, n))) for key, n in zip(keys, counts, strict=True)]
+
+
+@given(tallies(), st.integers(2, 5), st.integers(0, 2**64 - 1))
+@pytest.mark.parametrize("kind", [np.uint8, np.int32, np.int64])
+def test_entries_are_dealt_whole_to_parts_of_equal_size(
+    kind: type, entries: list[Entry], parts: int, seed: int
+) -> None:
+    found = deal(entries, parts, seed, kind)
+    assert found == naive.deal_entries(entries, parts, seed)
+    assert found == sorted(found, key=lambda e: (-e[0], e[1], e[2]))
+    for score, level, _, count, positive in entries:
+        own = [e for e in found if e[:2] == (score, level)]
+        assert (sum(e[3] for e in own), sum(e[4] for e in own)) == (count, positive)
+    sizes = [sum(e[3] for e in found if e[2] == part) for part in range(parts)]
+    assert max(sizes) - min(sizes) <= 1 and sizes == sorted(sizes, reverse=True)
+
+
+def test_seeds_deal_differently_and_alike_again() -> None:
+    entries = [(float(-i), 0, 0, 1, i % 2) for i in range(40)]
+    dealt = [tuple(deal(entries, 5, seed)) for seed in range(50)]
+    assert len(set(dealt)) == 50
+    assert dealt == [tuple(deal(entries, 5, seed)) for seed in range(50)]
+
+
+def chi_square_passes(seen: Counter, law: dict, draws: int) -> bool:
+    """Whether counts agree with a law, outcomes of less than five expected draws pooled."""
+    assert set(seen) <= set(law)
+    expected = {outcome: float(chance) * draws for outcome, chance in law.items()}
+    common = [outcome for outcome, count in expected.items() if count >= 5]
+    rare = [outcome for outcome in expected if expected[outcome] < 5]
+    pairs = [(seen[outcome], expected[outcome]) for outcome in common]
+    if sum(expected[outcome] for outcome in rare) >= 1:
+        pairs.append((sum(seen[o] for o in rare), sum(expected[o] for o in rare)))
+    statistic = sum((a - b) ** 2 / b for a, b in pairs)
+    return statistic < stats.chi2.ppf(1 - UNLIKELY, len(pairs) - 1)
+
+
+@pytest.mark.parametrize(
+    ("entries", "parts"),
+    [
+        ([(0.9, 0, 0, 3, 2), (0.5, 0, 0, 2, 0), (0.5, 1, 0, 2, 1)], 2),
+        ([(0.9, 0, 0, 2, 1), (0.5, 0, 0, 3, 3)], 3),
+        ([(0.7, 0, 0, 6, 4)], 3),
+    ],
+)
+def test_splits_have_the_law_of_random_ones(entries: list[Entry], parts: int) -> None:
+    rows = sum(e[3] for e in entries)
+    sizes = [rows // parts + (part < rows % parts) for part in range(parts)]
+    groups = [n for e in entries for n in (e[4], e[3] - e[4])]
+    law = naive.split_law(groups, sizes)
+    assert sum(law.values()) == 1
+
+    seen: Counter = Counter()
+    for seed in range(SEEDS):
+        table = []
+        dealt = {(e[:3]): e[3:] for e in deal(entries, parts, seed)}
+        for entry in entries:
+            own = [dealt.get((*entry[:2], part), (0, 0)) for part in range(parts)]
+            table += [tuple(y for _, y in own), tuple(n - y for n, y in own)]
+        seen[tuple(table)] += 1
+    assert chi_square_passes(seen, law, SEEDS)
+
+
+def test_large_entries_have_the_hypergeometric_law() -> None:
+    entries = [(0.9, 0, 0, 70, 50), (0.4, 0, 0, 90, 40)]
+    hits, misses = Counter[int](), Counter[int]()
+    for seed in range(SEEDS):
+        dealt = {e[:3]: e[3:] for e in deal(entries, 2, seed)}
+        hits[dealt[0.9, 0, 0][1]] += 1
+        misses[dealt[0.4, 0, 0][0] - dealt[0.4, 0, 0][1]] += 1
+    for seen, size in ((hits, 50), (misses, 50)):
+        law = stats.hypergeom(160, 80, size)
+        assert chi_square_passes(seen, {k: Fraction(law.pmf(k)) for k in range(size + 1)}, SEEDS)
+
+
+def test_entries_are_dealt_independently_of_each_other() -> None:
+    # One row of each of two entries: together in a part as often as in a random split of ten rows.
+    entries = [(0.9, 0, 0, 1, 1), (0.8, 0, 0, 1, 1), (0.1, 0, 0, 8, 0)]
+    together = 0
+    for seed in range(SEEDS):
+        first, second, *_ = deal(entries, 2, seed)
+        together += first[2] == second[2]
+    chance = 4 / 9
+    sigma = math.sqrt(SEEDS * chance * (1 - chance))
+    assert abs(together - SEEDS * chance) < stats.norm.isf(UNLIKELY / 2) * sigma
+
+
+def test_levels_scores_and_labels_draw_different_numbers() -> None:
+    # Equal counts that share a stream would always be dealt alike.
+    base = (0.5, 0, 0, 4, 2)
+    pairs = {"level": (0.5, 1, 0, 4, 2), "score": (0.25, 0, 0, 4, 2)}
+    filler = (0.0, 0, 0, 400, 100)
+    for name, other in pairs.items():
+        alike = 0
+        for seed in range(200):
+            dealt = deal([*sorted([base, other], key=lambda e: (-e[0], e[1])), filler], 4, seed)
+            own = [[e[2:] for e in dealt if e[:2] == entry[:2]] for entry in (base, other)]
+            alike += own[0] == own[1]
+        assert alike < 20, name
+    hits_equal_misses = 0
+    for seed in range(200):
+        own = [e for e in deal([base, filler], 4, seed) if e[0] == 0.5]
+        hits_equal_misses += all(count == 2 * positive for *_, count, positive in own)
+    assert hits_equal_misses < 60  # 2 of 4 parts twice: about one in six by chance
+
+
+def test_the_law_of_splits_is_that_of_dealt_rows() -> None:
+    """The twin itself: against dealing written-out rows in every order."""
+    groups, parts = [2, 1, 2], [3, 2]
+    owner = [g for g, size in enumerate(groups) for _ in range(size)]
+    seen: Counter = Counter()
+    for order in itertools.permutations(range(5)):
+        places = [order.index(i) for i in range(5)]
+        table = [
+            tuple(
+                sum(owner[i] == g and (places[i] < 3) == (part == 0) for i in range(5))
+                for part in (0, 1)
+            )
+            for g in range(3)
+        ]
+        seen[tuple(table)] += 1
+    law = naive.split_law(groups, parts)
+    assert {t: Fraction(n, 120) for t, n in seen.items()} == {t: p for t, p in law.items() if p}

@@ -1,0 +1,230 @@
+"""Kernels over tallies against dictionaries: ties, empty levels, infinities, both float types."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibkit_kernels import sorting
+from calibkit_kernels import tally as kernels
+from tests import naive
+from tests.naive import Entry
+
+LEVELS = 3
+score = st.integers(-2, 3).map(float) | st.sampled_from([math.inf, -math.inf, 0.1, -0.1])
+count_types = pytest.mark.parametrize("counts", [np.uint8, np.int32, np.int64])
+float_types = pytest.mark.parametrize("floats", [np.float32, np.float64], ids=["f32", "f64"])
+
+#: Score (exact in float32), level, label, weight, part of a row.
+row = st.tuples(
+    score.map(lambda s: float(np.float32(s))),
+    st.integers(0, LEVELS - 1),
+    st.integers(0, 1),
+    st.integers(0, 4),
+    st.integers(0, 2),
+)
+rows = st.lists(row, min_size=1, max_size=12)
+Row = tuple[float, int, int, int, int]
+
+
+def columns(data: list[Row]) -> list[list]:
+    return [list(column) for column in zip(*data, strict=True)] if data else [[] for _ in range(5)]
+
+
+def arrays(
+    entries: list[Entry], floats: type = np.float64, counts: type = np.int64
+) -> tuple[np.ndarray, ...]:
+    """Return score, level, count, positive, part."""
+    score, level, part, count, positive = columns(entries)
+    return (
+        np.array(score, floats),
+        np.array(level, np.uint16),
+        np.array(count, counts),
+        np.array(positive, counts),
+        np.array(part, np.uint8),
+    )
+
+
+def undealt(data: list[Row]) -> list[Entry]:
+    score, level, label, _, _ = columns(data)
+    return naive.tally(score, level, label)
+
+
+def dealt(data: list[Row]) -> list[Entry]:
+    score, level, label, _, part = columns(data)
+    return naive.tally(score, level, label, part=part)
+
+
+@given(st.lists(score, max_size=10), st.lists(score, min_size=1, max_size=24), st.booleans())
+@float_types
+def test_levels_count_the_edges_at_or_below(
+    floats: type, values: list[float], fit: list[float], few: bool
+) -> None:
+    fit = sorted(fit[:5] if few else [*fit, *fit])  # more than 16 edges are searched by halving
+    minimum, edges = fit[0], fit[1:]
+    array = np.array(values, floats)
+    out = np.empty(array.size, np.uint16)
+    kernels.assign_levels(array, minimum, np.array(edges, np.float64), out)
+    assert out.tolist() == naive.assign_levels(array.astype(np.float64).tolist(), minimum, edges)
+
+
+@given(rows)
+def test_tags_hold_level_and_label(data: list[Row]) -> None:
+    _, level, label, _, _ = columns(data)
+    out = np.empty(len(level), np.uint32)
+    kernels.make_tags(np.array(level, np.uint16), np.array(label, np.uint8), out)
+    assert out.tolist() == naive.make_tags(level, label)
+
+
+def sorted_rows(data: list[Row], floats: type) -> tuple[list[int], list[int], np.uint64]:
+    """Return falling-order keys less the smallest, tags, both as sorted, and that smallest key."""
+    score, level, label, _, _ = columns(data)
+    keys = np.empty(len(score), np.uint64)
+    if floats is np.float32:
+        sorting.falling_keys32(np.array(score, floats).view(np.uint32), keys)
+    else:
+        sorting.falling_keys64(np.array(score, floats).view(np.uint64), keys)
+    smallest = keys.min()
+    pairs = sorted(zip((keys - smallest).tolist(), naive.make_tags(level, label), strict=True))
+    return [key for key, _ in pairs], [tag for _, tag in pairs], smallest
+
+
+@given(rows, st.sampled_from([1, 1, 90]))
+@count_types
+@float_types
+def test_sorted_rows_are_grouped(floats: type, counts: type, data: list[Row], copies: int) -> None:
+    data = data * copies
+    score, level, label, _, _ = columns(data)
+    keys, tags, smallest = sorted_rows(data, floats)
+    expected = naive.tally(score, level, label)
+    most = max(entry[3] for entry in expected)
+
+    def check(group: Callable[..., int]) -> None:
+        unsigned = np.uint32 if floats is np.float32 else np.uint64
+        room = [np.empty(len(data), kind) for kind in (unsigned, np.uint16, counts, counts)]
+        size = group(smallest, *room)
+        if most > np.iinfo(counts).max:
+            assert size == -1
+            return
+        found = [room[0].view(floats), room[1], np.zeros(len(data), int), *room[2:]]
+        lines = zip(*(array[:size].tolist() for array in found), strict=True)
+        assert list(lines) == expected
+
+    check(partial(kernels.group_pairs, np.array(keys, np.uint64), np.array(tags, np.uint32)))
+    if keys[-1] < 2**61:
+        words = [key * 8 + tag for key, tag in zip(keys, tags, strict=True)]
+        check(partial(kernels.group_words, np.array(words, np.uint64), np.uint64(3)))
+
+
+@given(rows, st.booleans())
+@float_types
+def test_weighted_rows_are_grouped(floats: type, data: list[Row], with_part: bool) -> None:
+    score, level, label, weight, part = columns(data)
+    used = part if with_part else [0] * len(part)
+    order = sorted(range(len(score)), key=lambda i: (-score[i], level[i], used[i]))
+    found = kernels.group_weighted(
+        np.array(order, np.uint32),
+        np.array(score, floats),
+        np.array(level, np.uint16),
+        np.array(label, np.uint8),
+        np.array(weight, np.int64),
+        np.array(part if with_part else [], np.uint8),
+    )
+    expected = naive.tally(score, level, label, weight, part if with_part else None)
+    for array, kept in zip(found[:4], arrays(expected)[:4], strict=True):
+        assert array.tolist() == kept.tolist()
+    assert found[4].tolist() == ([entry[2] for entry in expected] if with_part else [])
+
+
+@given(rows)
+@count_types
+def test_totals_of_levels(counts: type, data: list[Row]) -> None:
+    entries = undealt(data)
+    _, level, count, positive, _ = arrays(entries, counts=counts)
+    found = kernels.level_totals(level, count, positive, LEVELS)
+    assert found.tolist() == naive.level_totals(entries, LEVELS)
+
+
+@given(rows, st.sampled_from([-1, 0, 1]), st.booleans())
+@count_types
+@float_types
+def test_prefixes_end_in_scores_with_a_positive(
+    floats: type, counts: type, data: list[Row], excluded: int, together: bool
+) -> None:
+    entries = dealt(data)
+    score, level, count, positive, part = arrays(entries, floats, counts)
+    sizes = [total[0] for total in naive.level_totals(entries, LEVELS)]
+    offsets = np.array([0, *np.cumsum(sizes)])
+    if together:
+        offsets = offsets[[0, -1]]
+    selected, hits, entry, ends = kernels.prefix_points(
+        score, level, count, positive, part, excluded, offsets
+    )
+    found = [
+        [(int(selected[i]), int(hits[i]), float(score[entry[i]])) for i in range(start, end)]
+        for start, end in zip(offsets, ends, strict=False)
+    ]
+    assert found == naive.prefix_points(entries, LEVELS, excluded, together=together)
+
+
+thresholds = st.lists(score | st.just(math.nan), min_size=LEVELS, max_size=LEVELS)
+
+
+@given(rows, thresholds, st.sampled_from([-1, 0, 1]))
+@float_types
+def test_selected_rows_are_counted(
+    floats: type, data: list[Row], cuts: list[float], wanted: int
+) -> None:
+    entries = dealt(data)
+    found = kernels.count_selected(*arrays(entries, floats), wanted, np.array(cuts))
+    assert found == naive.count_selected(entries, cuts, wanted)
+
+
+@given(rows)
+@count_types
+def test_totals_of_parts(counts: type, data: list[Row]) -> None:
+    entries = dealt(data)
+    _, _, count, positive, part = arrays(entries, counts=counts)
+    assert kernels.part_totals(count, positive, part, 3).tolist() == naive.part_totals(entries, 3)
+
+
+@given(rows, st.integers(1, 9))
+@count_types
+@float_types
+def test_quantiles_of_a_tally(floats: type, counts: type, data: list[Row], bins: int) -> None:
+    entries = undealt(data)
+    score, _, count, _, _ = arrays(entries, floats, counts)
+    below = [j * len(data) // bins for j in range(bins)]
+    out = np.empty(bins)
+    kernels.tally_quantiles(score, count, np.array(below), out)
+    assert out.tolist() == naive.tally_quantiles(entries, below)
+
+
+@given(rows, st.integers(1, 5), st.sampled_from([1, 3, 2**40 + 1]))
+@float_types
+def test_grids_have_quantile_edges_and_exact_counts(
+    floats: type, data: list[Row], bins: int, scale: int
+) -> None:
+    entries = undealt(data)
+    score, level, count, positive, _ = arrays(entries, floats)
+    totals = kernels.level_totals(level, count, positive, LEVELS)[:, 1].copy()
+    edges = np.empty((LEVELS, bins - 1))
+    # Multiplying every count alike moves no edge: rank j s N / bins, rounded down, is in the copies
+    # of rank j N / bins.
+    kernels.grid_edges(score, level, count * scale, totals * scale, edges)
+    expected = np.array(naive.grid_edges(entries, LEVELS, bins)).reshape(edges.shape)
+    assert np.array_equal(edges, expected, equal_nan=True)
+
+    filled = kernels.fill_grid(score, level, count * scale, positive * scale, edges)
+    cells = naive.fill_grid(entries, edges.tolist())
+    for array, exact in zip(filled[:2], cells[:2], strict=True):
+        assert array.tolist() == [[value * scale for value in line] for line in exact]
+    if np.isfinite(score).all():
+        wanted = np.array(cells[2], np.float64) * scale
+        assert np.allclose(filled[2], wanted, rtol=1e-13, atol=1e-12 * scale)
