@@ -40,6 +40,17 @@ def simulate(rows: int = 600, seed: int = 1, *, ties: bool = False) -> pl.DataFr
     )
 
 
+def scores(**changed: dict[int, Any]) -> pl.DataFrame:
+    """Return 40 good rows with some values changed: ``scores(score={3: None})``, rows from 1."""
+    frame = simulate(40).with_columns(pl.col("weight").cast(pl.Float64))
+    for name, values in changed.items():
+        column = frame[name].to_list()
+        for row, value in values.items():
+            column[row - 1] = value
+        frame = frame.with_columns(pl.Series(name, column, strict=False))
+    return frame
+
+
 def write(frame: pl.DataFrame, path: Path) -> Path:
     """Write a frame in the format of the suffix, by polars and pyarrow alone."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -122,7 +122,7 @@ def test_neither_output_nor_folder_nor_environment_shows(
     tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(rows(), tmp_path / "a.parquet")
-    found = []
+    found: list[bytes] = []
     for folder in ("x", "y"):
         (tmp_path / folder).mkdir()
         monkeypatch.chdir(tmp_path / folder)

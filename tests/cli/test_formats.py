@@ -39,15 +39,6 @@ FORMATS = ["parquet", "csv", "tsv", "ndjson", "arrow"]
 ROWS = simulate(60, seed=2).select("id", "score", "uncertainty")
 
 
-@pytest.fixture
-def model(tmp_path: Path, invoke: Invoke) -> Path:
-    path = tmp_path / "models" / "boundary.json"
-    good = write(simulate(200), path.with_name("good.parquet"))
-    done = invoke("boundary", good, "--precision", "0.6", "--folds", "0", "-q", "-o", path)
-    assert done.code == 0
-    return path
-
-
 def read(data: Path | bytes, format_name: str) -> pl.DataFrame:
     """Read by polars alone; text formats also compressed."""
     source = io.BytesIO(data) if isinstance(data, bytes) else data

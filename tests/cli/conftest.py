@@ -1,0 +1,58 @@
+"""A fitted model, and commands that must fail."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.score_files import simulate, write
+from tests.conftest import Outcome
+
+Invoke = Callable[..., Outcome]
+
+ERROR_KEYS = ["code", "message", "file", "column", "rows", "first_rows"]
+COMMANDS = {
+    "bin": ["bin", "--score-bins", "5"],
+    "boundary": ["boundary", "--precision", "0.5"],
+    "apply": ["apply"],
+}
+
+
+@pytest.fixture
+def model(tmp_path: Path, invoke: Invoke) -> Path:
+    path = tmp_path / "models" / "boundary.json"
+    good = write(simulate(200), path.with_name("good.parquet"))
+    done = invoke("boundary", good, "--precision", "0.6", "-q", "-o", path)
+    assert done.code == 0
+    return path
+
+
+@pytest.fixture
+def refuse(tmp_path: Path, invoke: Invoke, model: Path) -> Callable[..., dict[str, Any]]:
+    """Run a command that must fail, as text and with --json; return the error object."""
+
+    def call(name: str, path: Path | str, *more: object, code: int = 3) -> dict[str, Any]:
+        out = tmp_path / "out"
+        out.mkdir(exist_ok=True)
+        command, *given = COMMANDS[name]
+        start = [command, *([model] if name == "apply" else []), path, *given, *more]
+        output = out / ("b.json" if name == "boundary" else "rows.parquet")
+        said = invoke(*start, "-o", output)
+        assert (said.code, said.stdout) == (code, b""), said
+        assert said.stderr.splitlines()[-1].startswith("Error: ")
+        assert "Traceback" not in said.stderr
+        as_json = invoke(*start, "-o", output, "--json")
+        assert as_json.code == code
+        assert "Error:" not in as_json.stderr
+        error: dict[str, Any] = json.loads(as_json.stdout)["error"]
+        assert list(error) == ERROR_KEYS
+        assert error["code"] == code
+        assert error["message"] in said.stderr
+        assert list(out.iterdir()) == []
+        return error
+
+    return call

@@ -1,0 +1,391 @@
+"""Each line of the list of bad input, in Parquet and CSV, as text and as JSON: nothing is written."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tests.cli.conftest import COMMANDS
+from tests.cli.score_files import encode, scores, simulate, write
+from tests.conftest import Outcome
+
+Invoke = Callable[..., Outcome]
+NAN, INF = math.nan, math.inf
+
+Refuse = Callable[..., dict[str, Any]]
+
+#: Column, values by row (from 1), words of the message, further options.
+BAD_VALUES: dict[str, tuple[str, dict[int, Any], list[str], list[str]]] = {
+    "null score": ("score", {3: None, 7: None}, ["no value", "--on-missing"], []),
+    "NaN score": ("score", {2: NAN}, ["no value", "--on-missing"], []),
+    "null uncertainty": ("uncertainty", {5: None}, ["no value", "--on-missing"], []),
+    "NaN uncertainty": ("uncertainty", {5: NAN}, ["no value", "--on-missing"], []),
+    "infinite uncertainty": ("uncertainty", {4: INF, 6: -INF}, ["infinite", "inf"], []),
+    "infinite probability": ("score", {9: INF}, ["[0, 1]", "--scale"], []),
+    "score above 1": ("score", {40: 1.5}, ["1.5", "[0, 1]", "--scale"], []),
+    "score below 0": ("score", {1: -0.25, 2: -3.0}, ["-0.25", "[0, 1]", "--scale"], []),
+    "NaN under raw": ("score", {2: NAN}, ["no value", "--on-missing"], ["--scale", "raw"]),
+    "null label": ("label", {8: None}, ["no label", "--unlabelled drop"], []),
+    "label 2": ("label", {1: 2, 4: 2}, ["2", "--positive"], []),
+    "negative weight": ("weight", {6: -1.0}, ["-1", "negative"], ["--weight", "weight"]),
+    "null weight": ("weight", {6: None}, ["no value"], ["--weight", "weight"]),
+    "infinite weight": ("weight", {6: INF}, ["inf"], ["--weight", "weight"]),
+}
+
+#: Apply reads scores and uncertainties only, and has no --scale.
+READ = [
+    (name, case)
+    for name in COMMANDS
+    for case, (column, _, _, options) in BAD_VALUES.items()
+    if name != "apply" or (column in ("score", "uncertainty") and not options)
+]
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+@pytest.mark.parametrize(("name", "case"), READ)
+def test_a_bad_value_is_named_with_file_column_rows_and_advice(
+    name: str, case: str, suffix: str, tmp_path: Path, refuse: Refuse
+) -> None:
+    column, values, words, options = BAD_VALUES[case]
+    path = write(scores(**{column: values}), tmp_path / f"bad{suffix}")
+    error = refuse(name, path, *options)
+    assert (error["file"], error["column"]) == (str(path), column)
+    assert (error["rows"], error["first_rows"]) == (len(values), list(values))
+    for word in [str(path), repr(column), str(len(values)), *map(str, values), *words]:
+        assert word in error["message"], error
+
+
+def test_what_apply_advises_exists(tmp_path: Path, refuse: Refuse) -> None:
+    path = write(scores(score={3: None}), tmp_path / "bad.csv")
+    assert "--on-missing null" in refuse("apply", path)["message"]
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_only_the_first_rows_are_listed_but_all_are_counted(
+    tmp_path: Path, suffix: str, refuse: Refuse
+) -> None:
+    path = write(scores(score=dict.fromkeys(range(11, 31), 2.0)), tmp_path / f"bad{suffix}")
+    error = refuse("boundary", path)
+    assert (error["rows"], error["first_rows"]) == (20, [11, 12, 13, 14, 15])
+
+
+def test_rows_are_counted_within_the_file_that_has_them(tmp_path: Path, refuse: Refuse) -> None:
+    write(scores(), tmp_path / "in" / "a.csv")
+    bad = write(scores(score={2: 7.0}), tmp_path / "in" / "b.csv")
+    error = refuse("bin", tmp_path / "in")
+    assert (error["file"], error["rows"], error["first_rows"]) == (str(bad), 1, [2])
+
+
+def test_rows_are_counted_as_in_the_file_also_after_others_were_dropped(
+    tmp_path: Path, refuse: Refuse
+) -> None:
+    path = write(scores(score={1: None, 2: None, 9: 7.0}), tmp_path / "a.parquet")
+    assert refuse("bin", path, "--on-missing", "drop")["first_rows"] == [9]
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("column", ["score", "uncertainty"])
+def test_text_instead_of_numbers(
+    name: str, column: str, suffix: str, tmp_path: Path, refuse: Refuse
+) -> None:
+    frame = simulate(40).with_columns(pl.col(column).cast(pl.String))
+    texts = frame[column].to_list()
+    texts[5] = "n/a"
+    path = write(frame.with_columns(pl.Series(column, texts)), tmp_path / f"bad{suffix}")
+    error = refuse(name, path)
+    assert (error["column"], error["rows"], error["first_rows"]) == (column, 1, [6])
+    assert "'n/a'" in error["message"]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_column_of_another_type(name: str, tmp_path: Path, refuse: Refuse) -> None:
+    frame = simulate(40).with_columns(pl.concat_list("score").alias("score"))
+    error = refuse(name, write(frame, tmp_path / "bad.parquet"))
+    assert (error["column"], error["rows"]) == ("score", 40)
+    assert "List(Float64)" in error["message"]
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_labels_that_are_no_labels(tmp_path: Path, suffix: str, refuse: Refuse) -> None:
+    frame = simulate(40).with_columns(pl.Series("label", ["spam", "ham"] * 20))
+    path = write(frame, tmp_path / f"bad{suffix}")
+    error = refuse("boundary", path)
+    assert (error["column"], error["rows"], error["first_rows"]) == ("label", 40, [1, 2, 3, 4, 5])
+    for word in ("'spam'", "'ham'", "--positive"):
+        assert word in error["message"]
+    assert "'spam'" in refuse("boundary", path, "--positive", "Spam")["message"]
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+@pytest.mark.parametrize("goal", ["--precision", "--recall"])
+def test_no_positive_row(tmp_path: Path, suffix: str, goal: str, invoke: Invoke) -> None:
+    path = write(scores().with_columns(label=pl.lit(0)), tmp_path / f"bad{suffix}")
+    done = invoke("boundary", path, goal, "0.5", "--json", "-q")
+    error = json.loads(done.stdout)["error"]
+    assert (done.code, error["code"]) == (3, 3)
+    assert (error["file"], error["column"], error["rows"]) == (str(path), "label", 40)
+    assert "no positive row" in error["message"]
+    assert goal in error["message"]
+
+
+def test_positive_rows_of_weight_zero_are_none(tmp_path: Path, refuse: Refuse) -> None:
+    frame = scores().with_columns(weight=1.0 - pl.col("label").cast(pl.Float64))
+    path = write(frame, tmp_path / "bad.csv")
+    assert "no positive row" in refuse("boundary", path, "--weight", "weight")["message"]
+
+
+def test_all_weights_zero(tmp_path: Path, refuse: Refuse) -> None:
+    path = write(scores().with_columns(weight=0.0), tmp_path / "bad.csv")
+    for name in ("bin", "boundary"):
+        assert refuse(name, path, "--weight", "weight")["column"] == "weight"
+
+
+@pytest.mark.parametrize("goal", ["--precision", "--recall"])
+def test_negative_rows_are_not_needed(tmp_path: Path, goal: str, invoke: Invoke) -> None:
+    path = write(scores().with_columns(label=pl.lit(1)), tmp_path / "all.csv")
+    done = invoke("boundary", path, goal, "0.5", "--json", "-q")
+    assert done.code == 0
+    seen = json.loads(done.stdout)["fit"]["in_sample"]
+    assert (seen["precision"], seen["false_positive_rate"]) == (1.0, None)
+
+
+def test_one_class_is_enough_for_bin(tmp_path: Path, invoke: Invoke) -> None:
+    path = write(scores().with_columns(label=pl.lit(0)), tmp_path / "none.csv")
+    done = invoke("bin", path, "--score-bins", "2", "-o", tmp_path / "grid.csv")
+    assert done.code == 0
+    assert pl.read_csv(tmp_path / "grid.csv")["positives"].sum() == 0
+
+
+# Infinite scores, where only their order counts ----------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+@pytest.mark.parametrize("scale", ["logit", "raw"])
+def test_infinite_scores_are_allowed_where_only_the_order_counts(
+    tmp_path: Path, suffix: str, scale: str, invoke: Invoke
+) -> None:
+    frame = scores(score={1: INF, 2: -INF, 3: INF}, label={1: 1, 3: 1})
+    path = write(frame, tmp_path / f"inf{suffix}")
+    grid, fitted, decided = (tmp_path / name for name in ("grid.parquet", "b.json", "d.csv"))
+    assert invoke("bin", path, "--scale", scale, "--score-bins", "4", "-o", grid).code == 0
+    sums = pl.read_parquet(grid).filter(pl.col("count") > 0)
+    assert sums["count"].sum() == 40
+    assert sums["mean_score"].null_count() > 0
+    assert not sums["mean_score"].is_nan().any()
+    assert not sums["mean_score"].is_infinite().any()
+    fit = ["boundary", path, "--scale", scale, "--precision", "0.6", "-q", "-o", fitted]
+    assert invoke(*fit).code == 0
+    assert invoke("apply", fitted, path, "-o", decided).code == 0
+    rows = pl.read_csv(decided)
+    assert rows["decision"].to_list()[:3] == [1, 0, 1]
+    assert not rows["margin"].is_nan().any()
+
+
+# Missing values that are dropped, or become null ---------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+@pytest.mark.parametrize("name", ["bin", "boundary"])
+def test_dropped_rows_are_counted(
+    tmp_path: Path, suffix: str, name: str, invoke: Invoke, model: Path
+) -> None:
+    bad = scores(score={3: None, 4: NAN, 5: None}, uncertainty={5: NAN, 9: None})
+    path = write(bad, tmp_path / f"some{suffix}")
+    keep = [row for row in range(40) if row + 1 not in (3, 4, 5, 9)]
+    clean = write(bad[keep], tmp_path / f"clean{suffix}")
+    command, *given = COMMANDS[name]
+    outputs = [tmp_path / "a.json", tmp_path / "b.json"]
+    if name == "bin":
+        outputs = [path.with_suffix(".csv") for path in outputs]
+    given += ["--provenance", "none"] if name == "boundary" else []
+    done = invoke(command, path, *given, "--on-missing", "drop", "-o", outputs[0])
+    assert done.code == 0
+    assert "3 rows without a value dropped" in done.stderr
+    assert "2 rows without a value dropped" in done.stderr
+    assert invoke(command, clean, *given, "-o", outputs[1]).code == 0
+    assert outputs[0].read_bytes() == outputs[1].read_bytes()
+
+
+def test_the_report_of_dropped_rows_survives_quiet_and_fails_with_warnings_error(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    path = write(scores(score={3: None}), tmp_path / "some.csv")
+    fit = ["boundary", path, "--precision", "0.5", "--on-missing", "drop", "-q"]
+    done = invoke(*fit, "-o", tmp_path / "b.json")
+    assert done.code == 0
+    assert "1 row without a value dropped" in done.stderr
+    failed = invoke(*fit, "--warnings", "error", "-o", tmp_path / "c.json")
+    assert failed.code == 3
+    assert not (tmp_path / "c.json").exists()
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_unlabelled_rows_are_dropped_on_request(
+    tmp_path: Path, suffix: str, invoke: Invoke
+) -> None:
+    path = write(scores(label={2: None, 7: None}), tmp_path / f"some{suffix}")
+    done = invoke("boundary", path, "--precision", "0.5", "--unlabelled", "drop", "--json")
+    assert done.code == 0
+    assert "2 rows" in done.stderr
+    assert json.loads(done.stdout)["fit"]["rows"] == 38
+
+
+def test_nothing_left(tmp_path: Path, refuse: Refuse) -> None:
+    path = write(scores().with_columns(score=pl.lit(None, pl.Float64)), tmp_path / "none.csv")
+    for name in ("bin", "boundary"):
+        assert "40 rows" in refuse(name, path, "--on-missing", "drop")["message"]
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_apply_writes_null_where_a_value_is_missing(
+    tmp_path: Path, suffix: str, invoke: Invoke, model: Path
+) -> None:
+    bad = scores(score={1: None, 4: NAN}, uncertainty={4: None, 6: NAN})
+    path, out = write(bad, tmp_path / f"some{suffix}"), tmp_path / "out.parquet"
+    done = invoke("apply", model, path, "--on-missing", "null", "-o", out)
+    assert done.code == 0
+    assert "3 of 40 rows" in done.stderr
+    whole = tmp_path / "whole.parquet"
+    assert invoke("apply", model, write(scores(), tmp_path / "good.csv"), "-o", whole).code == 0
+    found, expected = pl.read_parquet(out), pl.read_parquet(whole)
+    for column in ("decision", "margin"):
+        values = expected[column].to_list()
+        for row in (1, 4, 6):
+            values[row - 1] = None
+        assert found[column].to_list() == values
+    assert found["id"].to_list() == list(range(40))
+
+
+@pytest.mark.parametrize(("share", "code"), [("0.05", 0), ("0.049", 3), ("0", 3), ("1", 0)])
+def test_max_missing_caps_the_share(
+    tmp_path: Path, share: str, code: int, invoke: Invoke, model: Path
+) -> None:
+    path, out = write(scores(score={1: None, 4: None}), tmp_path / "some.csv"), tmp_path / "o.csv"
+    start = ["apply", model, path, "--on-missing", "null", "--max-missing", share, "-o", out]
+    done = invoke(*start, "--json")
+    assert done.code == code
+    assert out.exists() == (code == 0)
+    if code:
+        error = json.loads(done.stdout)["error"]
+        assert (error["file"], error["rows"]) == (str(path), 2)
+        assert error["first_rows"] == [1, 4]
+        assert f"--max-missing {share}" in error["message"]
+
+
+def test_max_missing_alone_is_an_impossible_pair(
+    tmp_path: Path, invoke: Invoke, model: Path
+) -> None:
+    path = write(scores(), tmp_path / "a.csv")
+    done = invoke("apply", model, path, "--max-missing", "0.1", "-o", tmp_path / "o.csv")
+    assert done.code == 2
+    assert "--on-missing null" in done.stderr
+
+
+def test_bad_values_are_refused_also_where_others_become_null(
+    tmp_path: Path, refuse: Refuse
+) -> None:
+    path = write(scores(score={1: None, 4: 1.5}), tmp_path / "some.csv")
+    error = refuse("apply", path, "--on-missing", "null")
+    assert (error["rows"], error["first_rows"]) == (1, [4])
+
+
+# Files ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".tsv", ".ndjson", ".arrow", ".csv.gz"])
+def test_files_of_no_bytes(name: str, suffix: str, tmp_path: Path, refuse: Refuse) -> None:
+    path = tmp_path / f"empty{suffix}"
+    path.write_bytes(b"")
+    error = refuse(name, path)
+    assert error["file"] == str(path)
+    assert "empty" in error["message"]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".csv.gz", ".tsv", ".arrow", ".arrows"])
+def test_files_without_rows(name: str, suffix: str, tmp_path: Path, refuse: Refuse) -> None:
+    path = write(scores().head(0), tmp_path / f"header{suffix}")
+    error = refuse(name, path)
+    assert error["file"] == str(path)
+    assert "empty" in error["message"]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".csv.gz", ".csv.zst", ".ndjson.gz"])
+@pytest.mark.parametrize("damage", ["cut", "garbage"])
+def test_damaged_files(name: str, suffix: str, damage: str, tmp_path: Path, refuse: Refuse) -> None:
+    data = encode(scores(), suffix)
+    path = tmp_path / f"damaged{suffix}"
+    middle = len(data) // 2
+    path.write_bytes(data[:middle] if damage == "cut" else data[: middle - 40] + b"?" * 300)
+    error = refuse(name, path)
+    assert error["file"] == str(path)
+    assert str(path) in error["message"]
+
+
+def test_a_truncated_stream(tmp_path: Path, command: Callable[..., Any], model: Path) -> None:
+    data = gzip.compress(encode(scores(), ".csv"))
+    done = command("apply", model, "-", "-o", "-", input=data[: len(data) // 2])
+    assert (done.returncode, done.stdout) == (3, b"")
+    assert b"truncated or corrupt" in done.stderr
+
+
+@pytest.mark.parametrize("line", ["{not json", "[1, 2]", '"text"'])
+def test_lines_that_are_no_json_objects(line: str, tmp_path: Path, refuse: Refuse) -> None:
+    lines = encode(scores(), ".ndjson").decode().splitlines()
+    path = tmp_path / "bad.ndjson"
+    path.write_text("\n".join([*lines[:2], line, *lines[2:]]) + "\n")
+    error = refuse("boundary", path)
+    assert (error["rows"], error["first_rows"]) == (1, [3])
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_rows_with_another_number_of_fields(name: str, tmp_path: Path, refuse: Refuse) -> None:
+    lines = encode(scores(), ".csv").decode().splitlines()
+    for change in (",1", None):
+        bad = lines[4] + change if change else lines[4].rsplit(",", 1)[0]
+        path = tmp_path / "ragged.csv"
+        path.write_text("\n".join([*lines[:4], bad, *lines[5:]]) + "\n")
+        error = refuse(name, path)
+        assert (error["file"], error["first_rows"]) == (str(path), [4])
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_column_named_twice(name: str, tmp_path: Path, refuse: Refuse) -> None:
+    text = encode(scores(), ".csv").decode().replace("uncertainty", "score", 1)
+    path = tmp_path / "twice.csv"
+    path.write_text(text)
+    error = refuse(name, path)
+    assert (error["file"], error["column"]) == (str(path), "score")
+    assert "2 times" in error["message"]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_inputs_of_different_schemas(
+    name: str, suffix: str, tmp_path: Path, refuse: Refuse
+) -> None:
+    write(scores(), tmp_path / "in" / f"a{suffix}")
+    other = write(scores().rename({"uncertainty": "spread"}), tmp_path / "in" / f"b{suffix}")
+    error = refuse(name, tmp_path / "in")
+    assert (error["file"], error["column"]) == (str(other), "uncertainty")
+    write(scores().with_columns(uncertainty=pl.lit("high")), other)
+    error = refuse(name, tmp_path / "in")
+    assert (error["file"], error["column"]) == (str(other), "uncertainty")
+    assert f"a{suffix}" in error["message"]
+
+
+def test_a_file_twice_among_the_inputs_is_said(tmp_path: Path, invoke: Invoke) -> None:
+    path = write(scores(), tmp_path / "a.csv")
+    done = invoke("bin", path, path, "--score-bins", "2", "-o", tmp_path / "g.csv")
+    assert done.code == 0
+    assert "more than once" in done.stderr
