@@ -23,13 +23,19 @@ Parts = NDArray[np.uint8]
 
 #: Up to here rows are dealt one by one; beyond, a part's share is drawn at once.
 _FEW = 32
+
+#: Odd constants far apart: how keys of other seeds, levels, labels and draws differ.
+_SEED_STEP = np.uint64(0xD1342543DE82EF95)
+_LEVEL_STEP = np.uint64(0xA0761D6478BD642F)
+_POSITIVE_STEP = np.uint64(0xE7037ED1A0B428DB)
+_DRAW_STEP = np.uint64(0x9E3779B97F4A7C15)
 _HALF_LOG_TWO_PI = 0.9189385332046727
 
 
 @kernel
 def uniform(key: np.uint64, draw: int) -> float:
     """Return the uniform number in [0, 1) of a key and a draw's index."""
-    word = mix(key + np.uint64(draw) * np.uint64(0x9E3779B97F4A7C15))
+    word = mix(key + np.uint64(draw) * _DRAW_STEP)
     return float(word >> np.uint64(11)) * 1.1102230246251565e-16
 
 
@@ -119,12 +125,8 @@ def hypergeometric(good: int, bad: int, sample: int, u: float) -> int:
 
 
 @kernel
-def deal_row(ticket: float, room: Int64s) -> int:
-    """Deal one row: return the part in whose room the ticket falls, and take the place."""
-    left = 0
-    for part in range(room.size):
-        left += room[part]
-    place = int(ticket * float(left))
+def take_place(place: int, room: Int64s) -> int:
+    """Return the part in whose room a place falls, and take it."""
     part = 0
     while place >= room[part]:
         place -= room[part]
@@ -134,16 +136,16 @@ def deal_row(ticket: float, room: Int64s) -> int:
 
 
 @kernel
-def deal_rows(rows: int, key: np.uint64, room: Int64s, dealt: Int64s) -> None:
-    """Deal `rows` interchangeable rows to the parts; `room` falls by what each part takes."""
+def deal_rows(rows: int, key: np.uint64, left: int, room: Int64s, dealt: Int64s) -> None:
+    """Deal `rows` interchangeable rows to the parts.
+
+    `left` is the sum of `room`, which falls by what each part takes.
+    """
     dealt[:] = 0
     if rows <= _FEW:
         for draw in range(rows):
-            dealt[deal_row(uniform(key, draw), room)] += 1
+            dealt[take_place(int(uniform(key, draw) * float(left - draw)), room)] += 1
         return
-    left = 0
-    for part in range(room.size):
-        left += room[part]
     for part in range(room.size):
         others = left - room[part]
         dealt[part] = hypergeometric(room[part], others, rows, uniform(key, part))
@@ -188,21 +190,25 @@ def deal_entries(
     counts, positives = np.empty(size, count.dtype), np.empty(size, count.dtype)
     part_of = np.empty(size, np.uint8)
     hits, misses = np.empty(parts, np.int64), np.empty(parts, np.int64)
-    filled = 0
+    filled, left = 0, int(rows)
     for i in range(count.size):
-        key = mix(mix(seed + np.uint64(level[i])) ^ np.uint64(bits[i]))
+        # The mixed score, set apart by level and label: `uniform` mixes it again.
+        key = mix(np.uint64(bits[i]) + seed * _SEED_STEP) + np.uint64(level[i]) * _LEVEL_STEP
         if count[i] == 1:
-            key = mix(key + (np.uint64(1) if positive[i] else np.uint64(2)))
+            if positive[i]:
+                key += _POSITIVE_STEP
             bits_of[filled] = bits[i]
             level_of[filled] = level[i]
             counts[filled] = 1
             positives[filled] = positive[i]
-            part_of[filled] = deal_row(uniform(key, 0), room)
+            part_of[filled] = take_place(int(uniform(key, 0) * float(left)), room)
             filled += 1
+            left -= 1
             continue
-        deal_rows(int(positive[i]), mix(key + np.uint64(1)), room, hits)
-        others = int(count[i]) - int(positive[i])
-        deal_rows(others, mix(key + np.uint64(2)), room, misses)
+        own, others = int(positive[i]), int(count[i]) - int(positive[i])
+        deal_rows(own, key + _POSITIVE_STEP, left, room, hits)
+        deal_rows(others, key, left - own, room, misses)
+        left -= own + others
         for part in range(parts):
             if hits[part] + misses[part] > 0:
                 bits_of[filled] = bits[i]
