@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,13 +23,21 @@ COMMANDS = {
 }
 
 
-@pytest.fixture
-def model(tmp_path: Path, invoke: Invoke) -> Path:
-    path = tmp_path / "models" / "boundary.json"
-    good = write(simulate(200), path.with_name("good.parquet"))
-    done = invoke("boundary", good, "--precision", "0.6", "-q", "-o", path)
-    assert done.code == 0
+@pytest.fixture(scope="session")
+def _fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from calibkit_cli.main import run
+
+    folder = tmp_path_factory.mktemp("models")
+    good, path = write(simulate(200), folder / "good.parquet"), folder / "boundary.json"
+    assert run(["boundary", str(good), "--precision", "0.6", "-q", "-o", str(path)]) == 0
     return path
+
+
+@pytest.fixture
+def model(tmp_path: Path, _fitted: Path) -> Path:
+    """Return a fitted boundary, a copy that a test may damage."""
+    (tmp_path / "models").mkdir()
+    return Path(shutil.copy(_fitted, tmp_path / "models"))
 
 
 @pytest.fixture

@@ -166,16 +166,16 @@ def test_infinite_scores_and_thresholds_have_no_nan_margin(fit: FitModel, applie
     assert found["decision"].to_list() == frame["label"].to_list()
     margin = found["margin"]
     assert not margin.is_nan().any()
-    assert margin.filter(frame["label"] == 1).to_list() == [0.0] * frame["label"].sum()
+    assert margin.filter(frame["label"] == 1).to_list() == [0.0] * int(frame["label"].sum())
 
 
 def test_values_are_rounded_to_the_dtype_of_the_fit(fit: FitModel, applied: Applied) -> None:
     """A row at its threshold stays there, whatever precision its file has."""
-    kinds = {"score": pl.Float32, "uncertainty": pl.Float32}
     frame = simulate()
-    model = fit(frame.cast(kinds))
+    cast = frame.with_columns(pl.col("score", "uncertainty").cast(pl.Float32))
+    model = fit(cast)
     assert json.loads(model.read_text())["columns"]["score"]["dtype"] == "float32"
-    narrow = applied(model, frame.cast(kinds))
+    narrow = applied(model, cast)
     wide = applied(model, frame)
     check(model, narrow)
     for column in ("decision", "margin"):
@@ -348,8 +348,8 @@ def test_the_summary_as_text(tmp_path: Path, fit: FitModel, invoke: Invoke) -> N
 
 def test_one_output_for_each_input(tmp_path: Path, fit: FitModel, invoke: Invoke) -> None:
     model, frame = fit(simulate()), simulate(90, seed=6)
-    for day in ("1", "2"):
-        write(frame[int(day) :: 3], tmp_path / "in" / f"day={day}" / "scores.csv")
+    for day in (1, 2):
+        write(frame[day::3], tmp_path / "in" / f"day={day}" / "scores.csv")
     done = invoke("apply", model, tmp_path / "in", "-o", f"{tmp_path}/out/", "--json")
     assert done.code == 0, done.stderr
     said = json.loads(done.stdout)

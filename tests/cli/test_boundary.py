@@ -198,8 +198,7 @@ def test_figures_counted_again(tmp_path: Path, options: list[str], ties: bool, f
 
 @pytest.mark.parametrize("options", [[], ["--score-bins", "12"], ["--method", "mist"]], ids=str)
 def test_figures_on_float32_columns(tmp_path: Path, options: list[str], fit: Fit) -> None:
-    kinds = dict.fromkeys(("score", "uncertainty"), pl.Float32)
-    frame = simulate().cast(kinds)
+    frame = simulate().with_columns(pl.col("score", "uncertainty").cast(pl.Float32))
     model = fit(write(frame, tmp_path / "a.parquet"), "--precision", "0.75", *options)
     assert model["columns"]["score"]["dtype"] == "float32"
     check_counts(model, frame)
@@ -386,7 +385,8 @@ def test_the_best_boundary_is_at_least_as_good_as_every_other(tmp_path: Path, fi
 
 
 def test_provenance_depends_on_rows_and_options_only(tmp_path: Path, invoke: Invoke) -> None:
-    frame, found = simulate(), []
+    frame = simulate()
+    found: list[bytes] = []
     for name in ("a.csv", "b.csv"):
         path, out = write(frame, tmp_path / name), tmp_path / f"{name}.json"
         threads = ["--threads", str(len(found) + 1)]

@@ -258,7 +258,8 @@ def test_on_a_terminal_the_result_is_a_table(tmp_path: Path, model: Path) -> Non
         assert word in text
     assert "PAR1" not in text
     assert f"{ROWS['score'][0]:.6g}" in text
-    code, text = on_terminal("boundary", model.with_name("good.parquet"), "--precision", "0.6")
+    labelled = write(simulate(200), tmp_path / "labelled.csv")
+    code, text = on_terminal("boundary", labelled, "--precision", "0.6")
     assert code == 0
     assert '"kind"' not in text
     assert text.count("new data") == 1
