@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.binning import Grid
 from calibkit.columns import ColumnOptions
-from calibkit.errors import DataError
-from calibkit.models import Column
+from calibkit.errors import DataError, ModelError
+from calibkit.models import Column, column_descriptions
 from calibkit.numeric import numeric_column
 from calibkit.provenance import data_hash
 from calibkit.rows import RowFinder
@@ -36,12 +35,6 @@ GRID_COLUMNS = (
     "uncertainty_min",
     "score_min",
 )
-
-
-class _About(msgspec.Struct):
-    """What the footer of a Parquet grid says of it."""
-
-    columns: dict[str, Column]
 
 
 @dataclass(frozen=True)
@@ -162,8 +155,8 @@ def _columns(source: Source, options: ColumnOptions) -> dict[str, Column]:
     about = source.metadata().get("calibkit")
     if about is not None:
         try:
-            return msgspec.json.decode(about, type=_About).columns
-        except msgspec.DecodeError:
+            return column_descriptions(about)
+        except ModelError:
             raise _broken(source, "its metadata entry 'calibkit' is damaged") from None
     return {
         "score": Column(options.score, dtype="float64", scale=options.scale),

@@ -87,6 +87,10 @@ class Model(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         return model
 
 
+class _Columns(msgspec.Struct):
+    columns: dict[str, Column]
+
+
 class _Head(msgspec.Struct):
     kind: str
     version: int
@@ -140,6 +144,20 @@ def decode(data: bytes, file: str | None = None) -> Model:
         error.file = file
         raise
     return model
+
+
+def column_descriptions(text: str) -> dict[str, Column]:
+    """Return the columns that a grid's footer names (an object with the key ``columns``).
+
+    Raises
+    ------
+    ModelError
+        For text that is no such object.
+    """
+    try:
+        return msgspec.json.decode(text, type=_Columns).columns
+    except msgspec.DecodeError as error:
+        raise ModelError(str(error)) from None
 
 
 def canonical_text(value: object) -> str:

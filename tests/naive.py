@@ -371,6 +371,10 @@ def fill_grid(
 # ---------------------------------------------------------------- dealing
 
 
+SEED_STEP, LEVEL_STEP = 0xD1342543DE82EF95, 0xA0761D6478BD642F
+POSITIVE_STEP = 0xE7037ED1A0B428DB
+
+
 def uniform(key: int, draw: int) -> float:
     """Return the uniform number of a key and a draw's index: 53 bits of a scrambled counter."""
     return (mix((key + draw * GOLDEN) % WORD) >> 11) / 2**53
@@ -439,10 +443,9 @@ def hypergeometric(good: int, bad: int, sample: int, u: float) -> int:
     return mode
 
 
-def deal_row(ticket: float, room: list[int]) -> int:
-    """Return the part that owns the drawn place; `room` falls."""
-    places = [part for part, free in enumerate(room) for _ in range(free)]
-    part = places[int(ticket * len(places))]
+def take_place(place: int, room: list[int]) -> int:
+    """Return the part that owns a place; `room` falls."""
+    part = [part for part, free in enumerate(room) for _ in range(free)][place]
     room[part] -= 1
     return part
 
@@ -452,7 +455,7 @@ def deal_rows(rows: int, key: int, room: list[int]) -> list[int]:
     dealt = [0] * len(room)
     if rows <= 32:
         for draw in range(rows):
-            dealt[deal_row(uniform(key, draw), room)] += 1
+            dealt[take_place(int(uniform(key, draw) * sum(room)), room)] += 1
         return dealt
     for part, free in enumerate(room):
         dealt[part] = hypergeometric(free, sum(room[part + 1 :]), rows, uniform(key, part))
@@ -469,9 +472,9 @@ def deal_entries(entries: list[Entry], parts: int, seed: int) -> list[Entry]:
     found = []
     for score, level, _, count, positive in entries:
         (bits,) = struct.unpack("<Q", struct.pack("<d", score))
-        key = mix(mix((seed + level) % WORD) ^ bits)
-        hits = deal_rows(positive, mix((key + 1) % WORD), room)
-        misses = deal_rows(count - positive, mix((key + 2) % WORD), room)
+        key = (mix((bits + seed * SEED_STEP) % WORD) + level * LEVEL_STEP) % WORD
+        hits = deal_rows(positive, (key + POSITIVE_STEP) % WORD, room)
+        misses = deal_rows(count - positive, key, room)
         for part in range(parts):
             if hits[part] + misses[part]:
                 found.append((score, level, part, hits[part] + misses[part], hits[part]))

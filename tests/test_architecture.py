@@ -147,8 +147,11 @@ def test_sinks_alone_writes_files(path: Path) -> None:
 
 
 def goes_to_sinks(path: Path, name: str) -> bool:
-    """Whether a function of this name is the one imported from sinks."""
-    return f"calibkit.sinks.{name}" in set(imports_of(path))
+    """Whether a function of this name is the one imported from sinks, or its Transaction's."""
+    from_sinks = {f"calibkit.sinks.{name}"}
+    if name in {"write_bytes", "write_table"}:
+        from_sinks.add("calibkit.sinks.Transaction")
+    return not from_sinks.isdisjoint(imports_of(path))
 
 
 @by_file

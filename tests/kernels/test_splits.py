@@ -147,12 +147,12 @@ def test_hypergeometric_stays_possible(good: int, bad: int, u: float) -> None:
 # ---------------------------------------------------------------- dealing
 
 
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=4).filter(any), st.floats(0, 1))
-def test_a_row_goes_where_its_ticket_falls(room: list[int], ticket: float) -> None:
-    assume(ticket < 1)
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=4).filter(any), st.data())
+def test_a_row_takes_the_place_it_drew(room: list[int], data: st.DataObject) -> None:
+    place = data.draw(st.integers(0, sum(room) - 1))
     left = np.array(room, np.int64)
     free = list(room)
-    assert splits.deal_row(ticket, left) == naive.deal_row(ticket, free)
+    assert splits.take_place(place, left) == naive.take_place(place, free)
     assert left.tolist() == free
 
 
@@ -161,7 +161,7 @@ def test_rows_are_dealt_as_tickets_or_shares(room: list[int], data: st.DataObjec
     rows = data.draw(st.integers(0, min(sum(room), 90)))
     key = data.draw(st.integers(0, 2**64 - 1))
     left, dealt = np.array(room, np.int64), np.full(len(room), -1, np.int64)
-    splits.deal_rows(rows, np.uint64(key), left, dealt)
+    splits.deal_rows(rows, np.uint64(key), sum(room), left, dealt)
     assert dealt.sum() == rows and (left >= 0).all()
     assert (left + dealt).tolist() == room
     free = list(room)
