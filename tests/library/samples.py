@@ -1,0 +1,119 @@
+"""Small tables of scored rows, for the tests of this floor."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+from hypothesis import strategies as st
+
+from calibkit.boundary.fit import Fitted, fit_boundary
+from calibkit.boundary.spec import BoundarySpec
+from calibkit.bounds import decimal_bound
+from calibkit.columns import ColumnOptions, ScoreRows
+from tests.conftest import ROOT
+
+Values = Sequence[float] | np.ndarray
+
+BOUNDS = ("0", "0.2", "0.25", "0.333333333", "0.5", "0.6", "0.666666667", "0.75", "0.9", "1")
+
+
+def score_rows(
+    score: Values,
+    label: Sequence[int] | np.ndarray | None,
+    uncertainty: Values | None = None,
+    weight: Values | None = None,
+    *,
+    floats: type = np.float64,
+    scale: str = "raw",
+) -> ScoreRows:
+    """Return rows as `read_score_rows` would."""
+    return ScoreRows(
+        score=np.array(score, floats) + floats(0),
+        label=None if label is None else np.array(label, np.uint8),
+        uncertainty=None if uncertainty is None else np.array(uncertainty, np.float64) + 0.0,
+        weight=None if weight is None else np.array(weight, np.float64),
+        options=ColumnOptions(
+            scale=scale,
+            uncertainty=None if uncertainty is None else "uncertainty",
+            weight=None if weight is None else "weight",
+        ),
+        rows_read=len(score),
+        dropped=0,
+        warnings=(),
+    )
+
+
+def fit(rows: ScoreRows, *, test: ScoreRows | None = None, **options: Any) -> Fitted:
+    """Fit a boundary; ``precision="0.9"`` or ``recall=...`` and fields of `BoundarySpec`."""
+    (bounded,) = {"precision", "recall"} & options.keys()
+    bound = decimal_bound(options.pop(bounded))
+    extra = {name: options.pop(name) for name in ("provenance", "tags") if name in options}
+    return fit_boundary(
+        rows, BoundarySpec(bounded=bounded, bound=bound, **options), test=test, **extra
+    )
+
+
+def example(
+    size: int = 400, *, seed: int = 0, distinct: int | None = None, rate: float = 1.0
+) -> dict[str, np.ndarray]:
+    """Return score, label and uncertainty of rows whose scores mean something; ties if `distinct`."""
+    rng = np.random.default_rng(seed)
+    score, uncertainty = rng.random(size), rng.gamma(2, 1, size)
+    label = rng.random(size) < rate * score ** (1 + 0.3 * uncertainty)
+    if distinct is not None:
+        score, uncertainty = np.round(score * distinct) / distinct, np.round(uncertainty * 2) / 2
+    return {"score": score, "label": label.astype(np.uint8), "uncertainty": uncertainty}
+
+
+def golden(case: str) -> dict[str, Any]:
+    """Return what is expected of a golden case, with its parameters."""
+    found: dict[str, Any] = json.loads(
+        (ROOT / "tests" / "golden" / case / "expected.json").read_text()
+    )
+    return found
+
+
+def golden_rows(case: str, name: str = "rows.parquet") -> ScoreRows:
+    """Return the rows of a golden case; label None where the file has none."""
+    frame = pl.read_parquet(ROOT / "tests" / "golden" / case / name)
+    label = frame["label"].to_numpy() if "label" in frame.columns else None
+    score, uncertainty = frame["score"].to_numpy(), frame["uncertainty"].to_numpy()
+    return score_rows(score, label, uncertainty, scale="probability")
+
+
+#: Weights: whole numbers, binary fractions, and any floats.
+WEIGHTS = {
+    "whole": st.integers(0, 4).map(float),
+    "binary": st.integers(0, 12).map(lambda k: k / 8),
+    "any": st.floats(0.001, 10) | st.just(0.0),
+}
+
+
+@st.composite
+def tables(
+    draw: st.DrawFn, kinds: Sequence[str | None] = (None, "whole", "binary", "any"), most: int = 10
+) -> dict[str, list[Any]]:
+    """Small tables with ties, perhaps one row only, perhaps weighted, with a positive row."""
+    size = draw(st.integers(1, most))
+    value = st.integers(-2, 2).map(float) | st.sampled_from([0.1, -np.inf, np.inf])
+
+    def column(values: st.SearchStrategy[Any]) -> list[Any]:
+        return draw(st.lists(values, min_size=size, max_size=size))
+
+    table = {
+        "score": column(value),
+        "label": column(st.integers(0, 1)),
+        "uncertainty": column(st.integers(0, 3).map(float)),
+    }
+    kind = draw(st.sampled_from(list(kinds)))
+    if kind is not None:
+        table["weight"] = column(WEIGHTS[kind])
+    sure = draw(st.integers(0, size - 1))
+    table["label"][sure] = 1
+    if kind is not None:
+        table["weight"][sure] = table["weight"][sure] or 1.0
+    return table
