@@ -87,19 +87,22 @@ def apply(
     output: options.Output = None,
     output_format: options.OutputFormat = None,
     as_json: options.Json = False,
+    threads: options.Threads = None,
     quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
     warnings: options.Warnings = "show",
     dry_run: options.DryRun = False,
 ) -> None:
     """Parse, apply, write."""
     console = Console(
-        output, as_json, quiet, warnings=warnings, tabular=True, output_format=output_format
+        output, as_json, quiet, verbose, warnings, tabular=True, output_format=output_format
     )
     from calibkit.apply import ApplySpec, apply_model, plan_application
     from calibkit.bounds import decimal_bound
     from calibkit.errors import UsageError
     from calibkit.models import load
     from calibkit.sources import open_source
+    from calibkit.threads import thread_count
 
     if max_missing is not None and on_missing != "null":
         raise UsageError("--max-missing goes with --on-missing null.")
@@ -119,6 +122,11 @@ def apply(
     loaded = load(model)
     source = open_source(inputs, input_format=input_format, dtype=dtype)
     plan = plan_application(loaded, source, spec)
+    console.detail(
+        f"{model}: {loaded.kind}, reads {', '.join(map(repr, plan.used.values()))}; {source.rows:,} "
+        f"rows of {len(source.parts)} file{'s' if len(source.parts) > 1 else ''}; "
+        f"{thread_count(threads)} threads"
+    )
     if dry_run:
         from .dry_run import show_plan
 

@@ -77,12 +77,13 @@ def bin_(
     as_json: options.Json = False,
     threads: options.Threads = None,
     quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
     warnings: options.Warnings = "show",
     dry_run: options.DryRun = False,
 ) -> None:
     """Parse, count, write."""
     console = Console(
-        output, as_json, quiet, warnings=warnings, tabular=True, output_format=output_format
+        output, as_json, quiet, verbose, warnings, tabular=True, output_format=output_format
     )
     from calibkit.binning import fit_grid, grid_frame, grid_metadata
     from calibkit.columns import ColumnOptions, read_score_rows, resolve
@@ -113,6 +114,7 @@ def bin_(
         rows = read_score_rows(part, columns)
         console.summary(*rows.notes)
         bins = uncertainty_bins or default_bins(rows.options)
+        console.detail(f"{rows.score.size:,} rows used of {rows.rows_read:,} read")
         grid = fit_grid(
             rows, bins, score_bins, strategy=strategy, order=order, threads=thread_count(threads)
         )

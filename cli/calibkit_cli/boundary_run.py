@@ -114,6 +114,7 @@ class BoundaryRun:
         for remark in rows.warnings:
             self.console.warn(remark)
         self.console.summary(*rows.notes)
+        self.console.detail(f"{rows.score.size:,} rows used of {rows.rows_read:,} read")
         return rows
 
     def _read_test(self, data: ScoreRows | GridTable) -> ScoreRows | None:

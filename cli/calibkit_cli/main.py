@@ -8,11 +8,12 @@ import sys
 import threading
 import warnings
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Annotated
 
 import typer
 from typer.main import get_command
+
+from calibkit import __version__
 
 from .failures import drop_stdout, mend_streams, raise_terminated, report
 
@@ -22,12 +23,7 @@ COMMANDS = ("boundary", "apply", "show", "bin", "simulate")
 
 def _print_version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            typer.echo(f"calibkit {version('calibkit')}")
-        except PackageNotFoundError:
-            typer.echo("calibkit (not installed)")
+        typer.echo(f"calibkit {__version__}")
         raise typer.Exit
 
 
@@ -57,8 +53,7 @@ def build_app() -> typer.Typer:
         """
 
     for name in COMMANDS:
-        if find_spec(f"calibkit_cli.{name}") is not None:
-            import_module(f"calibkit_cli.{name}").register(app)
+        import_module(f"calibkit_cli.{name}").register(app)
     return app
 
 
@@ -87,6 +82,7 @@ def main() -> None:
         signal.signal(signal.SIGTERM, raise_terminated)
     mend_streams()
     # polars keeps freed memory by default; a run of a few seconds should give it back at once.
+    os.environ["RUST_BACKTRACE"] = "0"  # a damaged file is an error of one line
     os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:0,muzzy_decay_ms:0")
     if not sys.warnoptions:
         warnings.simplefilter("ignore")

@@ -6,6 +6,7 @@ It declares only what it does something with.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
@@ -244,10 +245,19 @@ Seed = Annotated[
         metavar="NUMBER",
         panel=RUN,
         min=0,
+        max=2**63 - 1,
         envvar="CALIBKIT_SEED",
         help="Where randomness begins: same seed, same result.",
     ),
 ]
+
+
+def _limit_polars(threads: int | None) -> int | None:
+    """Let polars, which is loaded later, use no more threads than the command."""
+    if threads is not None:
+        os.environ["POLARS_MAX_THREADS"] = str(threads)
+    return threads
+
 
 Threads = Annotated[
     int | None,
@@ -257,6 +267,7 @@ Threads = Annotated[
         panel=RUN,
         min=1,
         envvar="CALIBKIT_THREADS",
+        callback=_limit_polars,
         help="Threads to use; the result does not depend on it.",
         show_default="one a processor",
     ),
