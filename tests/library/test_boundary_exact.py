@@ -1,0 +1,343 @@
+"""The exact search against every boundary there is, and what must not change its answer."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from calibkit.boundary.exact import Solution, isotonic_blocks, solve
+from calibkit.boundary.goals import GOALS, Goal, Totals
+from calibkit.boundary.methods import METHODS
+from calibkit.bounds import decimal_bound
+from calibkit.errors import InfeasibleError
+from calibkit.tally import Points, Tally, count_rows
+from tests import naive
+from tests.conftest import INTERPRETED
+from tests.library.samples import BOUNDS, example, fit, score_rows, tables
+
+THOROUGH = settings(max_examples=40 if INTERPRETED else 700)
+bounded_figures = pytest.mark.parametrize("bounded", GOALS)
+bounds = st.sampled_from(BOUNDS) | st.integers(0, 10**9).map(lambda k: f"{k / 10**9:.9f}")
+
+
+def tally_of(table: dict[str, list[Any]], levels: int) -> Tally:
+    """Return the tally of a table whose uncertainty column holds the levels."""
+    level = np.minimum(np.array(table["uncertainty"]), levels - 1).astype(np.uint16)
+    weight = table.get("weight")
+    return count_rows(
+        np.array(table["score"]),
+        level,
+        np.array(table["label"], np.uint8),
+        levels,
+        weight=None if weight is None else np.array(weight),
+    )
+
+
+def goal_of(tally: Tally, bounded: str, bound: str) -> Goal:
+    totals = tally.level_totals.sum(axis=0)
+    return GOALS[bounded](
+        decimal_bound(bound), Totals(int(totals[1]), int(totals[2]), tally.unit.exact)
+    )
+
+
+def every_boundary(tally: Tally) -> list[tuple[int, int]]:
+    """Return rows and positives (in units) of every boundary, all distinct scores tried."""
+    levels = []
+    for level in range(tally.levels):
+        own = tally.level == level
+        rows, hits = np.cumsum(tally.count[own]), np.cumsum(tally.positive[own])
+        levels.append(list(zip(rows.tolist(), hits.tolist(), strict=True)))
+    return list(naive.every_choice(levels).values())
+
+
+def solved(tally: Tally, goal: Goal, **options: Any) -> tuple[Points, Solution]:
+    points = tally.points()
+    solution = solve(points, goal, **options)
+    assert points.totals(solution.choice) == (solution.selected, solution.true_positives)
+    for level, point in enumerate(solution.choice):
+        assert point == -1 or points.offsets[level] <= point < points.ends[level]
+    return points, solution
+
+
+@bounded_figures
+@THOROUGH
+@given(table=tables(), levels=st.integers(1, 4), bound=bounds)
+def test_the_optimum_is_that_of_enumeration(
+    bounded: str, table: dict[str, list[Any]], levels: int, bound: str
+) -> None:
+    tally = tally_of(table, levels)
+    goal = goal_of(tally, bounded, bound)
+    _, solution = solved(tally, goal)
+    every, positives = every_boundary(tally), goal.totals.positives
+    assert solution.proven
+    if tally.unit.exact:
+        best = naive.best_totals(every, bounded, Fraction(bound), positives)
+        assert (solution.selected, solution.true_positives) == best
+    else:
+        assert_nearly_best(solution, goal, every, Fraction(bound))
+    if solution.selected:
+        assert goal.met(solution.selected, solution.true_positives)
+        assert solution.ceiling == goal.value(solution.selected, solution.true_positives)
+
+
+def assert_nearly_best(
+    solution: Solution, goal: Goal, every: list[tuple[int, int]], bound: Fraction
+) -> None:
+    """Rounded weights: at the bound with a margin of 1e-12, at least as good as with twice that."""
+    positives = goal.totals.positives
+    found = (solution.selected, solution.true_positives)
+    strict = min(bound * (1 + Fraction(3, 10**12)), Fraction(1))
+    best = naive.best_totals(every, goal.bounded, strict, positives)
+    if goal.bounded == "precision":
+        assert found == (0, 0) or Fraction(found[1], found[0]) >= bound
+        assert found[1] >= best[1]
+    else:
+        assert found[1] >= bound * positives
+        assert Fraction(found[1], found[0]) >= Fraction(best[1], best[0] or 1)
+
+
+@bounded_figures
+@given(table=tables(kinds=[None], most=14), levels=st.integers(1, 3), data=st.data())
+def test_bounds_met_with_equality_are_met(
+    bounded: str, table: dict[str, list[Any]], levels: int, data: st.DataObject
+) -> None:
+    tally = tally_of(table, levels)
+    every = [pair for pair in every_boundary(tally) if pair[1]]
+    positives = int(tally.level_totals[:, 2].sum())
+    rows, hits = data.draw(st.sampled_from(every))
+    bound = Fraction(hits, rows) if bounded == "precision" else Fraction(hits, positives)
+    assume(10**9 % bound.denominator == 0)  # a decimal of nine digits
+    for text in (f"{float(bound):.9f}", f"{float(bound) + 1e-9:.9f}"):
+        if Fraction(text) > 1:
+            continue
+        _, solution = solved(tally, goal_of(tally, bounded, text))
+        best = naive.best_totals(every, bounded, Fraction(text), positives)
+        assert (solution.selected, solution.true_positives) == best and solution.proven
+
+
+@st.composite
+def scaled_tallies(draw: st.DrawFn) -> Tally:
+    """Tallies of few entries with counts up to 2^40, close to each other in rate."""
+    size, levels = draw(st.integers(1, 8)), draw(st.integers(1, 3))
+    scale = draw(st.sampled_from([1, 1000, 2**30, 2**40]))
+    count = [draw(st.integers(1, 5)) * scale + draw(st.integers(0, 3)) for _ in range(size)]
+    positive = [min(n, draw(st.integers(0, 5)) * n // 5 + draw(st.integers(0, 2))) for n in count]
+    assume(any(positive))
+    level = [draw(st.integers(0, levels - 1)) for _ in range(size)]
+    return Tally(
+        np.arange(size, 0, -1, dtype=np.float64),
+        np.array(level, np.uint16),
+        np.array(count, np.int64),
+        np.array(positive, np.int64),
+        levels,
+    )
+
+
+@bounded_figures
+@THOROUGH
+@given(tally=scaled_tallies(), bound=bounds)
+def test_large_counts_are_compared_exactly(bounded: str, tally: Tally, bound: str) -> None:
+    goal = goal_of(tally, bounded, bound)
+    _, solution = solved(tally, goal)
+    best = naive.best_totals(every_boundary(tally), bounded, Fraction(bound), goal.totals.positives)
+    assert (solution.selected, solution.true_positives) == best and solution.proven
+
+
+@bounded_figures
+@given(seed=st.integers(0, 10**6), bound=bounds, cap=st.integers(0, 30))
+def test_a_search_cut_short_says_so_and_bounds_the_optimum(
+    bounded: str, seed: int, bound: str, cap: int
+) -> None:
+    table = example(24, seed=seed, distinct=9)
+    table["uncertainty"] = np.arange(24) % 3
+    if not table["label"].any():
+        table["label"][0] = 1
+    tally = tally_of(table, 3)
+    goal = goal_of(tally, bounded, bound)
+    _, solution = solved(tally, goal, cap=cap)
+    best = naive.best_totals(every_boundary(tally), bounded, Fraction(bound), goal.totals.positives)
+    value = goal.value(solution.selected, solution.true_positives)
+    optimum = goal.value(*best)
+    assert goal.met(solution.selected, solution.true_positives)
+    if bounded == "recall":
+        assert solution.selected > 0
+        assert value is not None and optimum is not None
+    if solution.proven:
+        assert (solution.selected, solution.true_positives) == best
+    else:
+        assert (value or 0.0) <= (optimum or 0.0) <= solution.ceiling + 1e-12
+        assert solution.ceiling <= 1.0
+
+
+def test_a_cap_of_nothing_is_never_proven() -> None:
+    table = example(200, seed=3)
+    table["uncertainty"] = np.arange(200) % 4
+    tally = tally_of(table, 4)
+    for bounded, bound in (("precision", "0.7"), ("recall", "0.5")):
+        goal = goal_of(tally, bounded, bound)
+        _, cut = solved(tally, goal, cap=0)
+        _, whole = solved(tally, goal)
+        assert not cut.proven and whole.proven
+        assert goal.value(cut.selected, cut.true_positives) <= whole.ceiling <= cut.ceiling
+
+
+def test_many_rows_against_the_table_over_selected_rows() -> None:
+    """Too many boundaries to enumerate: the published dynamic programme has the same optimum."""
+    table = example(3000 if not INTERPRETED else 300, seed=8)
+    rows = score_rows(**table)
+    for bound in ("0.5", "0.71", "0.9"):
+        exact = fit(rows, precision=bound, score_bins=40, folds=0).model.fit.in_sample
+        table_ = fit(rows, precision=bound, score_bins=40, folds=0, method="vw-dpmt")
+        other = table_.model.fit.in_sample
+        assert (exact.selected, exact.true_positives) == (other.selected, other.true_positives)
+
+
+@given(tables(kinds=[None, "whole"]))
+def test_blocks_are_isotonic_regressions_in_falling_order(table: dict[str, list[Any]]) -> None:
+    tally = tally_of(table, 3)
+    points = tally.points()
+    blocks = isotonic_blocks(points)
+    rates = blocks.true_positives / blocks.selected
+    assert (np.diff(rates) <= 0).all()
+    everything = blocks.choice(len(rates), 3)
+    assert points.totals(everything)[1] == int(tally.positive.sum())
+    for level in range(3):
+        mine = blocks.level == level
+        exact = [
+            Fraction(int(t), int(m))
+            for t, m in zip(blocks.true_positives[mine], blocks.selected[mine], strict=True)
+        ]
+        assert exact == sorted(set(exact), reverse=True)
+
+
+# ---------------------------------------------------------------- what must not matter
+
+Outcome = tuple[float, float]
+
+
+def outcome(rows: Any, bounded: str, bound: str, **options: Any) -> Outcome | None:
+    """Return what is selected, None where nothing meets the bound."""
+    try:
+        found = fit(rows, folds=0, **{bounded: bound}, **options).model.fit.in_sample
+    except InfeasibleError:
+        return None
+    return found.selected, found.true_positives
+
+
+def objective(found: Outcome | None, bounded: str, positives: float) -> float:
+    if found is None:
+        return 0.0
+    return found[1] / positives if bounded == "precision" else found[1] / found[0]
+
+
+@bounded_figures
+@given(table=tables(), bound=bounds, seed=st.integers(0, 99))
+def test_the_order_of_rows_does_not_matter(
+    bounded: str, table: dict[str, list[Any]], bound: str, seed: int
+) -> None:
+    order = np.random.default_rng(seed).permutation(len(table["score"]))
+    shuffled = {name: np.array(column)[order] for name, column in table.items()}
+    models = []
+    for given_ in (table, shuffled):
+        try:
+            models.append(fit(score_rows(**given_), **{bounded: bound}).model.to_json())
+        except InfeasibleError as error:
+            models.append(error.message.encode())
+    assert models[0] == models[1]
+
+
+@bounded_figures
+@given(table=tables(), bound=bounds)
+def test_only_the_order_of_scores_and_uncertainties_matters(
+    bounded: str, table: dict[str, list[Any]], bound: str
+) -> None:
+    warped = {
+        **table,
+        "score": np.array(table["score"]) ** 3 * 5 + 1,
+        "uncertainty": np.exp(np.array(table["uncertainty"])),
+    }
+    for bins in (0, 3):
+        first, second = (
+            outcome(score_rows(**t), bounded, bound, score_bins=bins) for t in (table, warped)
+        )
+        assert first == second
+
+
+@bounded_figures
+@given(table=tables(kinds=["whole"]), bound=bounds, bins=st.sampled_from([0, 3]))
+def test_a_whole_weight_is_as_many_rows(
+    bounded: str, table: dict[str, list[Any]], bound: str, bins: int
+) -> None:
+    times = np.array(table["weight"]).astype(int)
+    repeated = {
+        name: np.repeat(np.array(column), times)
+        for name, column in table.items()
+        if name != "weight"
+    }
+    found = []
+    for given_ in (table, repeated):
+        try:
+            model = fit(score_rows(**given_), score_bins=bins, folds=0, **{bounded: bound}).model
+        except InfeasibleError:
+            found.append(None)
+            continue
+        found.append((model.fit, model.score_thresholds, model.uncertainty_edges))
+    assert found[0] == found[1]
+
+
+@bounded_figures
+@given(
+    table=tables(kinds=["whole", "binary", "any"]), bound=bounds, power=st.sampled_from([-6, -1, 9])
+)
+def test_the_scale_of_weights_does_not_matter(
+    bounded: str, table: dict[str, list[Any]], bound: str, power: int
+) -> None:
+    factor = 2.0**power
+    scaled = {**table, "weight": np.array(table["weight"]) * factor}
+    first, second = (outcome(score_rows(**t), bounded, bound) for t in (table, scaled))
+    if first is None or second is None:
+        assert first == second
+    else:
+        assert (first[0] * factor, first[1] * factor) == second
+
+
+@bounded_figures
+@given(seed=st.integers(0, 500), bound=st.sampled_from(BOUNDS))
+def test_a_finer_grid_is_never_worse(bounded: str, seed: int, bound: str) -> None:
+    table = example(90, seed=seed, distinct=25)
+    assume(table["label"].any())
+    rows, positives = score_rows(**table), table["label"].sum()
+    last = -1.0
+    for bins in (2, 4, 12, 24, 0):  # each refines the one before
+        found = outcome(rows, bounded, bound, score_bins=bins, uncertainty_bins=2)
+        value = objective(found, bounded, positives)
+        assert value >= last
+        last = value
+    more_levels = outcome(rows, bounded, bound, uncertainty_bins=4)
+    assert objective(more_levels, bounded, positives) >= last
+
+
+@given(seed=st.integers(0, 500), bound=st.sampled_from(BOUNDS), bins=st.sampled_from([0, 8]))
+@bounded_figures
+def test_no_method_beats_the_exact_one(bounded: str, seed: int, bound: str, bins: int) -> None:
+    table = example(80, seed=seed, distinct=15)
+    assume(table["label"].any())
+    rows, positives = score_rows(**table), table["label"].sum()
+    shared = {"score_bins": bins, "uncertainty_bins": 3}
+    best = objective(outcome(rows, bounded, bound, **shared), bounded, positives)
+    for name, method in METHODS.items():
+        if bounded not in method.bounds or (method.needs_grid and not bins):
+            continue
+        if name == "st" and bins:  # its grid has one level, with other edges
+            continue
+        if name.startswith("ew-"):  # may break the bound on the true counts
+            continue
+        found = outcome(rows, bounded, bound, method=name, **shared)
+        assert objective(found, bounded, positives) <= best, name
+        if found and bounded == "precision":
+            assert Fraction(int(found[1]), int(found[0])) >= Fraction(bound), name
