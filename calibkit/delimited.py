@@ -100,6 +100,12 @@ def _header(source: Path | bytes, path: str, separator: str) -> list[str]:
         truncate_ragged_lines=True,
     ).collect()
     names = ["" if name is None else str(name) for name in first.row(0)]
+    refuse_repeated(names, path)
+    return names
+
+
+def refuse_repeated(names: list[str], path: str) -> None:
+    """Raise a `DataError` if a column name comes twice."""
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise DataError(
@@ -108,7 +114,6 @@ def _header(source: Path | bytes, path: str, separator: str) -> list[str]:
             file=path,
             column=repeated[0],
         )
-    return names
 
 
 def _typed(column: pl.Series, floats: pl.Float32 | pl.Float64) -> pl.Series:

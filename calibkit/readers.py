@@ -16,11 +16,12 @@ from typing import Final, NoReturn
 
 import polars as pl
 
-from .delimited import read_delimited
+from .delimited import read_delimited, refuse_repeated
 from .errors import DataError, ResourceError, UsageError
 from .formats import HEAD_BYTES, is_arrow_stream, is_compressed, text_problem, without_bom
 
 _OS_ERROR: Final = re.compile(r"(?:os error |Errno )(\d+)")
+_REPEATED: Final = re.compile(r"name '(.*)' has more than one occurrence")
 _NOT_READABLE: Final = frozenset(
     {errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG}
 )
@@ -72,6 +73,9 @@ def reading(path: str) -> Iterator[None]:
 
 
 def _explain(path: str, error: BaseException) -> NoReturn:
+    repeated = _REPEATED.search(str(error))
+    if isinstance(error, pl.exceptions.DuplicateError) and repeated:
+        refuse_repeated([repeated[1]] * 2, path)
     system = system_error(error)
     if system is None or system.errno in _NONSENSE:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -152,8 +156,10 @@ def open_table(path: str, data: bytes | None, format_name: str, dtype: str) -> T
             scan = pl.scan_parquet(source, glob=False, hive_partitioning=False)
             table = replace(_scanned(scan), stored=source)
         elif format_name == "arrow" and not is_arrow_stream(head):
+            refuse_repeated(_arrow_names(source, stream=False), path)
             table = _scanned(pl.scan_ipc(source, glob=False, hive_partitioning=False))
         elif format_name == "arrow":
+            refuse_repeated(_arrow_names(source, stream=True), path)
             table = _loaded(pl.read_ipc_stream(source))
         else:
             table = _loaded(_read_text(source, path, head, format_name, dtype))
@@ -165,6 +171,19 @@ def open_table(path: str, data: bytes | None, format_name: str, dtype: str) -> T
 def _head(path: str) -> bytes:
     with Path(path).open("rb") as file:
         return file.read(HEAD_BYTES)
+
+
+def _arrow_names(source: Path | bytes, *, stream: bool) -> list[str]:
+    """Return the column names as they stand: polars panics, in its own words, on repeated ones."""
+    import pyarrow as pa
+    from pyarrow import ipc
+
+    open_file = ipc.open_stream if stream else ipc.open_file
+    try:
+        with source.open("rb") if isinstance(source, Path) else BytesIO(source) as file:
+            return list(open_file(file).schema.names)
+    except (pa.ArrowException, OSError):
+        return []  # polars will say what is wrong
 
 
 def _scanned(scan: pl.LazyFrame) -> Table:
