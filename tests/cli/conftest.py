@@ -54,6 +54,7 @@ def refuse(tmp_path: Path, invoke: Invoke, model: Path) -> Callable[..., dict[st
         assert (said.code, said.stdout) == (code, b""), said
         assert said.stderr.splitlines()[-1].startswith("Error: ")
         assert "Traceback" not in said.stderr
+        assert "panicked" not in said.stderr
         as_json = invoke(*start, "-o", output, "--json")
         assert as_json.code == code
         assert "Error:" not in as_json.stderr

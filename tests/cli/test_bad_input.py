@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.conftest import COMMANDS
@@ -389,3 +391,22 @@ def test_a_file_twice_among_the_inputs_is_said(tmp_path: Path, invoke: Invoke) -
     done = invoke("bin", path, path, "--score-bins", "2", "-o", tmp_path / "g.csv")
     assert done.code == 0
     assert "more than once" in done.stderr
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".arrows"])
+def test_a_column_named_twice_where_types_are_stored(
+    name: str, suffix: str, tmp_path: Path, refuse: Refuse
+) -> None:
+    table = scores().to_arrow()
+    table = table.rename_columns(["score", *table.column_names[1:]])
+    path = tmp_path / f"twice{suffix}"
+    if suffix == ".parquet":
+        pq.write_table(table, path)
+    else:
+        new_file = pa.ipc.new_file if suffix == ".arrow" else pa.ipc.new_stream
+        with new_file(path, table.schema) as file:
+            file.write_table(table)
+    error = refuse(name, path)
+    assert (error["file"], error["column"]) == (str(path), "score")
+    assert "2 times" in error["message"]
