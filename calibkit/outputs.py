@@ -118,7 +118,6 @@ def directory_outputs(
         If two inputs would be written to the same file, or an output over an input.
     """
     outputs: dict[str, Part] = {}
-    inputs = {os.path.realpath(part.path) for part in parts}
     for part in parts:
         name = "stdin" if part.path == STDIN else part.relative or Path(part.path).name
         if suffix is not None:
@@ -128,10 +127,7 @@ def directory_outputs(
         elif suffix_format(name) is None:
             name += format_suffix(part.format)
         output = str(Path(directory) / name)
-        if os.path.realpath(output) in inputs:
-            raise UsageError(
-                f"{output}: this input would be written over; name another folder", file=output
-            )
+        spare_inputs(output, parts)
         if output in outputs:
             raise UsageError(
                 f"{output}: {outputs[output].path} and {part.path} would both be written there; "
@@ -140,6 +136,14 @@ def directory_outputs(
             )
         outputs[output] = part
     return list(outputs)
+
+
+def spare_inputs(output: str, parts: Sequence[Part]) -> None:
+    """Raise a `UsageError` where an output would replace one of the inputs."""
+    if os.path.realpath(output) in {os.path.realpath(part.path) for part in parts}:
+        raise UsageError(
+            f"{output}: this input would be written over; name another output", file=output
+        )
 
 
 def final_path(output: str) -> Path | None:

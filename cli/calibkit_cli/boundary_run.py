@@ -12,7 +12,7 @@ from calibkit.boundary.summary import Summary, summarise
 from calibkit.columns import ColumnOptions, ScoreRows, read_score_rows, resolve
 from calibkit.errors import CalibkitError, UsageError
 from calibkit.grid_table import GridTable, is_grid_table, read_grid_table
-from calibkit.outputs import check_output, directory_outputs
+from calibkit.outputs import check_output, directory_outputs, spare_inputs
 from calibkit.sinks import Transaction, make_folders
 from calibkit.sources import Source, open_source
 
@@ -74,6 +74,9 @@ class BoundaryRun:
         if self.console.per_input:
             self._fit_each(source)
             return
+        for output in (self.console.output, self.frontier):
+            if output not in (None, "-"):
+                spare_inputs(output, source.parts)
         data = self._read(source)
         test = self._read_test(data)
         if self.compare:
