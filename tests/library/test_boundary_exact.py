@@ -186,6 +186,45 @@ def test_a_cap_of_nothing_is_never_proven() -> None:
         assert goal.value(cut.selected, cut.true_positives) <= whole.ceiling <= cut.ceiling
 
 
+@bounded_figures
+@given(seed=st.integers(0, 10**6), bound=bounds, spread=st.sampled_from([1, 3, 50]))
+def test_tens_of_thousands_of_boundaries(bounded: str, seed: int, bound: str, spread: int) -> None:
+    """Levels of thirty scores each: wide enough for the band and the window to leave much out."""
+    rng = np.random.default_rng(seed)
+    size, levels = 90, 3
+    rate = np.sort(rng.random(size))[::-1]
+    count = rng.integers(1, 1 + spread, size)
+    tally = Tally(
+        np.arange(size, 0, -1, dtype=np.float64),
+        rng.integers(0, levels, size).astype(np.uint16),
+        count,
+        rng.binomial(count, rate),
+        levels,
+    )
+    goal = goal_of(tally, bounded, bound)
+    rows, hits = np.zeros(1, np.int64), np.zeros(1, np.int64)
+    for level in range(levels):
+        own = tally.level == level
+        more = (
+            np.append(0, np.cumsum(tally.count[own])),
+            np.append(0, np.cumsum(tally.positive[own])),
+        )
+        rows, hits = np.add.outer(rows, more[0]).ravel(), np.add.outer(hits, more[1]).ravel()
+    limit = Fraction(bound)
+    if bounded == "precision":
+        kept = hits * limit.denominator >= limit.numerator * rows
+        best = max(zip(hits[kept].tolist(), (-rows[kept]).tolist(), strict=True))
+    else:
+        kept = (hits * limit.denominator >= limit.numerator * goal.totals.positives) & (hits > 0)
+        rate = hits[kept] / rows[kept]
+        near = np.flatnonzero(rate >= rate.max() * (1 - 1e-12))
+        pairs = [(int(hits[kept][i]), int(rows[kept][i])) for i in near]
+        best = max(pairs, key=lambda pair: (Fraction(*pair), pair[0]))
+    _, solution = solved(tally, goal)
+    assert solution.proven
+    assert (solution.true_positives, solution.selected) == (best[0], abs(best[1]))
+
+
 def test_many_rows_against_the_table_over_selected_rows() -> None:
     """Too many boundaries to enumerate: the published dynamic programme has the same optimum."""
     table = example(3000 if not INTERPRETED else 300, seed=8)
