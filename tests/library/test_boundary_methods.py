@@ -1,0 +1,199 @@
+"""Methods by name: their definitions on rows, and which goes with which objective."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.isotonic import IsotonicRegression
+
+from calibkit.boundary.classic import level_sets
+from calibkit.boundary.exact import Blocks
+from calibkit.boundary.goals import GOALS, Totals
+from calibkit.boundary.methods import METHODS, Found, method
+from calibkit.bounds import decimal_bound
+from calibkit.errors import UsageError
+from calibkit.tally import Tally, count_rows
+from tests.library.samples import BOUNDS, tables
+
+LEVELS = 3
+bounds = st.sampled_from(BOUNDS)
+Group = tuple[float, int, int]
+
+
+def tally_of(table: dict[str, list[Any]]) -> Tally:
+    level = np.minimum(np.array(table["uncertainty"]), LEVELS - 1).astype(np.uint16)
+    weight = np.array(table["weight"]) if "weight" in table else None
+    return count_rows(
+        np.array(table["score"]), level, np.array(table["label"], np.uint8), LEVELS, weight=weight
+    )
+
+
+def find(name: str, tally: Tally, bounded: str, bound: str, **options: Any) -> Found:
+    _, rows, positives = tally.level_totals.sum(axis=0).tolist()
+    goal = GOALS[bounded](decimal_bound(bound), Totals(rows, positives))
+    return METHODS[name].find(tally, goal, **options)
+
+
+def groups_of(tally: Tally, level: int | None = None) -> list[Group]:
+    """Return score, rows and positives by falling score, of one level or of all together."""
+    own = np.full(tally.score.size, True) if level is None else tally.level == level
+    return [
+        (
+            float(score),
+            int(tally.count[own & (tally.score == score)].sum()),
+            int(tally.positive[own & (tally.score == score)].sum()),
+        )
+        for score in np.unique(tally.score[own])[::-1]
+    ]
+
+
+def prefixes(groups: list[Group]) -> list[tuple[int, int, float]]:
+    """Return rows, positives and lowest score of each prefix."""
+    return [
+        (sum(g[1] for g in groups[:k]), sum(g[2] for g in groups[:k]), groups[k - 1][0])
+        for k in range(1, len(groups) + 1)
+    ]
+
+
+def check_counts(tally: Tally, found: Found) -> None:
+    assert tally.selected(found.thresholds) == (found.selected, found.true_positives)
+
+
+WHOLE = tables(kinds=(None, "whole"), most=14)
+
+
+@given(WHOLE, bounds)
+def test_one_threshold_for_precision(table: dict[str, list[Any]], bound: str) -> None:
+    tally = tally_of(table)
+    found = find("st", tally, "precision", bound)
+    check_counts(tally, found)
+    able = [(t, -m, s) for m, t, s in prefixes(groups_of(tally)) if t >= Fraction(bound) * m and t]
+    best = max(able, default=None)
+    if best is None:
+        assert found.selected == 0 and np.isnan(found.thresholds).all()
+    else:
+        assert (found.true_positives, -found.selected) == best[:2]
+        assert found.thresholds.tolist() == [best[2]] * LEVELS
+
+
+@given(WHOLE, bounds)
+def test_one_threshold_for_recall(table: dict[str, list[Any]], bound: str) -> None:
+    tally = tally_of(table)
+    found = find("st", tally, "recall", bound)
+    check_counts(tally, found)
+    positives = int(tally.positive.sum())
+    able = [
+        (Fraction(t, m), t, s)
+        for m, t, s in prefixes(groups_of(tally))
+        if t and t >= Fraction(bound) * positives
+    ]
+    best = max(able)
+    assert (Fraction(found.true_positives, found.selected), found.true_positives) == best[:2]
+    assert found.thresholds.tolist() == [best[2]] * LEVELS
+
+
+@given(WHOLE, bounds)
+def test_greedy_takes_each_level_on_its_own(table: dict[str, list[Any]], bound: str) -> None:
+    tally = tally_of(table)
+    found = find("gmt", tally, "precision", bound)
+    check_counts(tally, found)
+    for level, threshold in enumerate(found.thresholds):
+        own = prefixes(groups_of(tally, level))
+        able = [(t, -m, s) for m, t, s in own if t >= Fraction(bound) * m and t]
+        if able:
+            assert threshold == max(able)[2]
+        else:
+            assert np.isnan(threshold)
+
+
+def naive_mist(tally: Tally, bound: Fraction) -> list[float]:
+    """Return the thresholds of MIST by scikit-learn's regression, counted again on raw labels."""
+    fitted = []
+    for level in range(LEVELS):
+        groups = groups_of(tally, level)
+        if groups:
+            rates = [t / m for _, m, t in groups]
+            regression = IsotonicRegression(increasing=False)
+            values = regression.fit_transform(
+                np.arange(len(groups)), rates, sample_weight=[m for _, m, _ in groups]
+            )
+            fitted += [(v, level, *group) for v, group in zip(values, groups, strict=True)]
+    thresholds = [np.nan] * LEVELS
+    rows = hits = 0
+    left = sorted(fitted, key=lambda f: -f[0])
+    while left and left[0][0] > 1e-12:
+        block = [f for f in left if f[0] >= left[0][0] - 1e-9]
+        rows += sum(f[3] for f in block)
+        hits += sum(f[4] for f in block)
+        if hits < bound * rows:
+            break
+        for _, level, score, _, _ in block:
+            thresholds[level] = np.fmin(thresholds[level], score)
+        left = left[len(block) :]
+    return thresholds
+
+
+@given(WHOLE, bounds)
+def test_isotonic_blocks_enter_by_falling_rate(table: dict[str, list[Any]], bound: str) -> None:
+    tally = tally_of(table)
+    found = find("mist", tally, "precision", bound)
+    check_counts(tally, found)
+    expected = naive_mist(tally, Fraction(bound))
+    assert np.array_equal(found.thresholds, expected, equal_nan=True)
+
+
+def test_rates_that_floats_confuse_enter_apart() -> None:
+    near = 2**60
+    blocks = Blocks(
+        np.array([near, near, 2, 4]),
+        np.array([near // 2, near // 2 + 1, 1, 2]),
+        np.array([0, 1, 2, 0]),
+        np.array([0, 1, 2, 3]),
+    )
+    ordered, ends = level_sets(blocks)
+    assert ordered.point.tolist() == [1, 0, 2, 3]  # just above one half, then one half three times
+    assert ends.tolist() == [0, 3]
+
+
+@given(WHOLE, bounds, st.sampled_from([0, 1]), st.sampled_from(["exact", "st", "gmt", "mist"]))
+def test_a_part_left_out_takes_no_part(
+    table: dict[str, list[Any]], bound: str, excluded: int, name: str
+) -> None:
+    """A fit without a part is the fit on the rows of the others alone."""
+    dealt = tally_of(table).deal(2, 7)
+    kept = dealt.part != excluded
+    others = Tally(
+        dealt.score[kept], dealt.level[kept], dealt.count[kept], dealt.positive[kept], LEVELS
+    )
+    if not others.positive.any():
+        return
+    goal = GOALS["precision"](
+        decimal_bound(bound), Totals(int(others.count.sum()), int(others.positive.sum()))
+    )
+    found = METHODS[name].find(dealt, goal, excluded=excluded)
+    alone = METHODS[name].find(others, goal)
+    assert (found.selected, found.true_positives) == (alone.selected, alone.true_positives)
+    assert np.array_equal(found.thresholds, alone.thresholds, equal_nan=True)
+
+
+def test_methods_and_objectives_that_do_not_go_together() -> None:
+    for name in ("gmt", "mist"):
+        assert method(name, "precision").name == name
+        with pytest.raises(UsageError, match="exact") as caught:
+            method(name, "recall")
+        assert "gmt" not in caught.value.message.split("methods for")[1]
+    with pytest.raises(UsageError, match="did you mean 'exact'"):
+        method("exakt", "recall")
+
+
+def test_every_method_says_what_it_does() -> None:
+    for name, found in METHODS.items():
+        assert found.name == name and found.summary
+        assert (found.choose is None) != (found.take is None)
+        assert set(found.bounds) <= set(GOALS)
+        assert found.needs_grid == (found.score_bins > 0)
