@@ -78,11 +78,19 @@ def weight_column(column: pl.Series, where: RowFinder) -> NDArray[np.float64]:
     Raises
     ------
     DataError
-        As `numeric_column`, or if the weights sum to zero.
+        As `numeric_column`, or if the weights sum to zero, or to what floats cannot hold.
     """
     array = numeric_column(column, where, low=0.0, advice="weights cannot be negative")
     if not array.any():
         where.refuse(column, None, "weight 0", "give some row a positive weight")
+    largest = float(array.max())
+    if largest < 2.0**-900 or largest * array.size > 2.0**1000:
+        where.refuse(
+            column,
+            array == largest,
+            "weights too large or too small to be summed",
+            "scale the weights, their ratios alone count",
+        )
     return array.astype(np.float64, copy=False)
 
 
