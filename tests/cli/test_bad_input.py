@@ -150,6 +150,15 @@ def test_all_weights_zero(tmp_path: Path, refuse: Refuse) -> None:
         assert refuse(name, path, "--weight", "weight")["column"] == "weight"
 
 
+@pytest.mark.parametrize("weight", [1e307, 1e-310])
+def test_weights_whose_sum_no_float_can_hold(tmp_path: Path, weight: float, refuse: Refuse) -> None:
+    path = write(scores().with_columns(weight=pl.lit(weight)), tmp_path / "bad.parquet")
+    for name in ("bin", "boundary"):
+        error = refuse(name, path, "--weight", "weight")
+        assert (error["column"], error["rows"]) == ("weight", 40)
+        assert "scale the weights" in error["message"]
+
+
 @pytest.mark.parametrize("goal", ["--precision", "--recall"])
 def test_negative_rows_are_not_needed(tmp_path: Path, goal: str, invoke: Invoke) -> None:
     path = write(scores().with_columns(label=pl.lit(1)), tmp_path / "all.csv")
