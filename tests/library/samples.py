@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from hypothesis import strategies as st
 
+from calibkit.binning import Grid, assign
 from calibkit.boundary.fit import Fitted, fit_boundary
 from calibkit.boundary.spec import BoundarySpec
 from calibkit.bounds import decimal_bound
@@ -83,6 +84,22 @@ def golden_rows(case: str, name: str = "rows.parquet") -> ScoreRows:
     label = frame["label"].to_numpy() if "label" in frame.columns else None
     score, uncertainty = frame["score"].to_numpy(), frame["uncertainty"].to_numpy()
     return score_rows(score, label, uncertainty, scale="probability")
+
+
+def bins_of(grid: Grid, rows: ScoreRows) -> tuple[np.ndarray, np.ndarray]:
+    """Return the uncertainty bin and the score bin of rows, by the edges of a grid."""
+    score = (rows.score, grid.score_min, grid.score_edges)
+    uncertainty = (rows.uncertainty, grid.uncertainty_min, grid.uncertainty_edges)
+    order = (score, uncertainty) if grid.order == "score-uncertainty" else (uncertainty, score)
+    (values, low, edges), (other, lows, other_edges) = order
+    outer = assign(values, float(low[0]), edges[0])
+    inner = np.empty(values.size, np.uint16)
+    for i in range(edges.shape[1] + 1):
+        own = outer == i
+        j = i if other_edges.shape[0] > 1 else 0
+        if own.any():
+            inner[own] = assign(other[own], float(lows[j]), other_edges[j])
+    return (inner, outer) if grid.order == "score-uncertainty" else (outer, inner)
 
 
 #: Weights: whole numbers, binary fractions, and any floats.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calibkit.binning import Grid, assign, fit_grid
+from calibkit.binning import Grid, fit_grid
 from calibkit.boundary.goals import GOALS
 from calibkit.boundary.methods import METHODS
 from calibkit.boundary.model import BoundaryModel
@@ -16,7 +16,7 @@ from calibkit.boundary.problem import binned_problem
 from calibkit.bounds import decimal_bound
 from calibkit.columns import ScoreRows
 from calibkit.errors import InfeasibleError
-from tests.library.samples import fit, golden, golden_rows
+from tests.library.samples import bins_of, fit, golden, golden_rows
 
 BINS = {
     "p01_binning_equi_weight": {},
@@ -60,22 +60,6 @@ def assert_edges(grid: Grid, expected: dict[str, Any]) -> None:
             assert low == inner[str(i)]["min"]
         else:
             assert np.isnan(edges).all() and np.isnan(low)
-
-
-def bins_of(grid: Grid, rows: ScoreRows) -> tuple[np.ndarray, np.ndarray]:
-    """Return the uncertainty bin and the score bin of rows, by the edges of a grid."""
-    score = (rows.score, grid.score_min, grid.score_edges)
-    uncertainty = (rows.uncertainty, grid.uncertainty_min, grid.uncertainty_edges)
-    order = (score, uncertainty) if grid.order == "score-uncertainty" else (uncertainty, score)
-    (values, low, edges), (other, lows, other_edges) = order
-    outer = assign(values, float(low[0]), edges[0])
-    inner = np.empty(values.size, np.uint16)
-    for i in range(edges.shape[1] + 1):
-        own = outer == i
-        j = i if other_edges.shape[0] > 1 else 0
-        if own.any():
-            inner[own] = assign(other[own], float(lows[j]), other_edges[j])
-    return (inner, outer) if grid.order == "score-uncertainty" else (outer, inner)
 
 
 def model_of(rows: ScoreRows, **options: Any) -> BoundaryModel | None:
