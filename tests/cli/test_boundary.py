@@ -495,7 +495,8 @@ def test_the_first_line_says_what_to_expect(tmp_path: Path, invoke: Invoke) -> N
     done = invoke(*start)
     checked = json.loads(out.read_text())["fit"]["cross_validated"]
     first = done.stderr.splitlines()[0]
-    for word in (f"{checked['precision']:.4f}", f"{checked['recall']:.4f}", "cross-validated", "new data"):
+    figures = [f"{checked[name]:.4f}" for name in ("precision", "recall")]
+    for word in (*figures, "cross-validated", "new data"):
         assert word in first
     assert "guarantee" in first
     first = invoke(*start, "--test", path).stderr.splitlines()[0]
