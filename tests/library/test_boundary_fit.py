@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import statistics
+import subprocess
+import sys
 from fractions import Fraction
 from typing import Any
 
@@ -20,6 +24,7 @@ from calibkit.errors import DataError, InfeasibleError, UsageError
 from calibkit.models import decode
 from calibkit.weights import in_units
 from tests import naive
+from tests.conftest import INTERPRETED, ROOT, clean_environment
 from tests.library.samples import BOUNDS, bins_of, example, fit, score_rows, tables
 
 bounds = st.sampled_from(BOUNDS)
@@ -255,6 +260,31 @@ def test_neither_order_nor_threads_change_a_model(bounded: str, weights: str | N
     other = fit(score_rows(**table), seed=1, **{bounded: "0.5"}).model
     assert other.score_thresholds == first.score_thresholds
     assert other.fit.cross_validated != first.fit.cross_validated
+
+
+def models_without_and_with_weights() -> list[str]:
+    """Return digests of fitted models; run by the test below in a process of its own."""
+    table, texts = example(150, seed=8, distinct=60), []
+    for weight in (None, np.arange(150) % 4, (1 + np.arange(150) % 7) / 3):
+        rows = score_rows(**table, weight=weight)
+        texts += [
+            fit(rows, precision="0.6").model.to_json(),
+            fit(rows, recall="0.3").model.to_json(),
+        ]
+    return [hashlib.sha256(text).hexdigest() for text in texts]
+
+
+def test_interpreted_kernels_give_the_same_models() -> None:
+    script = (
+        "import json\n"
+        "from tests.library.test_boundary_fit import models_without_and_with_weights\n"
+        "print(json.dumps(models_without_and_with_weights()))"
+    )
+    environment = {**clean_environment(), "NUMBA_DISABLE_JIT": "0" if INTERPRETED else "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, cwd=ROOT, capture_output=True, check=True
+    )
+    assert json.loads(done.stdout) == models_without_and_with_weights()
 
 
 def test_whole_weights_are_dealt_as_rows() -> None:
