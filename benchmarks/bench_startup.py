@@ -1,56 +1,40 @@
 """Start-up as whole processes: the help, a small run, and what importing the libraries costs.
 
-    python benchmarks/bench_startup.py [--rounds N]
+    python benchmarks/bench_startup.py [--python PATH] [--rounds N]
 
-Prints the best and the median of several rounds, in turn, so that all see the same machine.
+Each command runs in turn with ``import polars, numba``, the floor of anything that uses both.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import statistics
-import subprocess
-import sys
-import tempfile
-import time
-from pathlib import Path
+from collections.abc import Iterator
 
-ROOT = Path(__file__).resolve().parent.parent
-CALIBKIT = [sys.executable, "-m", "calibkit_cli.main"]
-FLOORS = os.pathsep.join(str(ROOT / floor) for floor in (".", "kernels", "cli"))
+import harness
+from harness import Pair, calibkit, compare
+
+#: Seconds that the help and a small run may take.
+HELP, RUN = 0.3, 1.0
 
 
-def seconds(command: list[str]) -> float:
-    environment = {**os.environ, "PYTHONPATH": FLOORS}
-    start = time.perf_counter()
-    subprocess.run(command, env=environment, capture_output=True, check=True)
-    return time.perf_counter() - start
+def pairs(options: argparse.Namespace) -> Iterator[Pair]:
+    """Measure the pairs."""
+    python = options.python
+    sample = str(harness.ROOT / "sample_data" / "calib.parquet")
+    output = str(harness.FOLDER / "boundary.json")
+    small = ("boundary", sample, "--precision", "0.7", "-q", "-o", output)
+    harness.FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, seconds, command in (
+        ("`calibkit --help`", HELP, calibkit(python, "--help")),
+        ("`calibkit boundary` on the sample data", RUN, calibkit(python, *small)),
+    ):
+        peer = [python, "-c", "import polars, numba"]
+        yield compare(name, command, peer, rounds=options.rounds, seconds=seconds)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=7)
-    rounds = parser.parse_args().rounds
-    with tempfile.TemporaryDirectory() as folder:
-        model = str(Path(folder) / "boundary.json")
-        sample = str(ROOT / "sample_data" / "calib.parquet")
-        commands = {
-            "import polars, numba": [sys.executable, "-c", "import polars, numba"],
-            "calibkit --help": [*CALIBKIT, "--help"],
-            "calibkit boundary (cached)": [
-                *CALIBKIT, "boundary", sample, "--precision", "0.7", "-o", model,
-            ],
-        }  # fmt: skip
-        for command in commands.values():  # fill the caches
-            seconds(command)
-        times: dict[str, list[float]] = {name: [] for name in commands}
-        for _ in range(rounds):
-            for name, command in commands.items():
-                times[name].append(seconds(command))
-    print(f"{'whole process':<28}{'best':>9}{'median':>9}")
-    for name, found in times.items():
-        print(f"{name:<28}{min(found):>7.2f} s{statistics.median(found):>7.2f} s")
+    options = harness.arguments(__doc__, rounds=11)
+    harness.save("startup", options.python, pairs=list(pairs(options)))
 
 
 if __name__ == "__main__":

@@ -110,7 +110,8 @@ def plan_application(model: Model, source: Source, spec: ApplySpec) -> _Plan:
         elif role in spec.columns:
             raise UsageError(f"the model uses no {role} column; leave --{role} out.")
     for role, name in used.items():
-        source.require([name], f"--{role}")
+        role_named = f"--{role}" if role in spec.columns else f"the model's {role} (see --{role})"
+        source.require([name], role_named)
     kept = list(source.schema)
     if spec.keep is not None:
         kept = _matching(source, spec.keep)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from calibkit.binning import Grid
 from calibkit.columns import ColumnOptions
-from calibkit.errors import DataError, ModelError
+from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.models import Column, column_descriptions
 from calibkit.numeric import numeric_column
 from calibkit.provenance import data_hash
@@ -155,7 +155,9 @@ def _columns(source: Source, options: ColumnOptions) -> dict[str, Column]:
     about = source.metadata().get("calibkit")
     if about is not None:
         try:
-            return column_descriptions(about)
+            columns = column_descriptions(about)
+            _check_same(source, options, columns)
+            return columns
         except ModelError:
             raise _broken(source, "its metadata entry 'calibkit' is damaged") from None
     return {
@@ -163,6 +165,20 @@ def _columns(source: Source, options: ColumnOptions) -> dict[str, Column]:
         "label": Column(options.label, positive=options.positive),
         "uncertainty": Column(options.uncertainty or "uncertainty", dtype="float64"),
     }
+
+
+def _check_same(source: Source, options: ColumnOptions, columns: dict[str, Column]) -> None:
+    """Refuse column options that contradict what the grid was made from."""
+    unset = ColumnOptions()
+    for role in ("score", "label", "uncertainty"):
+        asked, made_from = getattr(options, role), columns.get(role)
+        if asked not in (getattr(unset, role), made_from and made_from.name):
+            made = repr(made_from.name) if made_from else "no such column"
+            raise UsageError(
+                f"{source.parts[0].path}: the grid was made from {made}, not from --{role} {asked}; "
+                "leave the option out, or make the grid again.",
+                column=asked,
+            )
 
 
 def _broken(source: Source, problem: str) -> DataError:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import msgspec
 
-from calibkit.errors import ModelError, nearest
+from calibkit.errors import ModelError, UsageError, nearest
 
 #: Where each kind's structure is defined.
 KINDS = {"boundary": "calibkit.boundary.model:BoundaryModel"}
@@ -175,8 +175,13 @@ def load(path: str) -> Model:
     ModelError
         See `decode`.
     """
-    from calibkit.sources import read_bytes
+    from calibkit.sources import read_bytes, suffix_format
 
+    if suffix_format(path) is not None:
+        raise UsageError(
+            f"{path}: is a table by its name, not a model; the model comes first, then the rows.",
+            file=path,
+        )
     return decode(read_bytes(path), path)
 
 

@@ -622,3 +622,45 @@ TWINS = {
     "undominated_costs": "naive_pareto",
     "rising_precision": "naive_precision_frontier",
 }
+
+
+# ---------------------------------------------------------------- measures
+
+
+def measure(text: str, rows: int, hits: int, all_rows: int, positives: int) -> float:
+    """Return a measure of a confusion matrix from its textbook formula; 0/0 counts as 0."""
+    name, _, rest = text.partition(":")
+    given = [float(part) for part in rest.split(",")] if rest else []
+    tp, fp, fn = hits, rows - hits, positives - hits
+    tn = all_rows - rows - fn
+
+    def over(a: float, b: float) -> float:
+        return a / b if b else 0.0
+
+    tpr, tnr, precision = over(tp, tp + fn), over(tn, tn + fp), over(tp, tp + fp)
+    accuracy = over(tp + tn, all_rows)
+    beta = {"f1": 1.0}.get(name, given[0] if given else 0.0)
+    expected = over((tp + fp) * (tp + fn) + (tn + fn) * (tn + fp), all_rows**2)
+    mcc_root = math.sqrt((tp + fp) * (tp + fn)) * math.sqrt((tn + fp) * (tn + fn))
+    f_measure = over((1 + beta**2) * tp, (1 + beta**2) * tp + fp + beta**2 * fn)
+    if name in ("weighted-accuracy", "utility", "cost"):
+        worth = {
+            "weighted-accuracy": lambda w: (1 - w) * tp + w * tn,
+            "utility": lambda a, b, c, d: a * tp + b * fp + c * fn + d * tn,
+            "cost": lambda a, b: a * fp + b * fn,
+        }[name]
+        return over(worth(*given), all_rows)
+    return {
+        "accuracy": accuracy,
+        "balanced-accuracy": (tpr + tnr) / 2,
+        "precision": precision,
+        "f1": f_measure,
+        "fbeta": f_measure,
+        "jaccard": over(tp, tp + fp + fn),
+        "mcc": over(tp * tn - fp * fn, mcc_root),
+        "kappa": over(accuracy - expected, 1 - expected),
+        "gmean": math.sqrt(tpr * tnr),
+        "fowlkes-mallows": math.sqrt(precision * tpr),
+        "youden": tpr + tnr - 1,
+        "lift": over(precision, over(positives, all_rows)),
+    }[name]

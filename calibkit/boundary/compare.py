@@ -46,6 +46,13 @@ class Compared:
     model: BoundaryModel | None
     note: str
 
+    @property
+    def rank(self) -> int:
+        """0 where the bound is met, 1 where it is missed, 2 where there is no boundary."""
+        if self.model is None:
+            return 2
+        return 0 if self.model.fit.bound_met else 1
+
     def row(self) -> list[object]:
         """Return the row of the table, in the order of `HEADER`."""
         if self.model is None:
@@ -83,7 +90,7 @@ def compare(
     return [
         _one(data, replace(spec, method=name), test)
         for name, method in METHODS.items()
-        if spec.bounded in method.bounds
+        if spec.target.option in method.objectives
     ]
 
 
@@ -96,7 +103,15 @@ def _one(data: ScoreRows | GridTable, spec: BoundarySpec, test: ScoreRows | None
         return Compared(spec.method, None, "infeasible: selects nothing")
     except UsageError as error:
         return Compared(spec.method, None, f"skipped: {error.message}")
-    note = "optimal" if fitted.model.fit.optimal_in_sample else ""
+    note = ""
+    if fitted.model.fit.optimal_in_sample:
+        note = "optimal on its grid" if _binned(fitted.model) else "optimal"
+    if spec.method == "st":
+        note = "best single threshold"
     if not fitted.model.fit.bound_met:
         note = "misses the bound"
     return Compared(spec.method, fitted.model, note)
+
+
+def _binned(model: BoundaryModel) -> bool:
+    return model.provenance is not None and bool(model.provenance.options.get("score_bins"))

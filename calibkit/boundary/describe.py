@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.binning import Grid
-from calibkit.boundary.goals import Goal
+from calibkit.boundary.goals import Totals
 from calibkit.boundary.model import (
     BoundaryFit,
     BoundaryModel,
@@ -15,6 +15,7 @@ from calibkit.boundary.model import (
     threshold_json,
 )
 from calibkit.boundary.summary import Summary
+from calibkit.boundary.target import Target
 from calibkit.errors import DataError
 
 
@@ -43,9 +44,7 @@ def describe(summary: Summary, lowest: NDArray[np.float64], fit: BoundaryFit) ->
         version=BoundaryModel.VERSION,
         columns=columns,
         method=planned.method.name,
-        objective=Objective(
-            spec.goal(problem.totals()).maximised, {spec.bounded: float(spec.bound)}
-        ),
+        objective=_objective(spec.target, problem.totals()),
         uncertainty_min=None,
         uncertainty_edges=[],
         score_thresholds=[],
@@ -62,6 +61,15 @@ def describe(summary: Summary, lowest: NDArray[np.float64], fit: BoundaryFit) ->
         model.uncertainty_edges = list(summary.levels.edges.tolist())
     model.score_thresholds = [threshold_json(value) for value in found]
     return model
+
+
+def _objective(target: Target, totals: Totals) -> Objective:
+    if target.bound is not None:
+        maximised = target.goal(totals).maximised
+        return Objective(maximize=maximised, subject_to={target.option: float(target.bound)})
+    if target.option == "minimize":
+        return Objective(minimize=target.value, subject_to={})
+    return Objective(maximize=target.value, subject_to={})
 
 
 def _describe_score_first(model: BoundaryModel, grid: Grid, take: list[int]) -> None:
@@ -84,24 +92,22 @@ def _describe_score_first(model: BoundaryModel, grid: Grid, take: list[int]) -> 
     ]
 
 
-def warnings_of(model: BoundaryModel, goal: Goal) -> list[str]:
+def warnings_of(model: BoundaryModel, target: Target) -> list[str]:
     """Return what the user of a boundary should be told."""
     found = []
     figures_seen = model.fit.in_sample
     if not model.fit.bound_met:
-        seen = figures_seen.precision if goal.bounded == "precision" else figures_seen.recall
         found.append(
-            f"counted again on the rows, --method {model.method} misses the bound: "
-            f"{goal.bounded} {seen:.6g} < {goal.bound}"
-        )
-    if not model.fit.exact_arithmetic:
-        found.append(
-            "the weights are no multiples of one binary fraction: counts are rounded, and the bound "
-            "is met with a margin of 1e-12"
+            f"counted again on the rows, --method {model.method} misses the bound {target.text}: "
+            f"precision {_rate(figures_seen.precision)}, recall {_rate(figures_seen.recall)}"
         )
     if model.method == "exact" and not model.fit.optimal_in_sample:
         found.append(
-            f"the search was cut short: {goal.maximised} {figures_seen.objective_value:.6g} is "
-            f"reached, at most {model.fit.upper_bound:.6g} is possible"
+            f"the search was cut short: {_rate(figures_seen.objective_value)} is reached, at most "
+            f"{_rate(model.fit.upper_bound)} is possible"
         )
     return found
+
+
+def _rate(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.6g}"

@@ -111,14 +111,16 @@ def solve(points: Points, goal: Goal, cap: int = knapsack.STATE_CAP) -> Solution
     """
     blocks = isotonic_blocks(points)
     taken, margin = goal.whole_blocks(np.cumsum(blocks.selected), np.cumsum(blocks.true_positives))
-    slope = 0.0
+    choice = blocks.choice(taken, points.levels)
+    selected, true_positives = points.totals(choice)
+    if goal.at_vertex:
+        return _at_vertex(points, goal, blocks, taken, cap)
+    slope = goal.slope(selected, true_positives)
     if margin is not None:
         slope = float(blocks.true_positives[margin] / blocks.selected[margin])
     prefixes = (points.selected, points.true_positives, points.offsets, points.ends)
     best = knapsack.best_values(*prefixes, slope)
     most = float(best.sum())
-    choice = blocks.choice(taken, points.levels)
-    selected, true_positives = points.totals(choice)
     known = goal.budget(most, slope, selected, true_positives)
     budget = min(known, max(known * _FIRST_SHARE, 1.0 - slope))
     while True:
@@ -140,3 +142,30 @@ def solve(points: Points, goal: Goal, cap: int = knapsack.STATE_CAP) -> Solution
             assert value is not None  # the fits refuse rows without positives
             return Solution(choice, selected, true_positives, True, value)
         budget = min(known, _WIDEN * budget)
+
+
+def _at_vertex(points: Points, goal: Goal, blocks: Blocks, taken: int, cap: int) -> Solution:
+    """Return the best vertex of the hull, or of equal value the choice with fewest rows.
+
+    Choices of equal value lie on the edge that leads to the vertex, where nothing is lost.
+    """
+    choice = blocks.choice(taken, points.levels)
+    if taken:
+        prefixes = (points.selected, points.true_positives, points.offsets, points.ends)
+        slope = float(blocks.true_positives[taken - 1] / blocks.selected[taken - 1])
+        best = knapsack.best_values(*prefixes, slope)
+        anywhere = knapsack.Window(1.0, 0.0, -np.inf, np.inf)
+        band = knapsack.pareto_band(prefixes, slope, best, 0.0, anywhere, cap)
+        if band is not None:
+            totals = points.totals(choice)
+            rows, hits = (
+                np.append(array, total)
+                for array, total in zip((band.selected, band.true_positives), totals, strict=True)
+            )
+            pick = goal.pick(rows, hits)
+            if pick < band.selected.size:
+                choice = band.choices[pick]
+    selected, true_positives = points.totals(choice)
+    value = goal.value(selected, true_positives)
+    assert value is not None  # a measure is defined everywhere
+    return Solution(choice, selected, true_positives, True, value)

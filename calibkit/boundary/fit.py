@@ -77,10 +77,10 @@ def fit_summary(
     """Fit a decision boundary on what was counted of its rows; see `fit_boundary`."""
     planned, problem = summary.planned, summary.problem
     spec = planned.spec
-    _need_positives(summary)
-    goal, unit = spec.goal(problem.totals()), problem.tally.unit
+    _need_classes(summary)
+    goal, unit = spec.target.goal(problem.totals()), problem.tally.unit
     found, optimum = planned.method.find_with_optimum(problem.tally, goal)
-    if found.selected == 0:
+    if found.selected == 0 and spec.target.bound is not None:
         raise _infeasible(problem.tally, goal, planned)
     warnings: list[str] = []
     fit = BoundaryFit(
@@ -92,7 +92,7 @@ def fit_summary(
         exact_arithmetic=unit.exact,
         bound_met=goal.met(found.selected, found.true_positives),
         score_only=_score_only(summary.single, goal),
-        cross_validated=_cross_validated(summary, warnings),
+        cross_validated=_cross_validated(summary, goal, warnings),
         test=None,
         reference=reference(summary, found.selected / goal.totals.rows),
     )
@@ -103,23 +103,25 @@ def fit_summary(
     elif provenance == "hash":
         model.provenance = msgspec.structs.replace(summary.origin, files=None)
     if test is not None:
-        model.fit.test = judge_rows(model, test, spec.goal)
-    return Fitted(model, (*warnings, *warnings_of(model, goal)))
+        model.fit.test = judge_rows(model, test, goal.of)
+    return Fitted(model, (*warnings, *warnings_of(model, spec.target)))
 
 
-def _need_positives(summary: Summary) -> None:
-    totals = summary.problem.totals()
-    if totals.positives:
-        return
+def _need_classes(summary: Summary) -> None:
+    """Refuse rows of one class where the objective needs both, or the other one."""
+    totals, target = summary.problem.totals(), summary.planned.spec.target
     column = summary.problem.columns["label"].name
-    raise DataError(
-        f"{summary.file}: column {column!r}: no positive row, but "
-        f"--{summary.planned.spec.bounded} needs some; name the positive class by --positive if "
-        "labels are not 0/1",
-        column=column,
-        file=summary.file,
-        rows=totals.rows,
-    )
+    counts = {"p": totals.positives, "n": totals.rows - totals.positives}
+    for needed, word in (("p", "positive"), ("n", "negative")):
+        if needed in target.needs and not counts[needed]:
+            raise DataError(
+                f"{summary.file}: column {column!r}: no {word} row, but --{target.option} "
+                f"{target.value} needs some; name the positive class by --positive if labels are "
+                "not 0/1",
+                column=column,
+                file=summary.file,
+                rows=totals.rows,
+            )
 
 
 def _is_optimal(found: Found, optimum: exact.Solution, goal: Goal) -> bool:
@@ -133,21 +135,22 @@ def _is_optimal(found: Found, optimum: exact.Solution, goal: Goal) -> bool:
 def _infeasible(tally: Tally, goal: Goal, planned: Plan) -> InfeasibleError:
     blocks = exact.isotonic_blocks(tally.points(together=planned.method.together))
     rows, hits = int(blocks.selected[0]), int(blocks.true_positives[0])
-    name = planned.method.name
+    name, target = planned.method.name, planned.spec.target
     if goal.met(rows, hits):
         advice = f"--method {'exact' if name != 'exact' else 'st'} does"
-    else:
+    elif target.option == "precision":
         advice = (
             f"the highest precision any selection reaches is {hits / rows:.6g}, with "
             f"{tally.unit.amount(rows):,} rows: lower the bound, or improve the scores"
         )
+    else:
+        advice = "the rows of the highest scores exceed it already: raise the bound"
     return InfeasibleError(
-        f"no boundary of --method {name} selects a row with {goal.bounded} >= {goal.bound}; "
-        f"{advice}."
+        f"no boundary of --method {name} selects a row with {target.text}; {advice}."
     )
 
 
-def _cross_validated(summary: Summary, warnings: list[str]) -> CrossValidated | None:
+def _cross_validated(summary: Summary, goal: Goal, warnings: list[str]) -> CrossValidated | None:
     planned = summary.planned
     spec = planned.spec
     if spec.folds == 0:
@@ -164,12 +167,12 @@ def _cross_validated(summary: Summary, warnings: list[str]) -> CrossValidated | 
         return None
 
     def find(dealt: Tally, fold: int, others: Totals) -> NDArray[np.float64] | None:
-        if others.positives == 0:
+        if others.positives == 0 and spec.target.needs:
             return None
-        return planned.method.find(dealt, spec.goal(others), excluded=fold).thresholds
+        return planned.method.find(dealt, goal.of(others), excluded=fold).thresholds
 
     dealt = deal(summary.problem, spec.folds, spec.seed, spec.threads)
-    return cross_validate(dealt, spec.folds, find, spec.goal, spec.threads)
+    return cross_validate(dealt, spec.folds, find, goal.of, spec.threads)
 
 
 def _score_only(tally: Tally | None, goal: Goal) -> Figures | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil
+from math import ceil, floor
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,23 +27,32 @@ SLACK = Fraction(1, 10**12)
 
 @dataclass(frozen=True)
 class Totals:
-    """What all rows hold, in units of weight."""
+    """What all rows hold, in units of weight; `row_units` is how many a weight of 1 has."""
 
     rows: int
     positives: int
     exact: bool = True
+    row_units: Fraction = Fraction(1)
 
 
 class Goal(ABC):
-    """Maximise one figure subject to a bound on another."""
+    """What a boundary is to reach, for rows with given totals."""
 
-    #: The figure that is maximised, and the one that is bounded.
+    #: The figure that is maximised, and the one that is bounded ("" where none is).
     maximised: str
     bounded: str
+    #: What all rows hold.
+    totals: Totals
+    #: Whether the optimum is always a vertex of the concave hull of all reachable totals.
+    at_vertex = False
 
-    def __init__(self, bound: Bound, totals: Totals) -> None:
-        self.bound = bound
-        self.totals = totals
+    @abstractmethod
+    def of(self, totals: Totals) -> Goal:
+        """Return the same goal for other rows."""
+
+    def slope(self, selected: int, true_positives: int) -> float:
+        """Return the slope at which the relaxation is exact where no block is at the margin."""
+        return 0.0
 
     @abstractmethod
     def whole_blocks(self, selected: Int64s, true_positives: Int64s) -> tuple[int, int | None]:
@@ -81,7 +90,19 @@ class Goal(ABC):
         """Return whether totals meet the bound, in exact arithmetic."""
 
 
-class RecallAtPrecision(Goal):
+class BoundedGoal(Goal):
+    """Maximise one figure subject to a bound on another."""
+
+    def __init__(self, bound: Bound, totals: Totals) -> None:
+        self.bound = bound
+        self.totals = totals
+
+    def of(self, totals: Totals) -> Goal:
+        """Return the same goal for other rows."""
+        return type(self)(self.bound, totals)
+
+
+class RecallAtPrecision(BoundedGoal):
     """Maximise recall subject to ``precision >= bound``: most positives, then fewest rows."""
 
     maximised, bounded = "recall", "precision"
@@ -105,12 +126,7 @@ class RecallAtPrecision(Goal):
 
     def pick(self, selected: Int64s, true_positives: Int64s) -> int:
         """Return the feasible totals with most positives, then fewest rows."""
-        hits = np.where(self._meets(selected, true_positives), true_positives, -1)
-        most = hits.max(initial=-1)
-        if most < 0:
-            return -1
-        best = np.flatnonzero(hits == most)
-        return int(best[np.argmin(selected[best])])
+        return _most_hits(selected, true_positives, self._meets(selected, true_positives))
 
     def budget(self, best: float, slope: float, selected: int, true_positives: int) -> float:
         """See `Goal.budget`: T' - c M' >= T' (1 - c / bound) for every feasible (T', M')."""
@@ -127,10 +143,7 @@ class RecallAtPrecision(Goal):
     def ceiling(self, best: float, slope: float) -> float:
         """Return the recall of the linear relaxation, rounded down to whole rows."""
         share = self._share(slope)
-        hits = min(best / share if share > 0.0 else np.inf, float(self.totals.positives))
-        if self.totals.exact:
-            hits = float(np.floor(hits * (1 + 1e-12) + 1e-9))
-        return min(hits / self.totals.positives, 1.0)
+        return _recall_ceiling(best / share if share > 0.0 else np.inf, self.totals)
 
     def value(self, selected: int, true_positives: int) -> float | None:
         """Return the recall."""
@@ -141,7 +154,7 @@ class RecallAtPrecision(Goal):
         return true_positives * self.denominator >= self.numerator * selected
 
 
-class PrecisionAtRecall(Goal):
+class PrecisionAtRecall(BoundedGoal):
     """Maximise precision subject to ``recall >= bound``, with at least one row selected.
 
     Of equal precision the boundary with more true positives is chosen.
@@ -187,6 +200,120 @@ class PrecisionAtRecall(Goal):
         return true_positives >= self.least
 
 
-GOALS: dict[str, type[Goal]] = {
-    goal.bounded: goal for goal in (RecallAtPrecision, PrecisionAtRecall)
+class RecallWithin(BoundedGoal):
+    """Maximise recall while an amount ``x = M - k T`` of selected rows stays within a limit.
+
+    k = 0: all selected rows; k = 1: the false positives among them.
+    """
+
+    maximised = "recall"
+    #: k
+    spared: int
+    #: The largest amount, in units.
+    limit: int
+
+    def _amounts(self, selected: Int64s, true_positives: Int64s) -> Int64s:
+        return selected - self.spared * true_positives
+
+    def whole_blocks(self, selected: Int64s, true_positives: Int64s) -> tuple[int, int | None]:
+        """Take blocks while they fit; the amount grows from block to block."""
+        amounts = self._amounts(selected, true_positives)
+        taken = int(np.searchsorted(amounts, self.limit, side="right"))
+        return taken, taken if taken < selected.size else None
+
+    def pick(self, selected: Int64s, true_positives: Int64s) -> int:
+        """Return the totals within the limit with most positives, then fewest rows."""
+        return _most_hits(
+            selected, true_positives, self._amounts(selected, true_positives) <= self.limit
+        )
+
+    def budget(self, best: float, slope: float, selected: int, true_positives: int) -> float:
+        """See `Goal.budget`: ``T - c M = T (1 - k c) - c x``, and x is within the limit."""
+        least = true_positives * (1.0 - self.spared * slope) - slope * self.limit
+        return max(0.0, best - least)
+
+    def window(self, best: float, slope: float, budget: float) -> Window:
+        """See `Goal.window`: what is left of the limit is at most budget / c."""
+        low = self.limit - budget / slope if slope else -np.inf
+        return Window(1.0, -float(self.spared), low, float(self.limit))
+
+    def ceiling(self, best: float, slope: float) -> float:
+        """Return the recall of the linear relaxation, rounded down to whole rows."""
+        share = 1.0 - self.spared * slope
+        hits = (best + slope * self.limit) / share if share > 0.0 else np.inf
+        return _recall_ceiling(hits, self.totals)
+
+    def value(self, selected: int, true_positives: int) -> float | None:
+        """Return the recall."""
+        return true_positives / self.totals.positives if self.totals.positives else None
+
+    def met(self, selected: int, true_positives: int) -> bool:
+        """Return whether the amount is within the limit."""
+        return selected - self.spared * true_positives <= self.limit
+
+
+def _share_of(share: Fraction, whole: int, exact: bool) -> int:
+    """Return the largest whole number of units within a share of the whole."""
+    return floor(share * whole * (1 if exact else 1 - SLACK))
+
+
+class RecallAtFalsePositiveRate(RecallWithin):
+    """Maximise recall subject to a false positive rate of at most the bound (Neyman-Pearson)."""
+
+    bounded, spared = "fpr", 1
+
+    def __init__(self, bound: Bound, totals: Totals) -> None:
+        super().__init__(bound, totals)
+        share = Fraction(bound.numerator, bound.denominator)
+        self.limit = _share_of(share, totals.rows - totals.positives, totals.exact)
+
+
+class RecallAtCapacity(RecallWithin):
+    """Maximise recall with at most so many rows selected; below 1 a share of the rows.
+
+    A number of rows is one of the fitting rows: for other rows it counts as the share it was there.
+    """
+
+    bounded, spared = "capacity", 0
+
+    def __init__(self, bound: Bound, totals: Totals, share: Fraction | None = None) -> None:
+        super().__init__(bound, totals)
+        number = Fraction(bound.numerator, bound.denominator)
+        if share is None:
+            weight = totals.row_units
+            share = number if number < 1 else number * weight / max(totals.rows, 1)
+        self.share = share
+        self.limit = _share_of(min(share, Fraction(1)), totals.rows, totals.exact)
+
+    def of(self, totals: Totals) -> Goal:
+        """Return the same goal for other rows: the same share of them."""
+        return RecallAtCapacity(self.bound, totals, self.share)
+
+
+def _most_hits(selected: Int64s, true_positives: Int64s, feasible: NDArray[np.bool_]) -> int:
+    """Return the feasible totals with most positives, then fewest rows; -1 where none is."""
+    hits = np.where(feasible, true_positives, -1)
+    most = hits.max(initial=-1)
+    if most < 0:
+        return -1
+    best = np.flatnonzero(hits == most)
+    return int(best[np.argmin(selected[best])])
+
+
+def _recall_ceiling(hits: float, totals: Totals) -> float:
+    """Return a bound on true positives as a recall, rounded down to whole units."""
+    hits = min(hits, float(totals.positives))
+    if totals.exact:
+        hits = float(np.floor(hits * (1 + 1e-12) + 1e-9))
+    return min(hits / totals.positives, 1.0)
+
+
+GOALS: dict[str, type[BoundedGoal]] = {
+    goal.bounded: goal
+    for goal in (
+        RecallAtPrecision,
+        PrecisionAtRecall,
+        RecallAtFalsePositiveRate,
+        RecallAtCapacity,
+    )
 }

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from calibkit.boundary import classic, exact, grid_methods
 from calibkit.boundary.goals import Goal
+from calibkit.boundary.target import OPTIONS
 from calibkit.errors import UsageError, nearest
 from calibkit.tally import Points, Tally
 
@@ -45,8 +46,8 @@ class Method:
     ----------
     name, summary
         What it is called, and what it does in a few words.
-    bounds
-        The bounded figures it can take: keys of `calibkit.boundary.goals.GOALS`.
+    objectives
+        The objectives it can take: some of `calibkit.boundary.target.OPTIONS`.
     choose
         Returns the point of each level, -1 for none; for methods on prefixes.
     take
@@ -59,7 +60,7 @@ class Method:
 
     name: str
     summary: str
-    bounds: tuple[str, ...]
+    objectives: tuple[str, ...]
     choose: Callable[[Points, Goal], Int64s] | None = None
     take: Callable[[Int64s, Int64s, Goal], Int64s] | None = None
     score_bins: int = 0
@@ -128,31 +129,32 @@ def grid_counts(tally: Tally, excluded: int = -1) -> tuple[Int64s, Int64s]:
     return positives, totals
 
 
+#: The tables over bins of average size know these two alone.
 _BOTH = ("precision", "recall")
 
 METHODS: dict[str, Method] = {
     found.name: found
     for found in (
-        Method("exact", "the optimum, with proof", _BOTH, exact_choice),
-        Method("st", "a single threshold", _BOTH, classic.single_threshold, together=True),
+        Method("exact", "the optimum, with proof", OPTIONS, exact_choice),
+        Method("st", "a single threshold", OPTIONS, classic.single_threshold, together=True),
         Method("mist", "isotonic blocks above one rate", ("precision",), classic.isotonic),
         Method("gmt", "each level on its own (greedy)", ("precision",), classic.greedy),
         *(
-            Method(name, summary, _BOTH, take=take, score_bins=PAPER_SCORE_BINS)
-            for name, summary, take in (
-                ("ew-dpmt", "table over bins of average size", grid_methods.ew_dpmt),
-                ("ew-dpmt-mono", "the same, levels nested", grid_methods.ew_dpmt_mono),
-                ("vw-dpmt", "table over selected rows", grid_methods.vw_dpmt),
-                ("vw-dpmt-mono", "the same, levels nested", grid_methods.vw_dpmt_mono),
-                ("staircase", "two numbers of bins and a step", grid_methods.staircase),
+            Method(name, summary, objectives, take=take, score_bins=PAPER_SCORE_BINS)
+            for name, summary, objectives, take in (
+                ("ew-dpmt", "table over bins of average size", _BOTH, grid_methods.ew_dpmt),
+                ("ew-dpmt-mono", "the same, levels nested", _BOTH, grid_methods.ew_dpmt_mono),
+                ("vw-dpmt", "table over selected rows", OPTIONS, grid_methods.vw_dpmt),
+                ("vw-dpmt-mono", "the same, levels nested", OPTIONS, grid_methods.vw_dpmt_mono),
+                ("staircase", "two numbers of bins and a step", OPTIONS, grid_methods.staircase),
             )
         ),
     )
 }
 
 
-def method(name: str, bounded: str) -> Method:
-    """Return a method that can take a bound.
+def method(name: str, objective: str) -> Method:
+    """Return a method that can take an objective, one of `calibkit.boundary.target.OPTIONS`.
 
     Raises
     ------
@@ -165,10 +167,11 @@ def method(name: str, bounded: str) -> Method:
             f"there is no method {name!r}{nearest(name, METHODS)}; methods: {', '.join(METHODS)}."
         )
     found = METHODS[name]
-    if bounded not in found.bounds:
-        able = ", ".join(other.name for other in METHODS.values() if bounded in other.bounds)
+    if objective not in found.objectives:
+        able = ", ".join(other.name for other in METHODS.values() if objective in other.objectives)
         raise UsageError(
-            f"--method {name} does not take --{bounded}, only "
-            f"{', '.join('--' + bound for bound in found.bounds)}; methods for --{bounded}: {able}."
+            f"--method {name} does not take --{objective}, only "
+            f"{', '.join('--' + option for option in found.objectives)}; methods for "
+            f"--{objective}: {able}."
         )
     return found

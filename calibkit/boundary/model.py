@@ -24,10 +24,11 @@ class _Part(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Objective(_Part):
-    """What was maximised (`maximize`) under which bounds (`subject_to`)."""
+    """What was maximised (`maximize`) or minimised (`minimize`), under which bounds."""
 
-    maximize: str
     subject_to: dict[str, float]
+    maximize: str | msgspec.UnsetType = msgspec.UNSET
+    minimize: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class Figures(_Part):
@@ -76,8 +77,9 @@ class Reference(_Part):
 class BoundaryFit(_Part):
     """What is known of a boundary from its fit.
 
-    `upper_bound` is what no boundary over the same levels can exceed on the fitting rows;
-    `optimal_in_sample` says that this boundary reaches the best that any can.
+    `upper_bound` is what no boundary over the same levels and score bins (for a single threshold:
+    no other single threshold) can exceed on the fitting rows, or under ``minimize`` undercut;
+    `optimal_in_sample` says that this boundary reaches the best that any of them can.
     """
 
     rows: int | float

@@ -7,6 +7,7 @@ the columns as scores.  Every method and the cross-validation work on the tally 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,12 @@ class Problem:
 def tally_totals(tally: Tally) -> Totals:
     """Return rows and positive rows of a tally, in units."""
     per_level = tally.level_totals
-    return Totals(int(per_level[:, 1].sum()), int(per_level[:, 2].sum()), tally.unit.exact)
+    return Totals(
+        int(per_level[:, 1].sum()),
+        int(per_level[:, 2].sum()),
+        tally.unit.exact,
+        1 / Fraction(tally.unit.size),
+    )
 
 
 def raw_problem(rows: ScoreRows, levels: Levels, threads: int) -> Problem:

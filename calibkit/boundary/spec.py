@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from calibkit.binning import Grid, check_bins
-from calibkit.boundary.goals import GOALS, Goal, Totals
 from calibkit.boundary.methods import Method, method
-from calibkit.bounds import Bound, decimal_bound
+from calibkit.boundary.target import Target
 from calibkit.columns import ScoreRows
 from calibkit.errors import UsageError
 from calibkit.grid_table import GridTable
@@ -23,8 +21,8 @@ class BoundarySpec:
 
     Attributes
     ----------
-    bounded, bound
-        The bounded figure (a key of `calibkit.boundary.goals.GOALS`) and its bound.
+    target
+        The objective.
     method
         A key of `calibkit.boundary.methods.METHODS`.
     uncertainty_bins
@@ -39,8 +37,7 @@ class BoundarySpec:
         The seed of the folds; how many threads may work.
     """
 
-    bounded: str
-    bound: Bound
+    target: Target
     method: str = "exact"
     uncertainty_bins: int | None = None
     score_bins: int | None = None
@@ -49,10 +46,6 @@ class BoundarySpec:
     folds: int = 5
     seed: int = 0
     threads: int = 1
-
-    def goal(self, totals: Totals) -> Goal:
-        """Return the goal for rows with these totals."""
-        return GOALS[self.bounded](self.bound, totals)
 
 
 @dataclass(frozen=True)
@@ -70,7 +63,7 @@ class Plan:
         scores = f"{self.score_bins} score bins" if self.score_bins else "every distinct score"
         fit = (
             f"fit a boundary by {self.method.name} over {self.levels} uncertainty level"
-            f"{'s' if self.levels > 1 else ''} and {scores}, {spec.bounded} >= {spec.bound}"
+            f"{'s' if self.levels > 1 else ''} and {scores}: {spec.target.text}"
         )
         folds = f"cross-validate it in {spec.folds} folds" if spec.folds else ""
         return [fit, folds] if folds else [fit]
@@ -84,7 +77,7 @@ def plan(spec: BoundarySpec, data: ScoreRows | GridTable) -> Plan:
     UsageError
         Options that are impossible or do not go together.
     """
-    chosen = method(spec.method, spec.bounded)
+    chosen = method(spec.method, spec.target.option)
     if spec.folds < 0 or spec.folds == 1 or spec.folds > MOST_FOLDS:
         raise UsageError(f"--folds is {spec.folds}; expected 0 (none) or 2 to {MOST_FOLDS}.")
     if isinstance(data, GridTable):
@@ -112,20 +105,3 @@ def _plan_of_grid(spec: BoundarySpec, chosen: Method, grid: Grid) -> Plan:
         if asked is not None and asked != have:
             raise UsageError(f"{option} is {asked}, but the grid has {have}; leave it out.")
     return Plan(replace(spec, order=grid.order), chosen, levels, score_bins)
-
-
-def one_objective(given: Mapping[str, str | float | None]) -> tuple[str, Bound]:
-    """Return the one bounded figure that was given, with its bound.
-
-    Raises
-    ------
-    UsageError
-        None or several were given, or the bound is no decimal number in [0, 1].
-    """
-    named = {name: value for name, value in given.items() if value is not None}
-    if len(named) != 1:
-        options = ", ".join(f"--{name}" for name in given)
-        seen = " and ".join(f"--{name}" for name in named) or "none"
-        raise UsageError(f"give exactly one objective of {options}; got {seen}.")
-    ((name, value),) = named.items()
-    return name, decimal_bound(value, f"--{name}")

@@ -84,7 +84,7 @@ def summarise(data: ScoreRows | GridTable, spec: BoundarySpec) -> Summary:
         problem = _problem_of_grid(data, planned)
         totals = problem.totals()
         single = problem.tally if data.grid.score_edges.shape[0] == 1 else None
-        origin = _origin(planned, data, data.source.rows, data.fingerprint)
+        origin = _origin(planned, data, totals.rows, data.fingerprint)
         counts = totals.rows, totals.positives
         return Summary(planned, problem, single, problem.levels, *counts, None, origin, file)
     assert data.label is not None
@@ -146,7 +146,7 @@ def _outline(data: ScoreRows, problem: Problem) -> Outline:
 def _origin(planned: Plan, data: ScoreRows | GridTable, rows: int, fingerprint: str) -> Provenance:
     spec = planned.spec
     options: dict[str, Any] = {
-        spec.bounded: spec.bound.text,
+        spec.target.option: spec.target.value,
         "method": spec.method,
         "uncertainty_bins": planned.levels,
         "score_bins": planned.score_bins,

@@ -44,6 +44,37 @@ def boundary(
         str | None,
         option("--recall", metavar="R", panel=OBJECTIVE, help="Most precision at recall >= R."),
     ] = None,
+    fpr: Annotated[
+        str | None,
+        option(
+            "--fpr", metavar="A", panel=OBJECTIVE, help="Most recall at false positive rate <= A."
+        ),
+    ] = None,
+    capacity: Annotated[
+        str | None,
+        option(
+            "--capacity",
+            metavar="N",
+            panel=OBJECTIVE,
+            help="Most recall with at most N rows selected; below 1: a share of the rows.",
+        ),
+    ] = None,
+    maximize: Annotated[
+        str | None,
+        option(
+            "--maximize",
+            metavar="METRIC",
+            panel=OBJECTIVE,
+            help="accuracy, weighted-accuracy:W, balanced-accuracy, precision, f1, fbeta:B, "
+            "jaccard, mcc, kappa, gmean, fowlkes-mallows, youden, lift or utility:TP,FP,FN,TN.",
+        ),
+    ] = None,
+    minimize: Annotated[
+        str | None,
+        option(
+            "--minimize", metavar="cost:FP,FN", panel=OBJECTIVE, help="Least expected cost a row."
+        ),
+    ] = None,
     method: Annotated[
         str,
         option(
@@ -130,17 +161,26 @@ def boundary(
     """Parse, fit, print."""
     console = Console(output, as_json, quiet, verbose, warnings)
     tags = options.tags(tag)
-    from calibkit.boundary.spec import BoundarySpec, one_objective
+    from calibkit.boundary.spec import BoundarySpec
+    from calibkit.boundary.target import read_target
     from calibkit.columns import ColumnOptions
     from calibkit.sources import open_source
     from calibkit.threads import thread_count
 
     from .boundary_run import BoundaryRun
 
-    bounded, bound = one_objective({"precision": precision, "recall": recall})
+    target = read_target(
+        {
+            "precision": precision,
+            "recall": recall,
+            "fpr": fpr,
+            "capacity": capacity,
+            "maximize": maximize,
+            "minimize": minimize,
+        }
+    )
     spec = BoundarySpec(
-        bounded=bounded,
-        bound=bound,
+        target=target,
         method=method,
         uncertainty_bins=uncertainty_bins,
         score_bins=score_bins,

@@ -14,7 +14,7 @@ from calibkit.errors import CalibkitError, UsageError
 from calibkit.grid_table import GridTable, is_grid_table, read_grid_table
 from calibkit.outputs import check_output, directory_outputs, spare_inputs
 from calibkit.sinks import Transaction, make_folders
-from calibkit.sources import Source, open_source
+from calibkit.sources import STDIN, Source, open_source
 
 from .console import Console
 from .dry_run import show_plan, used_columns
@@ -71,6 +71,8 @@ class BoundaryRun:
 
     def fit(self, source: Source) -> None:
         """Fit one boundary on all inputs, or (``-o DIR/``) one on each."""
+        if self.test == STDIN and any(part.path == STDIN for part in source.parts):
+            raise UsageError("standard input can be read once only; give --test a file.")
         if self.console.per_input:
             self._fit_each(source)
             return
@@ -91,6 +93,7 @@ class BoundaryRun:
             if self.frontier is not None:
                 outputs.write_table(frontier_rows(summary.problem), self.frontier)
             self._write(fitted, outputs)
+        self.console.wrote("Boundary")
         self.console.show_model(
             fitted.model.to_json(), lambda: boundary_view(fitted.model, self.console)
         )
@@ -144,9 +147,10 @@ class BoundaryRun:
     def _compare(self, data: ScoreRows | GridTable, test: ScoreRows | None) -> None:
         """Print all methods side by side; the model of the chosen one goes to ``-o``."""
         compared = compare(data, self.spec, test)
+        compared.sort(key=lambda one: one.rank)
         fitted: Fitted | None = None
         failure: CalibkitError | None = None
-        if self.console.output is not None:
+        if self.console.output is not None or self.console.as_json:
             try:
                 fitted = self._fit(summarise(data, self.spec), test)
             except CalibkitError as error:
@@ -156,7 +160,7 @@ class BoundaryRun:
             self.console.json({**content, "compare": [one.as_dict() for one in compared]})
         else:
             self._print_comparison(compared, error=self.console.output == "-")
-        if failure is not None:
+        if failure is not None and self.console.output is not None:
             raise failure
         if fitted is not None:
             with Transaction() as outputs:

@@ -67,6 +67,8 @@ class Console:
                 check_folder(self.output)
             else:
                 check_output(self.output, table=self.tabular, format=self.output_format)
+                if not self.tabular:
+                    _check_not_a_table(self.output)
 
     @property
     def on_terminal(self) -> bool:
@@ -208,6 +210,13 @@ class Console:
             _print_rich(header, cells, right, title, stream)
         else:
             _print(plain_table(header, cells, right, title), stream)
+
+
+def _check_not_a_table(output: str) -> None:
+    from calibkit.formats import suffix_format
+
+    if suffix_format(output) is not None:
+        raise UsageError(f"{output}: the result is JSON, not a table; name it FILE.json.")
 
 
 def cell_text(value: object) -> str:

@@ -70,39 +70,68 @@ def show(
 
 def boundary_lines(model: BoundaryModel) -> list[str]:
     """Return the summary of a boundary: first what to expect of it on new data."""
-    fit = model.fit
-    ((bounded, bound),) = model.objective.subject_to.items()
-    seen, goal = fit.in_sample, model.objective.maximize
-    judged = fit.test or fit.cross_validated
-    if judged is None:
-        expect = (
-            f"Expect less than on the fitting rows (precision {_rate(seen.precision)}, recall "
-            f"{_rate(seen.recall)}): not judged on other rows."
-        )
-    else:
-        how = "on the test rows" if fit.test else f"cross-validated, {_folds(model)} folds"
-        expect = (
-            f"Expect precision {_rate(judged.precision)} and recall {_rate(judged.recall)} on new "
-            f"data ({how}); {bounded} >= {bound:g} holds on the fitting rows only, without "
-            "guarantee on others."
-        )
-    proof = "the optimum, proven" if fit.optimal_in_sample else f"at most {fit.upper_bound:.6g}"
+    fit, name = model.fit, figure_name(model)
+    seen, single = fit.in_sample, fit.score_only
     lines = [
-        expect,
-        f"{model.method}: {goal} {_rate(seen.objective_value)} on the fitting rows ({proof}), "
-        f"{_amount(seen.selected)} of {_amount(fit.rows)} rows selected, "
-        f"{_amount(seen.true_positives)} of {_amount(fit.positives)} positives among them.",
+        _expectation(model),
+        f"{model.method}: {name} {_rate(seen.objective_value)} on the fitting rows{_proof(model)}; "
+        f"selects {cell_text(seen.selected)} of {cell_text(fit.rows)} rows, "
+        f"{cell_text(seen.true_positives)} of {cell_text(fit.positives)} positives"
+        + (" (sums of weights)." if "weight" in model.columns else "."),
     ]
-    single = fit.score_only
+    if not fit.exact_arithmetic:
+        lines.append("Weights are rounded by less than 1e-12; a bound is met with that margin.")
     if model.method != "st" and single is not None:
         lines.append(
-            f"A single threshold reaches {goal} {_rate(single.objective_value)} there."
+            f"A single threshold reaches {name} {_rate(single.objective_value)} there."
             if single.selected
             else "A single threshold selects nothing there."
         )
-    if not fit.bound_met:
-        lines.append(f"The bound is missed on the fitting rows: precision {_rate(seen.precision)}.")
     return lines
+
+
+def figure_name(model: BoundaryModel) -> str:
+    """Return what was maximised or minimised."""
+    objective = model.objective
+    return str(objective.maximize or objective.minimize)
+
+
+def _expectation(model: BoundaryModel) -> str:
+    """Say what to expect on new data, and whether a bound is guaranteed there."""
+    fit = model.fit
+    judged = fit.test or fit.cross_validated
+    bounds = " and ".join(
+        f"{name} {'>=' if name in ('precision', 'recall') else '<='} {bound:g}"
+        for name, bound in model.objective.subject_to.items()
+    )
+    caveat = f"; {bounds} is not guaranteed there" if bounds else ""
+    if judged is None:
+        seen = fit.in_sample
+        return (
+            f"On new data expect less than precision {_rate(seen.precision)}, recall "
+            f"{_rate(seen.recall)} of the fitting rows: not judged on others{caveat}."
+        )
+    how = "test rows" if fit.test else "cross-validated"
+    own = ""
+    if figure_name(model) not in ("precision", "recall"):
+        own = f"{figure_name(model)} {_rate(judged.objective_value)}, "
+    return (
+        f"On new data expect {own}precision {_rate(judged.precision)}, recall "
+        f"{_rate(judged.recall)} ({how}){caveat}."
+    )
+
+
+def _proof(model: BoundaryModel) -> str:
+    fit = model.fit
+    if not fit.bound_met:
+        return ", where it misses the bound"
+    if not fit.optimal_in_sample:
+        word = "at least" if model.objective.minimize else "at most"
+        return f" ({word} {fit.upper_bound:.6g} is possible)"
+    if model.method == "st":
+        return ", the best single threshold"
+    binned = model.provenance is not None and model.provenance.options.get("score_bins")
+    return ", the proven optimum of its grid" if binned else ", the proven optimum"
 
 
 def boundary_view(model: BoundaryModel, console: Console) -> None:
@@ -134,18 +163,28 @@ def _level_header(model: BoundaryModel) -> list[str]:
 
 
 def _levels(model: BoundaryModel, rows: list[int | float] | list[None]) -> list[list[object]]:
-    score = model.columns["score"].name
+    score = model.columns["score"]
     edges: list[object] = [None, *model.uncertainty_edges, None]
     table = []
     for level, threshold in enumerate(model.score_thresholds):
-        rule = f"{score} >= {threshold}"
         if threshold is None:
             rule = "never"
         elif threshold == "-inf":
             rule = "always"
+        else:
+            rule = f"{score.name} >= {_shortest(threshold, score.dtype)}"
         limits = edges[level : level + 2] if model.levels > 1 else []
         table.append([level, *limits, rows[level], rule])
     return table
+
+
+def _shortest(threshold: float | str, dtype: str | None) -> str:
+    """Return the fewest digits that read back as the threshold in the dtype of the scores."""
+    if dtype != "float32" or isinstance(threshold, str):
+        return str(threshold)
+    import numpy as np
+
+    return str(np.float32(threshold))
 
 
 def _figures(model: BoundaryModel) -> list[list[object]]:
@@ -171,11 +210,3 @@ def _rates(figures: object) -> list[object]:
 
 def _rate(value: float | None) -> str:
     return "undefined" if value is None else f"{value:.4f}"
-
-
-def _amount(value: float) -> str:
-    return cell_text(value)
-
-
-def _folds(model: BoundaryModel) -> int:
-    return model.fit.cross_validated.folds if model.fit.cross_validated else 0

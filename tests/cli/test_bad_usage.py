@@ -256,11 +256,13 @@ def test_a_name_clash_with_the_added_columns(tmp_path: Path, refuse: Refuse) -> 
         assert word in error["message"]
 
 
-@pytest.mark.parametrize("option", ["-o", "--frontier"])
-def test_a_fit_never_replaces_its_input(tmp_path: Path, option: str, invoke: Invoke) -> None:
+@pytest.mark.parametrize(("option", "said"), [("-o", "FILE.json"), ("--frontier", "written over")])
+def test_a_fit_never_replaces_its_input(
+    tmp_path: Path, option: str, said: str, invoke: Invoke
+) -> None:
     path = write(scores(), tmp_path / "a.csv")
     before = path.read_bytes()
     done = invoke("boundary", path, "--precision", "0.5", option, path)
     assert (done.code, done.stdout) == (2, b"")
-    assert "written over" in done.stderr
+    assert said in done.stderr
     assert path.read_bytes() == before

@@ -246,7 +246,7 @@ def test_weights_that_are_no_binary_fractions_are_said_to_be_rounded(
 ) -> None:
     frame = simulate().with_columns(weight=pl.col("weight") / 10)
     path, out = write(frame, tmp_path / "a.csv"), tmp_path / "b.json"
-    done = invoke("boundary", path, "--precision", "0.75", "--weight", "weight", "-o", out, "-q")
+    done = invoke("boundary", path, "--precision", "0.75", "--weight", "weight", "-o", out)
     assert done.code == 0
     assert "rounded" in done.stderr
     model = json.loads(out.read_text())

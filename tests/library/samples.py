@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from calibkit.binning import Grid, assign
 from calibkit.boundary.fit import Fitted, fit_boundary
 from calibkit.boundary.spec import BoundarySpec
-from calibkit.bounds import decimal_bound
+from calibkit.boundary.target import OPTIONS, read_target
 from calibkit.columns import ColumnOptions, ScoreRows
 from tests.conftest import ROOT
 
@@ -49,13 +49,10 @@ def score_rows(
 
 
 def fit(rows: ScoreRows, *, test: ScoreRows | None = None, **options: Any) -> Fitted:
-    """Fit a boundary; ``precision="0.9"`` or ``recall=...`` and fields of `BoundarySpec`."""
-    (bounded,) = {"precision", "recall"} & options.keys()
-    bound = decimal_bound(options.pop(bounded))
+    """Fit a boundary; ``precision="0.9"``, ``maximize="f1"``, … and fields of `BoundarySpec`."""
+    target = read_target({name: options.pop(name) for name in OPTIONS if name in options})
     extra = {name: options.pop(name) for name in ("provenance", "tags") if name in options}
-    return fit_boundary(
-        rows, BoundarySpec(bounded=bounded, bound=bound, **options), test=test, **extra
-    )
+    return fit_boundary(rows, BoundarySpec(target=target, **options), test=test, **extra)
 
 
 def example(

@@ -476,11 +476,11 @@ def test_provenance_is_of_rows_and_of_options_that_shape_the_result() -> None:
     assert fit(rows, precision="0.6", tags={"a": "b"}).model.tags == {"a": "b"}
 
 
-def test_rounded_weights_are_said() -> None:
+def test_rounded_weights_are_said_but_no_warning() -> None:
     table = example(60)
     weight = np.random.default_rng(0).random(60)
     found = fit(score_rows(**table, weight=np.round(weight * 8) / 8), precision="0.5", folds=0)
     assert found.model.fit.exact_arithmetic and not found.warnings
     found = fit(score_rows(**table, weight=weight), precision="0.5", folds=0)
     assert not found.model.fit.exact_arithmetic
-    assert any("1e-12" in warning for warning in found.warnings)
+    assert not found.warnings  # weights of 0.1 are as good as any under --warnings error

@@ -15,6 +15,7 @@ from calibkit.boundary.classic import level_sets
 from calibkit.boundary.exact import Blocks
 from calibkit.boundary.goals import GOALS, Totals
 from calibkit.boundary.methods import METHODS, Found, method
+from calibkit.boundary.target import OPTIONS
 from calibkit.bounds import decimal_bound
 from calibkit.errors import UsageError
 from calibkit.tally import Tally, count_rows
@@ -195,5 +196,5 @@ def test_every_method_says_what_it_does() -> None:
     for name, found in METHODS.items():
         assert found.name == name and found.summary
         assert (found.choose is None) != (found.take is None)
-        assert set(found.bounds) <= set(GOALS)
+        assert set(found.objectives) <= set(OPTIONS)
         assert found.needs_grid == (found.score_bins > 0)
