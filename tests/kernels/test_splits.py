@@ -22,7 +22,7 @@ LARGE = [10**3, 10**5, 10**7, 10**9, 10**12]
 #: A right implementation fails a chi-square test at this level once in a million seed lists; the
 #: list is fixed, so the tests do not flicker.
 UNLIKELY = 1e-6
-SEEDS = 1_500 if INTERPRETED else 20_000
+SEEDS = 1_500 if INTERPRETED else 8_000
 
 
 # ---------------------------------------------------------------- parts of the draw

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from calibkit.binning import Grid, assign
@@ -15,9 +16,12 @@ from calibkit.boundary.fit import Fitted, fit_boundary
 from calibkit.boundary.spec import BoundarySpec
 from calibkit.boundary.target import OPTIONS, read_target
 from calibkit.columns import ColumnOptions, ScoreRows
-from tests.conftest import ROOT
+from tests.conftest import INTERPRETED, ROOT
 
 Values = Sequence[float] | np.ndarray
+
+#: For tests whose every example is a fit or many.
+FEWER = settings(max_examples=25 if INTERPRETED else 40)
 
 BOUNDS = ("0", "0.2", "0.25", "0.333333333", "0.5", "0.6", "0.666666667", "0.75", "0.9", "1")
 

@@ -16,7 +16,7 @@ from calibkit import binning
 from calibkit.binning import Grid, Levels, fit_grid, quantile_edges
 from calibkit.errors import DataError, UsageError
 from tests import naive
-from tests.library.samples import WEIGHTS, example, score_rows, tables
+from tests.library.samples import FEWER, WEIGHTS, example, score_rows, tables
 
 value = st.integers(-3, 3).map(float) | st.sampled_from([math.inf, -math.inf, 0.1, 1e-300])
 values = st.lists(value, min_size=1, max_size=14)
@@ -154,6 +154,7 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @float_types
+@FEWER
 @given(table=tables(kinds=(None, "whole", "binary")), shape=st.tuples(*[st.integers(1, 5)] * 2))
 def test_grids_count_every_row_once(
     floats: type, kind: str, table: dict[str, list[Any]], shape: tuple[int, int]
@@ -168,6 +169,7 @@ def test_grids_count_every_row_once(
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@FEWER
 @given(table=tables(kinds=(None, "whole", "any")), shape=st.tuples(*[st.integers(1, 4)] * 2))
 def test_grids_as_tallies_and_tables(
     kind: str, table: dict[str, list[Any]], shape: tuple[int, int]
@@ -202,6 +204,7 @@ def frames_equal(first: Grid, second: Grid) -> bool:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@FEWER
 @given(seed=st.integers(0, 99))
 def test_neither_order_nor_threads_matter(kind: str, seed: int) -> None:
     table = example(60, seed=seed, distinct=12)
@@ -213,6 +216,7 @@ def test_neither_order_nor_threads_matter(kind: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["equi-weight", "score-first"])
+@FEWER
 @given(seed=st.integers(0, 99))
 def test_only_the_order_of_values_matters_for_equal_mass(kind: str, seed: int) -> None:
     table = example(60, seed=seed, distinct=12)

@@ -18,9 +18,9 @@ from calibkit.errors import InfeasibleError
 from calibkit.tally import Points, Tally, count_rows
 from tests import naive
 from tests.conftest import INTERPRETED
-from tests.library.samples import BOUNDS, example, fit, score_rows, tables
+from tests.library.samples import BOUNDS, FEWER, example, fit, score_rows, tables
 
-THOROUGH = settings(max_examples=40 if INTERPRETED else 700)
+THOROUGH = settings(max_examples=40 if INTERPRETED else 250)
 bounded_figures = pytest.mark.parametrize("bounded", ["precision", "recall"])
 bounds = st.sampled_from(BOUNDS) | st.integers(0, 10**9).map(lambda k: f"{k / 10**9:.9f}")
 
@@ -275,6 +275,7 @@ def objective(found: Outcome | None, bounded: str, positives: float) -> float:
 
 
 @bounded_figures
+@FEWER
 @given(table=tables(), bound=bounds, seed=st.integers(0, 99))
 def test_the_order_of_rows_does_not_matter(
     bounded: str, table: dict[str, list[Any]], bound: str, seed: int
@@ -291,6 +292,7 @@ def test_the_order_of_rows_does_not_matter(
 
 
 @bounded_figures
+@FEWER
 @given(table=tables(), bound=bounds)
 def test_only_the_order_of_scores_and_uncertainties_matters(
     bounded: str, table: dict[str, list[Any]], bound: str
@@ -308,6 +310,7 @@ def test_only_the_order_of_scores_and_uncertainties_matters(
 
 
 @bounded_figures
+@FEWER
 @given(table=tables(kinds=["whole"]), bound=bounds, bins=st.sampled_from([0, 3]))
 def test_a_whole_weight_is_as_many_rows(
     bounded: str, table: dict[str, list[Any]], bound: str, bins: int
@@ -330,6 +333,7 @@ def test_a_whole_weight_is_as_many_rows(
 
 
 @bounded_figures
+@FEWER
 @given(
     table=tables(kinds=["whole", "binary", "any"]), bound=bounds, power=st.sampled_from([-6, -1, 9])
 )
@@ -346,6 +350,7 @@ def test_the_scale_of_weights_does_not_matter(
 
 
 @bounded_figures
+@FEWER
 @given(seed=st.integers(0, 500), bound=st.sampled_from(BOUNDS))
 def test_a_finer_grid_is_never_worse(bounded: str, seed: int, bound: str) -> None:
     table = example(90, seed=seed, distinct=25)
@@ -361,6 +366,7 @@ def test_a_finer_grid_is_never_worse(bounded: str, seed: int, bound: str) -> Non
     assert objective(more_levels, bounded, positives) >= last
 
 
+@FEWER
 @given(seed=st.integers(0, 500), bound=st.sampled_from(BOUNDS), bins=st.sampled_from([0, 8]))
 @bounded_figures
 def test_no_method_beats_the_exact_one(bounded: str, seed: int, bound: str, bins: int) -> None:

@@ -25,7 +25,7 @@ from calibkit.models import decode
 from calibkit.weights import in_units
 from tests import naive
 from tests.conftest import INTERPRETED, ROOT, clean_environment
-from tests.library.samples import BOUNDS, bins_of, example, fit, score_rows, tables
+from tests.library.samples import BOUNDS, FEWER, bins_of, example, fit, score_rows, tables
 
 bounds = st.sampled_from(BOUNDS)
 figures_bounded = pytest.mark.parametrize("bounded", ["precision", "recall"])
@@ -114,6 +114,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("bounded", "options"), PAIRS, ids=str)
+@FEWER
 @given(table=tables(), bound=bounds)
 def test_figures_are_counted_again(
     bounded: str, options: dict[str, Any], table: dict[str, list[Any]], bound: str
@@ -178,6 +179,7 @@ def test_levels_are_quantiles_of_uncertainty() -> None:
 
 
 @figures_bounded
+@FEWER
 @given(table=tables(), fresh=tables(), bound=bounds)
 def test_figures_on_test_rows(
     bounded: str, table: dict[str, list[Any]], fresh: dict[str, list[Any]], bound: str
@@ -216,6 +218,7 @@ def naive_single_threshold(
 
 @figures_bounded
 @pytest.mark.parametrize("folds", [2, 5])
+@FEWER
 @given(seed=st.integers(0, 50), bound=bounds)
 def test_cross_validation_by_hand(bounded: str, folds: int, seed: int, bound: str) -> None:
     table = example(60, seed=seed, distinct=9)
