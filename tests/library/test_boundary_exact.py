@@ -20,7 +20,7 @@ from tests import naive
 from tests.conftest import INTERPRETED
 from tests.library.samples import BOUNDS, FEWER, example, fit, score_rows, tables
 
-THOROUGH = settings(max_examples=40 if INTERPRETED else 250)
+THOROUGH = settings(max_examples=40 if INTERPRETED else 200)
 bounded_figures = pytest.mark.parametrize("bounded", ["precision", "recall"])
 bounds = st.sampled_from(BOUNDS) | st.integers(0, 10**9).map(lambda k: f"{k / 10**9:.9f}")
 

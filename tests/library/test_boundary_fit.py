@@ -424,6 +424,7 @@ def test_scores_equal_to_the_threshold_are_positive_in_their_type(floats: type) 
 
 
 @figures_bounded
+@FEWER
 @given(table=tables(kinds=[None, "whole"]), bound=bounds, shape=st.tuples(*[st.integers(1, 4)] * 2))
 def test_score_first_models_decide_as_their_grid(
     bounded: str, table: dict[str, list[Any]], bound: str, shape: tuple[int, int]
