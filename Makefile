@@ -18,7 +18,11 @@ DEMO := build/demo
 INSTALLED := .venv/installed.stamp
 EQUIPPED := .venv/equipped.stamp
 
-.PHONY: help demo test lint format bench readme docs evidence sample-data clean
+# What users have: no scipy beside numba, which would slow its start.
+RUN_BIN := build/bench/venv/bin
+RUN_TIME := build/bench/venv/installed.stamp
+
+.PHONY: help demo test lint format bench profile readme docs evidence sample-data clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,8 +46,13 @@ format: $(EQUIPPED)  ## let ruff mend what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(EQUIPPED)  ## run the benchmarks, as whole processes
-	@for script in benchmarks/bench_*.py; do $(BIN)/python "$$script" || exit 1; done
+bench: $(EQUIPPED) $(RUN_TIME)  ## measure speed and memory (LARGE=1: 50 million rows too), write docs/evidence/benchmarks.md
+	@for name in startup boundary mist grid profile; do \
+		$(BIN)/python benchmarks/bench_$$name.py --python $(RUN_BIN)/python $(if $(LARGE),--large) || exit 1; done
+	$(BIN)/python benchmarks/write_page.py
+
+profile: $(RUN_TIME)  ## print where the time of a boundary on 10 million rows goes
+	$(RUN_BIN)/python benchmarks/profile_boundary.py
 
 readme: docs  ## write the true output into the console blocks of README and docs
 	$(BIN)/python tests/console_blocks.py --write $(PAGES)
@@ -72,4 +81,10 @@ $(INSTALLED): pyproject.toml | .venv/bin/python
 
 $(EQUIPPED): $(INSTALLED)
 	$(PIP) install --group dev
+	@touch $@
+
+$(RUN_TIME): pyproject.toml | .venv/bin/python
+	.venv/bin/python -m venv build/bench/venv
+	$(RUN_BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(RUN_BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@

@@ -1,0 +1,61 @@
+"""`calibkit boundary --method mist` against the same by scikit-learn's isotonic regression.
+
+    python benchmarks/bench_mist.py [--python PATH] [--rows N] [--rounds N]
+
+scikit-learn runs in the environment of this script.  Both must find the same thresholds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import datasets
+import harness
+from bench_boundary import LEVELS, PRECISION, boundary
+from harness import Pair, compare, million, peer_script
+
+#: How many times faster it should be than `IsotonicRegression`, at the full number of rows.
+TIMES = 10.0
+
+
+def pairs(options: argparse.Namespace) -> Iterator[Pair]:
+    """Measure both ways of using scikit-learn, at a tenth of the rows and at all."""
+    for rows in (options.rows // 10, options.rows):
+        path = datasets.distinct(options.python, rows)
+        ours = boundary(options.python, path, 0, "--method", "mist")
+        for how, name in (("class", "IsotonicRegression"), ("function", "isotonic_regression")):
+            output = str(harness.FOLDER / f"mist-{how}.json")
+            peer = peer_script(
+                sys.executable, "sklearn_mist.py", how, path, PRECISION, str(LEVELS), output
+            )
+            aimed = how == "class" and rows == options.rows
+            pair = compare(
+                f"{million(rows)}, `{name}`",
+                ours,
+                peer,
+                rounds=options.rounds,
+                limit=1 / TIMES if aimed else None,
+                kind="mist",
+            )
+            same = {"same_thresholds": _same(ours[-1], output)}
+            yield replace(pair, facts=pair.facts | same)
+
+
+def _same(model: str, output: str) -> bool:
+    """Return whether the last runs found the same thresholds."""
+    ours, theirs = (json.loads(Path(file).read_text(encoding="utf-8")) for file in (model, output))
+    return bool(ours["score_thresholds"] == theirs)
+
+
+def main() -> None:
+    options = harness.arguments(__doc__, rounds=3)
+    harness.save("mist", options.python, pairs=list(pairs(options)))
+
+
+if __name__ == "__main__":
+    main()

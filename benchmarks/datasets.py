@@ -1,0 +1,70 @@
+"""Generated score files, kept under build/bench: columns score, uncertainty (float32) and label.
+
+*distinct*: a noisy logit of the true positivity, with noise that varies from row to row and is
+reported as the uncertainty.  Nearly every row has a score of its own, which is the hard case for a
+tally of distinct scores.
+
+*counts*: what ``calibkit simulate posterior`` writes.  Its scores are ratios of small whole
+numbers, so that many rows share one.
+
+    python benchmarks/datasets.py ROWS FILE     write the file *distinct*
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from harness import FOLDER, calibkit, run
+
+BLOCK = 1_000_000
+COLUMNS = "score,uncertainty,label"
+
+
+def distinct(python: str, rows: int) -> str:
+    """Return a file of scores that are nearly all distinct."""
+    path = FOLDER / f"distinct-{rows}.parquet"
+    if not path.is_file():
+        _make([python, __file__, str(rows)], path)
+    return str(path)
+
+
+def counts(python: str, rows: int) -> str:
+    """Return a file as ``calibkit simulate posterior`` writes it."""
+    path = FOLDER / f"counts-{rows}.parquet"
+    if not path.is_file():
+        options = ("--rows", str(rows), "--dtype", "float32", "--keep", COLUMNS, "--seed", "1")
+        _make(calibkit(python, "simulate", "posterior", *options, "-q", "-o"), path)
+    return str(path)
+
+
+def _make(command: list[str], path: Path) -> None:
+    """Run a command that writes a file; a file that is there is whole."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    made = path.with_name(f"new-{path.name}")
+    run([*command, str(made)])
+    made.rename(path)
+
+
+def _write_distinct(rows: int, path: str) -> None:
+    import numpy as np
+    import polars as pl
+
+    score, uncertainty = np.empty(rows, np.float32), np.empty(rows, np.float32)
+    label = np.empty(rows, np.int8)
+    for block, start in enumerate(range(0, rows, BLOCK)):
+        size = min(BLOCK, rows - start)
+        random = np.random.default_rng([1, block])
+        own = slice(start, start + size)
+        truth = random.beta(0.5, 1.5, size)
+        noise = random.gamma(2.0, 0.5, size)
+        logit = np.log(truth) - np.log1p(-truth) + noise * random.standard_normal(size)
+        score[own] = 1.0 / (1.0 + np.exp(-logit))
+        uncertainty[own] = noise
+        label[own] = random.random(size) < truth
+    frame = pl.DataFrame({"score": score, "uncertainty": uncertainty, "label": label})
+    frame.write_parquet(path)
+
+
+if __name__ == "__main__":
+    _write_distinct(int(sys.argv[1]), sys.argv[2])

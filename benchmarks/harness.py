@@ -1,0 +1,274 @@
+"""Commands as whole processes: time, processor time and peak memory, two commands in turn.
+
+Only the standard library is imported here, on purpose: a child's peak memory starts at what its
+parent held when it was forked, so the parent must stay small.  Data are made, and polars, numpy and
+scikit-learn are loaded, in processes of their own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "build" / "bench"
+RESULTS = FOLDER / "results"
+PEERS = Path(__file__).resolve().parent / "peers"
+FLOORS = os.pathsep.join(str(ROOT / floor) for floor in (".", "kernels", "cli"))
+
+#: Above this one-minute load other work shares the processors, and wall times say little.
+QUIET_LOAD = 0.5
+SIDES = ("ours", "peer", "start_ours", "start_peer")
+MILLION = 1_000_000
+
+
+@dataclass(frozen=True)
+class Run:
+    """One process: seconds on the clock and of the processors (user and system), peak bytes."""
+
+    wall: float
+    user: float
+    system: float
+    peak: int
+
+    @property
+    def cpu(self) -> float:
+        """Seconds of all processors together."""
+        return self.user + self.system
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A median and the range around it."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        """Return the spread of some values."""
+        return cls(statistics.median(values), min(values), max(values))
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two commands that were run in turn.
+
+    Attributes
+    ----------
+    name
+        What is compared.
+    ours, peer
+        The runs, in the order of the rounds.
+    limit, memory_limit
+        The ratios of wall time and of peak memory aimed at, at most; None where none is.
+    load
+        The machine's one-minute load before the first run.
+    facts
+        What the page needs besides.
+    start_ours, start_peer
+        Runs of both sides on next to no data, in the same rounds and so under the same load; empty
+        where start-up is not taken off.
+    """
+
+    name: str
+    ours: list[Run]
+    peer: list[Run]
+    limit: float | None
+    memory_limit: float | None
+    load: float
+    facts: dict[str, Any]
+    start_ours: list[Run]
+    start_peer: list[Run]
+
+    def net(self, of: Callable[[Run], float]) -> float | None:
+        """Return the ratio of medians less start-up; None where noise may be as large.
+
+        The peer's time must exceed its start-up by twice the range of its start-ups.
+        """
+        if len(self.start_ours) < 3:
+            return None
+        ours, peer, first, other = (
+            [of(run) for run in runs]
+            for runs in (self.ours, self.peer, self.start_ours, self.start_peer)
+        )
+        left = statistics.median(peer) - statistics.median(other)
+        if left < 2 * (max(other) - min(other)):
+            return None
+        return (statistics.median(ours) - statistics.median(first)) / left
+
+    def ratio(self, of: Callable[[Run], float]) -> Spread:
+        """Return the ratio of ours to the peer's, round by round."""
+        pairs = zip(self.ours, self.peer, strict=True)
+        return Spread.of([of(ours) / of(peer) for ours, peer in pairs])
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Pair:
+        """Return the pair that `dataclasses.asdict` took apart."""
+        runs = {side: [Run(**run) for run in content[side]] for side in SIDES}
+        return cls(**{**content, **runs})
+
+
+def run(command: Sequence[str]) -> Run:
+    """Run one command to its end; a command that fails ends the benchmark."""
+    environment = {**os.environ, "PYTHONPATH": FLOORS}
+    with tempfile.TemporaryFile() as said:
+        start = time.perf_counter()
+        process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=said
+        )
+        _, status, used = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - start
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            said.seek(0)
+            text = said.read().decode(errors="replace")
+            sys.exit(f"{' '.join(command)}\nended with {process.returncode}:\n{text}")
+    unit = 1 if sys.platform == "darwin" else 1024
+    return Run(wall, used.ru_utime, used.ru_stime, used.ru_maxrss * unit)
+
+
+def answer(command: Sequence[str]) -> Any:
+    """Run a script that prints JSON, and return what it printed."""
+    environment = {**os.environ, "PYTHONPATH": FLOORS}
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
+    return json.loads(done.stdout)
+
+
+def compare(
+    name: str,
+    ours: Sequence[str],
+    peer: Sequence[str],
+    *,
+    rounds: int,
+    limit: float | None = None,
+    memory_limit: float | None = None,
+    starts: tuple[Sequence[str], Sequence[str]] | None = None,
+    **facts: Any,
+) -> Pair:
+    """Run all commands once to warm up, then in turn; `starts` are both sides without data."""
+    load = os.getloadavg()[0]
+    commands = dict(zip(SIDES, (ours, peer, *(starts or ())), strict=False))
+    found: dict[str, list[Run]] = {side: [] for side in SIDES}
+    for turn in range(rounds + 1):
+        for side, command in commands.items():
+            measured = run(command)
+            if turn:
+                found[side].append(measured)
+    pair = Pair(name=name, limit=limit, memory_limit=memory_limit, load=load, facts=facts, **found)
+    print(line(pair), flush=True)
+    return pair
+
+
+def line(pair: Pair) -> str:
+    """Return a pair on one line."""
+    wall, cpu, peak = (pair.ratio(of) for of in (wall_of, cpu_of, peak_of))
+    ours, peer = (statistics.median(map(wall_of, side)) for side in (pair.ours, pair.peer))
+    return (
+        f"{pair.name}: {ours:.2f} s against {peer:.2f} s; ratio {wall.median:.2f} "
+        f"({wall.low:.2f} to {wall.high:.2f}), processors {cpu.median:.2f}, "
+        f"memory {peak.median:.2f}; load {pair.load:.1f}"
+    )
+
+
+def wall_of(one: Run) -> float:
+    """Return the wall time of a run."""
+    return one.wall
+
+
+def cpu_of(one: Run) -> float:
+    """Return the processor time of a run."""
+    return one.cpu
+
+
+def peak_of(one: Run) -> float:
+    """Return the peak memory of a run."""
+    return one.peak
+
+
+def million(rows: int) -> str:
+    """Return a number of rows in words."""
+    return f"{rows / MILLION:g} million rows"
+
+
+def calibkit(python: str, *arguments: str) -> list[str]:
+    """Return the command line of a calibkit command."""
+    return [python, "-m", "calibkit_cli.main", *arguments]
+
+
+def peer_script(python: str, name: str, *arguments: str) -> list[str]:
+    """Return the command line of a script in ``peers/``."""
+    return [python, str(PEERS / name), *arguments]
+
+
+def arguments(description: str | None, rounds: int) -> argparse.Namespace:
+    """Read the options that all benchmarks share."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--python",
+        default=sys.executable,
+        help="the interpreter that runs calibkit and polars; best one with nothing but calibkit's "
+        "run-time dependencies: an environment with scipy starts numba more slowly",
+    )
+    parser.add_argument("--rows", type=int, default=10 * MILLION, help="rows of the main run")
+    parser.add_argument("--large", action="store_true", help="with five times the rows, too")
+    parser.add_argument("--rounds", type=int, default=rounds, help="pairs of runs (%(default)s)")
+    return parser.parse_args()
+
+
+def processor() -> str:
+    """Return the name of the processor, as far as the system tells it."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [one.split(":", 1)[1] for one in text.splitlines() if one.startswith("model name")]
+    return names[0].strip() if names else platform.machine()
+
+
+def sources() -> str:
+    """Return a digest of the library's sources: results of different code do not mix."""
+    digest = hashlib.sha256()
+    for floor in ("calibkit", "kernels", "cli"):
+        for path in sorted((ROOT / floor).rglob("*.py")):
+            digest.update(path.relative_to(ROOT).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def machine(python: str) -> dict[str, Any]:
+    """Return what the numbers depend on, without a date."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    versions = answer(peer_script(python, "versions.py"))
+    return {
+        "processor": processor(),
+        "cores": cores,
+        "memory": f"{memory:.0f} GB",
+        "system": f"{platform.system()} {platform.machine()}",
+        "versions": versions,
+        "development": answer(peer_script(sys.executable, "versions.py")),
+        "sources": sources(),
+    }
+
+
+def save(name: str, python: str, **content: Any) -> None:
+    """Keep the results of a benchmark for the page."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    whole = {"machine": machine(python), **content}
+    text = json.dumps(whole, indent=1, default=asdict)
+    (RESULTS / f"{name}.json").write_text(text, encoding="utf-8")
