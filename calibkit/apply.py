@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.boundary.decide import decide
+from calibkit.boundary.decide import decide, draw, probabilities
 from calibkit.boundary.model import BoundaryModel
 from calibkit.bounds import Bound
 from calibkit.columns import RowFinder, numeric_column, read_rows
@@ -38,6 +39,9 @@ class ApplySpec:
         A name for the model's first added column.
     overwrite
         Whether added columns may replace columns of the same name.
+    key, seed
+        Of a stochastic boundary: the column whose value decides a row together with the seed
+        (`ROW_NUMBER`: the number of the row, from 1), and a seed other than the model's.
     on_missing
         ``error`` or ``null``: null in the added columns where a value is missing.
     max_missing
@@ -49,6 +53,8 @@ class ApplySpec:
     selected: bool = False
     rename: str | None = None
     overwrite: bool = False
+    key: str | None = None
+    seed: int | None = None
     on_missing: str = "error"
     max_missing: Bound | None = None
 
@@ -71,8 +77,16 @@ class _Plan:
     added: list[str]
 
 
-#: What each kind of model adds.
-ADDED = {"boundary": ("decision", "margin")}
+#: The key that is no column but the number of the row.
+ROW_NUMBER = "row-number"
+
+
+def added_columns(model: Model) -> tuple[str, ...]:
+    """Return the names of the columns that a model adds."""
+    assert isinstance(model, BoundaryModel)
+    if model.randomise is msgspec.UNSET:
+        return ("decision", "margin")
+    return ("decision", "margin", "decision_probability")
 
 
 def apply_model(model: Model, source: Source, spec: ApplySpec) -> Applied:
@@ -86,15 +100,20 @@ def apply_model(model: Model, source: Source, spec: ApplySpec) -> Applied:
         Missing values (unless they become null), values out of range or of the wrong type.
     """
     plan = plan_application(model, source, spec)
-    names = list(dict.fromkeys([*plan.used.values(), *plan.kept]))
+    keys = [] if spec.key in (None, ROW_NUMBER) else [str(spec.key)]
+    names = list(dict.fromkeys([*plan.used.values(), *keys, *plan.kept]))
     rows = read_rows(source, names)
     arrays, present, warnings = _arrays(model, rows.frame, rows.where, plan, spec)
     assert isinstance(model, BoundaryModel)
-    decision, margin = decide(model, arrays["score"], arrays.get("uncertainty"))
-    added = [
-        _placed(pl.Series(plan.added[0], decision), present),
-        _placed(pl.Series(plan.added[1], margin, nan_to_null=True), present),
-    ]
+    columns = arrays["score"], arrays.get("uncertainty")
+    decision, margin = decide(model, *columns)
+    added = [pl.Series(plan.added[1], margin, nan_to_null=True)]
+    if model.randomise is not msgspec.UNSET and model.seed is not msgspec.UNSET:
+        chance = probabilities(model, *columns)
+        row_keys = _keys(rows.frame, rows.where, spec, present)
+        decision = draw(chance, row_keys, model.seed if spec.seed is None else spec.seed)
+        added.append(pl.Series(plan.added[2], chance))
+    added = [_placed(values, present) for values in (pl.Series(plan.added[0], decision), *added)]
     frame = rows.frame.select(plan.kept).with_columns(added)
     if spec.selected:
         frame = frame.filter(pl.col(plan.added[0]) == 1)
@@ -115,7 +134,8 @@ def plan_application(model: Model, source: Source, spec: ApplySpec) -> _Plan:
     kept = list(source.schema)
     if spec.keep is not None:
         kept = _matching(source, spec.keep)
-    added = list(ADDED[model.kind])
+    added = list(added_columns(model))
+    _check_key(model, source, spec)
     if spec.rename is not None:
         added[0] = spec.rename
     if len(set(added)) < len(added):
@@ -128,6 +148,42 @@ def plan_application(model: Model, source: Source, spec: ApplySpec) -> _Plan:
             column=clash[0],
         )
     return _Plan(used, [name for name in kept if name not in added], added)
+
+
+def _check_key(model: Model, source: Source, spec: ApplySpec) -> None:
+    random = isinstance(model, BoundaryModel) and model.randomise is not msgspec.UNSET
+    if random and spec.key is None:
+        raise UsageError(
+            "a stochastic boundary decides some rows by the hash of a key: name a column that "
+            f"identifies a row by --key, or use --key {ROW_NUMBER}."
+        )
+    if not random and (spec.key is not None or spec.seed is not None):
+        raise UsageError("this model decides without chance; leave --key and --seed out.")
+    if spec.key is None or spec.key == ROW_NUMBER:
+        return
+    source.require([spec.key], "--key")
+    kind = source.schema[spec.key]
+    if not (kind.is_integer() or kind == pl.String):
+        raise UsageError(
+            f"--key {spec.key} is a column of type {kind}; a key is an integer or text.",
+            column=spec.key,
+        )
+
+
+def _keys(
+    frame: pl.DataFrame, where: RowFinder, spec: ApplySpec, present: NDArray[np.bool_] | None
+) -> pl.Series:
+    """Return the keys of the rows where all values are present."""
+    if spec.key == ROW_NUMBER:
+        keys = pl.int_range(1, frame.height + 1, eager=True)
+    else:
+        keys = frame[str(spec.key)]
+    if present is not None:
+        keys = keys.filter(pl.Series(present))
+        where = RowFinder(where.source, np.flatnonzero(present))
+    if keys.null_count():
+        where.refuse(keys, keys.is_null().to_numpy(), "no key (null)", "give every row a key")
+    return keys
 
 
 def _matching(source: Source, patterns: Sequence[str]) -> list[str]:

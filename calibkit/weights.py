@@ -28,8 +28,13 @@ class Unit:
     size: float = 1.0
     exact: bool = True
 
-    def amount(self, units: int) -> int | float:
-        """Return a number of units as rows or weight: an integer where the unit is one row."""
+    def amount(self, units: float) -> int | float:
+        """Return a number of units as rows or weight: an integer for whole rows.
+
+        An expected number of units, a float, stays one.
+        """
+        if isinstance(units, float):
+            return units * self.size
         return int(units) if self.size == 1.0 else int(units) * self.size
 
 

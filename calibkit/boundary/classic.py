@@ -37,8 +37,9 @@ def greedy(points: Points, goal: Goal) -> Int64s:
 
 def _pick_in_level(points: Points, goal: Goal, level: int) -> Int64s:
     own = points.of_level(level)
-    pick = goal.pick(points.selected[own], points.true_positives[own])
-    return np.array([own.start + pick if pick >= 0 else -1], np.int64)
+    # To select nothing is a choice as well, and the best one for some measures.
+    pick = goal.pick(np.append(0, points.selected[own]), np.append(0, points.true_positives[own]))
+    return np.array([own.start + pick - 1 if pick > 0 else -1], np.int64)
 
 
 def isotonic(points: Points, goal: Goal) -> Int64s:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import msgspec
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.binning import Levels, assign
-from calibkit.boundary.model import BoundaryModel
+from calibkit.boundary.model import BoundaryModel, threshold_value
 from calibkit_kernels.decide import margins
 
 Floats = NDArray[Any]
@@ -29,13 +31,19 @@ def row_thresholds(
     """
     if model.order == "score-uncertainty":
         return _score_first_thresholds(model, score, uncertainty)
-    by_level = model.thresholds()
-    if by_level.size == 1:
-        return np.broadcast_to(by_level, score.shape).copy()
+    found: NDArray[np.float64] = model.thresholds()[row_levels(model, score, uncertainty)]
+    return found
+
+
+def row_levels(
+    model: BoundaryModel, score: Floats, uncertainty: Floats | None
+) -> NDArray[np.uint16]:
+    """Return the uncertainty level of each row, for levels that do not depend on the score."""
+    if model.levels == 1:
+        return np.zeros(score.size, np.uint16)
     assert isinstance(model.uncertainty_min, float)  # `BoundaryModel.check` holds it
     levels = Levels(model.uncertainty_min, np.array(model.uncertainty_edges, np.float64))
-    found: NDArray[np.float64] = by_level[levels.of(uncertainty, score.size)]
-    return found
+    return levels.of(uncertainty, score.size)
 
 
 def _score_first_thresholds(
@@ -57,6 +65,37 @@ def _score_first_thresholds(
         level[rows] = assign(uncertainty[rows], low, np.array(own, np.float64))
     found: NDArray[np.float64] = by_level[level]
     return found
+
+
+def probabilities(
+    model: BoundaryModel, score: Floats, uncertainty: Floats | None
+) -> NDArray[np.float64]:
+    """Return the probability with which each row is positive: 0 or 1 unless chance plays a part."""
+    threshold = row_thresholds(model, score, uncertainty)
+    chance = (score >= threshold).astype(np.float64)
+    if model.randomise is msgspec.UNSET or model.tie_probability is msgspec.UNSET:
+        return chance
+    level = row_levels(model, score, uncertainty)
+    share = np.array(model.tie_probability)[level]
+    if model.randomise == "tie":
+        return np.where(score == threshold, share, chance)
+    assert model.random_thresholds is not msgspec.UNSET
+    wide = np.array([threshold_value(value) for value in model.random_thresholds])[level]
+    return np.where((chance == 0.0) & (score >= wide), share, chance)
+
+
+def draw(chance: NDArray[np.float64], keys: pl.Series, seed: int) -> NDArray[np.uint8]:
+    """Decide rows at random, each by the hash of its key.
+
+    A row is positive iff u < its probability, u being the first 13 hexadecimal digits of
+    ``md5(seed ":" key)`` over 16^13.  Integer keys are written in decimal, text as it is.
+    """
+    decision = (chance >= 1.0).astype(np.uint8)
+    random = np.flatnonzero((chance > 0.0) & (chance < 1.0))
+    for row, key in zip(random.tolist(), keys.gather(random).to_list(), strict=True):
+        digest = hashlib.md5(f"{seed}:{key}".encode(), usedforsecurity=False).hexdigest()
+        decision[row] = int(digest[:13], 16) / 16**13 < chance[row]
+    return decision
 
 
 def decide(

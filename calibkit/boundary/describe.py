@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibkit.binning import Grid
 from calibkit.boundary.goals import Totals
+from calibkit.boundary.methods import Found
 from calibkit.boundary.model import (
     BoundaryFit,
     BoundaryModel,
@@ -32,8 +32,9 @@ def reference(summary: Summary, share: float) -> Reference | None:
     )
 
 
-def describe(summary: Summary, lowest: NDArray[np.float64], fit: BoundaryFit) -> BoundaryModel:
-    """Return the model of a boundary from the `lowest` selected score of each level of its tally."""
+def describe(summary: Summary, found_on: Found, fit: BoundaryFit) -> BoundaryModel:
+    """Return the model of a boundary that was found on a tally."""
+    lowest = found_on.thresholds
     planned, problem = summary.planned, summary.problem
     spec, levels = planned.spec, planned.levels
     columns = dict(problem.columns)
@@ -60,7 +61,30 @@ def describe(summary: Summary, lowest: NDArray[np.float64], fit: BoundaryFit) ->
         model.uncertainty_min = summary.levels.minimum
         model.uncertainty_edges = list(summary.levels.edges.tolist())
     model.score_thresholds = [threshold_json(value) for value in found]
+    if planned.method.mix is not None:
+        _describe_random(model, summary, found_on)
     return model
+
+
+def _describe_random(model: BoundaryModel, summary: Summary, found: Found) -> None:
+    """Add what is random: over scores from `random_thresholds` up, or at the threshold itself."""
+    planned, levels = summary.planned, model.levels
+    assert found.wide is not None
+    wide = np.broadcast_to(summary.problem.scores(found.wide), levels)
+    model.randomise = planned.spec.randomise
+    model.seed = planned.spec.seed
+    model.random_thresholds = [None] * levels
+    if planned.spec.randomise == "tie":
+        selects = not np.isnan(wide[0])
+        model.score_thresholds = [threshold_json(wide[0])]
+        model.tie_probability = [found.probability or float(selects)]
+        return
+    pairs = zip(model.score_thresholds, map(threshold_json, wide), strict=True)
+    differs = [found.probability > 0.0 and narrow != low for narrow, low in pairs]
+    model.random_thresholds = [
+        threshold_json(low) if new else None for new, low in zip(differs, wide, strict=True)
+    ]
+    model.tie_probability = [found.probability if new else 0.0 for new in differs]
 
 
 def _objective(target: Target, totals: Totals) -> Objective:

@@ -9,19 +9,20 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.boundary.decide import row_thresholds
+from calibkit.boundary.decide import probabilities
 from calibkit.boundary.goals import Goal, Totals
+from calibkit.boundary.methods import Found
 from calibkit.boundary.model import BoundaryModel, CrossValidated, Figures, TestFigures
 from calibkit.columns import ScoreRows
 from calibkit.tally import Tally
 from calibkit.weights import ROW, Unit, in_units
 
-#: Finds thresholds on a tally with one part left out, given what the other parts hold; None where
+#: Finds a boundary on a tally with one part left out, given what the other parts hold; None where
 #: nothing can be found.
-FindThresholds = Callable[[Tally, int, Totals], NDArray[np.float64] | None]
+Find = Callable[[Tally, int, Totals], Found | None]
 
 
-def figures(selected: int, true_positives: int, goal: Goal, unit: Unit) -> Figures:
+def figures(selected: float, true_positives: float, goal: Goal, unit: Unit) -> Figures:
     """Return the figures of a boundary from its totals, in units of weight."""
     rows, positives = goal.totals.rows, goal.totals.positives
     negatives = rows - positives
@@ -38,7 +39,7 @@ def figures(selected: int, true_positives: int, goal: Goal, unit: Unit) -> Figur
 def cross_validate(
     dealt: Tally,
     folds: int,
-    find: FindThresholds,
+    find: Find,
     make_goal: Callable[[Totals], Goal],
     threads: int,
 ) -> CrossValidated:
@@ -49,12 +50,12 @@ def cross_validate(
     """
     totals = dealt.part_totals(folds)
 
-    def judge(fold: int) -> tuple[int, int, int, int]:
+    def judge(fold: int) -> tuple[int, int, float, float]:
         rows, positives = map(int, totals[fold])
         all_rows, all_positives = map(int, totals.sum(axis=0))
         others = Totals(all_rows - rows, all_positives - positives, dealt.unit.exact)
-        thresholds = find(dealt, fold, others)
-        selected, hits = (0, 0) if thresholds is None else dealt.selected(thresholds, part=fold)
+        found = find(dealt, fold, others)
+        selected, hits = (0, 0) if found is None else _held_out(dealt, fold, found)
         return rows, positives, selected, hits
 
     with ThreadPoolExecutor(min(threads, folds)) as pool:
@@ -80,19 +81,31 @@ def cross_validate(
     )
 
 
+def _held_out(dealt: Tally, fold: int, found: Found) -> tuple[float, float]:
+    """Return what a boundary selects of a fold; the expected numbers of a randomised one."""
+    selected, hits = dealt.selected(found.thresholds, part=fold)
+    if found.wide is None or found.probability == 0.0:
+        return selected, hits
+    more, more_hits = dealt.selected(found.wide, part=fold)
+    return (
+        selected + found.probability * (more - selected),
+        hits + found.probability * (more_hits - hits),
+    )
+
+
 def judge_rows(
     model: BoundaryModel, rows: ScoreRows, make_goal: Callable[[Totals], Goal]
 ) -> TestFigures:
     """Return the figures of a boundary on labelled rows."""
     assert rows.label is not None
-    inside = rows.score >= row_thresholds(model, rows.score, rows.uncertainty)
+    chance = probabilities(model, rows.score, rows.uncertainty)
     units, unit = np.ones(rows.score.size, np.int64), ROW
     if rows.weight is not None:
         units, unit = in_units(rows.weight)
     hits = rows.label.astype(bool)
     totals = Totals(int(units.sum()), int(units[hits].sum()), unit.exact)
     found = figures(
-        int(units[inside].sum()), int(units[inside & hits].sum()), make_goal(totals), unit
+        _expected(units, chance), _expected(units[hits], chance[hits]), make_goal(totals), unit
     )
     return TestFigures(
         rows=unit.amount(totals.rows),
@@ -104,3 +117,13 @@ def judge_rows(
         false_positive_rate=found.false_positive_rate,
         objective_value=found.objective_value,
     )
+
+
+def _expected(units: NDArray[np.int64], chance: NDArray[np.float64]) -> float:
+    """Return how many units are selected: whole ones, expected ones where chance plays a part."""
+    certain = int(units[chance == 1.0].sum())
+    random = (chance > 0.0) & (chance < 1.0)
+    if not random.any():
+        return certain
+    # One level randomises at most, so there is one probability.
+    return certain + float(chance[random][0]) * int(units[random].sum())

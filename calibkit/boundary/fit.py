@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from calibkit.boundary import exact
 from calibkit.boundary.describe import describe, reference, warnings_of
@@ -88,15 +86,15 @@ def fit_summary(
         positives=unit.amount(goal.totals.positives),
         in_sample=figures(found.selected, found.true_positives, goal, unit),
         upper_bound=optimum.ceiling,
-        optimal_in_sample=_is_optimal(found, optimum, goal),
+        optimal_in_sample=_is_optimal(planned, found, optimum, goal),
         exact_arithmetic=unit.exact,
-        bound_met=goal.met(found.selected, found.true_positives),
+        bound_met=_is_met(planned, found, goal),
         score_only=_score_only(summary.single, goal),
         cross_validated=_cross_validated(summary, goal, warnings),
         test=None,
         reference=reference(summary, found.selected / goal.totals.rows),
     )
-    model = describe(summary, found.thresholds, fit)
+    model = describe(summary, found, fit)
     model.tags = dict(tags or {})
     if provenance == "names":
         model.provenance = summary.origin
@@ -124,9 +122,18 @@ def _need_classes(summary: Summary) -> None:
             )
 
 
-def _is_optimal(found: Found, optimum: exact.Solution, goal: Goal) -> bool:
+def _is_met(planned: Plan, found: Found, goal: Goal) -> bool:
+    """Return whether the bound is met; a randomised boundary meets it by its very probability."""
+    if planned.method.mix is not None:
+        return True
+    return goal.met(int(found.selected), int(found.true_positives))
+
+
+def _is_optimal(planned: Plan, found: Found, optimum: exact.Solution, goal: Goal) -> bool:
     """Return whether a boundary is proven to reach the best value over its prefixes."""
-    if not optimum.proven or not goal.met(found.selected, found.true_positives):
+    if planned.method.mix is not None:
+        return True
+    if not optimum.proven or not _is_met(planned, found, goal):
         return False
     best = goal.value(optimum.selected, optimum.true_positives)
     return goal.value(found.selected, found.true_positives) == best
@@ -166,10 +173,10 @@ def _cross_validated(summary: Summary, goal: Goal, warnings: list[str]) -> Cross
         )
         return None
 
-    def find(dealt: Tally, fold: int, others: Totals) -> NDArray[np.float64] | None:
+    def find(dealt: Tally, fold: int, others: Totals) -> Found | None:
         if others.positives == 0 and spec.target.needs:
             return None
-        return planned.method.find(dealt, goal.of(others), excluded=fold).thresholds
+        return planned.method.find(dealt, goal.of(others), excluded=fold)
 
     dealt = deal(summary.problem, spec.folds, spec.seed, spec.threads)
     return cross_validate(dealt, spec.folds, find, goal.of, spec.threads)

@@ -82,8 +82,17 @@ class Goal(ABC):
         """Return an upper bound of the objective over all choices."""
 
     @abstractmethod
-    def value(self, selected: int, true_positives: int) -> float | None:
-        """Return the objective of totals; None where it is undefined."""
+    def mix(self, rows: Int64s, hits: Int64s) -> tuple[int, Fraction]:
+        """Return how many groups of rows to take whole, and what share of the next one.
+
+        The arguments are cumulative totals of the groups, from 0 for none.  The totals of a mixture
+        are expected ones; of equal objectives the one with fewest rows is returned, ``(0, 0)``
+        where nothing that selects a row is feasible.
+        """
+
+    @abstractmethod
+    def value(self, selected: float, true_positives: float) -> float | None:
+        """Return the objective of totals, which may be expected ones; None where undefined."""
 
     @abstractmethod
     def met(self, selected: int, true_positives: int) -> bool:
@@ -128,6 +137,24 @@ class RecallAtPrecision(BoundedGoal):
         """Return the feasible totals with most positives, then fewest rows."""
         return _most_hits(selected, true_positives, self._meets(selected, true_positives))
 
+    def mix(self, rows: Int64s, hits: Int64s) -> tuple[int, Fraction]:
+        """Take a share of a group where that meets the bound with equality."""
+        met = self._meets(rows, hits)
+        slack = self.denominator * hits.astype(np.float64) - self.numerator * rows.astype(
+            np.float64
+        )
+        drop = slack[:-1] - slack[1:]
+        share = np.divide(slack[:-1], drop, out=np.zeros(drop.size), where=drop > 0.0)
+        share = np.where(met[1:], 1.0, np.where(met[:-1], share, -1.0))
+        taken = _most_expected(rows, hits, np.minimum(share, 1.0))
+        if taken < 0 or met[taken + 1]:
+            return max(taken, 0), Fraction(int(taken >= 0))
+        before, after = (
+            self.denominator * int(hits[k]) - self.numerator * int(rows[k])
+            for k in (taken, taken + 1)
+        )
+        return taken, Fraction(before, before - after)
+
     def budget(self, best: float, slope: float, selected: int, true_positives: int) -> float:
         """See `Goal.budget`: T' - c M' >= T' (1 - c / bound) for every feasible (T', M')."""
         return max(0.0, best - true_positives * self._share(slope))
@@ -145,7 +172,7 @@ class RecallAtPrecision(BoundedGoal):
         share = self._share(slope)
         return _recall_ceiling(best / share if share > 0.0 else np.inf, self.totals)
 
-    def value(self, selected: int, true_positives: int) -> float | None:
+    def value(self, selected: float, true_positives: float) -> float | None:
         """Return the recall."""
         return true_positives / self.totals.positives if self.totals.positives else None
 
@@ -165,6 +192,8 @@ class PrecisionAtRecall(BoundedGoal):
     def __init__(self, bound: Bound, totals: Totals) -> None:
         super().__init__(bound, totals)
         wanted = Fraction(bound.numerator, bound.denominator) * totals.positives
+        #: The true positives wanted, before they are rounded up to whole ones.
+        self.wanted = wanted
         if not totals.exact:
             wanted = min(wanted * (1 + SLACK), Fraction(totals.positives))
         self.least = max(1, ceil(wanted))
@@ -177,6 +206,19 @@ class PrecisionAtRecall(BoundedGoal):
     def pick(self, selected: Int64s, true_positives: Int64s) -> int:
         """Return the totals with the largest precision, then most positives."""
         return int(largest_ratio(true_positives, selected, self.least))
+
+    def mix(self, rows: Int64s, hits: Int64s) -> tuple[int, Fraction]:
+        """Take of each group the least share that reaches the recall, or all of it."""
+        best, found = (Fraction(-1), Fraction(0)), (0, Fraction(0))
+        gained = np.diff(hits)
+        for k in np.flatnonzero((hits[1:] >= float(self.wanted)) & (gained > 0)):
+            gain, more = int(gained[k]), int(rows[k + 1] - rows[k])
+            least = max(Fraction(0), (self.wanted - int(hits[k])) / gain)
+            for share in {least, Fraction(1)}:
+                t, m = int(hits[k]) + share * gain, int(rows[k]) + share * more
+                if m > 0 and (t / m, t) > best:
+                    best, found = (t / m, t), (int(k), share)
+        return found
 
     def budget(self, best: float, slope: float, selected: int, true_positives: int) -> float:
         """See `Goal.budget`: a better choice has ``M' <= T' M / T`` and ``T' >= least``."""
@@ -191,7 +233,7 @@ class PrecisionAtRecall(BoundedGoal):
         """Return the precision of the linear relaxation."""
         return min(1.0, slope * self.least / (self.least - best)) if best < self.least else 1.0
 
-    def value(self, selected: int, true_positives: int) -> float | None:
+    def value(self, selected: float, true_positives: float) -> float | None:
         """Return the precision."""
         return true_positives / selected if selected else None
 
@@ -209,8 +251,13 @@ class RecallWithin(BoundedGoal):
     maximised = "recall"
     #: k
     spared: int
-    #: The largest amount, in units.
+    #: The largest amount, in units, and before it is rounded down to whole ones.
     limit: int
+    allowed: Fraction
+
+    def _allow(self, amount: Fraction) -> None:
+        self.allowed = amount if self.totals.exact else amount * (1 - SLACK)
+        self.limit = floor(self.allowed)
 
     def _amounts(self, selected: Int64s, true_positives: Int64s) -> Int64s:
         return selected - self.spared * true_positives
@@ -226,6 +273,19 @@ class RecallWithin(BoundedGoal):
         return _most_hits(
             selected, true_positives, self._amounts(selected, true_positives) <= self.limit
         )
+
+    def mix(self, rows: Int64s, hits: Int64s) -> tuple[int, Fraction]:
+        """Take a share of the group that would exceed the limit."""
+        amounts = self._amounts(rows, hits)
+        growth, room = np.diff(amounts).astype(np.float64), float(self.allowed) - amounts[:-1]
+        share = np.divide(room, growth, out=np.ones(growth.size), where=growth > 0.0)
+        share = np.where(room >= 0.0, np.minimum(share, 1.0), -1.0)
+        taken = _most_expected(rows, hits, share)
+        if taken < 0:
+            return 0, Fraction(0)
+        grows = int(amounts[taken + 1] - amounts[taken])
+        left = self.allowed - int(amounts[taken])
+        return taken, min(Fraction(1), left / grows) if grows else Fraction(1)
 
     def budget(self, best: float, slope: float, selected: int, true_positives: int) -> float:
         """See `Goal.budget`: ``T - c M = T (1 - k c) - c x``, and x is within the limit."""
@@ -243,18 +303,13 @@ class RecallWithin(BoundedGoal):
         hits = (best + slope * self.limit) / share if share > 0.0 else np.inf
         return _recall_ceiling(hits, self.totals)
 
-    def value(self, selected: int, true_positives: int) -> float | None:
+    def value(self, selected: float, true_positives: float) -> float | None:
         """Return the recall."""
         return true_positives / self.totals.positives if self.totals.positives else None
 
     def met(self, selected: int, true_positives: int) -> bool:
         """Return whether the amount is within the limit."""
         return selected - self.spared * true_positives <= self.limit
-
-
-def _share_of(share: Fraction, whole: int, exact: bool) -> int:
-    """Return the largest whole number of units within a share of the whole."""
-    return floor(share * whole * (1 if exact else 1 - SLACK))
 
 
 class RecallAtFalsePositiveRate(RecallWithin):
@@ -265,7 +320,7 @@ class RecallAtFalsePositiveRate(RecallWithin):
     def __init__(self, bound: Bound, totals: Totals) -> None:
         super().__init__(bound, totals)
         share = Fraction(bound.numerator, bound.denominator)
-        self.limit = _share_of(share, totals.rows - totals.positives, totals.exact)
+        self._allow(share * (totals.rows - totals.positives))
 
 
 class RecallAtCapacity(RecallWithin):
@@ -283,7 +338,7 @@ class RecallAtCapacity(RecallWithin):
             weight = totals.row_units
             share = number if number < 1 else number * weight / max(totals.rows, 1)
         self.share = share
-        self.limit = _share_of(min(share, Fraction(1)), totals.rows, totals.exact)
+        self._allow(min(share, Fraction(1)) * totals.rows)
 
     def of(self, totals: Totals) -> Goal:
         """Return the same goal for other rows: the same share of them."""
@@ -298,6 +353,21 @@ def _most_hits(selected: Int64s, true_positives: Int64s, feasible: NDArray[np.bo
         return -1
     best = np.flatnonzero(hits == most)
     return int(best[np.argmin(selected[best])])
+
+
+def _most_expected(rows: Int64s, hits: Int64s, share: NDArray[np.float64]) -> int:
+    """Return after how many groups to stop for most expected positives, then fewest rows.
+
+    `share` is what may be taken of each group, negative where it cannot be reached; -1 is returned
+    where that is all of them.
+    """
+    usable = np.flatnonzero(share >= 0.0)
+    if usable.size == 0:
+        return -1
+    expected = hits[usable] + share[usable] * np.diff(hits)[usable]
+    best = usable[expected >= expected.max() * (1 - 1e-12)]
+    taken = rows[best] + share[best] * np.diff(rows)[best]
+    return int(best[np.argmin(taken)])
 
 
 def _recall_ceiling(hits: float, totals: Totals) -> float:

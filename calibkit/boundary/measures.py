@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from math import sqrt
 
 import numpy as np
@@ -191,7 +192,7 @@ class Measure(Goal):
         """Return the same goal for other rows."""
         return Measure(self.name, self.parameters, totals)
 
-    def reported(self, selected: Int64s, true_positives: Int64s) -> Floats:
+    def reported(self, selected: Int64s | Floats, true_positives: Int64s | Floats) -> Floats:
         """Return the measure of some totals, with the sign a user expects."""
         rows, positives = float(self.totals.rows), float(self.totals.positives)
         tp = true_positives.astype(np.float64)
@@ -212,9 +213,32 @@ class Measure(Goal):
         rows, hits = np.append(0, selected), np.append(0, true_positives)
         return self.pick(rows, hits), None
 
-    def value(self, selected: int, true_positives: int) -> float | None:
+    def value(self, selected: float, true_positives: float) -> float | None:
         """Return the measure."""
         return float(self.reported(np.array([selected]), np.array([true_positives]))[0])
+
+    def mix(self, rows: Int64s, hits: Int64s) -> tuple[int, Fraction]:
+        """Take whole groups; only the G-mean may be largest within one.
+
+        There its square is a concave parabola in the share: ``(T + a p) (N - F - b p)`` for a group
+        of a positives and b negatives.
+        """
+        shares = np.zeros(rows.size)
+        at_rows, at_hits = rows.astype(np.float64), hits.astype(np.float64)
+        if not self.at_vertex:
+            gain, harm = np.diff(at_hits), np.diff(at_rows) - np.diff(at_hits)
+            free = (self.totals.rows - self.totals.positives) - (at_rows - at_hits)[:-1]
+            area = 2.0 * gain * harm
+            top = np.divide(
+                gain * free - harm * at_hits[:-1], area, out=np.zeros(area.size), where=area > 0.0
+            )
+            shares[:-1] = np.where((top > 0.0) & (top < 1.0), top, 0.0)
+            at_rows[:-1] += shares[:-1] * np.diff(rows)
+            at_hits[:-1] += shares[:-1] * gain
+        values = self.kind.sign * self.reported(at_rows, at_hits)
+        best = np.flatnonzero(values >= values.max() - TIE)
+        taken = int(best[np.argmin(at_rows[best])])
+        return taken, Fraction(float(shares[taken]))
 
     def met(self, selected: int, true_positives: int) -> bool:
         """Return True: there is no bound."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.boundary import classic, exact, grid_methods
 from calibkit.boundary.goals import Goal
+from calibkit.boundary.stochastic import Mixture, random_block, random_tie
 from calibkit.boundary.target import OPTIONS
 from calibkit.errors import UsageError, nearest
 from calibkit.tally import Points, Tally
@@ -30,12 +31,17 @@ class Found:
     thresholds
         The lowest selected score of each level, NaN where nothing is selected.
     selected, true_positives
-        What it selects, in units.
+        What it selects, in units; expected numbers for a randomised boundary.
+    wide, probability
+        Of a randomised boundary: the lowest scores that may be selected, and how probably those
+        below `thresholds` are.
     """
 
     thresholds: Floats
-    selected: int
-    true_positives: int
+    selected: float
+    true_positives: float
+    wide: Floats | None = None
+    probability: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,8 @@ class Method:
         Returns the point of each level, -1 for none; for methods on prefixes.
     take
         Returns how many of the highest score bins each level takes; for methods on a grid.
+    mix
+        Returns a randomised boundary; for methods that randomise.
     score_bins
         Its default number of score bins; 0 tries every distinct score.
     together
@@ -63,6 +71,7 @@ class Method:
     objectives: tuple[str, ...]
     choose: Callable[[Points, Goal], Int64s] | None = None
     take: Callable[[Int64s, Int64s, Goal], Int64s] | None = None
+    mix: Callable[[Tally, Goal, int], Mixture] | None = None
     score_bins: int = 0
     together: bool = False
 
@@ -83,17 +92,28 @@ class Method:
         excluded
             A part of a dealt tally that takes no part.
         """
+        if self.mix is not None:
+            mixed = self.mix(tally, goal, excluded)
+            return Found(
+                mixed.narrow, mixed.selected, mixed.true_positives, mixed.wide, mixed.probability
+            )
         if self.take is not None:
             positives, totals = grid_counts(tally, excluded)
             take = self.take(positives, totals, goal)
             lowest = np.where(take > 0, positives.shape[1] - take, np.nan)
-            return Found(lowest, *reversed(grid_methods.evaluate(positives, totals, take)))
+            hits, rows = grid_methods.evaluate(positives, totals, take)
+            return Found(lowest, rows, hits)
         assert self.choose is not None
         points = tally.points(excluded=excluded, together=self.together)
         return _found(tally, points, self.choose(points, goal))
 
     def find_with_optimum(self, tally: Tally, goal: Goal) -> tuple[Found, exact.Solution]:
         """Find a boundary on a tally, and the best one over the same prefixes."""
+        if self.mix is not None:  # it is the optimum of its class
+            found = self.find(tally, goal)
+            value = goal.value(found.selected, found.true_positives)
+            nothing = np.full(tally.levels, -1, np.int64)
+            return found, exact.Solution(nothing, 0, 0, True, 0.0 if value is None else value)
         points = tally.points(together=self.together)
         optimum = exact.solve(points, goal)
         if self.choose is exact_choice:
@@ -101,6 +121,11 @@ class Method:
         if self.choose is not None:
             return _found(tally, points, self.choose(points, goal)), optimum
         return self.find(tally, goal), optimum
+
+
+def at_ties(method: Method) -> Method:
+    """Return the stochastic method random at one score only, over all rows together."""
+    return replace(method, mix=random_tie, together=True)
 
 
 def exact_choice(points: Points, goal: Goal) -> Int64s:
@@ -137,6 +162,7 @@ METHODS: dict[str, Method] = {
     for found in (
         Method("exact", "the optimum, with proof", OPTIONS, exact_choice),
         Method("st", "a single threshold", OPTIONS, classic.single_threshold, together=True),
+        Method("stochastic", "random over one block of scores", OPTIONS, mix=random_block),
         Method("mist", "isotonic blocks above one rate", ("precision",), classic.isotonic),
         Method("gmt", "each level on its own (greedy)", ("precision",), classic.greedy),
         *(

@@ -110,6 +110,10 @@ class BoundaryModel(Model):
         one list per score bin, empty in a bin that was empty.
     score_thresholds
         One per level: positive iff score >= threshold.  null: never; "-inf": always.
+    randomise, random_thresholds, tie_probability, seed
+        Of a stochastic boundary, one value per level: positive with `tie_probability` where
+        random threshold <= score < threshold (``block``), or where score == threshold (``tie``).
+        `seed` takes part in the hash of a row's key that decides.
     order, score_min, score_edges, take
         With ``order = "score-uncertainty"``: the score bins, and how many of the highest ones each
         uncertainty bin takes; `score_thresholds` is then empty.
@@ -125,6 +129,10 @@ class BoundaryModel(Model):
     score_thresholds: list[Threshold]
     fit: BoundaryFit
     order: str = "uncertainty-score"
+    randomise: str | msgspec.UnsetType = msgspec.UNSET
+    random_thresholds: list[Threshold] | msgspec.UnsetType = msgspec.UNSET
+    tie_probability: list[float] | msgspec.UnsetType = msgspec.UNSET
+    seed: int | msgspec.UnsetType = msgspec.UNSET
     score_min: float | msgspec.UnsetType = msgspec.UNSET
     score_edges: list[float] | msgspec.UnsetType = msgspec.UNSET
     take: list[int] | msgspec.UnsetType = msgspec.UNSET
@@ -154,12 +162,28 @@ class BoundaryModel(Model):
         for value in self.score_thresholds:
             if isinstance(value, str) and value not in _NAMED:
                 raise ModelError(f'a threshold is a number, null, "-inf" or "inf", not {value!r}')
+        self._check_random()
         _check_edges(self.uncertainty_edges, len(self.score_thresholds) - 1, "uncertainty_edges")
         if len(self.score_thresholds) > 1:
             if "uncertainty" not in self.columns:
                 raise ModelError("several levels need an uncertainty column; 'columns' has none")
             if not isinstance(self.uncertainty_min, float):
                 raise ModelError("'uncertainty_min' is a number where there are several levels")
+
+    def _check_random(self) -> None:
+        if self.randomise is msgspec.UNSET:
+            return
+        if self.randomise not in ("block", "tie"):
+            raise ModelError(f"'randomise' is block or tie, not {self.randomise!r}")
+        for name in ("random_thresholds", "tie_probability"):
+            values = getattr(self, name)
+            if values is msgspec.UNSET or len(values) != len(self.score_thresholds):
+                raise ModelError(f"{name!r} needs one value per level")
+        assert self.tie_probability is not msgspec.UNSET
+        if any(not 0.0 <= chance <= 1.0 for chance in self.tie_probability):
+            raise ModelError("'tie_probability' holds probabilities")
+        if self.seed is msgspec.UNSET or self.seed < 0:
+            raise ModelError("a stochastic boundary has a 'seed', at least 0")
 
     def _check_score_first(self) -> None:
         edges, take = self.score_edges, self.take

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from calibkit.binning import Grid, check_bins
-from calibkit.boundary.methods import Method, method
+from calibkit.boundary.methods import Method, at_ties, method
 from calibkit.boundary.target import Target
 from calibkit.columns import ScoreRows
 from calibkit.errors import UsageError
@@ -31,6 +31,8 @@ class BoundarySpec:
         L; 0 tries every distinct score; None is the method's default.
     strategy, order
         Of the bins, see `calibkit.binning.fit_grid`.
+    randomise
+        Of the stochastic method: ``block``, or ``tie`` for one level.
     folds
         Of the cross-validation; 0 leaves it out.
     seed, threads
@@ -43,6 +45,7 @@ class BoundarySpec:
     score_bins: int | None = None
     strategy: str = "equal-mass"
     order: str = "uncertainty-score"
+    randomise: str = "block"
     folds: int = 5
     seed: int = 0
     threads: int = 1
@@ -78,6 +81,8 @@ def plan(spec: BoundarySpec, data: ScoreRows | GridTable) -> Plan:
         Options that are impossible or do not go together.
     """
     chosen = method(spec.method, spec.target.option)
+    if chosen.mix is not None:
+        chosen = _check_random(spec, chosen)
     if spec.folds < 0 or spec.folds == 1 or spec.folds > MOST_FOLDS:
         raise UsageError(f"--folds is {spec.folds}; expected 0 (none) or 2 to {MOST_FOLDS}.")
     if isinstance(data, GridTable):
@@ -94,6 +99,19 @@ def plan(spec: BoundarySpec, data: ScoreRows | GridTable) -> Plan:
     if spec.order == "score-uncertainty" and score_bins == 0:
         raise UsageError("--order score-uncertainty needs --score-bins.")
     return Plan(spec, chosen, levels, score_bins)
+
+
+def _check_random(spec: BoundarySpec, chosen: Method) -> Method:
+    if spec.order == "score-uncertainty":
+        raise UsageError(f"--method {chosen.name} goes with --order uncertainty-score only.")
+    if spec.randomise == "block":
+        return chosen
+    if spec.uncertainty_bins not in (None, 1) or spec.score_bins:
+        raise UsageError(
+            "--randomise tie is random at one score of all rows together: leave out "
+            "--uncertainty-bins and --score-bins, or use --randomise block."
+        )
+    return at_ties(chosen)
 
 
 def _plan_of_grid(spec: BoundarySpec, chosen: Method, grid: Grid) -> Plan:

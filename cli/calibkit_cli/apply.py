@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 HELP = """Apply a model to rows: every row is kept, in order, and the model's columns are added.
 
 A boundary adds `decision` (0 or 1) and `margin`: how far the score lies beyond the threshold of the
-row's level, in logits.
+row's level, in logits. A stochastic one also adds `decision_probability`, and needs --key.
 
 Examples:
 
@@ -69,6 +69,18 @@ def apply(
             help="Replace columns that have the names of added ones.",
         ),
     ] = False,
+    key: Annotated[
+        str | None,
+        option(
+            "--key",
+            metavar="NAME",
+            panel=options.COLUMNS,
+            help="For a stochastic boundary: the column (integers or text) whose hash decides a row; "
+            "row-number: the number of the row.",
+            show_default=False,
+        ),
+    ] = None,
+    seed: options.SeedElsewhere = None,
     max_missing: Annotated[
         str | None,
         option(
@@ -116,6 +128,8 @@ def apply(
         selected=selected,
         rename=column,
         overwrite=overwrite_columns,
+        key=key,
+        seed=seed,
         on_missing=on_missing,
         max_missing=None if max_missing is None else decimal_bound(max_missing, "--max-missing"),
     )

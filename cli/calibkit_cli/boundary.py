@@ -81,7 +81,8 @@ def boundary(
             "--method",
             metavar="METHOD",
             panel=METHOD,
-            help="exact: the optimum, with proof. st: one threshold for all levels. The paper's: "
+            help="exact: the optimum, with proof. st: one threshold for all levels. stochastic: the "
+            "optimum over randomised boundaries. The paper's: "
             "mist, gmt, ew-dpmt, ew-dpmt-mono, vw-dpmt, vw-dpmt-mono, staircase (see --compare).",
         ),
     ] = "exact",
@@ -115,6 +116,15 @@ def boundary(
         Literal["uncertainty-score", "score-uncertainty"],
         option("--order", panel=METHOD, help="Which axis is binned first."),
     ] = "uncertainty-score",
+    randomise: Annotated[
+        Literal["block", "tie"],
+        option(
+            "--randomise",
+            panel=METHOD,
+            help="With --method stochastic: random over a block of scores in one level (the optimum "
+            "over randomised boundaries), or at one score of all rows together.",
+        ),
+    ] = "block",
     folds: Annotated[
         int,
         option("--folds", metavar="F", panel=METHOD, help="Folds of cross-validation; 0: none."),
@@ -186,6 +196,7 @@ def boundary(
         score_bins=score_bins,
         strategy=strategy,
         order=order,
+        randomise=randomise,
         folds=folds,
         seed=seed,
         threads=thread_count(threads),

@@ -251,6 +251,19 @@ Seed = Annotated[
     ),
 ]
 
+SeedElsewhere = Annotated[
+    int | None,
+    option(
+        "--seed",
+        metavar="NUMBER",
+        panel=RUN,
+        min=0,
+        max=2**63 - 1,
+        help="Another seed for the decisions of a stochastic boundary.",
+        show_default=_AS_IN_MODEL,
+    ),
+]
+
 
 def _limit_polars(threads: int | None) -> int | None:
     """Let polars, which is loaded later, use no more threads than the command."""

@@ -173,9 +173,22 @@ def _levels(model: BoundaryModel, rows: list[int | float] | list[None]) -> list[
             rule = "always"
         else:
             rule = f"{score.name} >= {_shortest(threshold, score.dtype)}"
+        rule += _chance(model, level)
         limits = edges[level : level + 2] if model.levels > 1 else []
         table.append([level, *limits, rows[level], rule])
     return table
+
+
+def _chance(model: BoundaryModel, level: int) -> str:
+    """Say what a stochastic boundary leaves to chance in a level."""
+    chances, wide = model.tie_probability, model.random_thresholds
+    if not chances or not wide or not 0.0 < chances[level] < 1.0:
+        return ""
+    if model.randomise == "tie":
+        return f", on it with probability {chances[level]:.6g}"
+    low = wide[level]
+    shown = low if low is None else _shortest(low, model.columns["score"].dtype)
+    return f", from {shown} up with probability {chances[level]:.6g}"
 
 
 def _shortest(threshold: float | str, dtype: str | None) -> str:
