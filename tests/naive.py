@@ -593,7 +593,8 @@ def margins(score: list[float], threshold: list[float], *, probability: bool) ->
         elif s == t:
             out.append(0.0)
         else:
-            out.append(logit(s) - logit(t) if probability else s - t)
+            # Between neighbours the difference of logits vanishes; its first order does not.
+            out.append((logit(s) - logit(t) or (s - t) / (t * (1 - t))) if probability else s - t)
     return out
 
 

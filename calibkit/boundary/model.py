@@ -16,6 +16,9 @@ from calibkit.models import Model
 #: A threshold in JSON: a score, "-inf" (always), "inf" (only infinite scores), null (never).
 Threshold = float | str | None
 
+#: A level is kept in 16 bits.
+MOST_LEVELS = 65_535
+
 _NAMED = {"-inf": -math.inf, "inf": math.inf}
 
 
@@ -157,8 +160,8 @@ class BoundaryModel(Model):
             raise ModelError(f"unknown order {self.order!r}")
         if self.take is not msgspec.UNSET or self.score_edges is not msgspec.UNSET:
             raise ModelError("'take' and 'score_edges' belong to order score-uncertainty only")
-        if not self.score_thresholds:
-            raise ModelError("a boundary has at least one threshold")
+        if not 1 <= len(self.score_thresholds) <= MOST_LEVELS:
+            raise ModelError(f"a boundary has 1 to {MOST_LEVELS} thresholds")
         for value in self.score_thresholds:
             if isinstance(value, str) and value not in _NAMED:
                 raise ModelError(f'a threshold is a number, null, "-inf" or "inf", not {value!r}')

@@ -38,6 +38,8 @@ def margins(
             out[i] = 0.0
         elif probability:
             out[i] = logit(s) - logit(t)
+            if out[i] == 0.0:  # neighbours whose logits round to one number: keep the sign
+                out[i] = (s - t) / (t * (1.0 - t))
         else:
             out[i] = s - t
     return out

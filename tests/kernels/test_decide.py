@@ -40,7 +40,15 @@ def test_margins_of_probabilities_are_differences_of_logits(
     for (s, t), margin in zip(rows, found, strict=True):
         assert math.isnan(margin) == (math.isnan(t) or t == -math.inf)
         if not math.isnan(margin):
-            assert margin >= 0 if s >= t else margin <= 0
+            assert margin == 0 if s == t else (margin > 0) == (s > t)
+
+
+def test_the_sign_survives_between_neighbours() -> None:
+    threshold = np.linspace(0.01, 0.99, 999)
+    for side in (0.0, 1.0):
+        found = decide.margins(np.nextafter(threshold, side), threshold, True)
+        assert ((found > 0) == (side > 0)).all() and (found != 0).all()
+        assert (abs(found) < 1e-13).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
