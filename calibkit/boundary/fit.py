@@ -19,6 +19,7 @@ from calibkit.columns import ScoreRows
 from calibkit.errors import DataError, InfeasibleError
 from calibkit.grid_table import GridTable
 from calibkit.tally import Tally
+from calibkit.threads import later
 
 
 @dataclass(frozen=True)
@@ -76,11 +77,14 @@ def fit_summary(
     planned, problem = summary.planned, summary.problem
     spec = planned.spec
     _need_classes(summary)
+    warnings: list[str] = []
     goal, unit = spec.target.goal(problem.totals()), problem.tally.unit
+    folds = _folds(summary, warnings)
+    # The rows are dealt while the search runs: neither needs the other.
+    dealt = later(spec.threads if folds else 1, deal, problem, folds, spec.seed, spec.threads)
     found, optimum = planned.method.find_with_optimum(problem.tally, goal)
     if found.selected == 0 and spec.target.bound is not None:
         raise _infeasible(problem.tally, goal, planned)
-    warnings: list[str] = []
     fit = BoundaryFit(
         rows=unit.amount(goal.totals.rows),
         positives=unit.amount(goal.totals.positives),
@@ -90,7 +94,7 @@ def fit_summary(
         exact_arithmetic=unit.exact,
         bound_met=_is_met(planned, found, goal),
         score_only=_score_only(summary.single, goal),
-        cross_validated=_cross_validated(summary, goal, warnings),
+        cross_validated=_cross_validated(dealt(), planned, goal) if folds else None,
         test=None,
         reference=reference(summary, found.selected / goal.totals.rows),
     )
@@ -157,28 +161,30 @@ def _infeasible(tally: Tally, goal: Goal, planned: Plan) -> InfeasibleError:
     )
 
 
-def _cross_validated(summary: Summary, goal: Goal, warnings: list[str]) -> CrossValidated | None:
-    planned = summary.planned
-    spec = planned.spec
-    if spec.folds == 0:
-        return None
+def _folds(summary: Summary, warnings: list[str]) -> int:
+    """Return how many folds to cross-validate in, 0 for none; warn where rows are too few."""
+    folds = summary.planned.spec.folds
     rows, positives = summary.rows, summary.positives
     if summary.problem.rows is None:
         totals = summary.problem.totals()
         rows, positives = totals.rows, totals.positives
-    if positives < spec.folds or rows < 2 * spec.folds:
+    if folds and (positives < folds or rows < 2 * folds):
         warnings.append(
-            f"{positives} positive of {rows} rows are too few for {spec.folds} folds: not "
+            f"{positives} positive of {rows} rows are too few for {folds} folds: not "
             "cross-validated, and the figures on these rows are optimistic"
         )
-        return None
+        return 0
+    return folds
+
+
+def _cross_validated(dealt: Tally, planned: Plan, goal: Goal) -> CrossValidated:
+    spec = planned.spec
 
     def find(dealt: Tally, fold: int, others: Totals) -> Found | None:
         if others.positives == 0 and spec.target.needs:
             return None
         return planned.method.find(dealt, goal.of(others), excluded=fold)
 
-    dealt = deal(summary.problem, spec.folds, spec.seed, spec.threads)
     return cross_validate(dealt, spec.folds, find, goal.of, spec.threads)
 
 

@@ -15,6 +15,7 @@ from calibkit.grid_table import GridTable, is_grid_table, read_grid_table
 from calibkit.outputs import check_output, directory_outputs, spare_inputs
 from calibkit.sinks import Transaction, make_folders
 from calibkit.sources import STDIN, Source, open_source
+from calibkit.threads import later, warm_up
 
 from .console import Console
 from .dry_run import show_plan, used_columns
@@ -114,6 +115,7 @@ class BoundaryRun:
                 transaction.write_bytes(fitted.model.to_json(), output)
 
     def _read(self, source: Source) -> ScoreRows | GridTable:
+        later(self.spec.threads, warm_up)
         if is_grid_table(source):
             return read_grid_table(source, self.columns)
         rows = read_score_rows(source, self.columns)
