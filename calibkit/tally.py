@@ -111,6 +111,18 @@ class Tally:
         """Return rows and positive rows (in units) of each part of a dealt tally."""
         return kernels.part_totals(self.count, self.positive, self.part, parts)
 
+    def before(self, part: int) -> Tally:
+        """Return what a dealt tally holds in the parts before one."""
+        kept = self.part < part
+        return Tally(
+            self.score[kept],
+            self.level[kept],
+            self.count[kept],
+            self.positive[kept],
+            self.levels,
+            self.unit,
+        )
+
     def quantiles(self, bins: int) -> NDArray[np.float64]:
         """Return the smallest score and the inner edges of quantile bins over all levels."""
         total = int(self.level_totals[:, 1].sum())

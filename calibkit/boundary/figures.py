@@ -42,24 +42,30 @@ def cross_validate(
     find: Find,
     make_goal: Callable[[Totals], Goal],
     threads: int,
+    *,
+    forward: bool = False,
 ) -> CrossValidated:
     """Return the figures of boundaries judged on the fold that their fit left out.
+
+    With `forward` the parts, one more than folds, follow each other in time: each but the first is
+    judged by a boundary fitted on those before it.
 
     Counts are pooled over the folds.  The standard error of the objective comes from its values on
     the single folds, null where fewer than two are defined.
     """
-    totals = dealt.part_totals(folds)
+    totals = dealt.part_totals(folds + forward)
 
     def judge(fold: int) -> tuple[int, int, float, float]:
         rows, positives = map(int, totals[fold])
-        all_rows, all_positives = map(int, totals.sum(axis=0))
-        others = Totals(all_rows - rows, all_positives - positives, dealt.unit.exact)
-        found = find(dealt, fold, others)
+        fitting = totals[:fold] if forward else np.delete(totals, fold, axis=0)
+        fitting_rows, fitting_positives = map(int, fitting.sum(axis=0))
+        others = Totals(fitting_rows, fitting_positives, dealt.unit.exact)
+        found = find(dealt.before(fold), -1, others) if forward else find(dealt, fold, others)
         selected, hits = (0, 0) if found is None else _held_out(dealt, fold, found)
         return rows, positives, selected, hits
 
     with ThreadPoolExecutor(min(threads, folds)) as pool:
-        judged = list(pool.map(judge, range(folds)))
+        judged = list(pool.map(judge, range(forward, folds + forward)))
     rows, positives, selected, hits = (sum(column) for column in zip(*judged, strict=True))
     pooled = make_goal(Totals(rows, positives, dealt.unit.exact))
     values = [

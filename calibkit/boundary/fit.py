@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import msgspec
+import numpy as np
 
 from calibkit.boundary import exact
 from calibkit.boundary.describe import describe, reference, warnings_of
@@ -163,7 +164,8 @@ def _infeasible(tally: Tally, goal: Goal, planned: Plan) -> InfeasibleError:
 
 def _folds(summary: Summary, warnings: list[str]) -> int:
     """Return how many folds to cross-validate in, 0 for none; warn where rows are too few."""
-    folds = summary.planned.spec.folds
+    spec = summary.planned.spec
+    folds = spec.folds
     rows, positives = summary.rows, summary.positives
     if summary.problem.rows is None:
         totals = summary.problem.totals()
@@ -171,6 +173,13 @@ def _folds(summary: Summary, warnings: list[str]) -> int:
     if folds and (positives < folds or rows < 2 * folds):
         warnings.append(
             f"{positives} positive of {rows} rows are too few for {folds} folds: not "
+            "cross-validated, and the figures on these rows are optimistic"
+        )
+        return 0
+    part = summary.problem.part
+    if folds and part is not None and np.unique(part).size < folds + (spec.time is not None):
+        warnings.append(
+            f"column {spec.groups or spec.time!r} has too few values for {folds} folds: not "
             "cross-validated, and the figures on these rows are optimistic"
         )
         return 0
@@ -185,7 +194,9 @@ def _cross_validated(dealt: Tally, planned: Plan, goal: Goal) -> CrossValidated:
             return None
         return planned.method.find(dealt, goal.of(others), excluded=fold)
 
-    return cross_validate(dealt, spec.folds, find, goal.of, spec.threads)
+    return cross_validate(
+        dealt, spec.folds, find, goal.of, spec.threads, forward=spec.time is not None
+    )
 
 
 def _score_only(tally: Tally | None, goal: Goal) -> Figures | None:

@@ -192,11 +192,10 @@ class PrecisionAtRecall(BoundedGoal):
     def __init__(self, bound: Bound, totals: Totals) -> None:
         super().__init__(bound, totals)
         wanted = Fraction(bound.numerator, bound.denominator) * totals.positives
-        #: The true positives wanted, before they are rounded up to whole ones.
-        self.wanted = wanted
         if not totals.exact:
             wanted = min(wanted * (1 + SLACK), Fraction(totals.positives))
-        self.least = max(1, ceil(wanted))
+        #: The true positives wanted, and rounded up to whole ones.
+        self.wanted, self.least = wanted, max(1, ceil(wanted))
 
     def whole_blocks(self, selected: Int64s, true_positives: Int64s) -> tuple[int, int | None]:
         """Take blocks until the recall is reached."""
@@ -359,12 +358,14 @@ def _most_expected(rows: Int64s, hits: Int64s, share: NDArray[np.float64]) -> in
     """Return after how many groups to stop for most expected positives, then fewest rows.
 
     `share` is what may be taken of each group, negative where it cannot be reached; -1 is returned
-    where that is all of them.
+    where no positive can be.
     """
     usable = np.flatnonzero(share >= 0.0)
     if usable.size == 0:
         return -1
     expected = hits[usable] + share[usable] * np.diff(hits)[usable]
+    if not expected.max():
+        return -1  # nothing has as many
     best = usable[expected >= expected.max() * (1 - 1e-12)]
     taken = rows[best] + share[best] * np.diff(rows)[best]
     return int(best[np.argmin(taken)])

@@ -37,8 +37,9 @@ class Problem:
         The columns it was made from, by role.
     grid
         The score bins, or None.
-    rows
-        The rows, where fractional weights have to be dealt row by row.
+    rows, part
+        Where rows have to be dealt one by one: the rows (with fractional weights, or where `part`
+        is given), and the part of each, if a column decides it.
     """
 
     tally: Tally
@@ -46,6 +47,7 @@ class Problem:
     columns: dict[str, Column]
     grid: Grid | None = None
     rows: ScoreRows | None = None
+    part: NDArray[np.uint8] | None = None
 
     def totals(self) -> Totals:
         """Return rows and positive rows, in units."""
@@ -142,12 +144,15 @@ def deal(problem: Problem, parts: int, seed: int, threads: int) -> Tally:
     rows = problem.rows
     if rows is None:
         return problem.tally.deal(parts, seed)
-    assert rows.label is not None and rows.weight is not None
+    assert rows.label is not None
     score, level = _places(problem, rows)
-    columns = {"score": rows.score, "label": rows.label, "weight": rows.weight}
-    if rows.uncertainty is not None:
-        columns["uncertainty"] = rows.uncertainty
-    part = random_parts(columns, parts, seed)
+    part = problem.part
+    if part is None:
+        assert rows.weight is not None
+        columns = {"score": rows.score, "label": rows.label, "weight": rows.weight}
+        if rows.uncertainty is not None:
+            columns["uncertainty"] = rows.uncertainty
+        part = random_parts(columns, parts, seed)
     return count_rows(
         score,
         level,

@@ -35,6 +35,8 @@ class BoundarySpec:
         Of the stochastic method: ``block``, or ``tie`` for one level.
     folds
         Of the cross-validation; 0 leaves it out.
+    groups, time
+        A column of groups that stay in one fold, or of times along which the folds go forward.
     seed, threads
         The seed of the folds; how many threads may work.
     """
@@ -47,6 +49,8 @@ class BoundarySpec:
     order: str = "uncertainty-score"
     randomise: str = "block"
     folds: int = 5
+    groups: str | None = None
+    time: str | None = None
     seed: int = 0
     threads: int = 1
 
@@ -85,7 +89,11 @@ def plan(spec: BoundarySpec, data: ScoreRows | GridTable) -> Plan:
         chosen = _check_random(spec, chosen)
     if spec.folds < 0 or spec.folds == 1 or spec.folds > MOST_FOLDS:
         raise UsageError(f"--folds is {spec.folds}; expected 0 (none) or 2 to {MOST_FOLDS}.")
+    if spec.groups is not None and spec.time is not None:
+        raise UsageError("give --groups or --time: folds follow one of them.")
     if isinstance(data, GridTable):
+        if spec.groups is not None or spec.time is not None:
+            raise UsageError("a grid has lost its rows: --groups and --time need the rows.")
         return _plan_of_grid(spec, chosen, data.grid)
     levels = spec.uncertainty_bins
     if levels is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from calibkit.errors import UsageError
 from calibkit.grid_table import GridTable
 from calibkit.models import Provenance
 from calibkit.provenance import data_hash
+from calibkit.splits import group_parts, time_parts
 from calibkit.tally import Tally
 
 #: How many quantiles of the fitting data a model keeps.
@@ -89,6 +90,9 @@ def summarise(data: ScoreRows | GridTable, spec: BoundarySpec) -> Summary:
         return Summary(planned, problem, single, problem.levels, *counts, None, origin, file)
     assert data.label is not None
     problem, levels = _problem_of_rows(data, planned)
+    part = _parts_of_column(data, spec)
+    if part is not None:
+        problem = replace(problem, rows=data, part=part)
     single = problem.tally
     if problem.grid is not None:
         single = raw_problem(data, uncertainty_levels(data, 1), spec.threads).tally
@@ -103,6 +107,17 @@ def summarise(data: ScoreRows | GridTable, spec: BoundarySpec) -> Summary:
         _origin(planned, data, int(data.score.size), _rows_hash(data, planned.levels)),
         file,
     )
+
+
+def _parts_of_column(data: ScoreRows, spec: BoundarySpec) -> NDArray[np.uint8] | None:
+    """Return the part of each row where a column decides it; forward folds need one more part."""
+    name = spec.groups or spec.time
+    if name is None or spec.folds == 0:
+        return None
+    assert data.others is not None and data.where is not None
+    if spec.groups is not None:
+        return group_parts(data.others[name], spec.folds, spec.seed, data.where)
+    return time_parts(data.others[name], spec.folds + 1, data.where)
 
 
 def _problem_of_grid(data: GridTable, planned: Plan) -> Problem:
@@ -155,6 +170,8 @@ def _origin(planned: Plan, data: ScoreRows | GridTable, rows: int, fingerprint: 
         "folds": spec.folds,
         "seed": spec.seed,
     }
+    if spec.groups is not None or spec.time is not None:
+        options["groups" if spec.groups else "time"] = spec.groups or spec.time
     if isinstance(data, ScoreRows):
         options |= {"on_missing": data.options.on_missing, "unlabelled": data.options.unlabelled}
     else:

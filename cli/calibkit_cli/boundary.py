@@ -154,6 +154,8 @@ def boundary(
     unlabelled: options.Unlabelled = "error",
     uncertainty: options.Uncertainty = None,
     weight: options.Weight = None,
+    groups: options.Groups = None,
+    time: options.Time = None,
     on_missing: options.OnMissing = "error",
     input_format: options.InputFormat = None,
     dtype: options.Dtype = "float64",
@@ -198,6 +200,8 @@ def boundary(
         order=order,
         randomise=randomise,
         folds=folds,
+        groups=groups,
+        time=time,
         seed=seed,
         threads=thread_count(threads),
     )

@@ -118,7 +118,11 @@ class BoundaryRun:
         later(self.spec.threads, warm_up)
         if is_grid_table(source):
             return read_grid_table(source, self.columns)
-        rows = read_score_rows(source, self.columns)
+        beside = [name for name in (self.spec.groups, self.spec.time) if name is not None]
+        for option, name in (("--groups", self.spec.groups), ("--time", self.spec.time)):
+            if name is not None:
+                source.require([name], option)
+        rows = read_score_rows(source, self.columns, others=beside)
         for remark in rows.warnings:
             self.console.warn(remark)
         self.console.summary(*rows.notes)

@@ -138,6 +138,28 @@ Weight = Annotated[
     option("--weight", metavar="NAME", panel=COLUMNS, help=_WEIGHT_HELP, show_default="none"),
 ]
 
+Groups = Annotated[
+    str | None,
+    option(
+        "--groups",
+        metavar="NAME",
+        panel=COLUMNS,
+        help="Column of rows that belong together (user, patient): they share a fold.",
+        show_default="none",
+    ),
+]
+
+Time = Annotated[
+    str | None,
+    option(
+        "--time",
+        metavar="NAME",
+        panel=COLUMNS,
+        help="Column of times: folds go forward, each judged by a fit on what came before.",
+        show_default="none",
+    ),
+]
+
 _AS_IN_MODEL = "as the model names it"
 
 ScoreElsewhere = Annotated[

@@ -1,0 +1,41 @@
+"""Folds by the command line: --groups and --time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from .conftest import Invoke
+from .score_files import simulate, write
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+@pytest.mark.parametrize("option", ["--groups", "--time"])
+def test_folds_follow_a_column(tmp_path: Path, invoke: Invoke, option: str, suffix: str) -> None:
+    frame = simulate().with_row_index("row").with_columns(user=pl.col("row") // 4)
+    path, out = write(frame, tmp_path / f"a{suffix}"), tmp_path / "b.json"
+    done = invoke("boundary", path, "--precision", "0.75", option, "user", "-o", out)
+    assert done.code == 0, done.stderr
+    model = json.loads(out.read_text())
+    assert model["fit"]["cross_validated"]["folds"] == 5
+    assert model["provenance"]["options"][option[2:]] == "user"
+    plain = tmp_path / "plain.json"
+    assert invoke("boundary", path, "--precision", "0.75", "-o", plain).code == 0
+    other = json.loads(plain.read_text())
+    assert other["score_thresholds"] == model["score_thresholds"]
+    assert other["fit"]["cross_validated"] != model["fit"]["cross_validated"]
+
+
+def test_a_column_of_folds_that_cannot_be(tmp_path: Path, invoke: Invoke) -> None:
+    path = write(simulate().with_row_index("row"), tmp_path / "a.csv")
+    missing = invoke("boundary", path, "--precision", "0.75", "--time", "rwo")
+    assert missing.code == 2 and "did you mean 'row'" in missing.stderr
+    both = invoke("boundary", path, "--precision", "0.75", "--time", "row", "--groups", "row")
+    assert both.code == 2
+    grid = tmp_path / "grid.parquet"
+    assert invoke("bin", path, "--score-bins", "5", "-o", grid).code == 0
+    lost = invoke("boundary", grid, "--precision", "0.75", "--time", "row")
+    assert lost.code == 2 and "need the rows" in lost.stderr

@@ -1,0 +1,142 @@
+"""Folds that follow a column of groups or of times."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibkit.boundary.fit import fit_boundary
+from calibkit.boundary.spec import BoundarySpec
+from calibkit.boundary.target import read_target
+from calibkit.columns import ColumnOptions, ScoreRows, read_score_rows
+from calibkit.errors import DataError, UsageError
+from calibkit.rows import RowFinder
+from calibkit.sources import Source
+from calibkit.splits import group_parts, time_parts
+
+
+def finder(column: pl.Series) -> RowFinder:
+    return RowFinder(Source.from_frame(column.to_frame(), "scores.csv"))
+
+
+@given(st.lists(st.integers(-3, 12), min_size=1, max_size=40), st.integers(2, 6), st.integers(0, 9))
+def test_a_group_is_in_one_part_whatever_else_there_is(
+    values: list[int], parts: int, seed: int
+) -> None:
+    column = pl.Series("user", values)
+    found = group_parts(column, parts, seed, finder(column))
+    assert ((found >= 0) & (found < parts)).all()
+    for value in set(values):
+        alone = pl.Series("user", [value])
+        own = {int(part) for part, other in zip(found, values, strict=True) if other == value}
+        assert own == {int(group_parts(alone, parts, seed, finder(alone))[0])}
+    text = column.cast(pl.String)
+    assert group_parts(text, parts, seed, finder(text)).tolist() == found.tolist()
+
+
+def test_many_groups_make_parts_of_about_equal_size() -> None:
+    column = pl.Series("user", [f"user {i}" for i in range(20_000)])
+    sizes = np.bincount(group_parts(column, 5, 0, finder(column)))
+    assert (abs(sizes - 4_000) < 5 * np.sqrt(20_000 * 0.2 * 0.8)).all()
+    assert (
+        group_parts(column, 5, 1, finder(column)) != group_parts(column, 5, 0, finder(column))
+    ).any()
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=60), st.integers(2, 6))
+def test_blocks_follow_each_other_in_time(times: list[int], parts: int) -> None:
+    column = pl.Series("day", times)
+    found = time_parts(column, parts, finder(column)).tolist()
+    for time, part in zip(times, found, strict=True):
+        earlier = sum(other < time for other in times)
+        assert part == earlier * parts // len(times)  # ties share the block of the first of them
+    dates = pl.Series("day", times).cast(pl.Date)
+    assert time_parts(dates, parts, finder(dates)).tolist() == found
+
+
+@pytest.mark.parametrize("split", [group_parts, time_parts])
+def test_a_row_without_a_value_is_refused(split: object) -> None:
+    column = pl.Series("user", [1.0, None, float("nan")])
+    arguments = (5, 0) if split is group_parts else (5,)
+    with pytest.raises(DataError, match=r"2 rows \(first: rows 2, 3") as caught:
+        split(column, *arguments, finder(column))  # type: ignore[operator]
+    assert caught.value.column == "user"
+
+
+def example(rows: int = 400) -> pl.DataFrame:
+    rng = np.random.default_rng(3)
+    score = rng.integers(0, 30, rows) / 30
+    return pl.DataFrame(
+        {
+            "score": score,
+            "label": (rng.random(rows) < score).astype(int),
+            "user": rng.integers(0, 40, rows),
+            "day": rng.integers(0, 90, rows),
+        }
+    )
+
+
+def read(frame: pl.DataFrame, *beside: str) -> ScoreRows:
+    return read_score_rows(Source.from_frame(frame), ColumnOptions(), others=beside)
+
+
+def fit(frame: pl.DataFrame, **options: str) -> dict[str, object]:
+    spec = BoundarySpec(target=read_target({"precision": "0.7"}), method="st", **options)
+    fitted = fit_boundary(read(frame, *options.values()), spec)
+    return fitted.model.as_dict()
+
+
+def best_threshold(frame: pl.DataFrame) -> float:
+    """Return the threshold of most positives, then fewest rows, at a precision of 0.7."""
+    best, threshold = (0, 0), np.inf
+    for value in sorted(set(frame["score"]), reverse=True):
+        chosen = frame.filter(pl.col("score") >= value)
+        hits = int(chosen["label"].sum())
+        if Fraction(hits, chosen.height) >= Fraction(7, 10) and (hits, -chosen.height) > best:
+            best, threshold = (hits, -chosen.height), value
+    return threshold
+
+
+@pytest.mark.parametrize("option", ["groups", "time"])
+def test_cross_validation_follows_the_column(option: str) -> None:
+    frame = example()
+    name = {"groups": "user", "time": "day"}[option]
+    column = frame[name]
+    if option == "groups":
+        part = group_parts(column, 5, 0, finder(column))
+        folds = [(part != fold, part == fold) for fold in range(5)]
+    else:
+        part = time_parts(column, 6, finder(column))
+        folds = [(part < fold, part == fold) for fold in range(1, 6)]
+    selected = hits = positives = 0
+    for fitting, judged in folds:
+        threshold = best_threshold(frame.filter(pl.Series(fitting)))
+        held_out = frame.filter(pl.Series(judged))
+        chosen = held_out.filter(pl.col("score") >= threshold)
+        selected, hits = selected + chosen.height, hits + int(chosen["label"].sum())
+        positives += int(held_out["label"].sum())
+    model = fit(frame, **{option: name})
+    found = model["fit"]["cross_validated"]  # type: ignore[index]
+    assert found["folds"] == 5
+    assert (found["precision"], found["recall"]) == (hits / selected, hits / positives)
+    shuffled = frame.sample(fraction=1.0, shuffle=True, seed=1)
+    assert fit(shuffled, **{option: name}) == model
+
+
+def test_too_few_values_leave_the_boundary_unjudged() -> None:
+    frame = example().with_columns(user=pl.lit(1))
+    spec = BoundarySpec(target=read_target({"precision": "0.7"}), groups="user")
+    fitted = fit_boundary(read(frame, "user"), spec)
+    assert fitted.model.fit.cross_validated is None
+    assert "too few values" in fitted.warnings[0]
+
+
+def test_folds_follow_one_column() -> None:
+    spec = BoundarySpec(target=read_target({"precision": "0.7"}), groups="user", time="day")
+    with pytest.raises(UsageError, match="one of them"):
+        fit_boundary(read(example(), "user", "day"), spec)
