@@ -118,16 +118,21 @@ class BoundaryRun:
         later(self.spec.threads, warm_up)
         if is_grid_table(source):
             return read_grid_table(source, self.columns)
-        beside = [name for name in (self.spec.groups, self.spec.time) if name is not None]
-        for option, name in (("--groups", self.spec.groups), ("--time", self.spec.time)):
-            if name is not None:
-                source.require([name], option)
-        rows = read_score_rows(source, self.columns, others=beside)
+        rows = read_score_rows(source, self.columns, others=self._beside(source))
         for remark in rows.warnings:
             self.console.warn(remark)
         self.console.summary(*rows.notes)
         self.console.detail(f"{rows.score.size:,} rows used of {rows.rows_read:,} read")
         return rows
+
+    def _beside(self, source: Source) -> list[str]:
+        """Return the columns that are read beside those of the roles."""
+        found = []
+        for option, name in (("--groups", self.spec.groups), ("--time", self.spec.time)):
+            if name is not None and name not in found:
+                source.require([name], option)
+                found.append(name)
+        return found
 
     def _read_test(self, data: ScoreRows | GridTable) -> ScoreRows | None:
         if self.test is None:
