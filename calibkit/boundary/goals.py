@@ -207,17 +207,15 @@ class PrecisionAtRecall(BoundedGoal):
         return int(largest_ratio(true_positives, selected, self.least))
 
     def mix(self, rows: Int64s, hits: Int64s) -> tuple[int, Fraction]:
-        """Take of each group the least share that reaches the recall, or all of it."""
-        best, found = (Fraction(-1), Fraction(0)), (0, Fraction(0))
-        gained = np.diff(hits)
-        for k in np.flatnonzero((hits[1:] >= float(self.wanted)) & (gained > 0)):
-            gain, more = int(gained[k]), int(rows[k + 1] - rows[k])
-            least = max(Fraction(0), (self.wanted - int(hits[k])) / gain)
-            for share in {least, Fraction(1)}:
-                t, m = int(hits[k]) + share * gain, int(rows[k]) + share * more
-                if m > 0 and (t / m, t) > best:
-                    best, found = (t / m, t), (int(k), share)
-        return found
+        """Take the least share that reaches the recall, or whole groups from there on."""
+        best = int(largest_ratio(hits[1:], rows[1:], self.least))
+        taken = int(np.searchsorted(hits, self.least)) - 1
+        gain, more = (int(total[taken + 1] - total[taken]) for total in (hits, rows))
+        share = (self.wanted - int(hits[taken])) / gain
+        selected = int(rows[taken]) + share * more
+        if self.wanted * int(rows[best + 1]) > int(hits[best + 1]) * selected:
+            return taken, share
+        return best, Fraction(1)
 
     def budget(self, best: float, slope: float, selected: int, true_positives: int) -> float:
         """See `Goal.budget`: a better choice has ``M' <= T' M / T`` and ``T' >= least``."""

@@ -73,7 +73,7 @@ def random_tie(tally: Tally, goal: Goal, excluded: int = -1) -> Mixture:
     narrow = wide = np.array([score[taken - 1] if taken else np.nan])
     if share:
         wide = np.array([score[taken]])
-        narrow = np.nextafter(wide, np.inf)
+        narrow = np.where(wide < np.inf, np.nextafter(wide, np.inf), np.nan)
     return _mixture(narrow, wide, share, rows, hits, taken)
 
 

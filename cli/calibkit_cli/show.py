@@ -41,10 +41,19 @@ def show(
         str | None,
         option("--schema", metavar="KIND", help="The JSON schema of a kind of model instead."),
     ] = None,
+    bounds: Annotated[
+        bool,
+        option(
+            "--bounds",
+            help="Also what holds for every threshold at once, on any data: uniform bounds, loose.",
+        ),
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Parse, load, print."""
     console = Console(as_json=as_json)
+    if bounds and (schema is not None or as_json):
+        raise UsageError("--bounds goes with MODEL alone: it is printed, not part of a model.")
     if (model is None) == (schema is None):
         raise UsageError("give a MODEL file or --schema KIND, one of the two.")
     from calibkit.models import KINDS, kind_class, load
@@ -66,6 +75,24 @@ def show(
 
     assert isinstance(loaded, BoundaryModel)
     boundary_view(loaded, console)
+    if bounds:
+        _bounds_view(loaded, console)
+
+
+def _bounds_view(model: BoundaryModel, console: Console) -> None:
+    """Print the uniform bounds that hold for the number of rows of the fit."""
+    from calibkit.boundary.uniform_bounds import confusion_deviation
+
+    if "weight" in model.columns:
+        raise UsageError("--bounds holds for unweighted rows; this boundary was fitted on weights.")
+    rows = int(model.fit.rows)
+    console.say(
+        "",
+        "Uniform bounds (loose): each entry of the confusion matrix of any threshold, as a share",
+        f"of all rows, is this close to its true value on new data ({rows:,} rows):",
+    )
+    table = [[delta, confusion_deviation(rows, delta)] for delta in (0.1, 0.05, 0.01)]
+    console.table(["fails with probability at most", "deviation"], table)
 
 
 def boundary_lines(model: BoundaryModel) -> list[str]:

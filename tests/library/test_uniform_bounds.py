@@ -1,0 +1,79 @@
+"""Uniform bounds: the golden case, and what they claim, by simulation."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibkit.boundary.uniform_bounds import (
+    confusion_deviation,
+    lipschitz_constant,
+    regret_bound,
+)
+from calibkit.errors import UsageError
+
+CASE = Path(__file__).parent.parent / "golden" / "p28_bounds"
+
+
+def test_golden_bounds() -> None:
+    case = json.loads((CASE / "expected.json").read_text())
+    expected, given_ = case["expected"], case["params"]
+    rows = pl.read_parquet(CASE / "rows.parquet").rows(named=True)
+    close = pytest.approx
+    printed = [confusion_deviation(int(r["n"]), r["delta"], as_printed=True) for r in rows]
+    assert printed == close(expected["lemma6_printed"], rel=1e-12)
+    tight = [confusion_deviation(int(r["n"]), r["delta"]) for r in rows]
+    assert tight == close(expected["lemma6_tight"], rel=1e-12)
+    constants, rate = expected["lipschitz"], given_["P"]
+    assert lipschitz_constant("weighted-accuracy") == constants["weighted_accuracy"]
+    assert lipschitz_constant("recall", positive_rate=rate) == close(constants["recall"])
+    for beta, constant in zip(given_["beta"], constants["fbeta"], strict=True):
+        assert lipschitz_constant("fbeta", positive_rate=rate, beta=beta) == close(constant)
+    assert lipschitz_constant("f1", positive_rate=rate) == close(constants["fbeta"][1])
+    for row, regret in zip(rows, expected["regret_weighted_accuracy"], strict=True):
+        found = regret_bound(
+            lipschitz_constant("weighted-accuracy"),
+            int(row["n"]),
+            row["delta"],
+            margin_constant=given_["margin_C"],
+            margin_exponent=given_["margin_beta"],
+            regression_error=given_["sup_err"],
+        )
+        assert found == close(regret, rel=1e-12)
+
+
+@given(st.integers(1, 10**9), st.floats(1e-6, 0.999))
+def test_more_rows_and_less_confidence_tighten_the_bound(rows: int, delta: float) -> None:
+    bound = confusion_deviation(rows, delta)
+    assert 0 < confusion_deviation(2 * rows, delta) < bound
+    assert confusion_deviation(rows, delta / 2) > bound
+    assert math.isclose(confusion_deviation(rows, delta, as_printed=True), 2 * bound)
+
+
+def test_the_deviation_of_every_threshold_stays_within_the_bound() -> None:
+    rng, rows = np.random.default_rng(0), 2_000
+    bound = confusion_deviation(rows, 0.05)
+    grid = np.linspace(0, 1, 101)
+    for _ in range(200):
+        score = rng.random(rows)
+        label = rng.random(rows) < score
+        tp = np.array([(label & (score > t)).mean() for t in grid])
+        assert abs(tp - (1 - grid**2) / 2).max() <= bound
+
+
+@pytest.mark.parametrize(("rows", "delta"), [(0, 0.1), (10, 0.0), (10, 1.0)])
+def test_impossible_bounds_are_refused(rows: int, delta: float) -> None:
+    with pytest.raises(UsageError):
+        confusion_deviation(rows, delta)
+
+
+def test_a_measure_without_a_constant_is_refused() -> None:
+    with pytest.raises(UsageError, match="mcc"):
+        lipschitz_constant("mcc")
