@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 import struct
@@ -598,6 +599,11 @@ def margins(score: list[float], threshold: list[float], *, probability: bool) ->
     return out
 
 
+def reaches(score: list[float], level: list[int], thresholds: tuple[float, ...]) -> list[int]:
+    """Return 1 where a score reaches the threshold of its level."""
+    return [int(s >= thresholds[k]) for s, k in zip(score, level, strict=True)]
+
+
 #: The twins of kernels whose name they do not bear.
 TWINS = {
     "falling_keys32": "falling_ranks",
@@ -628,12 +634,15 @@ TWINS = {
 # ---------------------------------------------------------------- measures
 
 
-def measure(text: str, rows: int, hits: int, all_rows: int, positives: int) -> float:
-    """Return a measure of a confusion matrix from its textbook formula; 0/0 counts as 0."""
+def measure(text: str, rows: float, hits: float, all_rows: int, positives: int) -> float:
+    """Return a measure of a confusion matrix from its textbook formula; 0/0 counts as 0.
+
+    Counts may be expected ones, which may round below 0.
+    """
     name, _, rest = text.partition(":")
     given = [float(part) for part in rest.split(",")] if rest else []
-    tp, fp, fn = hits, rows - hits, positives - hits
-    tn = all_rows - rows - fn
+    tp, fp, fn = hits, max(rows - hits, 0), max(positives - hits, 0)
+    tn = max(all_rows - rows - fn, 0)
 
     def over(a: float, b: float) -> float:
         return a / b if b else 0.0
@@ -665,3 +674,67 @@ def measure(text: str, rows: int, hits: int, all_rows: int, positives: int) -> f
         "youden": tpr + tnr - 1,
         "lift": over(precision, over(positives, all_rows)),
     }[name]
+
+
+# ---------------------------------------------------------------- randomised boundaries
+
+#: Positives and negatives at one score.
+Group = tuple[int, int]
+
+#: A figure of (expected) rows and positives that is linear in both; the bound holds where it is >= 0.
+Slack = Callable[[Fraction, Fraction], Fraction]
+
+
+def slack_of(option: str, bound: Fraction, rows: int, positives: int) -> Slack:
+    """Return by how much a bound is over-fulfilled."""
+    limit = bound if bound >= 1 else bound * rows
+    return {
+        "precision": lambda m, t: t - bound * m,
+        "recall": lambda m, t: t - bound * positives,
+        "fpr": lambda m, t: bound * (rows - positives) - (m - t),
+        "capacity": lambda m, t: limit - m,
+    }[option]
+
+
+def mixed(groups: list[Group], k: int, p: Fraction) -> tuple[Fraction, Fraction]:
+    """Return expected rows and positives: all groups before k, and group k with probability p."""
+    whole = groups[:k]
+    t = sum(a for a, _ in whole) + p * groups[k][0]
+    return sum(b for _, b in whole) + t + p * groups[k][1], Fraction(t)
+
+
+def random_ties(groups: list[Group], slack: Slack) -> list[tuple[Fraction, Fraction]]:
+    """Return the expected (rows, positives) between which the optimum of a bounded goal lies.
+
+    Within a group the slack is linear in the probability, so the probabilities that meet the bound
+    are an interval; recall and precision are monotone there, so one of its ends is best.
+    """
+    found = []
+    for k in range(len(groups)):
+        at_none, at_all = (slack(*mixed(groups, k, Fraction(p))) for p in (0, 1))
+        ends = {Fraction(p) for p, s in ((0, at_none), (1, at_all)) if s >= 0}
+        if at_none * at_all < 0:
+            ends.add(at_none / (at_none - at_all))
+        found += [mixed(groups, k, p) for p in ends]
+    return found
+
+
+def upper_hull(points: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the vertices of the least concave function above all points, by rising rows."""
+    highest: dict[int, int] = {}
+    for m, t in points:
+        highest[m] = max(t, highest.get(m, t))
+    hull: list[tuple[int, int]] = []
+    for m, t in sorted(highest.items()):
+        while len(hull) > 1 and (hull[-1][1] - hull[-2][1]) * (m - hull[-2][0]) <= (
+            t - hull[-2][1]
+        ) * (hull[-1][0] - hull[-2][0]):
+            hull.pop()
+        hull.append((m, t))
+    return hull
+
+
+def chance(key: object, seed: int) -> float:
+    """Return the number in [0, 1) that decides a row of a stochastic boundary."""
+    digits = hashlib.md5(f"{seed}:{key}".encode()).hexdigest()[:13]
+    return int(digits, 16) / 16**13

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 
 from calibkit.binning import Levels, assign
 from calibkit.boundary.model import BoundaryModel, threshold_value
-from calibkit_kernels.decide import margins
+from calibkit_kernels.decide import margins, reaches
 
 Floats = NDArray[Any]
 
 
-def row_thresholds(
+def row_levels(
     model: BoundaryModel, score: Floats, uncertainty: Floats | None
-) -> NDArray[np.float64]:
-    """Return the threshold that holds for each row: NaN for never, -inf for always.
+) -> NDArray[np.uint16]:
+    """Return the uncertainty level of each row.
 
     Parameters
     ----------
@@ -30,15 +30,7 @@ def row_thresholds(
         The columns, in the dtypes of the fit; `uncertainty` may be None where there is one level.
     """
     if model.order == "score-uncertainty":
-        return _score_first_thresholds(model, score, uncertainty)
-    found: NDArray[np.float64] = model.thresholds()[row_levels(model, score, uncertainty)]
-    return found
-
-
-def row_levels(
-    model: BoundaryModel, score: Floats, uncertainty: Floats | None
-) -> NDArray[np.uint16]:
-    """Return the uncertainty level of each row, for levels that do not depend on the score."""
+        return _score_first_levels(model, score, uncertainty)
     if model.levels == 1:
         return np.zeros(score.size, np.uint16)
     assert isinstance(model.uncertainty_min, float)  # `BoundaryModel.check` holds it
@@ -46,15 +38,22 @@ def row_levels(
     return levels.of(uncertainty, score.size)
 
 
-def _score_first_thresholds(
-    model: BoundaryModel, score: Floats, uncertainty: Floats | None
-) -> NDArray[np.float64]:
+def level_thresholds(model: BoundaryModel) -> NDArray[np.float64]:
+    """Return the threshold of each level: NaN for never, -inf for always."""
+    if model.order == "uncertainty-score":
+        return model.thresholds()
     assert model.score_edges is not msgspec.UNSET and model.take is not msgspec.UNSET
-    assert model.score_min is not msgspec.UNSET and isinstance(model.uncertainty_min, list)
-    edges = np.array(model.score_edges, np.float64)
-    lowest = np.concatenate([[-np.inf], edges, [np.nan]])
-    by_level = lowest[edges.size + 1 - np.array(model.take)]
-    column = assign(score, model.score_min, edges)
+    lowest = np.concatenate([[-np.inf], np.array(model.score_edges, np.float64), [np.nan]])
+    found: NDArray[np.float64] = lowest[len(model.score_edges) + 1 - np.array(model.take)]
+    return found
+
+
+def _score_first_levels(
+    model: BoundaryModel, score: Floats, uncertainty: Floats | None
+) -> NDArray[np.uint16]:
+    assert model.score_edges is not msgspec.UNSET and model.score_min is not msgspec.UNSET
+    assert isinstance(model.uncertainty_min, list)
+    column = assign(score, model.score_min, np.array(model.score_edges, np.float64))
     level = np.zeros(score.size, np.uint16)
     for j, (low, own) in enumerate(
         zip(model.uncertainty_min, model.uncertainty_edges, strict=True)
@@ -63,25 +62,23 @@ def _score_first_thresholds(
             continue  # values below the smallest score count as it: an empty bin has no rows
         rows = np.flatnonzero(column == j)
         level[rows] = assign(uncertainty[rows], low, np.array(own, np.float64))
-    found: NDArray[np.float64] = by_level[level]
-    return found
+    return level
 
 
 def probabilities(
     model: BoundaryModel, score: Floats, uncertainty: Floats | None
 ) -> NDArray[np.float64]:
     """Return the probability with which each row is positive: 0 or 1 unless chance plays a part."""
-    threshold = row_thresholds(model, score, uncertainty)
-    chance = (score >= threshold).astype(np.float64)
+    level, thresholds = row_levels(model, score, uncertainty), level_thresholds(model)
+    chance = reaches(score, level, thresholds).astype(np.float64)
     if model.randomise is msgspec.UNSET or model.tie_probability is msgspec.UNSET:
         return chance
-    level = row_levels(model, score, uncertainty)
     share = np.array(model.tie_probability)[level]
     if model.randomise == "tie":
-        return np.where(score == threshold, share, chance)
+        return np.where(score == thresholds[level], share, chance)
     assert model.random_thresholds is not msgspec.UNSET
-    wide = np.array([threshold_value(value) for value in model.random_thresholds])[level]
-    return np.where((chance == 0.0) & (score >= wide), share, chance)
+    wide = np.array([threshold_value(value) for value in model.random_thresholds])
+    return np.where((chance == 0.0) & (reaches(score, level, wide) == 1), share, chance)
 
 
 def draw(chance: NDArray[np.float64], keys: pl.Series, seed: int) -> NDArray[np.uint8]:
@@ -106,7 +103,6 @@ def decide(
     The margin is score minus threshold, in logits for scores that are probabilities; NaN where the
     row's level never or always decides for.
     """
-    threshold = row_thresholds(model, score, uncertainty)
+    level, thresholds = row_levels(model, score, uncertainty), level_thresholds(model)
     probability = model.columns["score"].scale in (None, "probability")
-    decision = (score >= threshold).astype(np.uint8)
-    return decision, margins(score, threshold, probability)
+    return reaches(score, level, thresholds), margins(score, level, thresholds, probability)

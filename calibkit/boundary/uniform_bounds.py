@@ -1,8 +1,9 @@
 """Uniform bounds on confusion matrices: what holds for every threshold at once, on any data.
 
-They are loose: with 10,000 rows an entry may still be off by .11 (at delta = .05).  Cross-validation and a test file
-say far more about one boundary.  (Singh, Khim, Optimal binary classification beyond accuracy, Lemma 6
-and Corollary 8; Lipschitz constants with the errata of Example 26.)
+They are loose: with 10,000 rows an entry may still be off by .11 (at delta = .05).
+Cross-validation and a test file say far more about one boundary.  (Singh, Khim, Optimal binary
+classification beyond accuracy, Lemma 6 and Corollary 8; Lipschitz constants with the errata of
+Example 26.)
 """
 
 from __future__ import annotations

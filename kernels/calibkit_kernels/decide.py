@@ -23,15 +23,18 @@ def logit(p: float) -> float:
 
 @kernel
 def margins(
-    score: NDArray[Any], threshold: NDArray[np.float64], probability: bool
+    score: NDArray[Any],
+    level: NDArray[np.uint16],
+    thresholds: NDArray[np.float64],
+    probability: bool,
 ) -> NDArray[np.float64]:
-    """Return score minus threshold of each row, as a difference of logits for probabilities.
+    """Return score minus the threshold of its level, as a difference of logits for probabilities.
 
     Equal values give 0.  NaN where the threshold is NaN (never) or -inf (always).
     """
     out = np.empty(score.size, np.float64)
     for i in range(score.size):
-        s, t = float(score[i]), threshold[i]
+        s, t = float(score[i]), thresholds[level[i]]
         if math.isnan(t) or t == -math.inf:
             out[i] = math.nan
         elif s == t:
@@ -42,4 +45,15 @@ def margins(
                 out[i] = (s - t) / (t * (1.0 - t))
         else:
             out[i] = s - t
+    return out
+
+
+@kernel
+def reaches(
+    score: NDArray[Any], level: NDArray[np.uint16], thresholds: NDArray[np.float64]
+) -> NDArray[np.uint8]:
+    """Return 1 where a score reaches the threshold of its level; NaN is never reached."""
+    out = np.empty(score.size, np.uint8)
+    for i in range(score.size):
+        out[i] = score[i] >= thresholds[level[i]]
     return out

@@ -73,8 +73,9 @@ def searches() -> Iterator[object]:
 def margins() -> Iterator[object]:
     score, *_ = _fixed_tally()
     threshold = np.resize([0.3, np.nan, -np.inf, 0.77], score.size)
-    yield decide.margins(score, threshold, True)
-    yield decide.margins(score.astype(np.float32), threshold, False)
+    level = np.arange(score.size, dtype=np.uint16)
+    yield decide.margins(score, level, threshold, True)
+    yield decide.margins(score.astype(np.float32), level, threshold, False)
 
 
 def digests() -> dict[str, str]:

@@ -24,6 +24,11 @@ def same(found: list[float], expected: list[float]) -> bool:
     )
 
 
+def margins(score: np.ndarray, threshold: np.ndarray, probability: bool) -> np.ndarray:
+    """Return the margins of rows that each have a level, hence a threshold, of their own."""
+    return decide.margins(score, np.arange(score.size, dtype=np.uint16), threshold, probability)
+
+
 @given(probability)
 def test_logit(p: float) -> None:
     assert same([decide.logit(p)], [naive.logit(p)])
@@ -35,7 +40,7 @@ def test_margins_of_probabilities_are_differences_of_logits(
 ) -> None:
     rows = [(s, t) for s, t in rows if t != math.inf]  # never the threshold of a probability
     score, threshold = np.array(rows, np.float64).reshape(-1, 2).T.copy()
-    found = decide.margins(score, threshold, True).tolist()
+    found = margins(score, threshold, True).tolist()
     assert same(found, naive.margins(score.tolist(), threshold.tolist(), probability=True))
     for (s, t), margin in zip(rows, found, strict=True):
         assert math.isnan(margin) == (math.isnan(t) or t == -math.inf)
@@ -46,7 +51,7 @@ def test_margins_of_probabilities_are_differences_of_logits(
 def test_the_sign_survives_between_neighbours() -> None:
     threshold = np.linspace(0.01, 0.99, 999)
     for side in (0.0, 1.0):
-        found = decide.margins(np.nextafter(threshold, side), threshold, True)
+        found = margins(np.nextafter(threshold, side), threshold, True)
         assert ((found > 0) == (side > 0)).all() and (found != 0).all()
         assert (abs(found) < 1e-13).all()
 
@@ -58,7 +63,7 @@ def test_margins_of_other_scores_are_differences(
 ) -> None:
     score = np.array([s for s, _ in rows], dtype)
     threshold = np.array([t for _, t in rows], np.float64)
-    found = decide.margins(score, threshold, False).tolist()
+    found = margins(score, threshold, False).tolist()
     expected = naive.margins(
         score.astype(np.float64).tolist(), threshold.tolist(), probability=False
     )
@@ -67,4 +72,14 @@ def test_margins_of_other_scores_are_differences(
 
 def test_equal_infinities_are_equal() -> None:
     infinite = np.array([math.inf])
-    assert decide.margins(infinite, infinite, False).tolist() == [0.0]
+    assert margins(infinite, infinite, False).tolist() == [0.0]
+
+
+@given(st.lists(st.tuples(raw, st.integers(0, 2)), max_size=8), st.tuples(*[raw | special] * 3))
+def test_a_score_reaches_the_threshold_of_its_level(
+    rows: list[tuple[float, int]], thresholds: tuple[float, float, float]
+) -> None:
+    score = np.array([s for s, _ in rows], np.float64)
+    level = np.array([k for _, k in rows], np.uint16)
+    found = decide.reaches(score, level, np.array(thresholds))
+    assert found.tolist() == naive.reaches(score.tolist(), level.tolist(), thresholds)
