@@ -97,6 +97,8 @@ def compare(
 def _one(data: ScoreRows | GridTable, spec: BoundarySpec, test: ScoreRows | None) -> Compared:
     if METHODS[spec.method].needs_grid and spec.score_bins == 0:
         spec = replace(spec, score_bins=None)
+    if METHODS[spec.method].mix is None:
+        spec = replace(spec, randomise="block")
     try:
         fitted = fit_boundary(data, spec, test=test)
     except InfeasibleError:

@@ -86,7 +86,10 @@ def plan(spec: BoundarySpec, data: ScoreRows | GridTable) -> Plan:
     """
     chosen = method(spec.method, spec.target.option)
     if chosen.mix is not None:
-        chosen = _check_random(spec, chosen)
+        order = data.grid.order if isinstance(data, GridTable) else spec.order
+        chosen = _check_random(spec, chosen, order, isinstance(data, GridTable))
+    elif spec.randomise != "block":
+        raise UsageError(f"--randomise {spec.randomise} goes with --method stochastic only.")
     if spec.folds < 0 or spec.folds == 1 or spec.folds > MOST_FOLDS:
         raise UsageError(f"--folds is {spec.folds}; expected 0 (none) or 2 to {MOST_FOLDS}.")
     if spec.groups is not None and spec.time is not None:
@@ -109,15 +112,15 @@ def plan(spec: BoundarySpec, data: ScoreRows | GridTable) -> Plan:
     return Plan(spec, chosen, levels, score_bins)
 
 
-def _check_random(spec: BoundarySpec, chosen: Method) -> Method:
-    if spec.order == "score-uncertainty":
+def _check_random(spec: BoundarySpec, chosen: Method, order: str, is_grid: bool) -> Method:
+    if order == "score-uncertainty":
         raise UsageError(f"--method {chosen.name} goes with --order uncertainty-score only.")
     if spec.randomise == "block":
         return chosen
-    if spec.uncertainty_bins not in (None, 1) or spec.score_bins:
+    if is_grid or spec.uncertainty_bins not in (None, 1) or spec.score_bins:
         raise UsageError(
-            "--randomise tie is random at one score of all rows together: leave out "
-            "--uncertainty-bins and --score-bins, or use --randomise block."
+            "--randomise tie is random at one score of all rows together: give the rows, not a grid, "
+            "and leave out --uncertainty-bins and --score-bins; or use --randomise block."
         )
     return at_ties(chosen)
 

@@ -172,6 +172,8 @@ def _origin(planned: Plan, data: ScoreRows | GridTable, rows: int, fingerprint: 
     }
     if spec.groups is not None or spec.time is not None:
         options["groups" if spec.groups else "time"] = spec.groups or spec.time
+    if planned.method.mix is not None:
+        options["randomise"] = spec.randomise
     if isinstance(data, ScoreRows):
         options |= {"on_missing": data.options.on_missing, "unlabelled": data.options.unlabelled}
     else:
