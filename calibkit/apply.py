@@ -164,8 +164,11 @@ def _check_key(model: Model, source: Source, spec: ApplySpec) -> None:
     source.require([spec.key], "--key")
     kind = source.schema[spec.key]
     if not (kind.is_integer() or kind == pl.String):
-        raise UsageError(
-            f"--key {spec.key} is a column of type {kind}; a key is an integer or text.",
+        file = source.parts[0].path
+        raise DataError(
+            f"{file}: column {spec.key!r}: type {kind} is no key; a key (--key) is an integer or text, "
+            "which read the same everywhere",
+            file=file,
             column=spec.key,
         )
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,15 @@ from calibkit.weights import ROW, Unit, in_units
 #: Finds a boundary on a tally with one part left out, given what the other parts hold; None where
 #: nothing can be found.
 Find = Callable[[Tally, int, Totals], Found | None]
+
+
+class Judged(NamedTuple):
+    """What a fold holds, and what a boundary fitted without it selects there, in units."""
+
+    rows: int
+    positives: int
+    selected: float
+    true_positives: float
 
 
 def figures(selected: float, true_positives: float, goal: Goal, unit: Unit) -> Figures:
@@ -44,8 +54,8 @@ def cross_validate(
     threads: int,
     *,
     forward: bool = False,
-) -> CrossValidated:
-    """Return the figures of boundaries judged on the fold that their fit left out.
+) -> tuple[CrossValidated, tuple[Judged, ...]]:
+    """Return the figures of boundaries judged on the fold that their fit left out, and each fold.
 
     With `forward` the parts, one more than folds, follow each other in time: each but the first is
     judged by a boundary fitted on those before it.
@@ -55,17 +65,17 @@ def cross_validate(
     """
     totals = dealt.part_totals(folds + forward)
 
-    def judge(fold: int) -> tuple[int, int, float, float]:
+    def judge(fold: int) -> Judged:
         rows, positives = map(int, totals[fold])
         fitting = totals[:fold] if forward else np.delete(totals, fold, axis=0)
         fitting_rows, fitting_positives = map(int, fitting.sum(axis=0))
         others = Totals(fitting_rows, fitting_positives, dealt.unit.exact)
         found = find(dealt.before(fold), -1, others) if forward else find(dealt, fold, others)
         selected, hits = (0, 0) if found is None else _held_out(dealt, fold, found)
-        return rows, positives, selected, hits
+        return Judged(rows, positives, selected, hits)
 
     with ThreadPoolExecutor(min(threads, folds)) as pool:
-        judged = list(pool.map(judge, range(forward, folds + forward)))
+        judged = tuple(pool.map(judge, range(forward, folds + forward)))
     rows, positives, selected, hits = (sum(column) for column in zip(*judged, strict=True))
     pooled = make_goal(Totals(rows, positives, dealt.unit.exact))
     values = [
@@ -73,18 +83,23 @@ def cross_validate(
         for fold_rows, fold_positives, m, t in judged
         if (value := make_goal(Totals(fold_rows, fold_positives)).value(m, t)) is not None
     ]
-    error = None
-    if len(values) > 1:
-        mean = math.fsum(values) / len(values)
-        spread = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
-        error = math.sqrt(spread / len(values))
-    return CrossValidated(
+    found = CrossValidated(
         precision=hits / selected if selected else None,
         recall=hits / positives if positives else None,
         objective_value=pooled.value(selected, hits),
-        standard_error=error,
+        standard_error=standard_error(values),
         folds=folds,
     )
+    return found, judged
+
+
+def standard_error(values: Sequence[float]) -> float | None:
+    """Return the standard error of the mean of some values, None for fewer than two."""
+    if len(values) < 2:
+        return None
+    mean = math.fsum(values) / len(values)
+    spread = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    return math.sqrt(spread / len(values))
 
 
 def _held_out(dealt: Tally, fold: int, found: Found) -> tuple[float, float]:

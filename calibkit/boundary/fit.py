@@ -9,7 +9,7 @@ import numpy as np
 
 from calibkit.boundary import exact
 from calibkit.boundary.describe import describe, reference, warnings_of
-from calibkit.boundary.figures import cross_validate, figures, judge_rows
+from calibkit.boundary.figures import Judged, cross_validate, figures, judge_rows
 from calibkit.boundary.goals import Goal, Totals
 from calibkit.boundary.methods import METHODS, Found
 from calibkit.boundary.model import BoundaryFit, BoundaryModel, CrossValidated, Figures
@@ -25,10 +25,11 @@ from calibkit.threads import later
 
 @dataclass(frozen=True)
 class Fitted:
-    """A fitted boundary and what the user should be told."""
+    """A fitted boundary, what the user should be told, and its folds one by one."""
 
     model: BoundaryModel
     warnings: tuple[str, ...]
+    folds: tuple[Judged, ...] = ()
 
 
 def fit_boundary(
@@ -86,6 +87,7 @@ def fit_summary(
     found, optimum = planned.method.find_with_optimum(problem.tally, goal)
     if found.selected == 0 and spec.target.bound is not None:
         raise _infeasible(problem.tally, goal, planned)
+    checked, judged = _cross_validated(dealt(), planned, goal) if folds else (None, ())
     fit = BoundaryFit(
         rows=unit.amount(goal.totals.rows),
         positives=unit.amount(goal.totals.positives),
@@ -95,7 +97,7 @@ def fit_summary(
         exact_arithmetic=unit.exact,
         bound_met=_is_met(planned, found, goal),
         score_only=_score_only(summary.single, goal),
-        cross_validated=_cross_validated(dealt(), planned, goal) if folds else None,
+        cross_validated=checked,
         test=None,
         reference=reference(summary, found.selected / goal.totals.rows),
     )
@@ -107,7 +109,7 @@ def fit_summary(
         model.provenance = msgspec.structs.replace(summary.origin, files=None)
     if test is not None:
         model.fit.test = judge_rows(model, test, goal.of)
-    return Fitted(model, (*warnings, *warnings_of(model, spec.target)))
+    return Fitted(model, (*warnings, *warnings_of(model, spec.target)), judged)
 
 
 def _need_classes(summary: Summary) -> None:
@@ -186,7 +188,9 @@ def _folds(summary: Summary, warnings: list[str]) -> int:
     return folds
 
 
-def _cross_validated(dealt: Tally, planned: Plan, goal: Goal) -> CrossValidated:
+def _cross_validated(
+    dealt: Tally, planned: Plan, goal: Goal
+) -> tuple[CrossValidated, tuple[Judged, ...]]:
     spec = planned.spec
 
     def find(dealt: Tally, fold: int, others: Totals) -> Found | None:

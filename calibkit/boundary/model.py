@@ -154,6 +154,7 @@ class BoundaryModel(Model):
         if "score" not in self.columns:
             raise ModelError("a boundary names a score column; 'columns' has none")
         if self.order == "score-uncertainty":
+            self._check_random()
             self._check_score_first()
             return
         if self.order != "uncertainty-score":
@@ -162,9 +163,7 @@ class BoundaryModel(Model):
             raise ModelError("'take' and 'score_edges' belong to order score-uncertainty only")
         if not 1 <= len(self.score_thresholds) <= MOST_LEVELS:
             raise ModelError(f"a boundary has 1 to {MOST_LEVELS} thresholds")
-        for value in self.score_thresholds:
-            if isinstance(value, str) and value not in _NAMED:
-                raise ModelError(f'a threshold is a number, null, "-inf" or "inf", not {value!r}')
+        _check_thresholds(self.score_thresholds)
         self._check_random()
         _check_edges(self.uncertainty_edges, len(self.score_thresholds) - 1, "uncertainty_edges")
         if len(self.score_thresholds) > 1:
@@ -175,18 +174,30 @@ class BoundaryModel(Model):
 
     def _check_random(self) -> None:
         if self.randomise is msgspec.UNSET:
+            for name in ("random_thresholds", "tie_probability", "seed"):
+                if getattr(self, name) is not msgspec.UNSET:
+                    raise ModelError(f"{name!r} belongs to a stochastic boundary, with 'randomise'")
             return
         if self.randomise not in ("block", "tie"):
             raise ModelError(f"'randomise' is block or tie, not {self.randomise!r}")
+        if self.order != "uncertainty-score":
+            raise ModelError("a stochastic boundary has order uncertainty-score")
         for name in ("random_thresholds", "tie_probability"):
             values = getattr(self, name)
             if values is msgspec.UNSET or len(values) != len(self.score_thresholds):
                 raise ModelError(f"{name!r} needs one value per level")
         assert self.tie_probability is not msgspec.UNSET
+        assert self.random_thresholds is not msgspec.UNSET
         if any(not 0.0 <= chance <= 1.0 for chance in self.tie_probability):
             raise ModelError("'tie_probability' holds probabilities")
         if self.seed is msgspec.UNSET or self.seed < 0:
             raise ModelError("a stochastic boundary has a 'seed', at least 0")
+        _check_thresholds(self.random_thresholds)
+        for low, threshold in zip(self.random_thresholds, self.score_thresholds, strict=True):
+            if low is not None and self.randomise == "tie":
+                raise ModelError("'random_thresholds' are null where a tie is random")
+            if low is not None and threshold_value(low) >= threshold_value(threshold):
+                raise ModelError("a random threshold lies below the threshold of its level")
 
     def _check_score_first(self) -> None:
         edges, take = self.score_edges, self.take
@@ -206,6 +217,12 @@ class BoundaryModel(Model):
             _check_edges(own, 0 if low is None else len(take) - 1, "uncertainty_edges")
         if len(take) > 1 and "uncertainty" not in self.columns:
             raise ModelError("several levels need an uncertainty column; 'columns' has none")
+
+
+def _check_thresholds(thresholds: list[Threshold]) -> None:
+    for value in thresholds:
+        if isinstance(value, str) and value not in _NAMED:
+            raise ModelError(f'a threshold is a number, null, "-inf" or "inf", not {value!r}')
 
 
 def _check_edges(edges: object, expected: int, name: str) -> None:

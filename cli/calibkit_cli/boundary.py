@@ -10,6 +10,7 @@ from . import options
 from .console import Console
 from .options import option
 
+LEVELS = "--uncertainty-bins"
 OBJECTIVE, METHOD = "Objective (exactly one)", "Method"
 
 HELP = """Fit a decision boundary over score and uncertainty.
@@ -87,13 +88,12 @@ def boundary(
         ),
     ] = "exact",
     uncertainty_bins: Annotated[
-        int | None,
+        str | None,
         option(
-            "--uncertainty-bins",
-            metavar="K",
+            LEVELS,
+            metavar="K|auto",
             panel=METHOD,
-            min=1,
-            help="Uncertainty levels.",
+            help="Uncertainty levels; auto: chosen among 1, 2, 3, 5, 7 and 11 by cross-validation.",
             show_default="3; 1 for st and for rows without uncertainty",
         ),
     ] = None,
@@ -191,10 +191,11 @@ def boundary(
             "minimize": minimize,
         }
     )
+    auto_levels = uncertainty_bins == "auto"
     spec = BoundarySpec(
         target=target,
         method=method,
-        uncertainty_bins=uncertainty_bins,
+        uncertainty_bins=None if auto_levels else options.whole(uncertainty_bins, LEVELS),
         score_bins=score_bins,
         strategy=strategy,
         order=order,
@@ -223,6 +224,7 @@ def boundary(
         test=test,
         frontier=frontier,
         compare=compare,
+        auto_levels=auto_levels,
         provenance=provenance,
         tags=tags,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from calibkit.boundary.choose import CANDIDATES, choose_levels, chosen_note
 from calibkit.boundary.compare import HEADER, Compared, compare
 from calibkit.boundary.fit import Fitted, fit_summary
 from calibkit.boundary.frontier_rows import frontier_rows
@@ -38,6 +39,8 @@ class BoundaryRun:
         A file to judge the boundary on; a file for the frontier.
     compare
         Whether to fit all methods and print them side by side.
+    auto_levels
+        Whether cross-validation chooses the number of uncertainty levels.
     provenance, tags
         What the model says of its origin.
     """
@@ -49,6 +52,7 @@ class BoundaryRun:
     test: str | None
     frontier: str | None
     compare: bool
+    auto_levels: bool
     provenance: str
     tags: dict[str, str]
 
@@ -57,6 +61,8 @@ class BoundaryRun:
             check_output(self.frontier, table=True)
             if self.frontier == "-":
                 raise UsageError("--frontier - would mix with the model; give it a file.")
+        if self.compare and self.auto_levels:
+            raise UsageError("--compare takes one number of levels for all methods, not auto.")
         if self.console.per_input and (self.compare or self.frontier or self.console.as_json):
             raise UsageError("-o DIR/ goes with neither --compare nor --frontier nor --json.")
 
@@ -68,7 +74,11 @@ class BoundaryRun:
         else:
             resolved = resolve(source, self.columns, label=True, uncertainty=True)
             columns = used_columns(resolved, label=True)
-        show_plan(self.console, source, columns, plan(self.spec, data).steps())
+        steps = plan(self.spec, data).steps()
+        if self.auto_levels:
+            tried = ", ".join(map(str, CANDIDATES))
+            steps.append(f"do so with {tried} levels, and keep what cross-validation favours")
+        show_plan(self.console, source, columns, steps)
 
     def fit(self, source: Source) -> None:
         """Fit one boundary on all inputs, or (``-o DIR/``) one on each."""
@@ -85,7 +95,7 @@ class BoundaryRun:
         if self.compare:
             self._compare(data, test)
             return
-        summary = summarise(data, self.spec)
+        summary = self._summarise(data)
         del data  # the rows are counted, and may be many
         fitted = self._fit(summary, test)
         if self.console.output is not None or not self.console.on_terminal:
@@ -103,13 +113,23 @@ class BoundaryRun:
         if self.console.output not in (None, "-"):
             outputs.write_bytes(fitted.model.to_json(), self.console.output, main=True)
 
+    def _summarise(self, data: ScoreRows | GridTable) -> Summary:
+        """Count the rows, over the number of levels asked for or chosen."""
+        if not self.auto_levels:
+            return summarise(data, self.spec)
+        if isinstance(data, GridTable):
+            raise UsageError("a grid has its levels; leave --uncertainty-bins auto out.")
+        summary = choose_levels(data, self.spec)
+        self.console.summary(chosen_note(summary))
+        return summary
+
     def _fit_each(self, source: Source) -> None:
         assert self.console.output is not None
         outputs = directory_outputs(self.console.output, source.parts, suffix=".json")
         with Transaction() as transaction:
             for alone, output in zip(source.split(), outputs, strict=True):
                 data = self._read(alone)
-                fitted = self._fit(summarise(data, self.spec), self._read_test(data))
+                fitted = self._fit(self._summarise(data), self._read_test(data))
                 self.console.summary(f"{alone.parts[0].path}:", *boundary_lines(fitted.model))
                 make_folders([output])
                 transaction.write_bytes(fitted.model.to_json(), output)

@@ -315,6 +315,21 @@ def listed(values: Iterable[str] | None) -> list[str]:
     return [part for part in parts if part]
 
 
+def whole(text: str | None, name: str, least: int = 1) -> int | None:
+    """Return a number that was typed, None where none was.
+
+    Raises
+    ------
+    UsageError
+        For text that is no whole number, or one below `least`.
+    """
+    if text is None:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) < least:
+        raise UsageError(f"{name} is {text!r}; expected a whole number, at least {least}, or auto.")
+    return int(text)
+
+
 def tags(values: Iterable[str] | None) -> dict[str, str]:
     """Return the ``--tag KEY=VALUE`` options as a dictionary.
 

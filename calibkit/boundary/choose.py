@@ -1,0 +1,113 @@
+"""Choosing the number of uncertainty levels by cross-validation.
+
+More levels always do better on the fitting rows; out of sample they select too many rows for the
+bound, the more so the more levels.  Recall alone would take that for a gain.  So every number of
+levels is judged by true positives less the price of the rows it selects, at the one price c at which
+the bound is paid for: the rate of positives at the margin of the best single threshold's relaxation.
+The rule is the usual one for nested models: the fewest levels within one standard error of the best.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from calibkit.boundary.exact import isotonic_blocks
+from calibkit.boundary.figures import standard_error
+from calibkit.boundary.fit import Fitted, fit_summary
+from calibkit.boundary.spec import BoundarySpec
+from calibkit.boundary.summary import Summary, summarise
+from calibkit.columns import ScoreRows
+from calibkit.errors import InfeasibleError, UsageError
+
+#: The numbers of levels that are tried.
+CANDIDATES = (1, 2, 3, 5, 7, 11)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A number of levels with its worth out of sample and the standard error of that."""
+
+    summary: Summary
+    worth: float
+    error: float
+
+
+def choose_levels(data: ScoreRows, spec: BoundarySpec) -> Summary:
+    """Return the rows' summary with the number of levels that cross-validation favours.
+
+    Parameters
+    ----------
+    data
+        Rows; without uncertainties there is one level.
+    spec
+        What to fit, with folds; its number of levels is not looked at.
+
+    Raises
+    ------
+    UsageError
+        No folds.
+    InfeasibleError
+        No number of levels meets the bound.
+    """
+    if spec.folds == 0:
+        raise UsageError("--uncertainty-bins auto is chosen by cross-validation: give it --folds.")
+    single = summarise(data, replace(spec, uncertainty_bins=1))
+    if data.uncertainty is None:
+        return single
+    price = marginal_rate(single)
+    tried: list[Tried] = []
+    failure: InfeasibleError | None = None
+    for levels in CANDIDATES:
+        summary = single
+        if levels > 1:
+            summary = summarise(data, replace(spec, uncertainty_bins=levels))
+        try:
+            fitted = fit_summary(summary)
+        except InfeasibleError as error:
+            failure = error
+            continue
+        if not fitted.folds:  # too few rows to tell: the fit will warn
+            return summary
+        tried.append(Tried(summary, *_worth(fitted, price)))
+    if not tried:
+        assert failure is not None
+        raise failure
+    best = max(tried, key=lambda one: one.worth)
+    return next(one.summary for one in tried if one.worth >= best.worth - best.error)
+
+
+def marginal_rate(summary: Summary) -> float:
+    """Return the rate of positives at which the bound stops one more row; 0 without a bound."""
+    goal = summary.planned.spec.target.goal(summary.problem.totals())
+    blocks = isotonic_blocks(summary.problem.tally.points())
+    _, margin = goal.whole_blocks(np.cumsum(blocks.selected), np.cumsum(blocks.true_positives))
+    if margin is None:
+        return 0.0
+    return float(blocks.true_positives[margin] / blocks.selected[margin])
+
+
+def _worth(fitted: Fitted, price: float) -> tuple[float, float]:
+    """Return the worth of a boundary on rows it did not see, and its standard error.
+
+    With a bound: ``(T - price * M) / P``, pooled over the folds; else the objective, or less it.
+    """
+    checked = fitted.model.fit.cross_validated
+    assert checked is not None
+    if not fitted.model.objective.subject_to:
+        sign = -1.0 if fitted.model.objective.minimize else 1.0
+        return sign * (checked.objective_value or 0.0), checked.standard_error or 0.0
+    gains = [fold.true_positives - price * fold.selected for fold in fitted.folds]
+    positives = [fold.positives for fold in fitted.folds]
+    rates = [gain / count for gain, count in zip(gains, positives, strict=True) if count]
+    return sum(gains) / sum(positives), standard_error(rates) or 0.0
+
+
+def chosen_note(summary: Summary) -> str:
+    """Say how many levels were chosen."""
+    levels = summary.planned.levels
+    return (
+        f"{levels} uncertainty level{'s' if levels > 1 else ''} chosen by cross-validation among "
+        f"{', '.join(map(str, CANDIDATES))}."
+    )

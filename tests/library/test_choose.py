@@ -1,0 +1,85 @@
+"""The number of uncertainty levels by cross-validation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from calibkit.boundary.choose import CANDIDATES, choose_levels, chosen_note, marginal_rate
+from calibkit.boundary.fit import fit_boundary, fit_summary
+from calibkit.boundary.spec import BoundarySpec
+from calibkit.boundary.summary import summarise
+from calibkit.boundary.target import read_target
+from calibkit.columns import ScoreRows
+from calibkit.errors import InfeasibleError, UsageError
+
+from .samples import score_rows
+
+
+def spec(**options: object) -> BoundarySpec:
+    ((name, value),) = {k: v for k, v in options.items() if k not in ("folds", "method")}.items()
+    extra = {k: v for k, v in options.items() if k in ("folds", "method")}
+    return BoundarySpec(target=read_target({name: str(value)}), **extra)  # type: ignore[arg-type]
+
+
+def rows(size: int, *, useful: bool, seed: int = 0) -> ScoreRows:
+    """Rows whose uncertainty tells how far a score can be trusted, or is noise."""
+    rng = np.random.default_rng(seed)
+    score, uncertainty = rng.random(size), rng.random(size)
+    trust = 1 - uncertainty if useful else 0.5
+    label = rng.random(size) < 0.2 + (score - 0.2) * trust
+    return score_rows(score=score, label=label.astype(int), uncertainty=uncertainty)
+
+
+def test_useful_uncertainty_gets_levels_and_noise_gets_one() -> None:
+    target = {"precision": "0.6"}
+    assert choose_levels(rows(20_000, useful=True), spec(**target)).planned.levels > 1
+    noise = choose_levels(rows(20_000, useful=False), spec(precision="0.5"))
+    assert noise.planned.levels == 1
+    assert chosen_note(noise).startswith("1 uncertainty level chosen")
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        {"precision": "0.6"},
+        {"recall": "0.3"},
+        {"fpr": "0.05"},
+        {"capacity": "0.1"},
+        {"maximize": "f1"},
+        {"minimize": "cost:1,2"},
+    ],
+    ids=str,
+)
+def test_the_fewest_levels_within_one_standard_error_of_the_best(target: dict[str, str]) -> None:
+    data, wanted = rows(3_000, useful=True, seed=5), spec(**target)
+    found = choose_levels(data, wanted)
+    price = marginal_rate(summarise(data, BoundarySpec(target=wanted.target, uncertainty_bins=1)))
+    worth, error, models = {}, {}, {}
+    for levels in CANDIDATES:
+        fitted = fit_boundary(data, BoundarySpec(target=wanted.target, uncertainty_bins=levels))
+        models[levels], checked = fitted.model, fitted.model.fit.cross_validated
+        if wanted.target.bound is None:
+            sign = -1 if "minimize" in target else 1
+            worth[levels], error[levels] = sign * checked.objective_value, checked.standard_error
+            continue
+        folds = np.array(fitted.folds)
+        gains = folds[:, 3] - price * folds[:, 2]
+        worth[levels] = gains.sum() / folds[:, 1].sum()
+        error[levels] = (gains / folds[:, 1]).std(ddof=1) / np.sqrt(len(folds))
+        assert checked.recall == folds[:, 3].sum() / folds[:, 1].sum()
+    best = max(worth, key=lambda levels: worth[levels])
+    assert found.planned.levels == min(k for k in worth if worth[k] >= worth[best] - error[best])
+    assert fit_summary(found).model.to_json() == models[found.planned.levels].to_json()
+
+
+def test_what_cannot_be_chosen() -> None:
+    with pytest.raises(UsageError, match="--folds"):
+        choose_levels(rows(100, useful=True), spec(precision="0.6", folds=0))
+    bad = score_rows(score=[0.9, 0.1] * 20, label=[0, 1] * 20, uncertainty=[1.0, 2.0] * 20)
+    with pytest.raises(InfeasibleError):
+        choose_levels(bad, spec(fpr="0", method="st"))
+    few = score_rows(score=[0.1, 0.9], label=[0, 1], uncertainty=[1.0, 2.0])
+    assert choose_levels(few, spec(precision="0.6")).planned.levels == 1
+    alone = score_rows(score=[0.1, 0.9] * 20, label=[0, 1] * 20)
+    assert choose_levels(alone, spec(precision="0.6")).planned.levels == 1
