@@ -18,6 +18,7 @@ from calibkit.bounds import Bound
 from calibkit.columns import RowFinder, numeric_column, read_rows
 from calibkit.errors import FIRST_ROWS, DataError, UsageError, nearest
 from calibkit.models import Column, Model
+from calibkit.rows import is_text
 from calibkit.sources import Source
 
 Floats = NDArray[Any]
@@ -163,7 +164,7 @@ def _check_key(model: Model, source: Source, spec: ApplySpec) -> None:
         return
     source.require([spec.key], "--key")
     kind = source.schema[spec.key]
-    if not (kind.is_integer() or kind == pl.String):
+    if not (kind.is_integer() or is_text(kind)):
         file = source.parts[0].path
         raise DataError(
             f"{file}: column {spec.key!r}: type {kind} is no key; a key (--key) is an integer or text, "
