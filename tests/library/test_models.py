@@ -215,7 +215,7 @@ LEVELS, SCORE_FIRST = "levels", "score first"
         (LEVELS, {"order": "sideways"}, "order 'sideways'"),
         (LEVELS, {"take": [1]}, "take"),
         (LEVELS, {"score_edges": [0.5]}, "score_edges"),
-        (LEVELS, {"score_thresholds": []}, "at least one"),
+        (LEVELS, {"score_thresholds": []}, "1 to 65535"),
         (LEVELS, {"score_thresholds": [0.1, "high", None]}, "'high'"),
         (LEVELS, {"score_thresholds": [0.1, 0.2]}, "uncertainty_edges"),
         (LEVELS, {"uncertainty_edges": [0.5]}, "uncertainty_edges"),
