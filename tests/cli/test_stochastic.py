@@ -1,0 +1,475 @@
+"""Objectives of every kind, and randomised boundaries: fitted, shown, and decided by a row's key."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.cli.score_files import Model, recount, rounded, simulate, threshold_of, write
+from tests.conftest import Outcome
+
+Invoke = Callable[..., Outcome]
+Fit = Callable[..., Path]
+Applied = Callable[..., pl.DataFrame]
+
+TIE = ["--method", "stochastic", "--randomise", "tie"]
+BLOCK = ["--method", "stochastic"]
+KINDS = pytest.mark.parametrize("kind", [BLOCK, TIE], ids=["block", "tie"])
+OBJECTIVES = [
+    ["--precision", "0.75"],
+    ["--recall", "0.4"],
+    ["--fpr", "0.1"],
+    ["--capacity", "77"],
+    ["--capacity", "0.123"],
+    ["--maximize", "gmean"],
+    ["--maximize", "f1"],
+    ["--minimize", "cost:1,3"],
+]
+
+
+@pytest.fixture
+def fit(tmp_path: Path, invoke: Invoke) -> Fit:
+    def call(frame: pl.DataFrame, *options: object) -> Path:
+        path, output = write(frame, tmp_path / "fit.parquet"), tmp_path / "model.json"
+        done = invoke("boundary", path, "--folds", 0, *options, "-q", "-o", output)
+        assert done.code == 0, done.stderr
+        return output
+
+    return call
+
+
+@pytest.fixture
+def applied(tmp_path: Path, invoke: Invoke) -> Applied:
+    def call(model: Path, frame: pl.DataFrame, *options: object) -> pl.DataFrame:
+        path, output = write(frame, tmp_path / "rows.parquet"), tmp_path / "applied.parquet"
+        done = invoke("apply", model, path, *options, "-q", "-o", output)
+        assert (done.code, done.stdout) == (0, b""), done.stderr
+        return pl.read_parquet(output)
+
+    return call
+
+
+# A second reading of the model, from the documentation alone -----------------------------------
+
+
+def level_of(model: Model, uncertainty: float | None) -> int:
+    if len(model["score_thresholds"]) == 1:
+        return 0
+    value = max(rounded(model, "uncertainty", uncertainty), model["uncertainty_min"])
+    return sum(edge <= value for edge in model["uncertainty_edges"])
+
+
+def probability(model: Model, score: float, uncertainty: float | None) -> float:
+    """Return the probability with which a row is positive."""
+    level, score = level_of(model, uncertainty), rounded(model, "score", score)
+    threshold = threshold_of(model, uncertainty)
+    threshold = math.inf if threshold is None else threshold
+    chance: float = model["tie_probability"][level]
+    if model["randomise"] == "tie":
+        return chance if score == threshold else float(score > threshold)
+    if score >= threshold:
+        return 1.0
+    lowest = model["random_thresholds"][level]
+    return chance if lowest is not None and score >= float(lowest) else 0.0
+
+
+def draw(chance: float, key: object, seed: int) -> int:
+    digits = hashlib.md5(f"{seed}:{key}".encode()).hexdigest()[:13]
+    return int(int(digits, 16) / 16**13 < chance)
+
+
+def check(model: Path, rows: pl.DataFrame, keys: list[Any], seed: int) -> list[float]:
+    """Compare the added columns with the second reading; return the probabilities."""
+    content = json.loads(model.read_text())
+    several = len(content["score_thresholds"]) > 1
+    spread = rows["uncertainty"].to_list() if several else [None] * rows.height
+    chances = [probability(content, s, u) for s, u in zip(rows["score"], spread, strict=True)]
+    assert rows["decision_probability"].to_list() == chances
+    assert rows["decision"].to_list() == [
+        draw(chance, key, seed) for chance, key in zip(chances, keys, strict=True)
+    ]
+    return chances
+
+
+@KINDS
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=" ".join)
+@pytest.mark.parametrize("ties", [False, True], ids=["distinct", "tied"])
+def test_rows_decided_again(
+    objective: list[str], ties: bool, kind: list[str], fit: Fit, applied: Applied
+) -> None:
+    frame = simulate(ties=ties)
+    model = fit(frame, *objective, *kind)
+    content = json.loads(model.read_text())
+    rows = applied(model, frame, "--key", "id")
+    chances = check(model, rows, frame["id"].to_list(), 0)
+    assert rows.columns == [*frame.columns, "decision", "margin", "decision_probability"]
+    seen, labels = content["fit"]["in_sample"], frame["label"].to_list()
+    assert seen["selected"] == pytest.approx(math.fsum(chances))
+    hits = math.fsum(c * y for c, y in zip(chances, labels, strict=True))
+    assert seen["true_positives"] == pytest.approx(hits)
+    option, bound = objective
+    reached = {
+        "--precision": seen["precision"],
+        "--recall": seen["recall"],
+        "--fpr": seen["false_positive_rate"],
+        "--capacity": seen["selected"] / (600 if "." in bound else 1),
+    }
+    if option in reached and kind is BLOCK:
+        assert reached[option] == pytest.approx(float(bound))
+    elif option in ("--fpr", "--capacity"):
+        assert reached[option] <= float(bound) + 1e-9
+    elif option in reached:
+        assert reached[option] >= float(bound) - 1e-9
+    assert content["fit"]["bound_met"] and content["fit"]["optimal_in_sample"]
+
+
+@KINDS
+def test_the_keys_of_a_stochastic_model(kind: list[str], fit: Fit) -> None:
+    content = json.loads(fit(simulate(ties=True), "--fpr", "0.1", *kind, "--seed", 7).read_text())
+    levels = 1 if kind is TIE else 3
+    assert content["method"] == "stochastic"
+    assert content["objective"] == {"maximize": "recall", "subject_to": {"fpr": 0.1}}
+    assert content["randomise"] == ("tie" if kind is TIE else "block")
+    assert content["seed"] == 7
+    for name in ("score_thresholds", "random_thresholds", "tie_probability"):
+        assert len(content[name]) == levels
+    chances = content["tie_probability"]
+    assert sum(0 < chance < 1 for chance in chances) == 1
+    assert content["provenance"]["options"]["randomise"] == content["randomise"]
+    if kind is TIE:
+        assert content["random_thresholds"] == [None]
+    else:
+        for low, chance in zip(content["random_thresholds"], chances, strict=True):
+            assert (low is None) == (chance == 0.0)
+
+
+def test_a_grid_may_be_random_too(fit: Fit, applied: Applied) -> None:
+    frame = simulate()
+    model = fit(frame, "--precision", "0.75", *BLOCK, "--score-bins", 12)
+    rows = applied(model, frame, "--key", "id")
+    chances = check(model, rows, frame["id"].to_list(), 0)
+    seen = json.loads(model.read_text())["fit"]["in_sample"]
+    assert seen["selected"] == pytest.approx(math.fsum(chances))
+    assert seen["precision"] == pytest.approx(0.75)
+
+
+# Keys ------------------------------------------------------------------------------------------
+
+
+def keyed(rows: int = 200) -> pl.DataFrame:
+    frame = simulate(rows, seed=5, ties=True)
+    return frame.with_columns(
+        user="user " + pl.col("id").cast(pl.String) + " é",
+        negative=-pl.col("id"),
+        large=pl.col("id").cast(pl.UInt64) + 2**63,
+        kind=pl.col("id").cast(pl.String).cast(pl.Categorical),
+    )
+
+
+@KINDS
+@pytest.mark.parametrize("key", ["id", "user", "negative", "large", "kind"])
+def test_keys_of_integers_and_of_text(
+    key: str, kind: list[str], fit: Fit, applied: Applied
+) -> None:
+    model, frame = fit(simulate(ties=True), "--precision", "0.75", *kind), keyed()
+    rows = applied(model, frame, "--key", key)
+    chances = check(model, rows, frame[key].to_list(), 0)
+    assert any(0 < chance < 1 for chance in chances)
+
+
+def test_row_numbers_count_from_one(fit: Fit, applied: Applied) -> None:
+    model, frame = fit(simulate(ties=True), "--precision", "0.75", *TIE), keyed()
+    rows = applied(model, frame, "--key", "row-number", "--keep", "score")
+    check(model, rows, list(range(1, 201)), 0)
+
+
+def test_the_seed_of_the_model_and_another_one(fit: Fit, applied: Applied) -> None:
+    model = fit(simulate(ties=True), "--precision", "0.75", *TIE, "--seed", 11)
+    frame = keyed()
+    own = applied(model, frame, "--key", "id")
+    check(model, own, frame["id"].to_list(), 11)
+    other = applied(model, frame, "--key", "id", "--seed", 12)
+    check(model, other, frame["id"].to_list(), 12)
+    assert own["decision"].to_list() != other["decision"].to_list()
+
+
+def test_a_key_decides_wherever_its_row_stands(fit: Fit, applied: Applied) -> None:
+    model, frame = fit(simulate(ties=True), "--precision", "0.75", *BLOCK), keyed()
+    rows = applied(model, frame, "--key", "user")
+    shuffled = frame.sample(fraction=1.0, shuffle=True, seed=3)
+    again = applied(model, shuffled, "--key", "user").sort("id")
+    assert again["decision"].to_list() == rows["decision"].to_list()
+    part = applied(model, frame[150:], "--key", "user")
+    assert part["decision"].to_list() == rows["decision"].to_list()[150:]
+
+
+def test_text_files_give_the_same_decisions(
+    tmp_path: Path, fit: Fit, applied: Applied, invoke: Invoke
+) -> None:
+    model, frame = fit(simulate(ties=True), "--precision", "0.75", *BLOCK), keyed()
+    rows = applied(model, frame, "--key", "id")
+    path = write(frame.drop("large", "kind"), tmp_path / "rows.csv")
+    done = invoke("apply", model, path, "--key", "id", "-q", "-o", tmp_path / "out.csv")
+    assert done.code == 0
+    text = pl.read_csv(tmp_path / "out.csv")
+    for name in ("decision", "decision_probability"):
+        assert text[name].to_list() == rows[name].to_list()
+
+
+def test_only_selected_rows(fit: Fit, applied: Applied) -> None:
+    model, frame = fit(simulate(ties=True), "--precision", "0.75", *BLOCK), keyed()
+    rows = applied(model, frame, "--key", "id")
+    chosen = applied(model, frame, "--key", "id", "--selected", "--column", "alarm")
+    assert chosen["alarm"].to_list() == [1] * chosen.height
+    assert chosen["id"].to_list() == rows.filter(pl.col("decision") == 1)["id"].to_list()
+    assert ((chosen["decision_probability"] > 0) & (chosen["decision_probability"] < 1)).any()
+
+
+def test_rows_that_lack_a_value(fit: Fit, applied: Applied) -> None:
+    model, frame = fit(simulate(ties=True), "--precision", "0.75", *BLOCK), keyed()
+    whole = applied(model, frame, "--key", "id")
+    holes = frame.with_columns(
+        score=pl.when(pl.col("id") % 7 == 0).then(None).otherwise(pl.col("score"))
+    )
+    rows = applied(model, holes, "--key", "id", "--on-missing", "null")
+    lacks = pl.col("id") % 7 == 0
+    for name in ("decision", "margin", "decision_probability"):
+        assert rows.filter(lacks)[name].null_count() == rows.filter(lacks).height
+        assert rows.filter(~lacks)[name].to_list() == whole.filter(~lacks)[name].to_list()
+    # Row numbers count all rows.
+    numbered = applied(model, holes, "--key", "row-number", "--on-missing", "null")
+    expected = applied(model, frame, "--key", "row-number")
+    assert (
+        numbered.filter(~lacks)["decision"].to_list()
+        == expected.filter(~lacks)["decision"].to_list()
+    )
+    # A row without a decision needs no key.
+    keyless = holes.with_columns(user=pl.when(lacks).then(None).otherwise(pl.col("user")))
+    assert applied(model, keyless, "--key", "user", "--on-missing", "null").height == 200
+    nothing = frame.with_columns(score=pl.lit(None, pl.Float64))
+    empty = applied(model, nothing, "--key", "id", "--on-missing", "null")
+    assert empty["decision"].null_count() == 200
+
+
+def refused(done: Outcome, code: int, *words: str) -> None:
+    assert (done.code, done.stdout) == (code, b""), done.stderr
+    assert "Traceback" not in done.stderr
+    for word in words:
+        assert word in done.stderr
+
+
+def test_keys_that_cannot_be_used(tmp_path: Path, fit: Fit, invoke: Invoke) -> None:
+    model = fit(simulate(ties=True), "--precision", "0.75", *BLOCK)
+    frame = keyed().with_columns(
+        user=pl.when(pl.col("id") == 4).then(None).otherwise(pl.col("user")),
+        real=pl.col("score") * 2,
+        flag=pl.col("label") == 1,
+    )
+    path, out = write(frame, tmp_path / "rows.parquet"), tmp_path / "out.parquet"
+    run = ["apply", model, path, "-o", out]
+    refused(invoke(*run), 2, "--key", "row-number")
+    refused(invoke(*run, "--seed", 3), 2, "--key")
+    refused(invoke(*run, "--key", "usr"), 2, "'usr'", "did you mean 'user'")
+    refused(invoke(*run, "--key", "user"), 3, "rows.parquet", "'user'", "no key", "row 5")
+    refused(invoke(*run, "--key", "real"), 3, "rows.parquet", "'real'", "Float64", "integer")
+    refused(invoke(*run, "--key", "flag"), 3, "'flag'", "Boolean")
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("options", [["--key", "id"], ["--seed", 3], ["--key", "row-number"]])
+def test_a_model_without_chance_needs_no_key(
+    options: list[object], tmp_path: Path, fit: Fit, invoke: Invoke
+) -> None:
+    model, path = fit(simulate(), "--precision", "0.75"), tmp_path / "fit.parquet"
+    refused(invoke("apply", model, path, *options, "-o", tmp_path / "out.csv"), 2, "--key")
+
+
+def test_added_names_must_not_clash(tmp_path: Path, fit: Fit, invoke: Invoke) -> None:
+    model = fit(simulate(ties=True), "--precision", "0.75", *BLOCK)
+    path = write(simulate().with_columns(decision_probability=0.5), tmp_path / "rows.parquet")
+    run = ["apply", model, path, "--key", "id", "-o", tmp_path / "out.parquet"]
+    refused(invoke(*run), 2, "'decision_probability'", "--overwrite-columns")
+    assert invoke(*run, "--overwrite-columns").code == 0
+    refused(invoke(*run, "--overwrite-columns", "--column", "margin"), 2, "another added column")
+
+
+# Objectives ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--fpr", "0.1", "--method", "gmt"], ["exact, st, stochastic", "--precision"]),
+        (["--maximize", "f1", "--method", "mist"], ["--maximize: exact, st, stochastic"]),
+        (["--minimize", "cost:1,1", "--method", "ew-dpmt"], ["vw-dpmt"]),
+        (["--capacity", "5", "--method", "ew-dpmt-mono"], ["--capacity: exact"]),
+        (["--precision", "0.5", "--randomise", "tie"], ["--method stochastic"]),
+        (["--precision", "0.5", *TIE, "--uncertainty-bins", "3"], ["--randomise block"]),
+        (
+            ["--precision", "0.5", *BLOCK, "--score-bins", "5", "--order", "score-uncertainty"],
+            ["uncertainty-score"],
+        ),
+        (["--precision", "0.5", "--fpr", "0.1"], ["--precision and --fpr"]),
+        (["--capacity", "0"], ["--capacity"]),
+        (["--maximize", "F1"], ["did you mean 'f1'"]),
+        (["--minimize", "f1"], ["cost"]),
+    ],
+    ids=lambda value: " ".join(value),
+)
+def test_impossible_pairs(
+    options: list[str], words: list[str], tmp_path: Path, invoke: Invoke
+) -> None:
+    path = write(simulate(50), tmp_path / "rows.parquet")
+    refused(invoke("boundary", path, *options, "-o", tmp_path / "m.json"), 2, *words)
+    assert not (tmp_path / "m.json").exists()
+
+
+@pytest.mark.parametrize("kind", [TIE, BLOCK, ["--method", "exact"]], ids=" ".join)
+def test_grids_as_input(kind: list[str], tmp_path: Path, invoke: Invoke) -> None:
+    path, model = write(simulate(), tmp_path / "rows.parquet"), tmp_path / "m.json"
+    for order in ("uncertainty-score", "score-uncertainty"):
+        grid = tmp_path / "grid.parquet"
+        assert invoke("bin", path, "--score-bins", 9, "--order", order, "-o", grid).code == 0
+        done = invoke("boundary", grid, "--precision", "0.7", *kind, "-q", "-o", model)
+        if "stochastic" in kind and order == "score-uncertainty":
+            refused(done, 2, "--order uncertainty-score")
+        elif kind is TIE:
+            refused(done, 2, "not a grid")
+        else:
+            assert done.code == 0, done.stderr
+            content = json.loads(model.read_text())
+            assert ("randomise" in content) == (kind is BLOCK)
+
+
+def test_one_class_only(tmp_path: Path, invoke: Invoke) -> None:
+    frame, out = simulate(60), tmp_path / "m.json"
+    all_positive = write(frame.with_columns(label=1), tmp_path / "p.parquet")
+    all_negative = write(frame.with_columns(label=0), tmp_path / "n.parquet")
+    for method in (["--method", "exact"], BLOCK, TIE):
+        line = ["--folds", 0, *method, "-o", out]
+        refused(invoke("boundary", all_positive, "--fpr", "0.1", *line), 3, "no negative row")
+        refused(invoke("boundary", all_positive, "--maximize", "mcc", *line), 3, "negative")
+        for option in (["--precision", "0.5"], ["--capacity", "5"], ["--maximize", "f1"]):
+            refused(invoke("boundary", all_negative, *option, *line), 3, "no positive row")
+        assert not out.exists()
+        for option in (["--precision", "0.5"], ["--capacity", "5"], ["--maximize", "accuracy"]):
+            done = invoke("boundary", all_positive, *option, *line)
+            assert done.code == 0, done.stderr
+        out.unlink()
+
+
+@pytest.mark.parametrize("method", [["--method", "exact"], ["--method", "st"], BLOCK, TIE])
+def test_capacities_are_rows_or_shares(method: list[str], fit: Fit) -> None:
+    frame = simulate()
+    number, share = (
+        json.loads(fit(frame, "--capacity", text, *method).read_text()) for text in ("60", "0.1")
+    )
+    assert number["score_thresholds"] == share["score_thresholds"]
+    assert number["fit"] == share["fit"]
+    assert number["objective"]["subject_to"] == {"capacity": 60.0}
+    assert share["objective"]["subject_to"] == {"capacity": 0.1}
+    assert number["fit"]["in_sample"]["selected"] <= 60 + 1e-9
+    every = json.loads(fit(frame, "--capacity", "100000", *method).read_text())
+    assert every["fit"]["in_sample"]["recall"] == 1.0
+    if method not in (BLOCK, TIE):
+        content = recount(number, frame)
+        assert {k: number["fit"]["in_sample"][k] for k in content} == content
+
+
+@pytest.mark.parametrize("method", [["--method", "exact"], ["--method", "st"], BLOCK, TIE])
+def test_selecting_nothing_is_a_result_of_a_measure(
+    method: list[str], fit: Fit, applied: Applied, invoke: Invoke
+) -> None:
+    frame = simulate(100)
+    worst = frame.with_columns(score=1 - pl.col("label") * 0.5, uncertainty=pl.lit(0.5))
+    for option in (["--minimize", "cost:9,1"], ["--maximize", "weighted-accuracy:0.99"]):
+        model = fit(worst, *option, *method, "--folds", 5)
+        content = json.loads(model.read_text())
+        assert set(content["score_thresholds"]) == {None}
+        assert content["fit"]["in_sample"]["selected"] == 0
+        assert content["fit"]["in_sample"]["precision"] is None
+        key = ["--key", "id"] if method in (BLOCK, TIE) else []
+        rows = applied(model, frame, *key)
+        assert rows["decision"].to_list() == [0] * 100
+        assert rows["margin"].null_count() == 100
+        if key:
+            assert rows["decision_probability"].to_list() == [0.0] * 100
+        shown = invoke("show", model)
+        assert shown.code == 0
+        assert "never" in shown.stdout.decode()
+
+
+# show, and models that contradict themselves -----------------------------------------------------
+
+
+@KINDS
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=" ".join)
+def test_what_is_shown(objective: list[str], kind: list[str], fit: Fit, invoke: Invoke) -> None:
+    model = fit(simulate(ties=True), *objective, *kind, "--folds", 5)
+    content = json.loads(model.read_text())
+    done = invoke("show", model)
+    assert (done.code, done.stderr) == (0, "")
+    text = done.stdout.decode()
+    chances = [c for c in content["tie_probability"] if 0 < c < 1]
+    for chance in chances:
+        assert f"with probability {chance:.6g}" in text
+    assert text.count("with probability") == len(chances)
+    assert invoke("show", model, "--json").stdout == model.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"randomise": "row"}, "block or tie"),
+        ({"randomise": None}, "'random_thresholds'"),
+        ({"random_thresholds": None}, "'random_thresholds'"),
+        ({"tie_probability": None}, "'tie_probability'"),
+        ({"seed": None}, "'seed'"),
+        ({"seed": -1}, "'seed'"),
+        ({"tie_probability": [0.5]}, "one value per level"),
+        ({"tie_probability": [0.5, 1.5, 0.0]}, "probabilities"),
+        ({"random_thresholds": [0.1, None]}, "one value per level"),
+        ({"random_thresholds": [None, "low", None]}, "'low'"),
+        ({"random_thresholds": [1.0, None, None]}, "below"),
+        ({"score_thresholds": [0.5, "high", None]}, "'high'"),
+        ({"randomise": "tie", "random_thresholds": [0.1, None, None]}, "null"),
+        ({"order": "score-uncertainty"}, "uncertainty-score"),
+    ],
+    ids=str,
+)
+def test_models_that_contradict_themselves(
+    change: dict[str, Any], said: str, tmp_path: Path, fit: Fit, invoke: Invoke
+) -> None:
+    model = fit(simulate(), "--precision", "0.75", *BLOCK)
+    content = json.loads(model.read_text())
+    content = {name: value for name, value in (content | change).items() if value is not None}
+    model.write_text(json.dumps(content))
+    refused(invoke("show", model), 3, "model.json", said)
+    run = ["apply", model, tmp_path / "fit.parquet", "--key", "id", "-o", tmp_path / "o.csv"]
+    refused(invoke(*run), 3, said)
+
+
+def test_test_rows_and_folds_are_counted_by_probability(
+    tmp_path: Path, fit: Fit, applied: Applied
+) -> None:
+    other = write(simulate(500, seed=8, ties=True), tmp_path / "test.parquet")
+    frame = pl.read_parquet(other)
+    for kind in (BLOCK, TIE):
+        model = fit(simulate(ties=True), "--fpr", "0.1", *kind, "--test", other)
+        seen = json.loads(model.read_text())["fit"]["test"]
+        chance = applied(model, frame, "--key", "id")["decision_probability"].to_numpy()
+        label = frame["label"].to_numpy()
+        assert seen["selected"] == pytest.approx(chance.sum())
+        assert seen["true_positives"] == pytest.approx(np.dot(chance, label))
+        assert (seen["rows"], seen["positives"]) == (500, label.sum())
+        assert seen["false_positive_rate"] == pytest.approx(
+            np.dot(chance, 1 - label) / (1 - label).sum()
+        )
