@@ -226,7 +226,7 @@ def cell_text(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return f"{value:,.6g}"
     if isinstance(value, int):
         return f"{value:,}"
     return str(value)

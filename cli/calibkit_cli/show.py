@@ -139,13 +139,27 @@ def _expectation(model: BoundaryModel) -> str:
             f"{_rate(seen.recall)} of the fitting rows: not judged on others{caveat}."
         )
     how = "test rows" if fit.test else "cross-validated"
-    own = ""
+    own = _bounded(model)
     if figure_name(model) not in ("precision", "recall"):
         own = f"{figure_name(model)} {_rate(judged.objective_value)}, "
     return (
         f"On new data expect {own}precision {_rate(judged.precision)}, recall "
         f"{_rate(judged.recall)} ({how}){caveat}."
     )
+
+
+def _bounded(model: BoundaryModel) -> str:
+    """Say what a bounded figure other than precision and recall is on new data."""
+    fit, bounds = model.fit, model.objective.subject_to
+    judged = fit.test or fit.cross_validated
+    rows, positives = (fit.test.rows, fit.test.positives) if fit.test else (fit.rows, fit.positives)
+    if judged is None or judged.precision == 0.0:  # nothing says how many were selected
+        return ""
+    hits = (judged.recall or 0.0) * positives
+    selected = hits / judged.precision if judged.precision else 0.0
+    if "fpr" in bounds and rows > positives:
+        return f"false positive rate {_rate((selected - hits) / (rows - positives))}, "
+    return f"{selected / rows:.2%} of rows selected, " if "capacity" in bounds else ""
 
 
 def _proof(model: BoundaryModel) -> str:
@@ -157,8 +171,11 @@ def _proof(model: BoundaryModel) -> str:
         return f" ({word} {fit.upper_bound:.6g} is possible)"
     if model.method == "st":
         return ", the best single threshold"
+    if model.randomise == "tie":
+        return ", the best threshold that is random at one score"
     binned = model.provenance is not None and model.provenance.options.get("score_bins")
-    return ", the proven optimum of its grid" if binned else ", the proven optimum"
+    over = " over randomised boundaries" if model.randomise == "block" else ""
+    return f", the proven optimum{over}{' of its grid' if binned else ''}"
 
 
 def boundary_view(model: BoundaryModel, console: Console) -> None:

@@ -457,6 +457,24 @@ def test_models_that_contradict_themselves(
     refused(invoke(*run), 3, said)
 
 
+@pytest.mark.parametrize("method", [["--method", "exact"], BLOCK])
+def test_the_bounded_figure_is_expected_on_new_rows(
+    method: list[str], tmp_path: Path, invoke: Invoke
+) -> None:
+    path, model = write(simulate(), tmp_path / "rows.parquet"), tmp_path / "m.json"
+    other = write(simulate(500, seed=8), tmp_path / "test.parquet")
+    for bound in (["--fpr", "0.1"], ["--capacity", "50"]):
+        run = ["boundary", path, *bound, *method, "-o", model]
+        first = invoke(*run, "--test", other).stderr.splitlines()[0]
+        seen = json.loads(model.read_text())["fit"]["test"]
+        share = f"{seen['selected'] / 500:.2%} of rows selected"
+        rate = f"false positive rate {seen['false_positive_rate']:.4f}"
+        assert (rate if "--fpr" in bound else share) in first
+        first = invoke(*run).stderr.splitlines()[0]
+        assert ("false positive rate 0.1" if "--fpr" in bound else "% of rows selected") in first
+    assert "undefined" not in invoke(*run, "--folds", 0).stderr
+
+
 def test_test_rows_and_folds_are_counted_by_probability(
     tmp_path: Path, fit: Fit, applied: Applied
 ) -> None:
