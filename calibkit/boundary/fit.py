@@ -82,7 +82,8 @@ def fit_summary(
     warnings: list[str] = []
     goal, unit = spec.target.goal(problem.totals()), problem.tally.unit
     folds = _folds(summary, warnings)
-    # The rows are dealt while the search runs: neither needs the other.
+    # While the search runs: none of these needs another.
+    single = later(spec.threads, _score_only, summary.single, goal)
     dealt = later(spec.threads if folds else 1, deal, problem, folds, spec.seed, spec.threads)
     found, optimum = planned.method.find_with_optimum(problem.tally, goal)
     if found.selected == 0 and spec.target.bound is not None:
@@ -96,7 +97,7 @@ def fit_summary(
         optimal_in_sample=_is_optimal(planned, found, optimum, goal),
         exact_arithmetic=unit.exact,
         bound_met=_is_met(planned, found, goal),
-        score_only=_score_only(summary.single, goal),
+        score_only=single(),
         cross_validated=checked,
         test=None,
         reference=reference(summary, found.selected / goal.totals.rows),

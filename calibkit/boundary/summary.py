@@ -20,6 +20,7 @@ from calibkit.models import Provenance
 from calibkit.provenance import data_hash
 from calibkit.splits import group_parts, time_parts
 from calibkit.tally import Tally
+from calibkit.threads import later
 
 #: How many quantiles of the fitting data a model keeps.
 QUANTILES = 20
@@ -89,6 +90,9 @@ def summarise(data: ScoreRows | GridTable, spec: BoundarySpec) -> Summary:
         counts = totals.rows, totals.positives
         return Summary(planned, problem, single, problem.levels, *counts, None, origin, file)
     assert data.label is not None
+    # Beside the counting, of which only the sort uses all processors.
+    uncertainties = later(spec.threads, _uncertainty_quantiles, data)
+    fingerprint = later(spec.threads, _rows_hash, data, planned.levels)
     problem, levels = _problem_of_rows(data, planned)
     part = _parts_of_column(data, spec)
     if part is not None:
@@ -103,8 +107,8 @@ def summarise(data: ScoreRows | GridTable, spec: BoundarySpec) -> Summary:
         levels,
         int(data.score.size),
         int(np.count_nonzero(data.label)),
-        _outline(data, problem),
-        _origin(planned, data, int(data.score.size), _rows_hash(data, planned.levels)),
+        Outline(_score_quantiles(data, problem), uncertainties()),
+        _origin(planned, data, int(data.score.size), fingerprint()),
         file,
     )
 
@@ -143,19 +147,19 @@ def _problem_of_rows(data: ScoreRows, planned: Plan) -> tuple[Problem, Levels | 
     return problem, problem.levels
 
 
-def _outline(data: ScoreRows, problem: Problem) -> Outline:
-    def quantiles(values: NDArray[Any]) -> list[float]:
-        low, edges = quantile_edges(values, QUANTILES, data.weight)
-        return [low, *edges.tolist()]
+def _quantiles(data: ScoreRows, values: NDArray[Any]) -> list[float]:
+    low, edges = quantile_edges(values, QUANTILES, data.weight)
+    return [low, *edges.tolist()]
 
+
+def _uncertainty_quantiles(data: ScoreRows) -> list[float] | None:
+    return None if data.uncertainty is None else _quantiles(data, data.uncertainty)
+
+
+def _score_quantiles(data: ScoreRows, problem: Problem) -> list[Threshold]:
     if problem.grid is None:
-        scores = problem.tally.quantiles(QUANTILES).tolist()
-    else:
-        scores = quantiles(data.score)
-    return Outline(
-        [threshold_json(value) for value in scores],
-        None if data.uncertainty is None else quantiles(data.uncertainty),
-    )
+        return [threshold_json(value) for value in problem.tally.quantiles(QUANTILES)]
+    return [threshold_json(value) for value in _quantiles(data, data.score)]
 
 
 def _origin(planned: Plan, data: ScoreRows | GridTable, rows: int, fingerprint: str) -> Provenance:

@@ -19,6 +19,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numba
 import numpy as np
 from numba.core import config as numba_config
+from numba.core.runtime.nrt import rtsys
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -93,5 +94,23 @@ def _forgive_cache_faults(compiled: object) -> None:
 
         return call
 
-    cache.load_overload = guarded(cache.load_overload)
+    cache.load_overload = guarded(_loader(cache))
     cache.save_overload = guarded(cache.save_overload)
+
+
+def _loader(cache: Any) -> Callable[..., object]:
+    """Return what looks a kernel up in numba's cache, without loading the whole compiler first.
+
+    numba reads its registries of typing and lowering rules before every look-up: a third of a
+    second in each process, which machine code has no use for.  The compiler reads them itself where
+    it is needed after all.  What compiled code does need is the runtime that allocates arrays.
+    """
+    look_up = getattr(cache, "_load_overload", None)
+    if look_up is None:  # another version of numba: the public way, slower
+        return cast(Callable[..., object], cache.load_overload)
+
+    def load(signature: object, target: object) -> object:
+        rtsys.initialize(target)
+        return look_up(signature, target)
+
+    return load

@@ -141,3 +141,26 @@ def test_interpreted_kernels_wrap_around_without_warnings() -> None:
     (folder, found) = run(PROBE, NUMBA_DISABLE_JIT="1")
     assert folder == "None"
     assert found == naive.uniform(3, 1).hex()
+
+
+#: A kernel from the cache, then one that has to be compiled, then one whose types are new.
+MIXED = """
+import sys
+import numpy as np
+from calibkit_kernels import digest, splits
+assert splits.uniform(np.uint64(3), 1) >= 0
+print("numba.cpython.unicode" in sys.modules)
+words = np.arange(5, dtype=np.uint64)
+digest.absorb(words, words.copy(), np.uint64(7))
+print(digest.total(words))
+"""
+
+
+@compiled_only
+def test_a_kernel_from_the_cache_loads_no_compiler_and_hinders_none(tmp_path: Path) -> None:
+    cache = {"XDG_CACHE_HOME": str(tmp_path)}
+    run(PROBE, **cache)
+    loaded, mixed = run(MIXED, **cache)  # the first is in the cache, the others are not
+    assert loaded == "False"
+    assert run(MIXED, **cache) == ["False", mixed]
+    assert run(MIXED, XDG_CACHE_HOME=str(tmp_path / "other"))[1] == mixed
