@@ -372,6 +372,7 @@ def test_tags_are_keys_and_values() -> None:
 
 def test_the_entry_point_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["calibkit", "--version"])
+    monkeypatch.setattr(os, "_exit", sys.exit)
     before = signal.getsignal(signal.SIGTERM)
     try:
         with pytest.raises(SystemExit) as ended:
