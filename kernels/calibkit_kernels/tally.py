@@ -254,6 +254,7 @@ def prefix_points(
     ends = offsets[:levels].copy()
     rows = np.zeros(levels, np.int64)
     hits = np.zeros(levels, np.int64)
+    last = np.full(levels, np.nan, score.dtype)  # the score of each level's last point
     for i in range(score.size):
         if part.size and part[i] == excluded:
             continue
@@ -261,7 +262,7 @@ def prefix_points(
         rows[own] += count[i]
         hits[own] += positive[i]
         end = ends[own]
-        if end > offsets[own] and score[entry[end - 1]] == score[i]:
+        if last[own] == score[i]:
             selected[end - 1] = rows[own]
             true_positives[end - 1] = hits[own]
         elif positive[i] > 0:
@@ -269,6 +270,7 @@ def prefix_points(
             true_positives[end] = hits[own]
             entry[end] = i
             ends[own] = end + 1
+            last[own] = score[i]
     return selected, true_positives, entry, ends
 
 
