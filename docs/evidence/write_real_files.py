@@ -24,7 +24,7 @@ from calibkit.boundary.decide import decide
 from calibkit.boundary.fit import fit_boundary
 from calibkit.boundary.model import BoundaryModel, CrossValidated, TestFigures
 from calibkit.boundary.spec import BoundarySpec
-from calibkit.bounds import decimal_bound
+from calibkit.boundary.target import read_target
 from calibkit.columns import ColumnOptions, ScoreRows, read_score_rows
 from calibkit.sources import open_source
 
@@ -102,9 +102,7 @@ def _read(path: Path) -> ScoreRows:
 
 
 def _specification(bound: str, levels: int, **more: object) -> BoundarySpec:
-    spec = BoundarySpec(
-        bounded="precision", bound=decimal_bound(bound, "--precision"), uncertainty_bins=levels
-    )
+    spec = BoundarySpec(target=read_target({"precision": bound}), uncertainty_bins=levels)
     return replace(spec, **more)  # type: ignore[arg-type]
 
 
