@@ -378,6 +378,8 @@ def test_no_method_beats_the_exact_one(bounded: str, seed: int, bound: str, bins
     for name, method in METHODS.items():
         if bounded not in method.objectives or (method.needs_grid and not bins):
             continue
+        if method.mix:  # with chance more is possible than for any fixed boundary
+            continue
         if name == "st" and bins:  # its grid has one level, with other edges
             continue
         if name.startswith("ew-"):  # may break the bound on the true counts
