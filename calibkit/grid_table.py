@@ -80,6 +80,12 @@ def read_grid_table(source: Source, options: ColumnOptions) -> GridTable:
     DataError
         A table that is not the complete grid it claims to be.
     """
+    if options.weight is not None:
+        raise UsageError(
+            f"--weight {options.weight}: the grid's counts are weighted already, or never will be; "
+            "leave it out.",
+            column=options.weight,
+        )
     frame = source.read(list(GRID_COLUMNS)).sort("uncertainty_bin", "score_bin")
     levels, bins = _shape(frame, source)
     where = RowFinder(source)

@@ -133,4 +133,8 @@ def _plan_of_grid(spec: BoundarySpec, chosen: Method, grid: Grid) -> Plan:
     ):
         if asked is not None and asked != have:
             raise UsageError(f"{option} is {asked}, but the grid has {have}; leave it out.")
+    if spec.strategy != "equal-mass":
+        raise UsageError(f"--strategy {spec.strategy}: the grid is binned already; leave it out.")
+    if spec.order not in ("uncertainty-score", grid.order):
+        raise UsageError(f"--order is {spec.order}, but the grid's is {grid.order}; leave it out.")
     return Plan(replace(spec, order=grid.order), chosen, levels, score_bins)

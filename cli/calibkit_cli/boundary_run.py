@@ -61,6 +61,8 @@ class BoundaryRun:
             check_output(self.frontier, table=True)
             if self.frontier == "-":
                 raise UsageError("--frontier - would mix with the model; give it a file.")
+        if self.compare and self.frontier is not None:
+            raise UsageError("--frontier is that of one method; leave --compare out.")
         if self.compare and self.auto_levels:
             raise UsageError("--compare takes one number of levels for all methods, not auto.")
         if self.console.per_input and (self.compare or self.frontier or self.console.as_json):

@@ -539,3 +539,18 @@ def test_a_table_of_bin_is_recognised(tmp_path: Path, fit: Fit, invoke: Invoke) 
             assert fitted[field] == direct[field]
         assert fitted["fit"]["in_sample"] == direct["fit"]["in_sample"]
         assert math.isclose(fitted["fit"]["upper_bound"], direct["fit"]["upper_bound"])
+
+
+def test_options_that_a_grid_or_a_comparison_cannot_follow(tmp_path: Path, invoke: Invoke) -> None:
+    path, grid = write(simulate(), tmp_path / "a.parquet"), tmp_path / "grid.parquet"
+    assert invoke("bin", path, "--score-bins", "5", "-o", grid).code == 0
+    for more in (
+        ("--strategy", "equal-width"),
+        ("--order", "score-uncertainty"),
+        ("--weight", "count"),
+    ):
+        done = invoke("boundary", grid, "--precision", "0.75", *more)
+        assert done.code == 2 and more[0] in done.stderr
+    table = tmp_path / "frontier.csv"
+    done = invoke("boundary", path, "--precision", "0.75", "--compare", "--frontier", table)
+    assert done.code == 2 and not table.exists()
