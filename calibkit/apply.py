@@ -1,27 +1,31 @@
-"""Applying a model: every row kept, in order, with the model's columns added."""
+"""Applying a model: every row kept, in order, with the model's columns added.
+
+What a kind of model reads and computes is its `Applier`; everything else is the same for all kinds
+and stands here: which columns are kept, names that clash, rows that lack a value.
+"""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Protocol
 
-import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.boundary.decide import decide, draw, probabilities
-from calibkit.boundary.model import BoundaryModel
 from calibkit.bounds import Bound
 from calibkit.columns import RowFinder, numeric_column, read_rows
 from calibkit.errors import FIRST_ROWS, DataError, UsageError, nearest
 from calibkit.models import Column, Model
-from calibkit.rows import is_text
 from calibkit.sources import Source
 
 Floats = NDArray[Any]
+
+#: Where each kind's applier is defined: a class that is made from a model.
+APPLIERS = {"boundary": "calibkit.boundary.application:BoundaryApplier"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +46,7 @@ class ApplySpec:
         Whether added columns may replace columns of the same name.
     key, seed
         Of a stochastic boundary: the column whose value decides a row together with the seed
-        (`ROW_NUMBER`: the number of the row, from 1), and a seed other than the model's.
+        (``row-number``: the number of the row, from 1), and a seed other than the model's.
     on_missing
         ``error`` or ``null``: null in the added columns where a value is missing.
     max_missing
@@ -70,24 +74,77 @@ class Applied:
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """What an application reads and adds, settled before any row is read."""
+class Reads:
+    """The columns that an application reads.
 
-    used: dict[str, str]
+    Attributes
+    ----------
+    needed
+        The column of each role without whose value a row has no result.
+    optional
+        Columns whose missing values mean something to the model, or which it checks itself.
+    """
+
+    needed: dict[str, str]
+    optional: tuple[str, ...] = ()
+
+
+class Applier(Protocol):
+    """What one model does with rows.
+
+    Attributes
+    ----------
+    added
+        The names of the columns it adds; the first can be renamed.
+    """
+
+    added: tuple[str, ...]
+
+    def reads(self, source: Source, spec: ApplySpec) -> Reads:
+        """Return the columns to read, after refusing options and columns that do not fit."""
+
+    def values(
+        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, spec: ApplySpec
+    ) -> list[pl.Series]:
+        """Return the added columns of rows that have every needed value, in the order of `added`.
+
+        `where` finds these rows in the inputs; there may be none.
+        """
+
+
+@dataclass(frozen=True)
+class Application:
+    """A model about to be applied, settled before any row is read.
+
+    Attributes
+    ----------
+    applier, reads
+        What the model does, and with which columns.
+    kept
+        The columns of the input that stay.
+    added
+        The names of the added columns.
+    """
+
+    applier: Applier
+    reads: Reads
     kept: list[str]
     added: list[str]
 
 
-#: The key that is no column but the number of the row.
-ROW_NUMBER = "row-number"
+def applier_of(model: Model) -> Applier:
+    """Return what a model does with rows.
 
-
-def added_columns(model: Model) -> tuple[str, ...]:
-    """Return the names of the columns that a model adds."""
-    assert isinstance(model, BoundaryModel)
-    if model.randomise is msgspec.UNSET:
-        return ("decision", "margin")
-    return ("decision", "margin", "decision_probability")
+    Raises
+    ------
+    UsageError
+        For a kind that is not applied to rows.
+    """
+    if model.kind not in APPLIERS:
+        raise UsageError(f"a model of kind {model.kind!r} is not applied to rows.")
+    module, name = APPLIERS[model.kind].split(":")
+    made: Applier = getattr(importlib.import_module(module), name)(model)
+    return made
 
 
 def apply_model(model: Model, source: Source, spec: ApplySpec) -> Applied:
@@ -101,42 +158,35 @@ def apply_model(model: Model, source: Source, spec: ApplySpec) -> Applied:
         Missing values (unless they become null), values out of range or of the wrong type.
     """
     plan = plan_application(model, source, spec)
-    keys = [] if spec.key in (None, ROW_NUMBER) else [str(spec.key)]
-    names = list(dict.fromkeys([*plan.used.values(), *keys, *plan.kept]))
-    rows = read_rows(source, names)
-    arrays, present, warnings = _arrays(model, rows.frame, rows.where, plan, spec)
-    assert isinstance(model, BoundaryModel)
-    columns = arrays["score"], arrays.get("uncertainty")
-    decision, margin = decide(model, *columns)
-    added = [pl.Series(plan.added[1], margin, nan_to_null=True)]
-    if model.randomise is not msgspec.UNSET and model.seed is not msgspec.UNSET:
-        chance = probabilities(model, *columns)
-        row_keys = _keys(rows.frame, rows.where, spec, present)
-        decision = draw(chance, row_keys, model.seed if spec.seed is None else spec.seed)
-        added.append(pl.Series(plan.added[2], chance))
-    added = [_placed(values, present) for values in (pl.Series(plan.added[0], decision), *added)]
-    frame = rows.frame.select(plan.kept).with_columns(added)
+    read = [*plan.reads.needed.values(), *plan.reads.optional, *plan.kept]
+    rows = read_rows(source, list(dict.fromkeys(read)))
+    where = replace(rows.where, remedy="write null for them by --on-missing null")
+    frame, present, warnings = rows.frame, None, []
+    if spec.on_missing == "null":
+        present = _present([frame[name] for name in plan.reads.needed.values()])
+    if present is not None:
+        warnings = [_missing_note(present, where, spec)]
+        frame = frame.filter(pl.Series(present))
+        where = replace(where, kept=np.flatnonzero(present))
+    values = plan.applier.values(frame, where, plan.reads, spec)
+    added = [
+        _placed(column.alias(name), present)
+        for name, column in zip(plan.added, values, strict=True)
+    ]
+    result = rows.frame.select(plan.kept).with_columns(added)
     if spec.selected:
-        frame = frame.filter(pl.col(plan.added[0]) == 1)
-    return Applied(frame, tuple(plan.added), (*source.warnings, *warnings))
+        result = result.filter(pl.col(plan.added[0]) == 1)
+    return Applied(result, tuple(plan.added), (*source.warnings, *warnings))
 
 
-def plan_application(model: Model, source: Source, spec: ApplySpec) -> _Plan:
+def plan_application(model: Model, source: Source, spec: ApplySpec) -> Application:
     """Return which columns are read, kept and added; refuse what cannot work before reading."""
-    used: dict[str, str] = {}
-    for role in ("score", "uncertainty"):
-        if role in model.columns:
-            used[role] = spec.columns.get(role, model.columns[role].name)
-        elif role in spec.columns:
-            raise UsageError(f"the model uses no {role} column; leave --{role} out.")
-    for role, name in used.items():
-        role_named = f"--{role}" if role in spec.columns else f"the model's {role} (see --{role})"
-        source.require([name], role_named)
-    kept = list(source.schema)
-    if spec.keep is not None:
-        kept = _matching(source, spec.keep)
-    added = list(added_columns(model))
-    _check_key(model, source, spec)
+    applier = applier_of(model)
+    if spec.selected and applier.added[0] != "decision":
+        raise UsageError(f"--selected: a model of kind {model.kind!r} decides nothing.")
+    reads = applier.reads(source, spec)
+    kept = list(source.schema) if spec.keep is None else _matching(source, spec.keep)
+    added = list(applier.added)
     if spec.rename is not None:
         added[0] = spec.rename
     if len(set(added)) < len(added):
@@ -148,46 +198,54 @@ def plan_application(model: Model, source: Source, spec: ApplySpec) -> _Plan:
             "the old one out by --keep, or replace it by --overwrite-columns.",
             column=clash[0],
         )
-    return _Plan(used, [name for name in kept if name not in added], added)
+    return Application(applier, reads, [name for name in kept if name not in added], added)
 
 
-def _check_key(model: Model, source: Source, spec: ApplySpec) -> None:
-    random = isinstance(model, BoundaryModel) and model.randomise is not msgspec.UNSET
-    if random and spec.key is None:
-        raise UsageError(
-            "a stochastic boundary decides some rows by the hash of a key: name a column that "
-            f"identifies a row by --key, or use --key {ROW_NUMBER}."
-        )
-    if not random and (spec.key is not None or spec.seed is not None):
-        raise UsageError("this model decides without chance; leave --key and --seed out.")
-    if spec.key is None or spec.key == ROW_NUMBER:
-        return
-    source.require([spec.key], "--key")
-    kind = source.schema[spec.key]
-    if not (kind.is_integer() or is_text(kind)):
-        file = source.parts[0].path
-        raise DataError(
-            f"{file}: column {spec.key!r}: type {kind} is no key; a key (--key) is an integer or text, "
-            "which read the same everywhere",
-            file=file,
-            column=spec.key,
-        )
+def find_columns(
+    model: Model, source: Source, spec: ApplySpec, roles: Sequence[str]
+) -> dict[str, str]:
+    """Return the column of each role that a model uses: where the user says, or as the model does.
+
+    Raises
+    ------
+    UsageError
+        A column that is not there, or a column for a role that the model does not use.
+    """
+    used: dict[str, str] = {}
+    for role in roles:
+        if role in model.columns:
+            used[role] = spec.columns.get(role, model.columns[role].name)
+            said = f"--{role}" if role in spec.columns else f"the model's {role} (see --{role})"
+            source.require([used[role]], said)
+    for role in spec.columns:
+        if role not in used:
+            raise UsageError(f"the model uses no {role} column; leave --{role} out.")
+    return used
 
 
-def _keys(
-    frame: pl.DataFrame, where: RowFinder, spec: ApplySpec, present: NDArray[np.bool_] | None
-) -> pl.Series:
-    """Return the keys of the rows where all values are present."""
-    if spec.key == ROW_NUMBER:
-        keys = pl.int_range(1, frame.height + 1, eager=True)
-    else:
-        keys = frame[str(spec.key)]
-    if present is not None:
-        keys = keys.filter(pl.Series(present))
-        where = RowFinder(where.source, np.flatnonzero(present))
-    if keys.null_count():
-        where.refuse(keys, keys.is_null().to_numpy(), "no key (null)", "give every row a key")
-    return keys
+def as_fitted(
+    column: Column, values: pl.Series, where: RowFinder, *, finite: bool = True
+) -> Floats:
+    """Return values as numbers in the dtype of the fit; probabilities are checked to be some.
+
+    Raises
+    ------
+    DataError
+        Missing values, values of another type or out of range.
+    """
+    if not values.len():
+        return np.empty(0, np.float32 if column.dtype == "float32" else np.float64)
+    probability = column.scale == "probability"
+    array = numeric_column(
+        values,
+        where,
+        finite=finite,
+        low=0.0 if probability else None,
+        high=1.0 if probability else None,
+        advice="the model was fitted on probabilities, which lie in [0, 1]: name their column by "
+        "--score, or fit on these scores with --scale logit or --scale raw",
+    )
+    return array.astype(np.float32, copy=False) if column.dtype == "float32" else array
 
 
 def _matching(source: Source, patterns: Sequence[str]) -> list[str]:
@@ -202,48 +260,27 @@ def _matching(source: Source, patterns: Sequence[str]) -> list[str]:
     ]
 
 
-def _arrays(
-    model: Model, frame: pl.DataFrame, where: RowFinder, plan: _Plan, spec: ApplySpec
-) -> tuple[dict[str, Floats], NDArray[np.bool_] | None, list[str]]:
-    """Return the used columns, in the dtypes of the fit, of the rows where all are present."""
-    columns = {role: frame[name] for role, name in plan.used.items()}
-    where = replace(where, remedy="write null for them by --on-missing null")
-    present = None if spec.on_missing == "error" else _present(columns)
-    if present is None:
-        return (
-            {role: _numbers(model, role, values, where) for role, values in columns.items()},
-            (None),
-            [],
-        )
+def _missing_note(present: NDArray[np.bool_], where: RowFinder, spec: ApplySpec) -> str:
+    """Return how many rows lack a value; refuse more than are allowed."""
     lost = int(np.count_nonzero(~present))
-    if spec.max_missing is not None:
-        allowed = spec.max_missing
-        if lost * allowed.denominator > allowed.numerator * present.size:
-            file, first = where.source.locate(np.flatnonzero(~present)[:FIRST_ROWS].tolist())
-            raise DataError(
-                f"{file}: {lost} of {present.size} rows lack a value (first: row "
-                f"{', '.join(map(str, first))}), more than --max-missing {allowed}; fill these "
-                "rows, or allow a larger share",
-                rows=lost,
-                file=file,
-                first_rows=first,
-            )
-    rows = np.flatnonzero(present)
-    finder = RowFinder(where.source, rows)
-    arrays = {
-        role: _numbers(model, role, values.filter(pl.Series(present)), finder)
-        if rows.size
-        else np.empty(0, np.float64)
-        for role, values in columns.items()
-    }
-    warning = f"{lost} of {present.size} rows lack a value: null in the added columns"
-    return arrays, present, [warning]
+    allowed = spec.max_missing
+    if allowed is not None and lost * allowed.denominator > allowed.numerator * present.size:
+        file, first = where.source.locate(np.flatnonzero(~present)[:FIRST_ROWS].tolist())
+        raise DataError(
+            f"{file}: {lost} of {present.size} rows lack a value (first: row "
+            f"{', '.join(map(str, first))}), more than --max-missing {allowed}; fill these "
+            "rows, or allow a larger share",
+            rows=lost,
+            file=file,
+            first_rows=first,
+        )
+    return f"{lost} of {present.size} rows lack a value: null in the added columns"
 
 
-def _present(columns: dict[str, pl.Series]) -> NDArray[np.bool_] | None:
+def _present(columns: Sequence[pl.Series]) -> NDArray[np.bool_] | None:
     """Return where all columns have a value, or None where no row lacks one."""
     present = None
-    for values in columns.values():
+    for values in columns:
         lacks = values.is_null()
         if values.dtype.is_float():
             lacks = lacks | values.is_nan().fill_null(False)
@@ -251,23 +288,6 @@ def _present(columns: dict[str, pl.Series]) -> NDArray[np.bool_] | None:
             here = ~lacks.to_numpy()
             present = here if present is None else present & here
     return present
-
-
-def _numbers(model: Model, role: str, values: pl.Series, where: RowFinder) -> Floats:
-    column: Column = model.columns[role]
-    probability = role == "score" and column.scale in (None, "probability")
-    array = numeric_column(
-        values,
-        where,
-        finite=role != "score",
-        low=0.0 if probability else None,
-        high=1.0 if probability else None,
-        advice="the model was fitted on probabilities, which lie in [0, 1]: name their column by "
-        "--score, or fit on these scores with --scale logit or --scale raw",
-    )
-    if column.dtype == "float32":
-        return array.astype(np.float32, copy=False)
-    return array
 
 
 def _placed(values: pl.Series, present: NDArray[np.bool_] | None) -> pl.Series:

@@ -17,6 +17,7 @@ from types import ModuleType
 import pytest
 
 from tests.conftest import ROOT, clean_environment
+from tests.naive import every_twin
 
 FLOORS = {
     "calibkit_cli": ROOT / "cli" / "calibkit_cli",
@@ -255,12 +256,10 @@ def test_kernels_take_few_arguments_and_use_the_bare_decorator() -> None:
 
 
 def test_every_public_kernel_has_a_naive_twin() -> None:
-    """A twin in tests/naive.py is named as the kernel, or the table TWINS there names it.
+    """A twin in tests/naive/ is named as the kernel, or a table TWINS there names it.
 
     Several small kernels may share the twin of what they do together (the passes of a sort).
     """
-    from tests import naive
-
-    known = {**{name: name for name in dir(naive)}, **getattr(naive, "TWINS", {})}
-    missing = [name for name in kernels() if not hasattr(naive, known.get(name, name))]
-    assert not missing, f"kernels without a naive twin in tests/naive.py: {missing}"
+    known = every_twin()
+    missing = [name for name in kernels() if name not in known]
+    assert not missing, f"kernels without a naive twin in tests/naive/: {missing}"

@@ -137,14 +137,14 @@ def apply(
     source = open_source(inputs, input_format=input_format, dtype=dtype)
     plan = plan_application(loaded, source, spec)
     console.detail(
-        f"{model}: {loaded.kind}, reads {', '.join(map(repr, plan.used.values()))}; {source.rows:,} "
+        f"{model}: {loaded.kind}, reads {', '.join(map(repr, plan.reads.needed.values()))}; {source.rows:,} "
         f"rows of {len(source.parts)} file{'s' if len(source.parts) > 1 else ''}; "
         f"{thread_count(threads)} threads"
     )
     if dry_run:
         from .dry_run import show_plan
 
-        show_plan(console, source, plan.used, [f"add {', '.join(plan.added)} by {model}"])
+        show_plan(console, source, plan.reads.needed, [f"add {', '.join(plan.added)} by {model}"])
         return
 
     def make(part: Source) -> Rows:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit_kernels import decide
-from tests import naive
+from tests.naive import boundaries as naive
 
 special = st.sampled_from([math.inf, -math.inf, math.nan])
 probability = st.floats(0, 1) | st.sampled_from([0.0, 1.0, 5e-324, 1 - 2**-53, 0.5])

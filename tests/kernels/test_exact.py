@@ -10,7 +10,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from calibkit_kernels import exact
-from tests import naive
+from tests.naive import boundaries as naive
 
 #: Counts: small, near 2^53 where floats lose integers, up to the largest int64.
 counts = st.one_of(

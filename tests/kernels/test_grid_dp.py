@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit_kernels import grid_dp
-from tests.naive import naive_gains, naive_pareto, naive_precision_frontier
+from tests.naive.boundaries import naive_gains, naive_pareto, naive_precision_frontier
 
 Levels = tuple[list[list[int]], list[list[int]]]
 SCALES = (1, 7, 2**50)

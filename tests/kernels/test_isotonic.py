@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 
 from calibkit_kernels.isotonic import concave_hull
-from tests import naive
+from tests.naive import boundaries as naive
 
 #: Rows and positives of each score, from the highest.
 steps = st.lists(

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from calibkit_kernels import _jit
-from tests import naive
 from tests.conftest import INTERPRETED, ROOT, clean_environment
 from tests.kernels import bits
+from tests.naive import boundaries as naive
 
 KERNELS = ROOT / "kernels" / "calibkit_kernels"
 compiled_only = pytest.mark.skipif(INTERPRETED, reason="nothing is compiled here")

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit_kernels import knapsack
-from tests import naive
-from tests.naive import Level, Measures
+from tests.naive import boundaries as naive
+from tests.naive.boundaries import Level, Measures
 
 #: One level: rows strictly rising, positives rising; may be empty.
 level = st.lists(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit_kernels import selection
-from tests import naive
+from tests.naive import boundaries as naive
 
 float_types = pytest.mark.parametrize("floats", [np.float32, np.float64])
 value = (

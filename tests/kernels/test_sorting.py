@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from calibkit_kernels import sorting
 from calibkit_kernels import tally as kernels
-from tests import naive
 from tests.conftest import INTERPRETED
+from tests.naive import boundaries as naive
 
 FLOATS = {np.float32: (np.uint32, 32), np.float64: (np.uint64, 64)}
 both_floats = pytest.mark.parametrize("dtype", FLOATS, ids=["float32", "float64"])

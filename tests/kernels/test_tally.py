@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from calibkit_kernels import sorting
 from calibkit_kernels import tally as kernels
-from tests import naive
-from tests.naive import Entry
+from tests.naive import boundaries as naive
+from tests.naive.boundaries import Entry
 
 LEVELS = 3
 score = st.integers(-2, 3).map(float) | st.sampled_from([math.inf, -math.inf, 0.1, -0.1])

@@ -16,8 +16,8 @@ from calibkit.boundary.model import BoundaryModel
 from calibkit.bounds import decimal_bound
 from calibkit.errors import DataError, UsageError
 from calibkit.sources import Source
-from tests import naive
 from tests.library.samples import example, fit, score_rows
+from tests.naive import boundaries as naive
 
 TABLE = example(150, seed=11)
 MODEL = fit(

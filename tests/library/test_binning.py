@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from calibkit import binning
 from calibkit.binning import Grid, Levels, fit_grid, quantile_edges
 from calibkit.errors import DataError, UsageError
-from tests import naive
 from tests.library.samples import FEWER, WEIGHTS, example, score_rows, tables
+from tests.naive import boundaries as naive
 
 value = st.integers(-3, 3).map(float) | st.sampled_from([math.inf, -math.inf, 0.1, 1e-300])
 values = st.lists(value, min_size=1, max_size=14)

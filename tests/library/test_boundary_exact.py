@@ -16,9 +16,9 @@ from calibkit.boundary.methods import METHODS
 from calibkit.bounds import decimal_bound
 from calibkit.errors import InfeasibleError
 from calibkit.tally import Points, Tally, count_rows
-from tests import naive
 from tests.conftest import INTERPRETED
 from tests.library.samples import BOUNDS, FEWER, example, fit, score_rows, tables
+from tests.naive import boundaries as naive
 
 THOROUGH = settings(max_examples=40 if INTERPRETED else 200)
 bounded_figures = pytest.mark.parametrize("bounded", ["precision", "recall"])

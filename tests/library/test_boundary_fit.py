@@ -23,9 +23,9 @@ from calibkit.columns import ScoreRows
 from calibkit.errors import DataError, InfeasibleError, UsageError
 from calibkit.models import decode
 from calibkit.weights import in_units
-from tests import naive
 from tests.conftest import INTERPRETED, ROOT, clean_environment
 from tests.library.samples import BOUNDS, FEWER, bins_of, example, fit, score_rows, tables
+from tests.naive import boundaries as naive
 
 bounds = st.sampled_from(BOUNDS)
 figures_bounded = pytest.mark.parametrize("bounded", ["precision", "recall"])

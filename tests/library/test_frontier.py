@@ -22,7 +22,7 @@ from calibkit.errors import UsageError
 from calibkit.tally import Points
 from calibkit.weights import Unit
 from tests.library.test_grid_methods import GRID_CASES, Grid, golden, golden_grid, grids
-from tests.naive import naive_boundaries, naive_pareto, naive_precision_frontier
+from tests.naive.boundaries import naive_boundaries, naive_pareto, naive_precision_frontier
 
 WAYS = (module._from_row_table, module._from_hit_table, module._from_lists)
 

@@ -16,7 +16,7 @@ from calibkit.boundary.grid_methods import METHODS, evaluate, most_positives_by_
 from calibkit.bounds import decimal_bound
 from calibkit.errors import UsageError
 from tests.conftest import ROOT
-from tests.naive import (
+from tests.naive.boundaries import (
     naive_best,
     naive_best_bins,
     naive_boundaries,

@@ -15,7 +15,7 @@ from calibkit.boundary.measures import KINDS, Measure
 from calibkit.boundary.target import OPTIONS, read_target
 from calibkit.errors import UsageError
 from calibkit.tally import Tally, count_rows
-from tests import naive
+from tests.naive import boundaries as naive
 
 BOUNDED = [
     {"fpr": "0"},

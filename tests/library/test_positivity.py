@@ -26,7 +26,7 @@ from calibkit.positivity import (
     train_score,
 )
 from tests.conftest import ROOT
-from tests.naive import naive_beta_entropy, naive_expected_true_positivity
+from tests.naive.boundaries import naive_beta_entropy, naive_expected_true_positivity
 
 GOLDEN = ROOT / "tests" / "golden" / "p11_positivity_theory"
 

@@ -28,10 +28,10 @@ from calibkit.boundary.target import read_target
 from calibkit.columns import ScoreRows
 from calibkit.errors import InfeasibleError, UsageError
 from calibkit.tally import Tally, count_rows
-from tests import naive
 from tests.conftest import ROOT
 from tests.library.samples import example, fit, golden, score_rows, tables
 from tests.library.test_objectives import MEASURES, all_totals, tallies, totals_of
+from tests.naive import boundaries as naive
 
 CASES = ("p26_thresholds_ties", "p27_thresholds_all_tied")
 BOUNDS = ("0", "0.1", "0.25", "0.333333333", "0.5", "0.7", "0.9", "1")

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit.tally import Tally, count_rows
-from tests import naive
 from tests.conftest import INTERPRETED
 from tests.library.samples import WEIGHTS
-from tests.naive import Entry
+from tests.naive import boundaries as naive
+from tests.naive.boundaries import Entry
 
 LEVELS = 4
 score = st.one_of(

@@ -1,0 +1,84 @@
+"""Applying a boundary: the columns it reads, and the key of a stochastic one."""
+
+from __future__ import annotations
+
+import msgspec
+import polars as pl
+
+from calibkit.apply import ApplySpec, Reads, as_fitted, find_columns
+from calibkit.boundary.decide import decide, draw, probabilities
+from calibkit.boundary.model import BoundaryModel
+from calibkit.columns import RowFinder
+from calibkit.errors import DataError, UsageError
+from calibkit.rows import is_text
+from calibkit.sources import Source
+
+#: The key that is no column but the number of the row.
+ROW_NUMBER = "row-number"
+
+
+class BoundaryApplier:
+    """Adds `decision` and `margin`; a stochastic boundary also `decision_probability`."""
+
+    def __init__(self, model: BoundaryModel) -> None:
+        self.model = model
+        self.random = model.randomise is not msgspec.UNSET
+        self.added = ("decision", "margin") + (("decision_probability",) if self.random else ())
+
+    def reads(self, source: Source, spec: ApplySpec) -> Reads:
+        """Return score, uncertainty and key; refuse a key that is missing or of no use."""
+        used = find_columns(self.model, source, spec, ("score", "uncertainty"))
+        if self.random and spec.key is None:
+            raise UsageError(
+                "a stochastic boundary decides some rows by the hash of a key: name a column that "
+                f"identifies a row by --key, or use --key {ROW_NUMBER}."
+            )
+        if not self.random and (spec.key is not None or spec.seed is not None):
+            raise UsageError("this model decides without chance; leave --key and --seed out.")
+        if spec.key is None or spec.key == ROW_NUMBER:
+            return Reads(used)
+        _check_key(source, spec.key)
+        return Reads(used, (spec.key,))
+
+    def values(
+        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, spec: ApplySpec
+    ) -> list[pl.Series]:
+        """Return the decisions, their margins and, where chance plays a part, their probabilities."""
+        arrays = {
+            role: as_fitted(self.model.columns[role], frame[name], where, finite=role != "score")
+            for role, name in reads.needed.items()
+        }
+        columns = arrays["score"], arrays.get("uncertainty")
+        decision, margin = decide(self.model, *columns)
+        if not self.random:
+            return [pl.Series(decision), pl.Series(margin, nan_to_null=True)]
+        chance = probabilities(self.model, *columns)
+        seed = self.model.seed if spec.seed is None else spec.seed
+        assert isinstance(seed, int)  # `BoundaryModel.check` holds it
+        decision = draw(chance, _keys(frame, where, spec), seed)
+        return [pl.Series(decision), pl.Series(margin, nan_to_null=True), pl.Series(chance)]
+
+
+def _check_key(source: Source, key: str) -> None:
+    source.require([key], "--key")
+    kind = source.schema[key]
+    if not (kind.is_integer() or is_text(kind)):
+        file = source.parts[0].path
+        raise DataError(
+            f"{file}: column {key!r}: type {kind} is no key; a key (--key) is an integer or text, "
+            "which read the same everywhere",
+            file=file,
+            column=key,
+        )
+
+
+def _keys(frame: pl.DataFrame, where: RowFinder, spec: ApplySpec) -> pl.Series:
+    """Return the keys of the rows; a row's number counts from 1 over all inputs."""
+    if spec.key == ROW_NUMBER:
+        if where.kept is None:
+            return pl.int_range(1, frame.height + 1, eager=True)
+        return pl.Series(where.kept + 1)
+    keys = frame[str(spec.key)]
+    if keys.null_count():
+        where.refuse(keys, keys.is_null().to_numpy(), "no key (null)", "give every row a key")
+    return keys
