@@ -136,9 +136,10 @@ def apply(
     loaded = load(model)
     source = open_source(inputs, input_format=input_format, dtype=dtype)
     plan = plan_application(loaded, source, spec)
+    read = ", ".join(map(repr, [*plan.reads.needed.values(), *plan.reads.optional]))
+    files = f"{len(source.parts)} file{'s' if len(source.parts) > 1 else ''}"
     console.detail(
-        f"{model}: {loaded.kind}, reads {', '.join(map(repr, plan.reads.needed.values()))}; {source.rows:,} "
-        f"rows of {len(source.parts)} file{'s' if len(source.parts) > 1 else ''}; "
+        f"{model}: {loaded.kind}, reads {read}; {source.rows:,} rows of {files}; "
         f"{thread_count(threads)} threads"
     )
     if dry_run:

@@ -20,7 +20,7 @@ from calibkit.threads import later, warm_up
 
 from .console import Console
 from .dry_run import show_plan, used_columns
-from .show import boundary_lines, boundary_view
+from .views.boundary import boundary_lines, view
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,9 +107,7 @@ class BoundaryRun:
                 outputs.write_table(frontier_rows(summary.problem), self.frontier)
             self._write(fitted, outputs)
         self.console.wrote("Boundary")
-        self.console.show_model(
-            fitted.model.to_json(), lambda: boundary_view(fitted.model, self.console)
-        )
+        self.console.show_model(fitted.model.to_json(), lambda: view(fitted.model, self.console))
 
     def _write(self, fitted: Fitted, outputs: Transaction) -> None:
         if self.console.output not in (None, "-"):

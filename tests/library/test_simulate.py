@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit import simulate
 from calibkit.errors import UsageError
 from calibkit.positivity import beta_entropy, expected_true_positivity, train_score
-from calibkit.simulate import (
+from calibkit.simulate import posterior as simulate
+from calibkit.simulate.posterior import (
     BLOCK_ROWS,
     POSTERIOR_COLUMNS,
     PosteriorSimulation,

@@ -1,4 +1,4 @@
-"""``calibkit simulate``: make score files from a known truth."""
+"""``calibkit simulate posterior``: scores of a classifier, from data of varying density."""
 
 from __future__ import annotations
 
@@ -8,19 +8,15 @@ from typing import Annotated
 import typer
 
 from calibkit.errors import UsageError
+from calibkit_cli import options
+from calibkit_cli.console import Console
+from calibkit_cli.options import option
 
-from . import options
-from .console import Console
-from .options import option
+from .common import HEAD, Keep, OutputFormat, deliver
 
 TRUTH, MODEL = "Truth", "Model"
 
-#: How many rows a dry run shows.
-HEAD = 5
-
-HELP = "Make score files from a known truth, to try methods on."
-
-POSTERIOR_HELP = """Simulate scores of a classifier trained on data of varying density.
+HELP = """Simulate scores of a classifier trained on data of varying density.
 
 Each row has a true positivity, some training rows near it (its evidence), the score of a model that
 counted their labels, and a label. Where evidence is scarce the score is less certain, and here
@@ -37,16 +33,9 @@ Examples:
 """
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command, one sub-command a kind of simulation, to the application."""
-    kinds = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
-    kinds.callback()(_kinds)
-    kinds.command("posterior", help=POSTERIOR_HELP)(posterior)
-    app.add_typer(kinds, name="simulate", help=HELP)
-
-
-def _kinds() -> None:
-    """Keep the name of the kind on the command line, however many kinds there are."""
+def register(kinds: typer.Typer) -> None:
+    """Add this kind of simulation."""
+    kinds.command("posterior", help=HELP)(posterior)
 
 
 def posterior(
@@ -93,27 +82,10 @@ def posterior(
         options.FloatType,
         option("--dtype", panel=options.OUTPUT, help="Of the columns that hold real numbers."),
     ] = "float64",
-    keep: Annotated[
-        list[str] | None,
-        option(
-            "--keep",
-            metavar="PATTERN",
-            panel=options.OUTPUT,
-            help="Columns to write (globs; commas or repetition).",
-            show_default="all",
-        ),
-    ] = None,
+    keep: Keep = None,
     seed: options.Seed = 0,
     output: options.Output = None,
-    output_format: Annotated[
-        options.Format | None,
-        option(
-            "--output-format",
-            panel=options.OUTPUT,
-            help="Format of the output, whatever its suffix says.",
-            show_default="by suffix; on standard output csv",
-        ),
-    ] = None,
+    output_format: OutputFormat = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
     warnings: options.Warnings = "show",
@@ -123,7 +95,7 @@ def posterior(
     console = Console(
         output, as_json, quiet, warnings=warnings, tabular=True, output_format=output_format
     )
-    from calibkit.simulate import simulate_posterior
+    from calibkit.simulate.posterior import simulate_posterior
 
     frame = simulate_posterior(
         min(rows, HEAD) if dry_run else rows,
@@ -135,17 +107,9 @@ def posterior(
         dtype=dtype,
         keep=options.listed(keep) or None,
     )
-    if dry_run:
-        if as_json:
-            console.json({"dry_run": True, "rows": rows, "columns": frame.columns})
-        else:
-            console.say(f"Would simulate {rows:,} rows; the first {frame.height}:")
-            console.table(frame.columns, frame.rows())
-        return
-    if "label" in frame.columns and frame["label"].n_unique() == 1:
+    if not dry_run and "label" in frame.columns and frame["label"].n_unique() == 1:
         console.warn(f"every row has the label {frame['label'][0]}; a boundary needs rows of both.")
-    console.rows(frame, input_format="csv", columns_added=frame.columns)
-    console.wrote(f"{frame.height:,} rows with {', '.join(frame.columns)}")
+    deliver(console, frame, rows, dry_run)
 
 
 def _pair(name: str, text: str) -> tuple[float, float]:

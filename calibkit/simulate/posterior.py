@@ -17,8 +17,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from .errors import UsageError, nearest
-from .positivity import LARGEST_TAU, LEAST_TAU, beta_entropy
+from calibkit.errors import UsageError, nearest
+from calibkit.positivity import LARGEST_TAU, LEAST_TAU, beta_entropy
 
 FloatType = Literal["float64", "float32"]
 

@@ -1,0 +1,1 @@
+"""Score files from a known truth, one module a kind."""

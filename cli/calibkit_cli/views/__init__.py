@@ -1,0 +1,22 @@
+"""What a person wants to know of a model first: one view a kind.
+
+A view is a function of a model and a console; `VIEWS` names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from calibkit_cli.console import Console
+
+#: The module of each kind's view; its function `view(model, console)` prints the model.
+VIEWS = {"boundary": "calibkit_cli.views.boundary"}
+
+
+def view_of(kind: str) -> Callable[[Any, Console], None]:
+    """Return the view of a kind of model."""
+    view: Callable[[Any, Console], None] = import_module(VIEWS[kind]).view
+    return view

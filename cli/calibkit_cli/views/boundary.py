@@ -1,0 +1,201 @@
+"""How a boundary is shown: what to expect of it, its levels and thresholds, its figures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from calibkit.errors import UsageError
+from calibkit_cli.console import Console, cell_text
+
+if TYPE_CHECKING:
+    from calibkit.boundary.model import BoundaryModel
+
+
+def boundary_lines(model: BoundaryModel) -> list[str]:
+    """Return the summary of a boundary: first what to expect of it on new data."""
+    fit, name = model.fit, figure_name(model)
+    seen, single = fit.in_sample, fit.score_only
+    lines = [
+        _expectation(model),
+        f"{model.method}: {name} {_rate(seen.objective_value)} on the fitting rows{_proof(model)}; "
+        f"selects {cell_text(seen.selected)} of {cell_text(fit.rows)} rows, "
+        f"{cell_text(seen.true_positives)} of {cell_text(fit.positives)} positives"
+        + (" (sums of weights)." if "weight" in model.columns else "."),
+    ]
+    if not fit.exact_arithmetic:
+        lines.append("Weights are rounded by less than 1e-12; a bound is met with that margin.")
+    if model.method != "st" and single is not None:
+        lines.append(
+            f"A single threshold reaches {name} {_rate(single.objective_value)} there."
+            if single.selected
+            else "A single threshold selects nothing there."
+        )
+    return lines
+
+
+def figure_name(model: BoundaryModel) -> str:
+    """Return what was maximised or minimised."""
+    objective = model.objective
+    return str(objective.maximize or objective.minimize)
+
+
+def _expectation(model: BoundaryModel) -> str:
+    """Say what to expect on new data, and whether a bound is guaranteed there."""
+    fit = model.fit
+    judged = fit.test or fit.cross_validated
+    bounds = " and ".join(
+        f"{name} {'>=' if name in ('precision', 'recall') else '<='} {bound:g}"
+        for name, bound in model.objective.subject_to.items()
+    )
+    caveat = f"; {bounds} is not guaranteed there" if bounds else ""
+    if judged is None:
+        seen = fit.in_sample
+        return (
+            f"On new data expect less than precision {_rate(seen.precision)}, recall "
+            f"{_rate(seen.recall)} of the fitting rows: not judged on others{caveat}."
+        )
+    how = "test rows" if fit.test else "cross-validated"
+    own = _bounded(model)
+    if figure_name(model) not in ("precision", "recall"):
+        own = f"{figure_name(model)} {_rate(judged.objective_value)}, "
+    return (
+        f"On new data expect {own}precision {_rate(judged.precision)}, recall "
+        f"{_rate(judged.recall)} ({how}){caveat}."
+    )
+
+
+def _bounded(model: BoundaryModel) -> str:
+    """Say what a bounded figure other than precision and recall is on new data."""
+    fit, bounds = model.fit, model.objective.subject_to
+    judged = fit.test or fit.cross_validated
+    rows, positives = (fit.test.rows, fit.test.positives) if fit.test else (fit.rows, fit.positives)
+    if judged is None or judged.precision == 0.0:  # nothing says how many were selected
+        return ""
+    hits = (judged.recall or 0.0) * positives
+    selected = hits / judged.precision if judged.precision else 0.0
+    if "fpr" in bounds and rows > positives:
+        return f"false positive rate {_rate((selected - hits) / (rows - positives))}, "
+    return f"{selected / rows:.2%} of rows selected, " if "capacity" in bounds else ""
+
+
+def _proof(model: BoundaryModel) -> str:
+    fit = model.fit
+    if not fit.bound_met:
+        return ", where it misses the bound"
+    if not fit.optimal_in_sample:
+        word = "at least" if model.objective.minimize else "at most"
+        return f" ({word} {fit.upper_bound:.6g} is possible)"
+    if model.method == "st":
+        return ", the best single threshold"
+    if model.randomise == "tie":
+        return ", the best threshold that is random at one score"
+    binned = model.provenance is not None and model.provenance.options.get("score_bins")
+    over = " over randomised boundaries" if model.randomise == "block" else ""
+    return f", the proven optimum{over}{' of its grid' if binned else ''}"
+
+
+def view(model: BoundaryModel, console: Console) -> None:
+    """Print a boundary: what to expect, its levels and thresholds, its figures."""
+    import msgspec
+
+    console.say(*boundary_lines(model))
+    reference = model.fit.reference
+    rows = reference.rows_per_level if reference else [None] * model.levels
+    console.say("")
+    if model.take is not msgspec.UNSET:
+        bins = len(model.score_edges) + 1 if model.score_edges is not msgspec.UNSET else 0
+        console.table(
+            ["uncertainty bin", "rows", f"highest of {bins} score bins taken"],
+            [[level, rows[level], take] for level, take in enumerate(model.take)],
+        )
+    else:
+        console.table(["level", *_level_header(model), "rows", "positive if"], _levels(model, rows))
+    console.say("")
+    console.table(
+        ["", "rows", "selected", "precision", "recall", "false positive rate"], _figures(model)
+    )
+
+
+def _level_header(model: BoundaryModel) -> list[str]:
+    if model.levels == 1:
+        return []
+    return [f"{model.columns['uncertainty'].name} from", "to below"]
+
+
+def _levels(model: BoundaryModel, rows: list[int | float] | list[None]) -> list[list[object]]:
+    score = model.columns["score"]
+    edges: list[object] = [None, *model.uncertainty_edges, None]
+    table = []
+    for level, threshold in enumerate(model.score_thresholds):
+        if threshold is None:
+            rule = "never"
+        elif threshold == "-inf":
+            rule = "always"
+        else:
+            rule = f"{score.name} >= {_shortest(threshold, score.dtype)}"
+        rule += _chance(model, level)
+        limits = edges[level : level + 2] if model.levels > 1 else []
+        table.append([level, *limits, rows[level], rule])
+    return table
+
+
+def _chance(model: BoundaryModel, level: int) -> str:
+    """Say what a stochastic boundary leaves to chance in a level."""
+    chances, wide = model.tie_probability, model.random_thresholds
+    if not chances or not wide or not 0.0 < chances[level] < 1.0:
+        return ""
+    if model.randomise == "tie":
+        return f", on it with probability {chances[level]:.6g}"
+    low = wide[level]
+    shown = low if low is None else _shortest(low, model.columns["score"].dtype)
+    return f", from {shown} up with probability {chances[level]:.6g}"
+
+
+def _shortest(threshold: float | str, dtype: str | None) -> str:
+    """Return the fewest digits that read back as the threshold in the dtype of the scores."""
+    if dtype != "float32" or isinstance(threshold, str):
+        return str(threshold)
+    import numpy as np
+
+    return str(np.float32(threshold))
+
+
+def _figures(model: BoundaryModel) -> list[list[object]]:
+    fit = model.fit
+    table: list[list[object]] = [
+        ["fitting rows", fit.rows, *_rates(fit.in_sample)],
+    ]
+    if fit.score_only:
+        table.append(["single threshold", fit.rows, *_rates(fit.score_only)])
+    if fit.cross_validated:
+        checked = fit.cross_validated
+        name = f"cross-validated ({checked.folds} folds)"
+        table.append([name, fit.rows, None, checked.precision, checked.recall, None])
+    if fit.test:
+        table.append(["test rows", fit.test.rows, *_rates(fit.test)])
+    return table
+
+
+def _rates(figures: object) -> list[object]:
+    names = ("selected", "precision", "recall", "false_positive_rate")
+    return [getattr(figures, name) for name in names]
+
+
+def _rate(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.4f}"
+
+
+def bounds_view(model: BoundaryModel, console: Console) -> None:
+    """Print the uniform bounds that hold for the number of rows of the fit."""
+    from calibkit.boundary.uniform_bounds import confusion_deviation
+
+    if "weight" in model.columns:
+        raise UsageError("--bounds holds for unweighted rows; this boundary was fitted on weights.")
+    rows = int(model.fit.rows)
+    console.say(
+        "",
+        "Uniform bounds (loose): each entry of the confusion matrix of any threshold, as a share",
+        f"of all rows, is this close to its true value on new data ({rows:,} rows):",
+    )
+    table = [[delta, confusion_deviation(rows, delta)] for delta in (0.1, 0.05, 0.01)]
+    console.table(["fails with probability at most", "deviation"], table)
