@@ -160,6 +160,59 @@ Time = Annotated[
     ),
 ]
 
+By = Annotated[
+    str | None,
+    option(
+        "--by",
+        metavar="NAME",
+        panel=COLUMNS,
+        help="Column of segments: fit or report each of its values by itself.",
+        show_default="none",
+    ),
+]
+
+WeightKind = Annotated[
+    Literal["frequency", "sampling"],
+    option(
+        "--weight-kind",
+        panel=COLUMNS,
+        help="What a weight 2 is: two rows, or one row that stands for two.",
+    ),
+]
+
+Probs = Annotated[
+    list[str] | None,
+    option(
+        "--probs",
+        metavar="PATTERN",
+        panel=COLUMNS,
+        help="Class probabilities: columns by a glob, or one column of lists.",
+        show_default=False,
+    ),
+]
+
+Counts = Annotated[
+    str | None,
+    option(
+        "--counts",
+        metavar="PATTERN",
+        panel=COLUMNS,
+        help="Votes per class: columns by a glob that pair with --probs, or one column of lists.",
+        show_default=False,
+    ),
+]
+
+Features = Annotated[
+    list[str] | None,
+    option(
+        "--features",
+        metavar="PATTERN",
+        panel=COLUMNS,
+        help="Feature columns: numbers, text or categories (names and globs; commas or repetition).",
+        show_default=False,
+    ),
+]
+
 _AS_IN_MODEL = "as the model names it"
 
 ScoreElsewhere = Annotated[
