@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import options
+from . import options, typed
 from .console import Console
 from .each_input import Rows, write_rows
 from .options import option
@@ -124,7 +124,7 @@ def apply(
             for role, name in (("score", score), ("uncertainty", uncertainty))
             if name is not None
         },
-        keep=options.listed(keep) or None,
+        keep=typed.listed(keep) or None,
         selected=selected,
         rename=column,
         overwrite=overwrite_columns,

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from . import options
+from . import options, typed
 from .console import Console
 from .options import option
 
@@ -172,7 +172,7 @@ def boundary(
 ) -> None:
     """Parse, fit, print."""
     console = Console(output, as_json, quiet, verbose, warnings)
-    tags = options.tags(tag)
+    tags = typed.tags(tag)
     from calibkit.boundary.spec import BoundarySpec
     from calibkit.boundary.target import read_target
     from calibkit.columns import ColumnOptions
@@ -195,7 +195,7 @@ def boundary(
     spec = BoundarySpec(
         target=target,
         method=method,
-        uncertainty_bins=None if auto_levels else options.whole(uncertainty_bins, LEVELS),
+        uncertainty_bins=None if auto_levels else typed.whole(uncertainty_bins, LEVELS),
         score_bins=score_bins,
         strategy=strategy,
         order=order,

@@ -7,12 +7,9 @@ It declares only what it does something with.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import typer
-
-from calibkit.errors import UsageError
 
 COLUMNS, INPUT, OUTPUT, RUN = "Columns", "Input", "Output", "Run"
 
@@ -360,42 +357,3 @@ Threads = Annotated[
         show_default="one a processor",
     ),
 ]
-
-
-def listed(values: Iterable[str] | None) -> list[str]:
-    """Return the items of a list option, which takes commas or repetition."""
-    parts = (part.strip() for value in values or () for part in value.split(","))
-    return [part for part in parts if part]
-
-
-def whole(text: str | None, name: str, least: int = 1) -> int | None:
-    """Return a number that was typed, None where none was.
-
-    Raises
-    ------
-    UsageError
-        For text that is no whole number, or one below `least`.
-    """
-    if text is None:
-        return None
-    if not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) < least:
-        raise UsageError(f"{name} is {text!r}; expected a whole number, at least {least}, or auto.")
-    return int(text)
-
-
-def tags(values: Iterable[str] | None) -> dict[str, str]:
-    """Return the ``--tag KEY=VALUE`` options as a dictionary.
-
-    Raises
-    ------
-    UsageError
-        For a tag without ``=`` or key, or one key with two values.
-    """
-    found: dict[str, str] = {}
-    for text in values or ():
-        key, sign, value = text.partition("=")
-        if not sign or not key:
-            raise UsageError(f"--tag {text!r} is not of the form KEY=VALUE.")
-        if found.setdefault(key, value) != value:
-            raise UsageError(f"--tag {key} has two values, {found[key]!r} and {value!r}; keep one.")
-    return found

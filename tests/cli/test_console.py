@@ -15,7 +15,7 @@ import pytest
 
 from calibkit.errors import CalibkitError, DataError, UsageError
 from calibkit_cli import console as console_module
-from calibkit_cli import failures, main, options
+from calibkit_cli import failures, main, typed
 from calibkit_cli.console import Console, cell_text, plain_table
 from tests.conftest import Outcome, clean_environment
 
@@ -359,15 +359,15 @@ def test_cells_read_well(value: object, text: str) -> None:
 
 
 def test_lists_take_commas_or_repetition() -> None:
-    assert options.listed(["a, b", "c", ""]) == ["a", "b", "c"]
-    assert options.listed(None) == []
+    assert typed.listed(["a, b", "c", ""]) == ["a", "b", "c"]
+    assert typed.listed(None) == []
 
 
 def test_tags_are_keys_and_values() -> None:
-    assert options.tags(["run=7", "note=a=b", "empty="]) == {"run": "7", "note": "a=b", "empty": ""}
+    assert typed.tags(["run=7", "note=a=b", "empty="]) == {"run": "7", "note": "a=b", "empty": ""}
     for wrong in (["run"], ["=7"], ["run=7", "run=8"]):
         with pytest.raises(UsageError, match="--tag"):
-            options.tags(wrong)
+            typed.tags(wrong)
 
 
 def test_the_entry_point_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:

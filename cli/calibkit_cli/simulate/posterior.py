@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from calibkit.errors import UsageError
-from calibkit_cli import options
+from calibkit_cli import options, typed
 from calibkit_cli.console import Console
 from calibkit_cli.options import option
 
@@ -105,7 +105,7 @@ def posterior(
         tau=tau,
         evidence=_whole_pair("--evidence", evidence),
         dtype=dtype,
-        keep=options.listed(keep) or None,
+        keep=typed.listed(keep) or None,
     )
     if not dry_run and "label" in frame.columns and frame["label"].n_unique() == 1:
         console.warn(f"every row has the label {frame['label'][0]}; a boundary needs rows of both.")
