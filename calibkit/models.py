@@ -8,7 +8,7 @@ missing field is refused by name.
 from __future__ import annotations
 
 import importlib
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import msgspec
 
@@ -19,6 +19,8 @@ KINDS = {"boundary": "calibkit.boundary.model:BoundaryModel"}
 
 #: Longer files are no models.
 MOST_BYTES = 2**31
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -67,8 +69,7 @@ class Model(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     def to_json(self) -> bytes:
         """Return the model as canonical JSON: sorted keys, floats that read back exactly."""
-        text = msgspec.json.encode(self, order="sorted")
-        return msgspec.json.format(text, indent=2) + b"\n"
+        return canonical_json(self)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the model as plain dictionaries and lists, as JSON would read it."""
@@ -158,6 +159,25 @@ def column_descriptions(text: str) -> dict[str, Column]:
         return msgspec.json.decode(text, type=_Columns).columns
     except msgspec.DecodeError as error:
         raise ModelError(str(error)) from None
+
+
+def canonical_json(value: object) -> bytes:
+    """Return a structure as a JSON file: sorted keys, indented, floats that read back exactly."""
+    return msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=2) + b"\n"
+
+
+def decode_as(data: bytes, structure: type[S], what: str, file: str | None = None) -> S:
+    """Return the structure that JSON text holds.
+
+    Raises
+    ------
+    ModelError
+        For text that is none; `what` says what was expected.
+    """
+    try:
+        return msgspec.json.decode(data, type=structure)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ModelError(f"this is not {what}: {error}", file=file) from None
 
 
 def canonical_text(value: object) -> str:

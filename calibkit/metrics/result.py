@@ -1,0 +1,74 @@
+"""The structure of ``metrics.json``: what `calibkit evaluate` finds, for DVC, MLflow and gates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from calibkit.models import canonical_json, decode_as
+
+#: A metric's value: null where it is not defined.
+Number = int | float | None
+
+Values = dict[str, dict[str, dict[str, Number]]]
+
+
+class Interval(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A confidence interval; null ends where there is none."""
+
+    low: float | None
+    high: float | None
+
+
+class Difference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How much larger a metric is for one score than for the baseline, with its interval."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+class Metrics(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What one evaluation found.
+
+    Attributes
+    ----------
+    signature
+        Of each metric: its name, options, how its interval was found, and the version of calibkit,
+        such as ``ece|bins:15|norm:l1|strategy:equal-width|ties:whole|v:0.1.0``.
+    rows
+        How many rows were used.
+    metrics
+        ``metrics[score][slice][metric]``: a number, or null where it is not defined.
+    intervals
+        ``intervals[score][slice][metric]``; metrics without an interval are left out.
+    differences
+        ``differences[b-a][slice][metric]``: score b less baseline a.
+    """
+
+    signature: dict[str, str]
+    rows: int
+    metrics: Values
+    intervals: dict[str, dict[str, dict[str, Interval]]] = {}
+    differences: dict[str, dict[str, dict[str, Difference]]] = {}
+
+    def to_json(self) -> bytes:
+        """Return the content of ``metrics.json``: sorted keys, floats that read back exactly."""
+        return canonical_json(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the same as plain dictionaries."""
+        content: dict[str, Any] = msgspec.to_builtins(self)
+        return content
+
+    @classmethod
+    def from_json(cls, data: bytes, file: str | None = None) -> Metrics:
+        """Return the metrics that a file holds.
+
+        Raises
+        ------
+        ModelError
+            For text that is no metrics file.
+        """
+        return decode_as(data, cls, "a metrics file of calibkit evaluate", file)
