@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
 import typer
 
+from . import boundary_options as own
 from . import options, typed
 from .console import Console
-from .options import option
-
-LEVELS = "--uncertainty-bins"
-OBJECTIVE, METHOD = "Objective (exactly one)", "Method"
 
 HELP = """Fit a decision boundary over score and uncertainty.
 
@@ -37,116 +32,22 @@ def register(app: typer.Typer) -> None:
 
 def boundary(
     inputs: options.Inputs,
-    precision: Annotated[
-        str | None,
-        option("--precision", metavar="P", panel=OBJECTIVE, help="Most recall at precision >= P."),
-    ] = None,
-    recall: Annotated[
-        str | None,
-        option("--recall", metavar="R", panel=OBJECTIVE, help="Most precision at recall >= R."),
-    ] = None,
-    fpr: Annotated[
-        str | None,
-        option(
-            "--fpr", metavar="A", panel=OBJECTIVE, help="Most recall at false positive rate <= A."
-        ),
-    ] = None,
-    capacity: Annotated[
-        str | None,
-        option(
-            "--capacity",
-            metavar="N",
-            panel=OBJECTIVE,
-            help="Most recall with at most N rows selected; below 1: a share of the rows.",
-        ),
-    ] = None,
-    maximize: Annotated[
-        str | None,
-        option(
-            "--maximize",
-            metavar="METRIC",
-            panel=OBJECTIVE,
-            help="accuracy, weighted-accuracy:W, balanced-accuracy, precision, f1, fbeta:B, "
-            "jaccard, mcc, kappa, gmean, fowlkes-mallows, youden, lift or utility:TP,FP,FN,TN.",
-        ),
-    ] = None,
-    minimize: Annotated[
-        str | None,
-        option(
-            "--minimize", metavar="cost:FP,FN", panel=OBJECTIVE, help="Least expected cost a row."
-        ),
-    ] = None,
-    method: Annotated[
-        str,
-        option(
-            "--method",
-            metavar="METHOD",
-            panel=METHOD,
-            help="exact: the optimum, with proof. st: one threshold for all levels. stochastic: the "
-            "optimum over randomised boundaries. The paper's: "
-            "mist, gmt, ew-dpmt, ew-dpmt-mono, vw-dpmt, vw-dpmt-mono, staircase (see --compare).",
-        ),
-    ] = "exact",
-    uncertainty_bins: Annotated[
-        str | None,
-        option(
-            LEVELS,
-            metavar="K|auto",
-            panel=METHOD,
-            help="Uncertainty levels; auto: chosen among 1, 2, 3, 5, 7 and 11 by cross-validation.",
-            show_default="3; 1 for st and for rows without uncertainty",
-        ),
-    ] = None,
-    score_bins: Annotated[
-        int | None,
-        option(
-            "--score-bins",
-            metavar="L",
-            panel=METHOD,
-            min=0,
-            help="Score bins within each level; 0: every distinct score.",
-            show_default="0; 500 for the -dpmt methods and staircase",
-        ),
-    ] = None,
-    strategy: Annotated[
-        Literal["equal-mass", "equal-width"],
-        option("--strategy", panel=METHOD, help="Bins of equal mass or of equal width."),
-    ] = "equal-mass",
-    order: Annotated[
-        Literal["uncertainty-score", "score-uncertainty"],
-        option("--order", panel=METHOD, help="Which axis is binned first."),
-    ] = "uncertainty-score",
-    randomise: Annotated[
-        Literal["block", "tie"],
-        option(
-            "--randomise",
-            panel=METHOD,
-            help="With --method stochastic: random over a block of scores in one level (the optimum "
-            "over randomised boundaries), or at one score of all rows together.",
-        ),
-    ] = "block",
-    folds: Annotated[
-        int,
-        option("--folds", metavar="F", panel=METHOD, help="Folds of cross-validation; 0: none."),
-    ] = 5,
-    test: Annotated[
-        str | None,
-        option("--test", metavar="FILE", panel=METHOD, help="Labelled rows to judge it on."),
-    ] = None,
-    compare: Annotated[
-        bool,
-        option("--compare", panel=METHOD, help="A table of all methods that take the objective."),
-    ] = False,
-    frontier: Annotated[
-        str | None,
-        option(
-            "--frontier",
-            metavar="FILE",
-            panel=options.OUTPUT,
-            help="Every boundary that no other beats in precision and recall, as rows.",
-            show_default=False,
-        ),
-    ] = None,
+    precision: own.Precision = None,
+    recall: own.Recall = None,
+    fpr: own.Fpr = None,
+    capacity: own.Capacity = None,
+    maximize: own.Maximize = None,
+    minimize: own.Minimize = None,
+    method: own.Method = "exact",
+    uncertainty_bins: own.UncertaintyBins = None,
+    score_bins: own.ScoreBins = None,
+    strategy: own.Strategy = "equal-mass",
+    order: own.Order = "uncertainty-score",
+    randomise: own.Randomise = "block",
+    folds: own.Folds = 5,
+    test: own.Test = None,
+    compare: own.Compare = False,
+    frontier: own.Frontier = None,
     score: options.Score = "score",
     scale: options.Scale = "probability",
     label: options.Label = "label",
@@ -195,7 +96,7 @@ def boundary(
     spec = BoundarySpec(
         target=target,
         method=method,
-        uncertainty_bins=None if auto_levels else typed.whole(uncertainty_bins, LEVELS),
+        uncertainty_bins=None if auto_levels else typed.whole(uncertainty_bins, own.LEVELS),
         score_bins=score_bins,
         strategy=strategy,
         order=order,
