@@ -25,7 +25,10 @@ from calibkit.sources import Source
 Floats = NDArray[Any]
 
 #: Where each kind's applier is defined: a class that is made from a model.
-APPLIERS = {"boundary": "calibkit.boundary.application:BoundaryApplier"}
+APPLIERS = {
+    "alpha": "calibkit.raters.application:AlphaApplier",
+    "boundary": "calibkit.boundary.application:BoundaryApplier",
+}
 
 
 @dataclass(frozen=True, kw_only=True)

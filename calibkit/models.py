@@ -15,7 +15,10 @@ import msgspec
 from calibkit.errors import ModelError, UsageError, nearest
 
 #: Where each kind's structure is defined.
-KINDS = {"boundary": "calibkit.boundary.model:BoundaryModel"}
+KINDS = {
+    "alpha": "calibkit.raters.model:AlphaModel",
+    "boundary": "calibkit.boundary.model:BoundaryModel",
+}
 
 #: Longer files are no models.
 MOST_BYTES = 2**31

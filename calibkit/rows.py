@@ -168,7 +168,7 @@ def is_text(kind: pl.DataType) -> bool:
 
 
 def _droppable(kind: pl.DataType) -> bool:
-    return kind.is_numeric() or kind in (pl.Null, pl.Boolean)
+    return kind.is_numeric() or kind.is_nested() or kind in (pl.Null, pl.Boolean)
 
 
 def shown(value: Any) -> str:

@@ -93,6 +93,7 @@ def apply(
     ] = None,
     score: options.ScoreElsewhere = None,
     uncertainty: options.UncertaintyElsewhere = None,
+    probs: options.ProbsElsewhere = None,
     on_missing: options.OnMissingApply = "error",
     input_format: options.InputFormat = None,
     dtype: options.Dtype = "float64",
@@ -121,7 +122,7 @@ def apply(
     spec = ApplySpec(
         columns={
             role: name
-            for role, name in (("score", score), ("uncertainty", uncertainty))
+            for role, name in (("score", score), ("uncertainty", uncertainty), ("probs", probs))
             if name is not None
         },
         keep=typed.listed(keep) or None,

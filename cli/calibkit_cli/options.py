@@ -228,6 +228,17 @@ UncertaintyElsewhere = Annotated[
     ),
 ]
 
+ProbsElsewhere = Annotated[
+    str | None,
+    option(
+        "--probs",
+        metavar="PATTERN",
+        panel=COLUMNS,
+        help="Class probabilities: columns by a glob, or one column of lists.",
+        show_default=_AS_IN_MODEL,
+    ),
+]
+
 # Output --------------------------------------------------------------------------------------
 
 Output = Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from calibkit.errors import UsageError
@@ -44,3 +45,37 @@ def tags(values: Iterable[str] | None) -> dict[str, str]:
         if found.setdefault(key, value) != value:
             raise UsageError(f"--tag {key} has two values, {found[key]!r} and {value!r}; keep one.")
     return found
+
+
+def number(text: str, name: str, least: float = 0.0) -> float:
+    """Return a finite number that was typed.
+
+    Raises
+    ------
+    UsageError
+        For text that is no number, or one below `least`.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not least <= value < math.inf:
+        raise UsageError(f"{name} is {text!r}; expected a number, at least {least:g}.")
+    return value
+
+
+def penalties(text: str, name: str) -> tuple[float, float] | None:
+    """Return one or two penalties; None for ``cv``, which chooses them.
+
+    Raises
+    ------
+    UsageError
+        For anything else.
+    """
+    if text == "cv":
+        return None
+    parts = text.split(",")
+    if len(parts) > 2:
+        raise UsageError(f"{name} is {text!r}; expected INTERCEPT, INTERCEPT,OFF_DIAGONAL or cv.")
+    found = [number(part, name) for part in parts]
+    return found[0], found[-1] if len(found) == 2 else 0.0

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from calibkit_cli.console import Console
 
 #: The module of each kind's view; its function `view(model, console)` prints the model.
-VIEWS = {"boundary": "calibkit_cli.views.boundary"}
+VIEWS = {
+    "alpha": "calibkit_cli.views.alpha",
+    "boundary": "calibkit_cli.views.boundary",
+}
 
 
 def view_of(kind: str) -> Callable[[Any, Console], None]:

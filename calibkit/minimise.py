@@ -1,0 +1,129 @@
+"""Minimising a smooth function of many variables by a limited-memory quasi-Newton method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit_kernels.dense import dot
+
+Floats = NDArray[np.float64]
+Evaluate = Callable[[Floats], tuple[float, Floats]]
+
+#: How many past steps stand for the curvature.
+_MEMORY = 20
+#: A step must gain this share of what the slope promises, and leave at most that share of slope.
+_GAIN, _FLATTENED = 1e-4, 0.9
+_LINE_TRIALS = 60
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """Where a minimisation ended.
+
+    Attributes
+    ----------
+    point, value
+        The best point and the function there.
+    gradient
+        The largest component of the gradient there, in absolute value.
+    iterations
+        How many steps were taken.
+    converged
+        Whether the gradient is as small as asked, or no step gains anything more.
+    """
+
+    point: Floats
+    value: float
+    gradient: float
+    iterations: int
+    converged: bool
+
+
+def minimise(
+    evaluate: Evaluate, start: Floats, *, tolerance: float = 1e-10, iterations: int = 1000
+) -> Minimum:
+    """Minimise a function by L-BFGS with a weak Wolfe line search.
+
+    Parameters
+    ----------
+    evaluate
+        Returns value and gradient at a point; the value may be infinite, never NaN.
+    start
+        Where to begin; a finite value.
+    tolerance
+        Stop once no component of the gradient is larger.
+    iterations
+        Stop after so many steps at the latest.
+
+    Notes
+    -----
+    All sums are taken in order, so that the result is the same on every run.  J. Nocedal,
+    S. Wright, *Numerical Optimization*, sections 3.1 and 7.2; the line search is that of A. Lewis,
+    M. Overton, *Nonsmooth optimization via quasi-Newton methods*, section 4.
+    """
+    point, (value, gradient) = start, evaluate(start)
+    steps: list[tuple[Floats, Floats, float]] = []
+    for taken in range(iterations):
+        largest = float(np.abs(gradient).max(initial=0.0))
+        if largest <= tolerance:
+            return Minimum(point, value, largest, taken, converged=True)
+        direction = _direction(gradient, steps)
+        slope = dot(gradient, direction)
+        if slope >= 0.0:
+            steps.clear()
+            direction, slope = -gradient, -dot(gradient, gradient)
+        first = 1.0 if steps else min(1.0, 1.0 / largest)
+        found = _search(evaluate, point, value, direction, slope, first)
+        if found is None:
+            if not steps:  # not even along the gradient: rounding is all that is left
+                return Minimum(point, value, largest, taken, converged=True)
+            steps.clear()
+            continue
+        after, value, rise = found
+        moved, turned = after - point, rise - gradient
+        curvature = dot(moved, turned)
+        if curvature > 0.0:
+            steps = [*steps[1 - _MEMORY :], (moved, turned, curvature)]
+        point, gradient = after, rise
+    largest = float(np.abs(gradient).max(initial=0.0))
+    return Minimum(point, value, largest, iterations, converged=largest <= tolerance)
+
+
+def _direction(gradient: Floats, steps: list[tuple[Floats, Floats, float]]) -> Floats:
+    """Return minus the gradient times the inverse curvature that past steps have shown."""
+    direction = -gradient
+    shares = []
+    for moved, turned, curvature in reversed(steps):
+        share = dot(moved, direction) / curvature
+        direction = direction - share * turned
+        shares.append(share)
+    if steps:
+        _, turned, curvature = steps[-1]
+        direction = direction * (curvature / dot(turned, turned))
+    for (moved, turned, curvature), share in zip(steps, reversed(shares), strict=True):
+        direction = direction + (share - dot(turned, direction) / curvature) * moved
+    return direction
+
+
+def _search(
+    evaluate: Evaluate, point: Floats, value: float, direction: Floats, slope: float, first: float
+) -> tuple[Floats, float, Floats] | None:
+    """Return a point along a direction that gains enough, with value and gradient there."""
+    low, high, step = 0.0, np.inf, first
+    for _ in range(_LINE_TRIALS):
+        trial = point + step * direction
+        reached, rise = evaluate(trial)
+        if not reached < value + _GAIN * step * slope:
+            high = step
+        elif dot(rise, direction) < _FLATTENED * slope:
+            low = step
+        else:
+            return trial, reached, rise
+        step = 2.0 * low if np.isinf(high) else 0.5 * (low + high)
+        if step in (low, high):
+            return None
+    return None

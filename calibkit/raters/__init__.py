@@ -1,0 +1,1 @@
+"""Label histograms: class probabilities beside the votes of several raters."""

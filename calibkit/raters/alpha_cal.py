@@ -1,0 +1,322 @@
+"""Fitting and applying alpha-calibration: rows to a model, a model to rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calibkit import __version__
+from calibkit.columns import RowFinder, numeric_column
+from calibkit.errors import UsageError
+from calibkit.models import Column, Provenance
+from calibkit.patterns import match_columns
+from calibkit.provenance import data_hash
+from calibkit.raters.alpha import fit_strength, log_strength
+from calibkit.raters.histograms import (
+    bin_sums,
+    disagreement_shares,
+    disagreement_targets,
+    predicted_disagreement,
+)
+from calibkit.raters.logit_maps import MAPS, LogitMap, fit_logit_map, logits_of, softmax
+from calibkit.raters.losses import losses
+from calibkit.raters.model import AlphaFit, AlphaModel, DisagreementMap, LogitMapModel
+from calibkit.raters.rows import RaterRows
+from calibkit.sources import Source
+from calibkit_kernels.isotonic import concave_hull
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+#: Features that are made of the probabilities themselves.
+OWN_FEATURES: Final = ("probs", "sorted-probs")
+_MAP_CHOICES: Final = ("none", *MAPS)
+_STEP_CHOICES: Final = ("none", "isotonic")
+#: Units in which shares of raters are counted for the isotonic step: exact, and summed exactly.
+_SHARE_UNITS: Final = 2**32
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlphaSpec:
+    """How to fit.
+
+    Attributes
+    ----------
+    features
+        Names of columns; ``probs`` or ``sorted-probs`` for the logarithms of the probabilities (in
+        the order of the classes, or falling); None for a constant strength.
+    logit_map
+        A map of the logits before: ``none``, ``temperature``, ``vector`` or ``matrix``.
+    map_regularization
+        Its penalties; None chooses them by cross-validation.
+    regularization
+        The penalty of (ln alpha0)^2.
+    disagreement_map
+        ``none``, or ``isotonic``: a rising step function on the predicted disagreement.
+    scale
+        ``probability`` or ``logit``.
+    seed, threads
+        Of the cross-validation; how many threads may work.
+    """
+
+    features: list[str] | str | None = None
+    logit_map: str = "none"
+    map_regularization: tuple[float, float] | None = None
+    regularization: float = 0.005
+    disagreement_map: str = "none"
+    scale: str = "probability"
+    seed: int = 0
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        for option, value, choices in (
+            ("--map", self.logit_map, _MAP_CHOICES),
+            ("--disagreement-map", self.disagreement_map, _STEP_CHOICES),
+        ):
+            if value not in choices:
+                raise UsageError(
+                    f"{option} {value!r} is not known; use one of {', '.join(choices)}"
+                )
+        if not 0.0 <= self.regularization < np.inf:
+            raise UsageError(f"--regularization is {self.regularization}; expected 0 or more.")
+
+    def steps(self) -> list[str]:
+        """Return in words what the fit will do."""
+        said = [] if self.logit_map == "none" else [f"fit {self.logit_map} scaling of the logits"]
+        if self.features is None:
+            said.append("fit one alpha0 for all rows")
+        elif isinstance(self.features, str):
+            said.append(f"fit ln alpha0 linear in {self.features}")
+        else:
+            said.append(f"fit ln alpha0 linear in {len(self.features)} features")
+        if self.disagreement_map != "none":
+            said.append("fit a rising step function to the predicted disagreement")
+        return said
+
+
+@dataclass(frozen=True)
+class AlphaFitted:
+    """A fitted model, and what the user should be told."""
+
+    model: AlphaModel
+    warnings: tuple[str, ...]
+
+
+def feature_names(source: Source, patterns: Sequence[str]) -> list[str] | str | None:
+    """Return the columns that patterns stand for, in natural order; None without patterns.
+
+    `OWN_FEATURES` stand for themselves, unless a column has that name.
+
+    Raises
+    ------
+    UsageError
+        A pattern that matches nothing, or own features beside columns.
+    """
+    if not patterns:
+        return None
+    own = [name for name in patterns if name in OWN_FEATURES and name not in source.schema]
+    if own and len(patterns) > 1:
+        raise UsageError(f"--features {own[0]} stands alone; leave the other patterns out.")
+    if own:
+        return own[0]
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        matched = match_columns(source, pattern, "--features")
+        if matched.nested:
+            raise UsageError(
+                f"--features {pattern!r} is a column of lists; give columns of numbers."
+            )
+        found |= dict.fromkeys(matched.columns)
+    return list(found)
+
+
+def fit_alpha(
+    rows: RaterRows,
+    spec: AlphaSpec,
+    *,
+    provenance: str = "hash",
+    tags: dict[str, str] | None = None,
+) -> AlphaFitted:
+    """Fit an alpha-calibration on class probabilities and votes.
+
+    Raises
+    ------
+    DataError
+        A feature without a number.
+    """
+    pattern, prediction = next(iter(rows.predictions.items()))
+    logits = prediction if spec.scale == "logit" else logits_of(prediction)
+    mapped: LogitMap | None = None
+    if spec.logit_map != "none":
+        mapped = fit_logit_map(
+            logits, rows.counts, spec.logit_map, spec.map_regularization, seed=spec.seed
+        )
+    before = softmax(logits) if spec.scale == "logit" else prediction
+    probabilities = before if mapped is None else mapped.probabilities(logits)
+    inputs = _features(rows.others, rows.where, spec.features, probabilities)
+    strength = fit_strength(
+        probabilities,
+        rows.counts,
+        inputs,
+        regularization=spec.regularization,
+        threads=spec.threads,
+    )
+    log_alpha0 = strength.log_alpha0(inputs, probabilities.shape[0])
+    phi = predicted_disagreement(probabilities, np.exp(log_alpha0))
+    several = rows.votes >= 2
+    steps = None
+    if spec.disagreement_map == "isotonic" and several.any():
+        shares = disagreement_shares(rows.counts[several])[:, 0]
+        steps = isotonic_steps(phi[several, 0], shares)
+        phi = with_steps(phi, steps)
+    constant = strength.weights.size == 0
+    model = AlphaModel(
+        kind=AlphaModel.KIND,
+        version=AlphaModel.VERSION,
+        columns=_columns(rows, pattern, spec),
+        classes=list(rows.classes),
+        features=spec.features,
+        log_alpha0=strength.intercept if constant else msgspec.UNSET,
+        weights=msgspec.UNSET if constant else strength.weights.tolist(),
+        intercept=msgspec.UNSET if constant else strength.intercept,
+        logit_map=None if mapped is None else LogitMapModel.of(mapped),
+        disagreement_map=steps,
+        regularization=spec.regularization,
+        objective=strength.objective,
+        fit=AlphaFit(
+            rows=int(rows.counts.shape[0]),
+            votes=int(rows.counts.sum()),
+            rows_two_raters=int(np.count_nonzero(several)),
+            constant_objective=strength.constant_objective,
+            gradient=strength.gradient,
+            iterations=strength.iterations,
+            converged=strength.converged,
+            disagreement_loss=_disagreement_loss(phi, rows.counts),
+            disagreement_loss_before=_disagreement_loss(
+                predicted_disagreement(before), rows.counts
+            ),
+        ),
+        tags=dict(tags or {}),
+    )
+    if provenance != "none":
+        model.provenance = _origin(rows, spec, inputs, names=provenance == "names")
+    return AlphaFitted(model, tuple(_warnings(model)))
+
+
+def _warnings(model: AlphaModel) -> list[str]:
+    fit, said = model.fit, []
+    if not fit.rows_two_raters:
+        said.append("no row has two votes: how far raters differ cannot be told from this file")
+    if not fit.converged:
+        said.append(
+            f"the fit did not converge (gradient {fit.gradient:.1e} after {fit.iterations} steps): "
+            "try a larger --regularization"
+        )
+    return said
+
+
+def _features(
+    frame: pl.DataFrame,
+    where: RowFinder,
+    features: list[str] | str | None,
+    probabilities: Floats,
+) -> Floats | None:
+    """Return rows x features, or None."""
+    if features is None:
+        return None
+    if isinstance(features, str):
+        logs = logits_of(probabilities)
+        return logs if features == "probs" else np.ascontiguousarray(-np.sort(-logs, axis=1))
+    columns = [numeric_column(frame[name], where).astype(np.float64) for name in features]
+    return np.column_stack(columns)
+
+
+def isotonic_steps(phi: Floats, shares: Floats) -> DisagreementMap:
+    """Return the isotonic regression of observed shares of differing pairs on predictions.
+
+    Shares are counted in units of 2^-32 and pooled in exact arithmetic.
+    """
+    distinct, place = np.unique(phi, return_inverse=True)
+    rows = np.bincount(place)
+    units = np.zeros(distinct.size, np.int64)
+    np.add.at(units, place, np.rint(shares * _SHARE_UNITS).astype(np.int64))
+    selected, hits = np.cumsum(rows[::-1]), np.cumsum(units[::-1])
+    vertices = np.empty(distinct.size, np.int64)
+    size = concave_hull(selected.astype(np.int64), hits, vertices)
+    ends = vertices[:size]
+    counts = np.diff(np.append(0, selected[ends]))
+    values = np.diff(np.append(0, hits[ends])) / counts / _SHARE_UNITS
+    knots = distinct[::-1][ends]
+    return DisagreementMap(knots=knots[::-1].tolist(), values=values[::-1].tolist())
+
+
+def with_steps(phi: Floats, steps: DisagreementMap) -> Floats:
+    """Return disagreements after a step function; those about a class shrink or grow alike."""
+    mapped = steps.mapped(phi[:, 0])
+    ratio = np.where(phi[:, 0] > 0.0, mapped / np.where(phi[:, 0] > 0.0, phi[:, 0], 1.0), 0.0)
+    found = np.minimum(phi * ratio[:, None], mapped[:, None])
+    found[:, 0] = mapped
+    return found
+
+
+def _disagreement_loss(phi: Floats, counts: Counts) -> float | None:
+    several = counts.sum(axis=1) >= 2
+    if not several.any():
+        return None
+    targets = disagreement_targets(phi[several, :1], counts[several])
+    first = type(targets)(targets.prediction, targets.label[:, :1], targets.excess)
+    return float(losses(bin_sums(first)).squared[0])
+
+
+def _columns(rows: RaterRows, pattern: str, spec: AlphaSpec) -> dict[str, Column]:
+    matched = rows.matched[pattern]
+    kinds = {str(rows.source.schema[name]) for name in matched.columns}
+    dtype = "float32" if kinds == {"Float32"} else "float64"
+    return {"probs": Column(pattern, dtype=dtype, scale=spec.scale)}
+
+
+def _origin(rows: RaterRows, spec: AlphaSpec, inputs: Floats | None, *, names: bool) -> Provenance:
+    prediction = next(iter(rows.predictions.values()))
+    used: dict[str, NDArray[Any]] = {
+        f"p{place:x}": prediction[:, place] for place in range(prediction.shape[1])
+    }
+    used |= {f"c{place:x}": rows.counts[:, place] for place in range(rows.counts.shape[1])}
+    if inputs is not None and not isinstance(spec.features, str):
+        used |= {f"f{place:x}": inputs[:, place] for place in range(inputs.shape[1])}
+    options = {
+        "features": spec.features,
+        "map": spec.logit_map,
+        "map_regularization": "cv" if spec.map_regularization is None else spec.map_regularization,
+        "regularization": spec.regularization,
+        "disagreement_map": spec.disagreement_map,
+        "seed": spec.seed,
+    }
+    if spec.logit_map in ("none", "temperature"):
+        del options["map_regularization"]
+    files = [part.path for part in rows.source.parts] if names else None
+    return Provenance(__version__, options, int(rows.counts.shape[0]), data_hash(used), files)
+
+
+def predict(
+    model: AlphaModel, prediction: Floats, frame: pl.DataFrame, where: RowFinder
+) -> tuple[Floats, Floats, Floats]:
+    """Return calibrated probabilities, alpha0 and predicted disagreements of rows."""
+    scale = model.columns["probs"].scale
+    logits = prediction if scale == "logit" else logits_of(prediction)
+    if model.logit_map is not None:
+        probabilities = model.logit_map.fitted(len(model.classes)).probabilities(logits)
+    else:
+        probabilities = softmax(logits) if scale == "logit" else prediction
+    inputs = _features(frame, where, model.features, probabilities)
+    weights, intercept = model.strength()
+    alpha0 = np.exp(log_strength(inputs, probabilities.shape[0], weights, intercept))
+    phi = predicted_disagreement(probabilities, alpha0)
+    if model.disagreement_map is not None:
+        phi = with_steps(phi, model.disagreement_map)
+    return probabilities, alpha0, phi
