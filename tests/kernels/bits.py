@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from calibkit_kernels import decide, grid_dp, isotonic, knapsack, splits
+from calibkit_kernels import binomial, decide, grid_dp, isotonic, knapsack, splits
 from calibkit_kernels import tally as kernels
 
 
@@ -50,6 +50,14 @@ def draws() -> Iterator[object]:
         yield splits.hypergeometric(400, 700, 300, i / 50)
 
 
+def tails() -> Iterator[object]:
+    successes, trials = np.array([0, 3, 7, 50, 10**6]), np.array([7, 7, 7, 90, 10**9])
+    for level, upper in ((0.05, True), (1e-9, False)):
+        found = np.empty(successes.size)
+        binomial.bounds(successes, trials, level, upper, found)
+        yield found
+
+
 def searches() -> Iterator[object]:
     rng = np.random.default_rng(2)
     step = rng.integers(1, 9, 60)
@@ -81,7 +89,7 @@ def margins() -> Iterator[object]:
 def digests() -> dict[str, str]:
     """Return a digest of the bits of each group's results."""
     found = {}
-    for group in (tallies, draws, searches, margins):
+    for group in (tallies, draws, tails, searches, margins):
         digest = hashlib.sha256()
         for result in group():
             array = np.asarray(result)
