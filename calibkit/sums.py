@@ -1,0 +1,225 @@
+"""Sums that no order of rows, no number of threads and no cut into batches can change.
+
+`exact_sum` and its kin return the float64 nearest to the true sum of their arguments.  An
+`ExactSum` keeps the true sum itself, so that sums of parts merge into the sum of the whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit_kernels import sums as kernels
+
+Floats = NDArray[Any]
+
+#: The exponents of the last bits of the smallest float64 and of the smallest product of two.
+LEAST_FLOAT, LEAST_PRODUCT = -1074, -2148
+
+#: A float64 below 2^1024 reaches this many bits above the smallest; a product twice as many.
+_FLOAT_BITS = 2098
+
+#: The exponent of the field 0 and of the field 1 of a float64; each further field is one more.
+_FIRST_FIELD = 1
+_NOT_FINITE = 2047
+
+#: Numbers that a limb takes for certain before it is emptied into a Python integer.
+_BLOCK = 1 << 30
+
+
+@dataclass
+class ExactSum:
+    """A sum of float64 values and of products of two, without any rounding.
+
+    Adding is commutative and associative to the last bit: the sum of the whole is the merged sum
+    of its parts, however it was cut and in whatever order.
+
+    Attributes
+    ----------
+    units
+        The sum as a whole number of 2^-2148, the unit of the smallest product.
+
+    Examples
+    --------
+    >>> total = ExactSum()
+    >>> total.add(np.array([1e100, 1.0, -1e100]))
+    >>> total.value
+    1.0
+    """
+
+    units: int = field(default=0)
+
+    def add(self, values: Floats) -> None:
+        """Add finite values, of any float or integer type that float64 holds.
+
+        Raises
+        ------
+        ValueError
+            For an infinity or NaN.
+        """
+        self.units += _units(*_checked(values))
+
+    def add_products(self, first: Floats, second: Floats) -> None:
+        """Add the products of two columns, value by value.
+
+        Raises
+        ------
+        ValueError
+            For an infinity or NaN, or columns of different lengths.
+        """
+        self.units += _units(*_checked(first, second))
+
+    def merge(self, other: ExactSum) -> None:
+        """Add another sum."""
+        self.units += other.units
+
+    @property
+    def value(self) -> float:
+        """The float64 nearest to the sum (ties to even)."""
+        return nearest_float(Fraction(self.units, 1 << -LEAST_PRODUCT))
+
+    @property
+    def fraction(self) -> Fraction:
+        """The sum itself, for further exact arithmetic."""
+        return Fraction(self.units, 1 << -LEAST_PRODUCT)
+
+
+def exact_sum(values: Floats) -> float:
+    """Return the float64 nearest to the true sum of finite values; 0.0 for none.
+
+    Raises
+    ------
+    ValueError
+        For an infinity or NaN.
+    """
+    total = ExactSum()
+    total.add(values)
+    return total.value
+
+
+def exact_sum_products(first: Floats, second: Floats) -> float:
+    """Return the float64 nearest to the true sum of the products of two columns.
+
+    Raises
+    ------
+    ValueError
+        For an infinity or NaN, or columns of different lengths.
+    """
+    total = ExactSum()
+    total.add_products(first, second)
+    return total.value
+
+
+def exact_group_sums(
+    values: Floats, codes: NDArray[Any], groups: int, *, times: Floats | None = None
+) -> NDArray[np.float64]:
+    """Return the float64 nearest to the true sum of the values of each group.
+
+    Parameters
+    ----------
+    values
+        Finite values.
+    codes
+        The group of each value, from 0 to ``groups - 1``.
+    groups
+        How many groups there are; one without a value has the sum 0.
+    times
+        Factors: the sums are those of the products ``values * times``.
+
+    Raises
+    ------
+    ValueError
+        For an infinity or NaN, or columns of different lengths.
+    """
+    found = group_fractions(values, codes, groups, times=times)
+    return np.array([nearest_float(total) for total in found])
+
+
+def group_fractions(
+    values: Floats, codes: NDArray[Any], groups: int, *, times: Floats | None = None
+) -> list[Fraction]:
+    """Return the true sums of `exact_group_sums` themselves."""
+    columns = _checked(values) if times is None else _checked(values, times)
+    if codes.size != values.size:
+        raise ValueError(f"{values.size} values but {codes.size} codes")
+    base, width = _window(columns)
+    totals = [0] * groups
+    for start in range(0, values.size, _BLOCK):
+        own = slice(start, start + _BLOCK)
+        limbs = np.zeros((groups, width), np.int64)
+        if times is None:
+            kernels.sum_by_code(columns[0][own], codes[own], base, limbs)
+        else:
+            kernels.products_by_code(columns[0][own], columns[1][own], codes[own], base, limbs)
+        totals = [total + limbs_total(row) for total, row in zip(totals, limbs, strict=True)]
+    return [scaled(total, base) for total in totals]
+
+
+def limbs_total(limbs: NDArray[np.int64]) -> int:
+    """Return the number that a row of limbs holds, in units of its base."""
+    total = 0
+    for limb in reversed(limbs.tolist()):
+        total = (total << 32) + limb
+    return total
+
+
+def scaled(units: int, exponent: int) -> Fraction:
+    """Return ``units * 2^exponent``."""
+    return Fraction(units << exponent) if exponent >= 0 else Fraction(units, 1 << -exponent)
+
+
+def nearest_float(number: Fraction) -> float:
+    """Return the float64 nearest to a number (ties to even); infinite beyond the largest."""
+    try:
+        return number.numerator / number.denominator
+    except OverflowError:
+        return float("inf") if number > 0 else float("-inf")
+
+
+def limb_count(bits: int) -> int:
+    """Return the limbs that hold numbers of so many bits, with the room that additions need."""
+    return bits // 32 + 4
+
+
+def _units(*columns: NDArray[np.int64]) -> int:
+    """Return the sum of values, or of products of two columns, in units of 2^-2148."""
+    base, width = _window(columns)
+    total = 0
+    for start in range(0, columns[0].size, _BLOCK):
+        limbs = np.zeros(width, np.int64)
+        own = [column[start : start + _BLOCK] for column in columns]
+        if len(own) == 1:
+            kernels.sum_floats(own[0], base, limbs)
+        else:
+            kernels.sum_products(own[0], own[1], base, limbs)
+        total += limbs_total(limbs)
+    return total << (base - LEAST_PRODUCT)
+
+
+def _checked(*columns: Floats) -> tuple[NDArray[np.int64], ...]:
+    """Return the bit patterns of columns of finite float64."""
+    if any(column.size != columns[0].size for column in columns):
+        sizes = " and ".join(str(column.size) for column in columns)
+        raise ValueError(f"columns of different lengths: {sizes}")
+    return tuple(
+        np.ascontiguousarray(column, dtype=np.float64).reshape(-1).view(np.int64)
+        for column in columns
+    )
+
+
+def _window(columns: tuple[NDArray[np.int64], ...]) -> tuple[int, int]:
+    """Return the base and the number of limbs that hold all values, or all products."""
+    base, bits = 0, 0
+    for column in columns:
+        low, high = map(int, kernels.exponent_range(column))
+        if high == _NOT_FINITE:
+            raise ValueError("a sum over an infinity or NaN is not defined")
+        if high < 0:  # zeros only
+            low = high = 0
+        base += LEAST_FLOAT + max(low, _FIRST_FIELD) - _FIRST_FIELD
+        bits += high - low + 54
+    return base, limb_count(bits)

@@ -1,0 +1,135 @@
+"""Exact sums: against rational arithmetic, whatever the order and the cut."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibkit.sums import ExactSum, exact_group_sums, exact_sum, exact_sum_products
+from calibkit_kernels import sums as kernels
+from tests.naive import sums as naive
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+lists = st.lists(finite, max_size=12)
+pairs = st.lists(st.tuples(finite, finite), max_size=8)
+TINY = 5e-324
+
+
+def limbs_of(values: list[float]) -> tuple[np.ndarray, int]:
+    limbs = np.zeros(70, np.int64)
+    kernels.sum_floats(np.array(values, np.float64).view(np.int64), -1074, limbs)
+    return limbs, -1074
+
+
+@given(lists)
+def test_limbs_hold_the_true_sum(values: list[float]) -> None:
+    assert naive.limbs_value(*limbs_of(values)) == naive.exact_sum(values)
+
+
+@given(st.integers(0, 500), st.integers(0, 2**55 - 1), st.sampled_from([-1, 1]))
+def test_bits_are_placed_whole(place: int, mantissa: int, sign: int) -> None:
+    limbs = np.zeros(20, np.int64)
+    kernels.add_bits(limbs, place, mantissa, sign)
+    assert naive.limbs_value(limbs, 0) == sign * mantissa * 2**place
+
+
+@given(lists.filter(lambda values: abs(naive.exact_sum(values)) < 2**1023))
+def test_a_sum_is_rounded_once(values: list[float]) -> None:
+    assert exact_sum(np.array(values)) == float(naive.exact_sum(values))
+
+
+@given(pairs)
+def test_products_are_exact(values: list[tuple[float, float]]) -> None:
+    first, second = (np.array(column) for column in np.array(values).reshape(-1, 2).T)
+    total = ExactSum()
+    total.add_products(first, second)
+    assert total.fraction == naive.exact_sum_products(first.tolist(), second.tolist())
+
+
+@given(finite, finite)
+def test_single_values_and_products_are_exact(a: float, b: float) -> None:
+    words = np.array([a, b]).view(np.int64)
+    limbs = np.zeros(140, np.int64)
+    kernels.add_float(limbs, -2148, words[0])
+    kernels.add_product(limbs, -2148, words[0], words[1])
+    assert naive.limbs_value(limbs, -2148) == Fraction(a) + Fraction(a) * Fraction(b)
+
+
+@given(st.lists(st.tuples(finite, st.integers(0, 3)), max_size=12), st.booleans())
+def test_groups_are_summed_apart(rows: list[tuple[float, int]], squares: bool) -> None:
+    values = np.array([value for value, _ in rows], np.float64) / 4.0
+    codes = np.array([code for _, code in rows], np.uint32)
+    if squares:
+        values = np.clip(values, -1e100, 1e100)
+        found = exact_group_sums(values, codes, 4, times=values)
+        own = [values[codes == code].tolist() for code in range(4)]
+        expected = [float(naive.exact_sum_products(part, part)) for part in own]
+    else:
+        found = exact_group_sums(values / 16.0, codes, 4)
+        sums = naive.exact_group_sums((values / 16.0).tolist(), codes.tolist(), 4)
+        expected = [float(total) for total in sums]
+    assert found.tolist() == expected
+
+
+@given(st.lists(st.one_of(finite, st.sampled_from([0.0, -0.0, TINY])), max_size=6))
+def test_exponents_are_those_of_nonzero_values(values: list[float]) -> None:
+    bits = np.array(values, np.float64).view(np.int64)
+    assert tuple(kernels.exponent_range(bits)) == naive.exponent_range(values)
+
+
+@given(st.lists(finite, min_size=1, max_size=12), st.randoms(use_true_random=False))
+def test_no_order_and_no_cut_changes_a_bit(values: list[float], random: object) -> None:
+    shuffled = list(values)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    cut = random.randint(0, len(values))  # type: ignore[attr-defined]
+    first, second, whole = ExactSum(), ExactSum(), ExactSum()
+    first.add(np.array(shuffled[cut:]))
+    second.add(np.array(shuffled[:cut]))
+    first.merge(second)
+    whole.add(np.array(values))
+    assert first == whole
+
+
+def test_a_sum_that_cancels_keeps_what_is_left() -> None:
+    assert exact_sum(np.array([1e300, 1.0, TINY, -1e300, -1.0])) == TINY
+    assert exact_sum_products(np.array([1e300, 1e-300]), np.array([1e-300, 1e300])) == 2 * float(
+        Fraction(1e300) * Fraction(1e-300)
+    )
+
+
+def test_nothing_sums_to_zero() -> None:
+    assert exact_sum(np.array([])) == 0.0
+    assert exact_sum(np.array([-0.0])) == 0.0
+    assert exact_group_sums(np.array([]), np.array([], np.uint32), 2).tolist() == [0.0, 0.0]
+
+
+def test_other_types_are_summed_as_float64() -> None:
+    assert exact_sum(np.array([0.1, 0.2], np.float32)) == float(np.float32(0.1)) + float(
+        np.float32(0.2)
+    )
+    assert exact_sum(np.array([1, 2, 3], np.uint8)) == 6.0
+
+
+def test_a_sum_beyond_the_largest_float_is_infinite() -> None:
+    assert exact_sum(np.array([1.7e308, 1.7e308])) == math.inf
+    assert exact_sum(np.array([-1.7e308, -1.7e308])) == -math.inf
+
+
+@pytest.mark.parametrize("bad", [math.inf, -math.inf, math.nan])
+def test_what_is_not_finite_is_refused(bad: float) -> None:
+    with pytest.raises(ValueError, match="infinity or NaN"):
+        exact_sum(np.array([1.0, bad]))
+    with pytest.raises(ValueError, match="infinity or NaN"):
+        exact_group_sums(np.array([1.0, bad]), np.array([0, 1]), 2)
+
+
+def test_columns_of_different_lengths_are_refused() -> None:
+    with pytest.raises(ValueError, match="different lengths: 1 and 2"):
+        exact_sum_products(np.array([1.0]), np.array([1.0, 2.0]))
+    with pytest.raises(ValueError, match="2 values but 1 codes"):
+        exact_group_sums(np.array([1.0, 2.0]), np.array([0]), 1)

@@ -1,0 +1,55 @@
+"""Exact sums by rational arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+
+#: The kernels that work on limbs, and what they add up.
+TWINS = {
+    "add_bits": "limbs_value",
+    "add_float": "exact_sum",
+    "add_product": "exact_sum_products",
+    "sum_floats": "exact_sum",
+    "sum_products": "exact_sum_products",
+    "sum_by_code": "exact_group_sums",
+    "products_by_code": "exact_group_sums",
+    "exponent_range": "exponent_range",
+}
+
+
+def limbs_value(limbs: Iterable[int], base: int) -> Fraction:
+    """Return the number that a row of limbs stands for."""
+    return sum(
+        (int(limb) * Fraction(2) ** (32 * i + base) for i, limb in enumerate(limbs)), Fraction(0)
+    )
+
+
+def exact_sum(values: Iterable[float]) -> Fraction:
+    """Return the sum of floats as a rational number."""
+    return sum(map(Fraction, values), Fraction(0))
+
+
+def exact_sum_products(first: Iterable[float], second: Iterable[float]) -> Fraction:
+    """Return the sum of products of floats as a rational number."""
+    return sum((Fraction(a) * Fraction(b) for a, b in zip(first, second, strict=True)), Fraction(0))
+
+
+def exact_group_sums(values: Sequence[float], codes: Sequence[int], groups: int) -> list[Fraction]:
+    """Return the sum of the values of each group."""
+    return [
+        exact_sum(value for value, code in zip(values, codes, strict=True) if code == group)
+        for group in range(groups)
+    ]
+
+
+def exponent_range(values: Iterable[float]) -> tuple[int, int]:
+    """Return the least and the largest exponent field of the nonzero values."""
+    import struct
+
+    fields = [
+        (struct.unpack("<Q", struct.pack("<d", value))[0] >> 52) & 2047
+        for value in values
+        if value != 0
+    ]
+    return (min(fields), max(fields)) if fields else (2048, -1)
