@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from calibkit_kernels import binomial, decide, grid_dp, isotonic, knapsack, splits
+from calibkit_kernels import binomial, decide, grid_dp, isotonic, knapsack, normal, splits
 from calibkit_kernels import tally as kernels
 
 
@@ -86,10 +86,16 @@ def margins() -> Iterator[object]:
     yield decide.margins(score.astype(np.float32), level, threshold, False)
 
 
+def normals() -> Iterator[object]:
+    for z in np.linspace(-38, 38, 153).tolist():
+        yield normal.normal_cdf(z)
+        yield normal.normal_quantile(normal.normal_cdf(z))
+
+
 def digests() -> dict[str, str]:
     """Return a digest of the bits of each group's results."""
     found = {}
-    for group in (tallies, draws, tails, searches, margins):
+    for group in (tallies, draws, tails, searches, margins, normals):
         digest = hashlib.sha256()
         for result in group():
             array = np.asarray(result)

@@ -1,0 +1,75 @@
+"""The normal distribution: against scipy and the twins, from the middle to the far tails."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import special, stats
+
+from calibkit import normal as library
+from calibkit_kernels.normal import mills_ratio, normal_cdf, normal_density, normal_quantile
+from tests.naive import normal as naive
+
+points = st.floats(-37, 37)
+probabilities = st.floats(1e-300, 1, exclude_max=True)
+
+
+@given(points)
+def test_probabilities(z: float) -> None:
+    assert normal_cdf(z) == pytest.approx(naive.normal_cdf(z), rel=1e-12, abs=0)
+    assert normal_cdf(z) == pytest.approx(special.ndtr(z), rel=1e-12, abs=0)
+    assert normal_density(z) == pytest.approx(naive.normal_density(z), rel=1e-12, abs=0)
+    assert normal_cdf(z) + normal_cdf(-z) == pytest.approx(1, rel=1e-15)
+
+
+@given(st.floats(0, 1e9))
+def test_mills_ratio(z: float) -> None:
+    exact = math.sqrt(math.pi / 2) * special.erfcx(z / math.sqrt(2))
+    assert mills_ratio(z) == pytest.approx(exact, rel=1e-14, abs=0)
+    if z < 30:
+        assert mills_ratio(z) == pytest.approx(naive.mills_ratio(z), rel=1e-13, abs=0)
+
+
+@given(probabilities)
+def test_quantiles(p: float) -> None:
+    assert normal_quantile(p) == pytest.approx(stats.norm.ppf(p), rel=1e-13, abs=1e-15)
+    assert normal_quantile(p) == pytest.approx(naive.normal_quantile(p), rel=1e-12, abs=1e-14)
+
+
+@given(st.floats(-37, 5.5).filter(lambda z: abs(z) > 1e-3))
+def test_quantiles_undo_probabilities(z: float) -> None:
+    # Beyond 5.5 the probability has fewer digits left than the quantile asks for.
+    assert normal_quantile(normal_cdf(z)) == pytest.approx(z, rel=1e-9)
+
+
+def test_quantiles_near_the_middle_keep_their_digits() -> None:
+    for share in 2.0 ** np.arange(-50, -3):
+        exact = share * math.sqrt(2 * math.pi) * (1 + math.pi * share * share / 3)
+        close = max(1e-14, 4 * share**4 * math.pi**2)
+        assert normal_quantile(0.5 + share) == pytest.approx(exact, rel=close, abs=0)
+        assert normal_quantile(0.5 - share) == -normal_quantile(0.5 + share)
+
+
+@given(st.tuples(points, points).map(sorted))
+def test_probabilities_never_fall(pair: list[float]) -> None:
+    low, high = map(normal_cdf, pair)
+    assert low <= high * (1 + 4e-16)
+
+
+def test_ends() -> None:
+    infinity = math.inf
+    assert (normal_cdf(-infinity), normal_cdf(infinity)) == (0.0, 1.0)
+    assert (normal_quantile(0.0), normal_quantile(1.0)) == (-infinity, infinity)
+    assert (normal_cdf(0.0), normal_quantile(0.5)) == (0.5, 0.0)
+    for value in (normal_cdf(math.nan), normal_quantile(math.nan), normal_quantile(-0.1)):
+        assert math.isnan(value)
+    assert normal_quantile(5e-324) == pytest.approx(-38.4674056172733, rel=1e-13)
+
+
+def test_the_critical_value_of_an_interval() -> None:
+    assert library.critical_value(0.95) == pytest.approx(1.959963984540054, rel=1e-15)
+    assert library.normal_cdf(library.normal_quantile(0.3)) == pytest.approx(0.3, rel=1e-15)
