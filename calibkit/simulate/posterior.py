@@ -1,29 +1,21 @@
-"""Score files made up from a known truth, to try methods on.
-
-The rows come in blocks of fixed size, each from random streams of its own (a counter-based
-generator, addressed by seed, variable and block).  So row i does not depend on how many rows are
-made, and the blocks of a simulation larger than memory can be made one by one, in any order.
-"""
+"""Scores of a classifier that counts, trained on data of varying density."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Literal
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.errors import UsageError, nearest
+from calibkit.errors import UsageError
 from calibkit.positivity import LARGEST_TAU, LEAST_TAU, beta_entropy
+from calibkit.simulate.streams import BLOCK_ROWS, block_sizes, kept_columns, stream
 
 FloatType = Literal["float64", "float32"]
-
-#: Rows of a block; part of what a seed means.
-BLOCK_ROWS = 1 << 16
 
 #: The columns of `simulate_posterior`, in order.
 POSTERIOR_COLUMNS = (
@@ -36,7 +28,6 @@ POSTERIOR_COLUMNS = (
     "true_positivity",
 )
 
-_SEEDS = 1 << 64
 _LARGEST_EVIDENCE = 10**9
 
 # Numbers of the random streams of a block; part of what a seed means.
@@ -112,22 +103,7 @@ class PosteriorSimulation:
 
     def columns(self) -> list[str]:
         """Return the names of the columns that are kept, in the order of `POSTERIOR_COLUMNS`."""
-        if self.keep is None:
-            return list(POSTERIOR_COLUMNS)
-        for pattern in self.keep:
-            if not any(fnmatchcase(name, pattern) for name in POSTERIOR_COLUMNS):
-                raise UsageError(
-                    f"no column {pattern!r}{nearest(pattern, POSTERIOR_COLUMNS)}; the simulation "
-                    f"has {', '.join(POSTERIOR_COLUMNS)}."
-                )
-        kept = [
-            name
-            for name in POSTERIOR_COLUMNS
-            if any(fnmatchcase(name, pattern) for pattern in self.keep)
-        ]
-        if not kept:
-            raise UsageError("no column is kept; name at least one.")
-        return kept
+        return kept_columns(POSTERIOR_COLUMNS, self.keep)
 
     def blocks(self, rows: int, *, seed: int = 0) -> Iterator[pl.DataFrame]:
         """Yield the rows in frames of `BLOCK_ROWS` (the last one shorter).
@@ -137,20 +113,16 @@ class PosteriorSimulation:
         UsageError
             For fewer than one row, or a seed outside 0 to 2**64 - 1.
         """
-        if rows < 1:
-            raise UsageError(f"rows is {rows}; expected at least 1.")
-        if not 0 <= seed < _SEEDS:
-            raise UsageError(f"the seed is {seed}; expected 0 to 2**64 - 1.")
-        for block, start in enumerate(range(0, rows, BLOCK_ROWS)):
-            yield self._block(block, min(BLOCK_ROWS, rows - start), seed)
+        for block, size in block_sizes(rows, seed):
+            yield self._block(block, size, seed)
 
     def _block(self, block: int, rows: int, seed: int) -> pl.DataFrame:
-        truth = _stream(seed, _TRUTH, block).beta(*self.true_prior, size=rows)
-        evidence = self._evidence(_stream(seed, _EVIDENCE, block).random(rows))
+        truth = stream(seed, _TRUTH, block).beta(*self.true_prior, size=rows)
+        evidence = self._evidence(stream(seed, _EVIDENCE, block).random(rows))
         # tau S / ((tau - 1) S + 1), written so that rounding cannot take it above 1
         seen = self.tau * truth / (self.tau * truth + (1 - truth))
-        positives = _stream(seed, _TRAINING, block).binomial(evidence, seen)
-        label = _stream(seed, _LABEL, block).random(rows) < truth
+        positives = stream(seed, _TRAINING, block).binomial(evidence, seen)
+        label = stream(seed, _LABEL, block).random(rows) < truth
         p1, p0 = self.model_prior
         values: dict[str, NDArray[np.generic]] = {
             "label": label.astype(np.int8),
@@ -231,17 +203,6 @@ def simulate_posterior(
         keep=keep,
     )
     return pl.concat(simulation.blocks(rows, seed=seed), rechunk=True)
-
-
-def _stream(seed: int, variable: int, block: int) -> np.random.Generator:
-    """Return the random numbers of one variable in one block.
-
-    The seed is the key of the generator; of its 256-bit counter the two upper words say which
-    stream, and the two lower ones count.
-    """
-    return np.random.Generator(
-        np.random.Philox(key=seed, counter=(block << 192) + (variable << 128))
-    )
 
 
 def _pair(numbers: tuple[float, float]) -> str:

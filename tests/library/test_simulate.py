@@ -14,11 +14,11 @@ from calibkit.errors import UsageError
 from calibkit.positivity import beta_entropy, expected_true_positivity, train_score
 from calibkit.simulate import posterior as simulate
 from calibkit.simulate.posterior import (
-    BLOCK_ROWS,
     POSTERIOR_COLUMNS,
     PosteriorSimulation,
     simulate_posterior,
 )
+from calibkit.simulate.streams import BLOCK_ROWS
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(1, 300), st.integers(1, 300))

@@ -1,0 +1,126 @@
+"""Votes of several raters beside the class probabilities of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calibkit.errors import UsageError
+from calibkit.simulate.streams import BLOCK_ROWS, block_sizes, kept_columns, stream
+
+Design = Literal["ideal", "modes"]
+
+IDEAL_COLUMNS: Final = ("id", "prob_0", "prob_1", "count_0", "count_1")
+MODES_COLUMNS: Final = (
+    *IDEAL_COLUMNS,
+    "true_probability",
+    "mode",
+    *(f"feature_{kind}" for kind in range(10)),
+)
+
+# Numbers of the random streams of a block; part of what a seed means.
+_TRUTH, _VOTES, _KIND = range(3)
+
+_MOST_RATERS: Final = 10**6
+_CONCENTRATION: Final = 20.0
+
+
+def beta_parameters(kind: int) -> tuple[float, float]:
+    """Return the Beta distribution of the share of raters for class 1, for one of ten kinds of row.
+
+    Kinds 0 and 1 are clear cases, all raters alike; on kinds 2 to 5 raters agree about each row,
+    but which way cannot be seen in the kind; on kinds 6 to 9 they disagree about every row.
+    """
+    if kind < 2:
+        share, strength = 0.01 + 0.98 * kind, _CONCENTRATION
+    elif kind < 6:
+        share, strength = 0.2 * (kind - 1), 1.0 / _CONCENTRATION
+    else:
+        share, strength = 0.2 * (kind - 5), _CONCENTRATION
+    return share * strength, (1.0 - share) * strength
+
+
+def simulate_raters(
+    rows: int,
+    *,
+    seed: int = 0,
+    design: Design = "ideal",
+    raters: int = 5,
+    keep: Sequence[str] | None = None,
+) -> pl.DataFrame:
+    """Return votes of raters on two classes, with the class probabilities of a model.
+
+    Parameters
+    ----------
+    rows
+        How many, at least 1.
+    seed
+        From 0 to 2**64 - 1.
+    design
+        ``ideal``: the probability of class 1 is uniform and the model knows it, so calibration and
+        dispersion loss are 0.  ``modes``: ten kinds of row, see `beta_parameters`; the model knows
+        the mean of each kind only, and the kind is given as ten indicator features.
+    raters
+        Votes a row.
+    keep
+        Names or shell patterns of the columns wanted; None: all.
+
+    Returns
+    -------
+    DataFrame
+        `id` (from 1), `prob_0`, `prob_1`, `count_0`, `count_1`; under ``modes`` also
+        `true_probability` (that a rater says class 1), `mode` (``clear``, ``epistemic`` or
+        ``aleatoric``) and `feature_0` to `feature_9`.
+
+    Raises
+    ------
+    UsageError
+        For a parameter out of range.
+
+    Notes
+    -----
+    Mimori et al., "Diagnostic uncertainty calibration", section 3.4 and appendix B (``ideal``),
+    appendix E (``modes``).  Equation 52 gives clear cases a Beta distribution with a parameter of
+    0; here their shares are 0.01 and 0.99.
+    """
+    if design not in ("ideal", "modes"):
+        raise UsageError(f"the design is {design!r}; expected ideal or modes.")
+    if not 1 <= raters <= _MOST_RATERS:
+        raise UsageError(f"raters is {raters}; expected 1 to {_MOST_RATERS}.")
+    columns = kept_columns(IDEAL_COLUMNS if design == "ideal" else MODES_COLUMNS, keep)
+    frames = _blocks(rows, seed, design, raters)
+    return pl.concat([frame.select(columns) for frame in frames], rechunk=True)
+
+
+def _blocks(rows: int, seed: int, design: Design, raters: int) -> Iterator[pl.DataFrame]:
+    for block, size in block_sizes(rows, seed):
+        truth_stream = stream(seed, _TRUTH, block)
+        beside: dict[str, NDArray[np.generic] | pl.Series] = {}
+        if design == "ideal":
+            truth = truth_stream.random(size)
+            predicted = truth
+        else:
+            kind = stream(seed, _KIND, block).integers(0, 10, size)
+            first, second = np.array([beta_parameters(k) for k in range(10)]).T
+            truth = truth_stream.beta(first[kind], second[kind])
+            predicted = (first / (first + second))[kind]
+            modes = ["clear"] * 2 + ["epistemic"] * 4 + ["aleatoric"] * 4
+            beside["true_probability"] = truth
+            beside["mode"] = pl.Series([modes[k] for k in kind])
+            beside |= {f"feature_{k}": (kind == k).astype(np.int8) for k in range(10)}
+        votes = stream(seed, _VOTES, block).binomial(raters, truth)
+        start = block * BLOCK_ROWS + 1
+        yield pl.DataFrame(
+            {
+                "id": np.arange(start, start + size, dtype=np.int64),
+                "prob_0": 1.0 - predicted,
+                "prob_1": predicted,
+                "count_0": raters - votes,
+                "count_1": votes,
+                **beside,
+            }
+        )

@@ -1,0 +1,69 @@
+"""Rows made up in blocks, each from random streams of its own.
+
+The rows come in blocks of fixed size, each from streams of a counter-based generator that is
+addressed by seed, variable and block.  So row i does not depend on how many rows are made, and the
+blocks of a simulation larger than memory can be made one by one, in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from calibkit.errors import UsageError, nearest
+
+#: Rows of a block; part of what a seed means.
+BLOCK_ROWS = 1 << 16
+
+_SEEDS = 1 << 64
+
+
+def stream(seed: int, variable: int, block: int) -> np.random.Generator:
+    """Return the random numbers of one variable in one block.
+
+    The seed is the key of the generator; of its 256-bit counter the two upper words say which
+    stream, and the two lower ones count.
+    """
+    return np.random.Generator(
+        np.random.Philox(key=seed, counter=(block << 192) + (variable << 128))
+    )
+
+
+def block_sizes(rows: int, seed: int) -> Iterator[tuple[int, int]]:
+    """Yield the number and the size of each block of some rows.
+
+    Raises
+    ------
+    UsageError
+        For fewer than one row, or a seed outside 0 to 2**64 - 1.
+    """
+    if rows < 1:
+        raise UsageError(f"rows is {rows}; expected at least 1.")
+    if not 0 <= seed < _SEEDS:
+        raise UsageError(f"the seed is {seed}; expected 0 to 2**64 - 1.")
+    for block, start in enumerate(range(0, rows, BLOCK_ROWS)):
+        yield block, min(BLOCK_ROWS, rows - start)
+
+
+def kept_columns(columns: Sequence[str], keep: Sequence[str] | None) -> list[str]:
+    """Return the columns that patterns (shell globs) keep, in their own order; None keeps all.
+
+    Raises
+    ------
+    UsageError
+        A pattern that matches nothing, or no pattern.
+    """
+    if keep is None:
+        return list(columns)
+    for pattern in keep:
+        if not any(fnmatchcase(name, pattern) for name in columns):
+            raise UsageError(
+                f"no column {pattern!r}{nearest(pattern, columns)}; the simulation "
+                f"has {', '.join(columns)}."
+            )
+    kept = [name for name in columns if any(fnmatchcase(name, pattern) for pattern in keep)]
+    if not kept:
+        raise UsageError("no column is kept; name at least one.")
+    return kept
