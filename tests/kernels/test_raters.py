@@ -1,0 +1,121 @@
+"""Sums of label histograms and the Dirichlet-multinomial likelihood against their definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibkit_kernels.dirichlet import histogram_costs, log_rising
+from calibkit_kernels.raters import add_bin_sums, bin_of, calibration_influence, fixed
+from tests.naive import dirichlet, raters
+
+unit = st.floats(0.0, 1.0)
+
+
+@given(unit, st.integers(1, 40))
+def test_a_bin_is_counted_by_the_edges_below(value: float, bins: int) -> None:
+    edges = np.array([b / bins for b in range(bins)])
+    assert bin_of(value, edges) == raters.bin_place(value, bins)
+    for edge in edges:
+        for near in (edge, np.nextafter(edge, 0.0), np.nextafter(edge, 1.0)):
+            assert bin_of(float(near), edges) == raters.bin_place(float(near), bins)
+
+
+@given(st.floats(-1.0, 1.0))
+def test_a_term_is_rounded_to_the_nearest_unit(value: float) -> None:
+    assert abs(int(fixed(value)) - raters.units(value)) <= 1
+
+
+def random_targets(seed: int, rows: int, targets: int) -> tuple[np.ndarray, ...]:
+    generator = np.random.default_rng(seed)
+    label = generator.integers(0, 5, (rows, targets)) / 4
+    prediction = np.round(generator.random((rows, targets)), int(generator.integers(1, 4)))
+    return prediction, label, label * (1 - label) / 3
+
+
+@given(st.integers(0, 2**32), st.integers(1, 30), st.integers(1, 4), st.integers(1, 15))
+def test_bin_sums_are_those_of_the_rows_in_any_order(
+    seed: int, rows: int, targets: int, bins: int
+) -> None:
+    given_ = random_targets(seed, rows, targets)
+    edges = np.array([b / bins for b in range(bins)])
+    sums, shuffled, parts = np.zeros((3, targets, bins, 11), np.int64)
+    add_bin_sums(*given_, edges, sums)
+    order = np.random.default_rng(seed).permutation(rows)
+    add_bin_sums(*(np.ascontiguousarray(a[order]) for a in given_), edges, shuffled)
+    half = rows // 2
+    for part in (slice(None, half), slice(half, None)):
+        add_bin_sums(*(np.ascontiguousarray(a[part]) for a in given_), edges, parts)
+    assert sums[:, :, 0].sum() == rows * targets
+
+    def totals(found: np.ndarray) -> np.ndarray:
+        wide = found.astype(object)
+        return wide[:, :, 1::2] * 2**32 + wide[:, :, 2::2]
+
+    assert (totals(sums) == totals(shuffled)).all()
+    assert (totals(sums) == totals(parts)).all()
+    prediction, label, excess = given_
+    for k in range(targets):
+        for b in range(bins):
+            inside = [i for i in range(rows) if raters.bin_place(prediction[i, k], bins) == b]
+            terms = (
+                label[inside, k],
+                prediction[inside, k],
+                label[inside, k] ** 2,
+                (label[inside, k] - prediction[inside, k]) ** 2,
+                excess[inside, k],
+            )
+            for q, values in enumerate(terms):
+                exact = sum(raters.units(float(value)) for value in values)
+                assert abs(totals(sums)[k, b, q] - exact) <= len(inside)
+
+
+@given(st.integers(0, 2**32), st.integers(2, 12), st.integers(1, 15))
+def test_the_influence_is_the_derivative_of_the_loss(seed: int, rows: int, bins: int) -> None:
+    prediction, label, _ = random_targets(seed, rows, 1)
+    edges = np.array([b / bins for b in range(bins)])
+    gaps = np.zeros((1, bins))
+    for b in range(bins):
+        inside = [i for i in range(rows) if raters.bin_place(prediction[i, 0], bins) == b]
+        if inside:
+            gaps[0, b] = float((label[inside, 0] - prediction[inside, 0]).mean())
+    moved = np.zeros(rows)
+    calibration_influence(prediction, label, edges, gaps, moved)
+    from fractions import Fraction
+
+    expected = raters.influence(prediction[:, 0].tolist(), list(map(Fraction, label[:, 0])), bins)
+    assert moved == pytest.approx(expected, abs=1e-6)
+
+
+@given(
+    st.one_of(st.floats(1e-300, 1e300), st.floats(1e-3, 1e3)),
+    st.one_of(st.integers(0, 40), st.integers(0, 3000)),
+)
+def test_rising_factorials_multiply_out(x: float, n: int) -> None:
+    log, slope = log_rising(x, n)
+    expected = dirichlet.log_rising(x, n)
+    assert log == pytest.approx(expected[0], rel=1e-13, abs=1e-13)
+    assert slope == pytest.approx(expected[1], rel=1e-13, abs=1e-300)
+
+
+@given(st.integers(0, 2**32), st.floats(-30, 40))
+def test_histograms_cost_what_the_likelihood_says(seed: int, log_strength: float) -> None:
+    generator = np.random.default_rng(seed)
+    classes = int(generator.integers(2, 6))
+    z = generator.dirichlet(np.ones(classes), 3)
+    y = generator.integers(0, 30, (3, classes))
+    cost, slope = np.empty((2, 3))
+    histogram_costs(z, y, np.full(3, log_strength), cost, slope)
+    for i in range(3):
+        known = dirichlet.histogram_costs(z[i].tolist(), y[i].tolist(), log_strength)
+        scale = 1 + abs(dirichlet.log_rising(float(np.exp(log_strength)), int(y[i].sum()))[0])
+        assert cost[i] == pytest.approx(known[0], abs=1e-13 * scale)
+        assert slope[i] == pytest.approx(known[1], abs=1e-12 * (1 + y[i].sum()))
+
+
+def test_a_histogram_without_votes_costs_nothing() -> None:
+    cost, slope = np.ones((2, 1))
+    histogram_costs(np.array([[0.5, 0.5]]), np.zeros((1, 2), np.int64), np.ones(1), cost, slope)
+    assert cost[0] == slope[0] == 0.0
