@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from itertools import accumulate
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.bounds import Bound
+from calibkit.metrics.blocks import cut, each_block
+from calibkit.tally import count_rows
 from calibkit.weights import ROW, Unit
+from calibkit_kernels import ranking, reliability
 
 Floats = NDArray[Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +37,9 @@ class Settings:
     weighted, weight_kind
         Whether rows have weights, and what a weight 2 is: ``frequency`` (two rows) or ``sampling``
         (one row that stands for two).
+    prevalence
+        The base rate (its decimal) to which classes are reweighted; the weights of the rows are so
+        already.
     threads
         How many threads may work; no result depends on it.
     """
@@ -42,6 +51,7 @@ class Settings:
     recalls: tuple[Bound, ...] = ()
     weighted: bool = False
     weight_kind: str = "frequency"
+    prevalence: str | None = None
     threads: int = 1
 
 
@@ -87,6 +97,8 @@ class View:
         The options that shape metrics.
     base_rate
         The share of positives among *all* rows, what `lift` compares with; None if there are none.
+    baseline
+        The same slice under the baseline score, what `log_loss_reduction` compares with.
     """
 
     name: str
@@ -98,26 +110,95 @@ class View:
     unit: Unit = ROW
     settings: Settings = field(default_factory=Settings)
     base_rate: float | None = None
+    baseline: View | None = None
+    memory: dict[Callable[[Any], Any], Any] = field(default_factory=dict, repr=False)
 
     @property
     def rows(self) -> int:
         """How many rows there are, whatever their weight."""
         return int(self.sample.label.size)
 
-    @cached_property
+    @property
     def total(self) -> int:
         """All rows, in units."""
-        return int(self.count.sum(dtype=np.int64))
+        return self.starts[-1][0]
 
-    @cached_property
+    @property
     def positives(self) -> int:
         """All positive rows, in units."""
-        return int(self.positive.sum(dtype=np.int64))
+        return self.starts[-1][1]
 
     @property
     def negatives(self) -> int:
         """All negative rows, in units."""
         return self.total - self.positives
+
+    @cached_property
+    def blocks(self) -> list[slice]:
+        """The stretches that kernels work on beside each other."""
+        return cut(0, self.score.size)
+
+    @cached_property
+    def starts(self) -> list[tuple[int, int]]:
+        """Rows and positive rows (in units) above each block, and of all at the end."""
+        counts = self.each(ranking.count_entries, self.count, self.positive)
+        steps = ((int(rows), int(hits)) for rows, hits in counts)
+        return list(accumulate(steps, lambda a, b: (a[0] + b[0], a[1] + b[1]), initial=(0, 0)))
+
+    @cached_property
+    def probability(self) -> Floats | None:
+        """The scores as probabilities, None where they are raw or infinite."""
+        scale = self.settings.scale
+        if scale == "raw" or (scale == "logit" and not self.finite):
+            return None
+        if scale == "probability":
+            return self.score
+        found = np.empty(self.score.size)
+        reliability.expit(self.score, found)
+        return found
+
+    @property
+    def finite(self) -> bool:
+        """Whether no score is infinite, so that scores can be summed."""
+        ends = self.score[[0, -1]] if self.score.size else self.score
+        return bool(np.isfinite(ends).all())
+
+    def each(self, kernel: Callable[..., Any], *arrays: Floats, **more: Any) -> list[Any]:
+        """Return what a kernel gives for each block of some arrays of the tally."""
+        return each_block(kernel, arrays, self.blocks, self.settings.threads, **more)
+
+    def once(self, work: Callable[[View], T]) -> T:
+        """Return what a function makes of this view, computed the first time it is asked for."""
+        if work not in self.memory:
+            self.memory[work] = work(self)
+        return cast(T, self.memory[work])
+
+
+def view_of(sample: Sample, name: str, part: str, settings: Settings, **more: Any) -> View:
+    """Return the view of some rows: sorted and counted."""
+    weight = sample.weight
+    if not sample.label.size or (weight is not None and not weight.any()):
+        nothing = np.empty(0, np.int64)
+        score = sample.score[:0]
+        tally: tuple[Any, ...] = (score, nothing, nothing, ROW)
+    else:
+        level = np.zeros(sample.label.size, np.uint16)
+        found = count_rows(
+            sample.score, level, sample.label, 1, weight=weight, threads=settings.threads
+        )
+        tally = (found.score, found.count, found.positive, found.unit)
+    score, count, positive, unit = tally
+    return View(
+        name=name,
+        part=part,
+        score=score,
+        count=count,
+        positive=positive,
+        unit=unit,
+        sample=sample,
+        settings=settings,
+        **more,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,89 @@
+"""Smooth ECE: residuals smoothed at the width that equals the error it finds.
+
+smECE_sigma is the integral over [0, 1] of the absolute value of the residuals smoothed by a
+Gaussian kernel of width sigma, reflected at both ends; the value reported is at the sigma that
+equals its smECE (Blasiok, Nakkiran, Smooth ECE: principled reliability diagrams via kernel
+smoothing, 2023, section 3).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.metrics.registry import metric
+from calibkit.metrics.views import View
+from calibkit_kernels import smooth
+
+Floats = NDArray[np.float64]
+
+#: Of sigma, when bisection ends.
+TOLERANCE = 1e-6
+
+#: Terms of the cosine series are dropped where their factor is below exp(-DROPPED^2 / 2) = 1e-11.
+_DROPPED = 7.1
+
+#: More terms than this are not computed: widths below 3e-4 are then smoothed a little more.
+_MOST_TERMS = 8192
+
+#: Cells a term and moments a cell: the angle within a cell is at most pi / 8, and the first order
+#: left out contributes less than 1e-11 of a residual.
+_CELLS, _ORDERS = 4, 9
+
+#: Points a term at which the smoothed residual is looked at, so that no change of sign is missed.
+_POINTS = 4
+
+
+class Series:
+    """The cosine series of the residuals of one view; terms are computed as they are needed."""
+
+    def __init__(self, view: View) -> None:
+        assert view.probability is not None
+        self._view, self._probability = view, view.probability
+        self._coefficients = np.empty(0)
+
+    def smoothed(self, sigma: float) -> float:
+        """Return smECE_sigma."""
+        terms = min(_MOST_TERMS, 1 + math.ceil(_DROPPED / (math.pi * sigma)))
+        series = np.empty((1 + max(256, _POINTS * terms), 2))
+        smooth.damped_series(self._first(terms), sigma, series)
+        return float(smooth.absolute_integral(series))
+
+    def _first(self, terms: int) -> Floats:
+        """Return the first coefficients; the number computed doubles, so that it seldom grows."""
+        if terms > self._coefficients.size:
+            size = 64
+            while size < terms:
+                size *= 2
+            self._coefficients = self._sums(size) / self._view.total
+        return self._coefficients[:terms]
+
+    def _sums(self, terms: int) -> Floats:
+        view, cells, out = self._view, _CELLS * terms, np.zeros(terms)
+        if self._probability.size <= cells:
+            middle = self._probability.astype(np.float64)
+            residual = view.positive - view.count * middle
+            smooth.cosine_sums(middle, residual[:, None].copy(), out)
+            return out
+        moments = np.zeros((cells, _ORDERS))
+        smooth.residual_moments(self._probability, view.count, view.positive, moments)
+        smooth.cosine_sums((np.arange(cells) + 0.5) / cells, moments, out)
+        return out
+
+
+@metric("smooth_ece", kernel="gaussian-reflected", tolerance="1e-6")
+def smooth_calibration_error(view: View) -> float | None:
+    """Return smECE_sigma at the sigma that equals it, found by bisection to 1e-6."""
+    if view.probability is None or not view.total:
+        return None
+    series = Series(view)
+    low, high = 0.0, 1.0
+    while high - low > TOLERANCE:
+        middle = 0.5 * (low + high)
+        if series.smoothed(middle) >= middle:
+            low = middle
+        else:
+            high = middle
+    return 0.5 * (low + high) if low else 0.0

@@ -1,0 +1,119 @@
+"""Calibration metrics over a stretch of a tally: losses, bins and pools of equal rate.
+
+A tally has its distinct probabilities by falling value, with rows (``count``) and positive rows
+(``positive``) of each.  Sums run in this order, so they are functions of the tally alone.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._jit import kernel
+from .exact import compare_products
+
+Counts = NDArray[Any]
+Floats = NDArray[Any]
+Int64s = NDArray[np.int64]
+
+#: Probabilities are moved this far inside (0, 1) before their logarithm is taken.
+CLIP = 1e-15
+
+
+@kernel
+def expit(score: Floats, out: NDArray[np.float64]) -> None:
+    """Write ``1 / (1 + exp(-score))``, also of infinite scores."""
+    for i in range(score.size):
+        value = float(score[i])
+        if value >= 0:
+            out[i] = 1.0 / (1.0 + math.exp(-value))
+        else:
+            power = math.exp(value)
+            out[i] = power / (1.0 + power)
+
+
+@kernel
+def loss_sums(probability: Floats, count: Counts, positive: Counts) -> tuple[float, float, float]:
+    """Return the sums over rows of probability, logarithmic loss and squared error."""
+    mass, log_loss, squares = 0.0, 0.0, 0.0
+    for i in range(probability.size):
+        p = float(probability[i])
+        hits, misses = float(positive[i]), float(np.int64(count[i]) - np.int64(positive[i]))
+        mass += (hits + misses) * p
+        clipped = min(max(p, CLIP), 1.0 - CLIP)
+        if hits > 0:
+            log_loss -= hits * math.log(clipped)
+            squares += hits * (1.0 - p) * (1.0 - p)
+        if misses > 0:
+            log_loss -= misses * math.log(1.0 - clipped)
+            squares += misses * p * p
+    return mass, log_loss, squares
+
+
+@kernel
+def entries_from(probability: Floats, edges: NDArray[np.float64], out: Int64s) -> None:
+    """Write how many entries are at or above each edge."""
+    for j in range(edges.size):
+        low, high = 0, probability.size
+        while low < high:
+            middle = (low + high) // 2
+            if float(probability[middle]) >= edges[j]:
+                low = middle + 1
+            else:
+                high = middle
+        out[j] = low
+
+
+@kernel
+def range_sums(
+    probability: Floats, count: Counts, positive: Counts
+) -> tuple[np.int64, np.int64, float]:
+    """Return rows, positive rows and the sum of probabilities over rows."""
+    rows, hits, mass = np.int64(0), np.int64(0), 0.0
+    for i in range(probability.size):
+        rows += count[i]
+        hits += positive[i]
+        mass += float(count[i]) * float(probability[i])
+    return rows, hits, mass
+
+
+@kernel
+def pool_rates(count: Counts, positive: Counts, entries: Int64s, out: NDArray[np.int64]) -> int:
+    """Pool neighbours until rates fall strictly: isotonic regression (pool adjacent violators).
+
+    Parameters
+    ----------
+    count, positive
+        Rows and positive rows by falling score; pooling pools of stretches gives the pools of all.
+    entries
+        How many entries of the tally each stands for; empty: one.
+    out
+        Room for as many rows as there are entries, three columns: rows, positive rows and entries
+        of each pool.
+
+    Returns
+    -------
+    pools
+        How many there are.
+    """
+    size = 0
+    for i in range(count.size):
+        rows, hits = np.int64(count[i]), np.int64(positive[i])
+        held = entries[i] if entries.size else np.int64(1)
+        # The pool above is merged while its rate is not above ours.
+        while size > 0:
+            above = out[size - 1]
+            if compare_products(above[1], int(rows), int(hits), above[0]) > 0:
+                break
+            rows += above[0]
+            hits += above[1]
+            held += above[2]
+            size -= 1
+        out[size, 0] = rows
+        out[size, 1] = hits
+        out[size, 2] = held
+        size += 1
+    return size
