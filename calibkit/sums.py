@@ -20,14 +20,14 @@ Floats = NDArray[Any]
 #: The exponents of the last bits of the smallest float64 and of the smallest product of two.
 LEAST_FLOAT, LEAST_PRODUCT = -1074, -2148
 
-#: A float64 below 2^1024 reaches this many bits above the smallest; a product twice as many.
-_FLOAT_BITS = 2098
-
 #: The exponent of the field 0 and of the field 1 of a float64; each further field is one more.
 _FIRST_FIELD = 1
 _NOT_FINITE = 2047
 
-#: Numbers that a limb takes for certain before it is emptied into a Python integer.
+#: A product is added in three parts, the last so many rows above the first.
+_PRODUCT_PARTS = 54
+
+#: Numbers that bins take for certain before they are emptied into a Python integer.
 _BLOCK = 1 << 30
 
 
@@ -150,21 +150,20 @@ def group_fractions(
     totals = [0] * groups
     for start in range(0, values.size, _BLOCK):
         own = slice(start, start + _BLOCK)
-        limbs = np.zeros((groups, width), np.int64)
+        bins = np.zeros((groups, width, 2), np.int64)
         if times is None:
-            kernels.sum_by_code(columns[0][own], codes[own], base, limbs)
+            kernels.sum_by_code(columns[0][own], codes[own], base, bins)
         else:
-            kernels.products_by_code(columns[0][own], columns[1][own], codes[own], base, limbs)
-        totals = [total + limbs_total(row) for total, row in zip(totals, limbs, strict=True)]
+            kernels.products_by_code(columns[0][own], columns[1][own], codes[own], base, bins)
+        totals = [total + bins_total(part) for total, part in zip(totals, bins, strict=True)]
     return [scaled(total, base) for total in totals]
 
 
-def limbs_total(limbs: NDArray[np.int64]) -> int:
-    """Return the number that a row of limbs holds, in units of its base."""
-    total = 0
-    for limb in reversed(limbs.tolist()):
-        total = (total << 32) + limb
-    return total
+def bins_total(bins: NDArray[np.int64]) -> int:
+    """Return the number that bins of shape (width, 2) hold, in units of their base."""
+    rows = np.flatnonzero(bins.any(axis=1))
+    parts = zip(rows.tolist(), bins[rows].tolist(), strict=True)
+    return sum(((high << 32) + low) << row for row, (low, high) in parts)
 
 
 def scaled(units: int, exponent: int) -> Fraction:
@@ -180,23 +179,18 @@ def nearest_float(number: Fraction) -> float:
         return float("inf") if number > 0 else float("-inf")
 
 
-def limb_count(bits: int) -> int:
-    """Return the limbs that hold numbers of so many bits, with the room that additions need."""
-    return bits // 32 + 4
-
-
 def _units(*columns: NDArray[np.int64]) -> int:
     """Return the sum of values, or of products of two columns, in units of 2^-2148."""
     base, width = _window(columns)
     total = 0
     for start in range(0, columns[0].size, _BLOCK):
-        limbs = np.zeros(width, np.int64)
+        bins = np.zeros((width, 2), np.int64)
         own = [column[start : start + _BLOCK] for column in columns]
         if len(own) == 1:
-            kernels.sum_floats(own[0], base, limbs)
+            kernels.sum_floats(own[0], base, bins)
         else:
-            kernels.sum_products(own[0], own[1], base, limbs)
-        total += limbs_total(limbs)
+            kernels.sum_products(own[0], own[1], base, bins)
+        total += bins_total(bins)
     return total << (base - LEAST_PRODUCT)
 
 
@@ -212,14 +206,15 @@ def _checked(*columns: Floats) -> tuple[NDArray[np.int64], ...]:
 
 
 def _window(columns: tuple[NDArray[np.int64], ...]) -> tuple[int, int]:
-    """Return the base and the number of limbs that hold all values, or all products."""
-    base, bits = 0, 0
+    """Return the base and the width of bins that hold all values, or all products."""
+    base, width = 0, 1 if len(columns) == 1 else _PRODUCT_PARTS
     for column in columns:
         low, high = map(int, kernels.exponent_range(column))
         if high == _NOT_FINITE:
             raise ValueError("a sum over an infinity or NaN is not defined")
-        if high < 0:  # zeros only
-            low = high = 0
-        base += LEAST_FLOAT + max(low, _FIRST_FIELD) - _FIRST_FIELD
-        bits += high - low + 54
-    return base, limb_count(bits)
+        # Numbers of field 0 have the exponent of field 1; zeros only have none.
+        high = max(high, _FIRST_FIELD)
+        low = min(max(low, _FIRST_FIELD), high)
+        base += LEAST_FLOAT + low - _FIRST_FIELD
+        width += high - low + 1
+    return base, width

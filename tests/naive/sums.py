@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-#: The kernels that work on limbs, and what they add up.
+#: The kernels that work on bins, and what they add up.
 TWINS = {
-    "add_bits": "limbs_value",
+    "add_bits": "bins_value",
     "add_float": "exact_sum",
     "add_product": "exact_sum_products",
     "sum_floats": "exact_sum",
@@ -18,11 +18,12 @@ TWINS = {
 }
 
 
-def limbs_value(limbs: Iterable[int], base: int) -> Fraction:
-    """Return the number that a row of limbs stands for."""
-    return sum(
-        (int(limb) * Fraction(2) ** (32 * i + base) for i, limb in enumerate(limbs)), Fraction(0)
-    )
+def bins_value(bins: Iterable[Sequence[int]], base: int) -> Fraction:
+    """Return the number that bins stand for."""
+    total = Fraction(0)
+    for row, (low, high) in enumerate(bins):
+        total += (int(low) + 2**32 * int(high)) * Fraction(2) ** (row + base)
+    return total
 
 
 def exact_sum(values: Iterable[float]) -> Fraction:
