@@ -6,21 +6,23 @@ function of the *set* of rows, so no result depends on their order, their files 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.weights import ROW, Unit, in_units
-from calibkit_kernels import sorting, splits
+from calibkit.weights import AS_THEY_ARE, ROW, ClassWeights, Unit, in_units
+from calibkit_kernels import gains as gains_of
+from calibkit_kernels import sorting, splits, surface
 from calibkit_kernels import tally as kernels
 
 Floats = NDArray[Any]
 Int64s = NDArray[np.int64]
 
 _NOT_DEALT = np.empty(0, np.uint8)
+_NO_GAIN = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class Points:
         The tally entry, or the column of a grid, of the prefix's lowest score.
     offsets, ends
         Level i has the points ``offsets[i]:ends[i]``.
+    gain
+        What the rows of each prefix are worth; empty where the tally has no gains.
     """
 
     selected: Int64s
@@ -42,6 +46,7 @@ class Points:
     entry: Int64s
     offsets: Int64s
     ends: Int64s
+    gain: Int64s = field(default_factory=lambda: _NO_GAIN)
 
     @property
     def levels(self) -> int:
@@ -57,12 +62,19 @@ class Points:
         taken = choice[choice >= 0]
         return int(self.selected[taken].sum()), int(self.true_positives[taken].sum())
 
+    def total_gain(self, choice: Int64s) -> int:
+        """Return what the rows that a choice selects are worth; 0 where nothing has a worth."""
+        return int(self.gain[choice[choice >= 0]].sum()) if self.gain.size else 0
+
 
 @dataclass(frozen=True)
 class Tally:
     """Distinct (score, level) pairs by falling score, then level, with counts in units of weight.
 
-    The arrays are described in `calibkit_kernels.tally`.
+    The arrays are described in `calibkit_kernels.tally`.  `gain` is what the rows of each entry are
+    worth in `gain_unit` (an empty array where only their number counts), `worth` the same without
+    those that are worth less than nothing; `classes` says by how much the rows of each class were
+    reweighted.
     """
 
     score: Floats
@@ -72,11 +84,21 @@ class Tally:
     levels: int
     unit: Unit = ROW
     part: NDArray[np.uint8] = field(default_factory=lambda: _NOT_DEALT)
+    gain: Int64s = field(default_factory=lambda: _NO_GAIN)
+    worth: Int64s = field(default_factory=lambda: _NO_GAIN)
+    gain_unit: Unit = ROW
+    classes: ClassWeights = AS_THEY_ARE
 
     @cached_property
     def level_totals(self) -> Int64s:
         """Entries with a positive, rows and positive rows (in units) of each level."""
         return kernels.level_totals(self.level, self.count, self.positive, self.levels)
+
+    @cached_property
+    def logits(self) -> tuple[NDArray[np.float64], int]:
+        """Log-odds of scores that are probabilities, and how many units were clipped for them."""
+        found = np.empty(self.score.size)
+        return found, int(surface.score_logits(self.score, self.count, found))
 
     def points(self, *, excluded: int = -1, together: bool = False) -> Points:
         """Return the prefixes that end in a score with a positive row.
@@ -95,7 +117,13 @@ class Tally:
         selected, true_positives, entry, ends = kernels.prefix_points(
             self.score, self.level, self.count, self.positive, self.part, excluded, offsets
         )
-        return Points(selected, true_positives, entry, offsets, ends)
+        points = Points(selected, true_positives, entry, offsets, ends)
+        if not self.gain.size:
+            return points
+        gain = gains_of.prefix_gains(
+            self.score, self.level, self.gain, self.part, excluded, entry, offsets, ends
+        )
+        return replace(points, gain=gain)
 
     def selected(self, thresholds: NDArray[np.float64], *, part: int = -1) -> tuple[int, int]:
         """Return rows and positive rows (in units) at or above the threshold of their level.
@@ -106,6 +134,32 @@ class Tally:
             self.score, self.level, self.count, self.positive, self.part, part, thresholds
         )
         return int(rows), int(hits)
+
+    def gained(self, thresholds: NDArray[np.float64], *, part: int = -1) -> int:
+        """Return what the rows at or above the threshold of their level are worth; see `selected`."""
+        if not self.gain.size:
+            return 0
+        with np.errstate(invalid="ignore"):
+            taken = self.score >= thresholds[self.level]
+        if part >= 0:
+            taken &= self.part == part
+        return int(self.gain[taken].sum())
+
+    def part_gains(self, parts: int) -> Int64s:
+        """Return what the rows of each part of a dealt tally are worth, losses apart."""
+        found = np.zeros(parts, np.int64)
+        if self.worth.size:
+            np.add.at(found, self.part, self.worth)
+        return found
+
+    def reweighted(self, classes: ClassWeights) -> Tally:
+        """Return the tally with its rows counted by the weights of their class."""
+        if classes == AS_THEY_ARE:
+            return self
+        hits = self.positive.astype(np.int64)
+        harm = self.count.astype(np.int64) - hits
+        hits *= classes.positive
+        return replace(self, count=hits + harm * classes.negative, positive=hits, classes=classes)
 
     def part_totals(self, parts: int) -> Int64s:
         """Return rows and positive rows (in units) of each part of a dealt tally."""
@@ -121,6 +175,10 @@ class Tally:
             self.positive[kept],
             self.levels,
             self.unit,
+            gain=self.gain[kept] if self.gain.size else self.gain,
+            worth=self.worth[kept] if self.worth.size else self.worth,
+            gain_unit=self.gain_unit,
+            classes=self.classes,
         )
 
     def quantiles(self, bins: int) -> NDArray[np.float64]:
@@ -159,6 +217,8 @@ def count_rows(
     *,
     weight: NDArray[np.float64] | None = None,
     part: NDArray[np.uint8] | None = None,
+    gain: Int64s | None = None,
+    gain_unit: Unit = ROW,
     threads: int = 1,
 ) -> Tally:
     """Return the tally of rows.
@@ -175,10 +235,13 @@ def count_rows(
         Non-negative row weights, some positive; None counts rows.
     part
         A split made row by row (groups, fractional weights); None leaves the tally undealt.
+    gain, gain_unit
+        What each row is worth, beside being counted, in which unit; None where only their number
+        counts.
     threads
         How many threads may sort.
     """
-    if weight is None and part is None:
+    if weight is None and part is None and gain is None:
         return _count_plain(score, level, label, levels, threads)
     units, unit = (np.ones(score.size, np.int64), ROW) if weight is None else in_units(weight)
     keys, _ = _falling_keys(score)
@@ -189,11 +252,17 @@ def count_rows(
     _, places = sorting.sort_pairs(below, places, int(below.max()).bit_length(), threads)
     keys = keys[places]
     _, places = sorting.sort_pairs(keys, places, int(keys.max()).bit_length(), threads)
-    grouped = kernels.group_weighted(
-        places, score, level, label, units, _NOT_DEALT if part is None else part
-    )
+    dealt = _NOT_DEALT if part is None else part
+    grouped = kernels.group_weighted(places, score, level, label, units, dealt)
     scores, levels_of, count, positive, parts = grouped
-    return Tally(scores, levels_of, count, positive, levels, unit, parts)
+    tally = Tally(scores, levels_of, count, positive, levels, unit, parts)
+    if gain is None:
+        return tally
+    net, worth = (
+        gains_of.group_gains(places, score, level, units, dealt, amounts, scores.size)
+        for amounts in (gain, np.maximum(gain, 0))
+    )
+    return replace(tally, gain=net, worth=worth, gain_unit=gain_unit)
 
 
 def _falling_keys(score: Floats) -> tuple[NDArray[np.uint64], np.uint64]:

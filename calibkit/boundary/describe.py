@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import numpy as np
 
-from calibkit.binning import Grid
+from calibkit.binning import Grid, Levels
 from calibkit.boundary.goals import Totals
+from calibkit.boundary.logistic import Cut, logistic
 from calibkit.boundary.methods import Found
 from calibkit.boundary.model import (
+    COEFFICIENTS,
     BoundaryFit,
     BoundaryModel,
     Objective,
@@ -32,11 +37,31 @@ def reference(summary: Summary, share: float) -> Reference | None:
     )
 
 
+def flatten(summary: Summary, found: Found) -> tuple[Summary, Found]:
+    """Leave the uncertainty out of what is written down where a surface has no use for it."""
+    if found.cut is None or not found.cut.surface.flat or summary.levels is None:
+        return summary, found
+    tally = summary.problem.tally
+    together = replace(tally, level=np.zeros_like(tally.level), levels=1)
+    surface = replace(found.cut.surface, ranks=np.array([0.5]))
+    return (
+        replace(
+            summary,
+            planned=replace(summary.planned, levels=1),
+            problem=replace(summary.problem, tally=together),
+            levels=Levels(-math.inf, np.empty(0)),
+        ),
+        replace(found, thresholds=found.thresholds[:1], cut=replace(found.cut, surface=surface)),
+    )
+
+
 def describe(summary: Summary, found_on: Found, fit: BoundaryFit) -> BoundaryModel:
     """Return the model of a boundary that was found on a tally."""
     lowest = found_on.thresholds
     planned, problem = summary.planned, summary.problem
     spec, levels = planned.spec, planned.levels
+    if found_on.cut is not None and summary.levels is not None:
+        levels = summary.levels.count
     columns = dict(problem.columns)
     if levels == 1:
         columns.pop("uncertainty", None)
@@ -63,6 +88,8 @@ def describe(summary: Summary, found_on: Found, fit: BoundaryFit) -> BoundaryMod
     model.score_thresholds = [threshold_json(value) for value in found]
     if planned.method.mix is not None:
         _describe_random(model, summary, found_on)
+    if found_on.cut is not None:
+        _describe_surface(model, summary, found_on.cut)
     return model
 
 
@@ -85,6 +112,16 @@ def _describe_random(model: BoundaryModel, summary: Summary, found: Found) -> No
         threshold_json(low) if new else None for new, low in zip(differs, wide, strict=True)
     ]
     model.tie_probability = [found.probability if new else 0.0 for new in differs]
+
+
+def _describe_surface(model: BoundaryModel, summary: Summary, cut: Cut) -> None:
+    """Add the surface, and the fitted probability from which on rows are selected."""
+    surface, tally = cut.surface, summary.problem.tally
+    model.coefficients = {name: getattr(surface, name) for name in COEFFICIENTS}
+    model.uncertainty_ranks = surface.ranks.tolist()
+    model.cut = None if math.isnan(cut.value) else logistic(cut.value)
+    probability = model.columns["score"].scale == "probability"
+    model.clipped = tally.unit.amount(tally.logits[1]) if probability else 0
 
 
 def _objective(target: Target, totals: Totals) -> Objective:

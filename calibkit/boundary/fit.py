@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from calibkit.boundary import exact
-from calibkit.boundary.describe import describe, reference, warnings_of
+from calibkit.boundary.describe import describe, flatten, reference, warnings_of
 from calibkit.boundary.figures import Judged, cross_validate, figures, judge_rows
 from calibkit.boundary.goals import Goal, Totals
 from calibkit.boundary.methods import METHODS, Found
@@ -89,6 +89,7 @@ def fit_summary(
     if found.selected == 0 and spec.target.bound is not None:
         raise _infeasible(problem.tally, goal, planned)
     checked, judged = _cross_validated(dealt(), planned, goal) if folds else (None, ())
+    summary, found = flatten(summary, found)
     fit = BoundaryFit(
         rows=unit.amount(goal.totals.rows),
         positives=unit.amount(goal.totals.positives),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.boundary import classic, exact, grid_methods
 from calibkit.boundary.goals import Goal
+from calibkit.boundary.logistic import LEVELS, Cut, best_cut
 from calibkit.boundary.stochastic import Mixture, random_block, random_tie
 from calibkit.boundary.target import OPTIONS
 from calibkit.errors import UsageError, nearest
@@ -35,6 +37,8 @@ class Found:
     wide, probability
         Of a randomised boundary: the lowest scores that may be selected, and how probably those
         below `thresholds` are.
+    cut
+        Of a logistic surface: the surface and where it is cut.
     """
 
     thresholds: Floats
@@ -42,6 +46,7 @@ class Found:
     true_positives: float
     wide: Floats | None = None
     probability: float = 0.0
+    cut: Cut | None = None
 
 
 @dataclass(frozen=True)
@@ -60,8 +65,10 @@ class Method:
         Returns how many of the highest score bins each level takes; for methods on a grid.
     mix
         Returns a randomised boundary; for methods that randomise.
-    score_bins
-        Its default number of score bins; 0 tries every distinct score.
+    surface
+        Fits a surface to a tally and returns its best cut; for methods on the scores themselves.
+    score_bins, levels
+        Its default number of score bins, 0 for every distinct score, and of uncertainty levels.
     together
         Whether it takes all levels as one.
     """
@@ -72,7 +79,9 @@ class Method:
     choose: Callable[[Points, Goal], Int64s] | None = None
     take: Callable[[Int64s, Int64s, Goal], Int64s] | None = None
     mix: Callable[[Tally, Goal, int], Mixture] | None = None
+    surface: Callable[[Tally, Goal, int], Cut] | None = None
     score_bins: int = 0
+    levels: int = 3
     together: bool = False
 
     @property
@@ -97,6 +106,9 @@ class Method:
             return Found(
                 mixed.narrow, mixed.selected, mixed.true_positives, mixed.wide, mixed.probability
             )
+        if self.surface is not None:
+            cut = self.surface(tally, goal, excluded)
+            return Found(cut.thresholds, cut.selected, cut.true_positives, cut=cut)
         if self.take is not None:
             positives, totals = grid_counts(tally, excluded)
             take = self.take(positives, totals, goal)
@@ -109,11 +121,12 @@ class Method:
 
     def find_with_optimum(self, tally: Tally, goal: Goal) -> tuple[Found, exact.Solution]:
         """Find a boundary on a tally, and the best one over the same prefixes."""
-        if self.mix is not None:  # it is the optimum of its class
+        if self.mix is not None or self.surface is not None:  # it is the optimum of its class
             found = self.find(tally, goal)
-            value = goal.value(found.selected, found.true_positives)
+            rows, hits = found.selected, found.true_positives
+            value = goal.value(rows, hits) or 0.0
             nothing = np.full(tally.levels, -1, np.int64)
-            return found, exact.Solution(nothing, 0, 0, True, 0.0 if value is None else value)
+            return found, exact.Solution(nothing, int(rows), int(hits), True, value)
         points = tally.points(together=self.together)
         optimum = exact.solve(points, goal)
         if self.choose is exact_choice:
@@ -126,6 +139,12 @@ class Method:
 def at_ties(method: Method) -> Method:
     """Return the stochastic method random at one score only, over all rows together."""
     return replace(method, mix=random_tie, together=True)
+
+
+def on_scale(method: Method, scale: str, threads: int) -> Method:
+    """Return the logistic method for scores of a scale."""
+    surface = partial(best_cut, probability=scale == "probability", threads=threads)
+    return replace(method, surface=surface)
 
 
 def exact_choice(points: Points, goal: Goal) -> Int64s:
@@ -162,6 +181,9 @@ METHODS: dict[str, Method] = {
     for found in (
         Method("exact", "the optimum, with proof", OPTIONS, exact_choice),
         Method("st", "a single threshold", OPTIONS, classic.single_threshold, together=True),
+        Method(
+            "logistic", "one cut on a logistic surface", OPTIONS, surface=best_cut, levels=LEVELS
+        ),
         Method("stochastic", "random over one block of scores", OPTIONS, mix=random_block),
         Method("mist", "isotonic blocks above one rate", ("precision",), classic.isotonic),
         Method("gmt", "each level on its own (greedy)", ("precision",), classic.greedy),

@@ -19,6 +19,9 @@ Threshold = float | str | None
 #: A level is kept in 16 bits.
 MOST_LEVELS = 65_535
 
+#: Of a logistic surface.
+COEFFICIENTS = ("intercept", "score", "uncertainty", "product")
+
 _NAMED = {"-inf": -math.inf, "inf": math.inf}
 
 
@@ -117,6 +120,12 @@ class BoundaryModel(Model):
         Of a stochastic boundary, one value per level: positive with `tie_probability` where
         random threshold <= score < threshold (``block``), or where score == threshold (``tie``).
         `seed` takes part in the hash of a row's key that decides.
+    coefficients, uncertainty_ranks, cut, clipped
+        Of a logistic surface: the log-odds of a positive row are ``intercept + score s +
+        uncertainty u + product s u``, s being the logit of the score clipped by 1e-6 (the score
+        itself unless it is a probability) and u the rank of the row's level, one of
+        `uncertainty_ranks`.  Rows from the fitted probability `cut` up (null: none) are selected;
+        `score_thresholds` says the same of scores.  `clipped` counts the rows that were clipped.
     order, score_min, score_edges, take
         With ``order = "score-uncertainty"``: the score bins, and how many of the highest ones each
         uncertainty bin takes; `score_thresholds` is then empty.
@@ -136,6 +145,10 @@ class BoundaryModel(Model):
     random_thresholds: list[Threshold] | msgspec.UnsetType = msgspec.UNSET
     tie_probability: list[float] | msgspec.UnsetType = msgspec.UNSET
     seed: int | msgspec.UnsetType = msgspec.UNSET
+    coefficients: dict[str, float] | msgspec.UnsetType = msgspec.UNSET
+    uncertainty_ranks: list[float] | msgspec.UnsetType = msgspec.UNSET
+    cut: float | msgspec.UnsetType | None = msgspec.UNSET
+    clipped: int | float | msgspec.UnsetType = msgspec.UNSET
     score_min: float | msgspec.UnsetType = msgspec.UNSET
     score_edges: list[float] | msgspec.UnsetType = msgspec.UNSET
     take: list[int] | msgspec.UnsetType = msgspec.UNSET
@@ -153,6 +166,7 @@ class BoundaryModel(Model):
         """Raise `ModelError` where levels, edges and thresholds do not fit together."""
         if "score" not in self.columns:
             raise ModelError("a boundary names a score column; 'columns' has none")
+        self._check_surface()
         if self.order == "score-uncertainty":
             self._check_random()
             self._check_score_first()
@@ -171,6 +185,20 @@ class BoundaryModel(Model):
                 raise ModelError("several levels need an uncertainty column; 'columns' has none")
             if not isinstance(self.uncertainty_min, float):
                 raise ModelError("'uncertainty_min' is a number where there are several levels")
+
+    def _check_surface(self) -> None:
+        names = ("coefficients", "uncertainty_ranks", "cut", "clipped")
+        given = [name for name in names if getattr(self, name) is not msgspec.UNSET]
+        if not given:
+            return
+        if len(given) < len(names) or self.order != "uncertainty-score":
+            raise ModelError(f"a logistic surface has {', '.join(names)}, and uncertainty levels")
+        assert self.coefficients is not msgspec.UNSET
+        assert self.uncertainty_ranks is not msgspec.UNSET
+        if set(self.coefficients) != set(COEFFICIENTS):
+            raise ModelError(f"'coefficients' names {', '.join(COEFFICIENTS)}")
+        if len(self.uncertainty_ranks) != len(self.score_thresholds):
+            raise ModelError("'uncertainty_ranks' needs one value per level")
 
     def _check_random(self) -> None:
         if self.randomise is msgspec.UNSET:

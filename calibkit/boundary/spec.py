@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from calibkit.binning import Grid, check_bins
-from calibkit.boundary.methods import Method, at_ties, method
+from calibkit.boundary.methods import Method, at_ties, method, on_scale
 from calibkit.boundary.target import Target
 from calibkit.columns import ScoreRows
 from calibkit.errors import UsageError
@@ -26,7 +26,8 @@ class BoundarySpec:
     method
         A key of `calibkit.boundary.methods.METHODS`.
     uncertainty_bins
-        K; None is 3 where rows have uncertainties, 1 for the single threshold and without them.
+        K; None is 3 where rows have uncertainties (100 for the logistic surface), 1 for the single
+        threshold and without them.
     score_bins
         L; 0 tries every distinct score; None is the method's default.
     strategy, order
@@ -95,17 +96,25 @@ def plan(spec: BoundarySpec, data: ScoreRows | GridTable) -> Plan:
     if spec.groups is not None and spec.time is not None:
         raise UsageError("give --groups or --time: folds follow one of them.")
     if isinstance(data, GridTable):
+        if chosen.surface is not None:
+            raise UsageError(f"a grid has lost the scores; --method {chosen.name} needs the rows.")
         if spec.groups is not None or spec.time is not None:
             raise UsageError("a grid has lost its rows: --groups and --time need the rows.")
         return _plan_of_grid(spec, chosen, data.grid)
     levels = spec.uncertainty_bins
     if levels is None:
-        levels = 1 if chosen.together or data.uncertainty is None else 3
+        levels = 1 if chosen.together or data.uncertainty is None else chosen.levels
     score_bins = chosen.score_bins if spec.score_bins is None else spec.score_bins
     if score_bins < 0:
         raise UsageError(f"--score-bins is {score_bins}; 0 stands for every distinct score.")
     if score_bins == 0 and chosen.needs_grid:
         raise UsageError(f"--method {chosen.name} needs score bins; --score-bins 0 has none.")
+    if chosen.surface is not None:
+        if score_bins:
+            raise UsageError(
+                f"--method {chosen.name} works on the scores themselves; leave --score-bins out."
+            )
+        chosen = on_scale(chosen, data.options.scale, spec.threads)
     check_bins(levels, max(score_bins, 1), has_uncertainty=data.uncertainty is not None)
     if spec.order == "score-uncertainty" and score_bins == 0:
         raise UsageError("--order score-uncertainty needs --score-bins.")

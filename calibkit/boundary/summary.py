@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from calibkit import __version__
 from calibkit.binning import Levels, quantile_edges, uncertainty_levels
+from calibkit.boundary.logistic import distinct
 from calibkit.boundary.model import Threshold, threshold_json
 from calibkit.boundary.problem import Problem, binned_problem, grid_problem, raw_problem
 from calibkit.boundary.spec import BoundarySpec, Plan, plan
 from calibkit.columns import ScoreRows
-from calibkit.errors import UsageError
+from calibkit.errors import DataError, UsageError
 from calibkit.grid_table import GridTable
 from calibkit.models import Provenance
 from calibkit.provenance import data_hash
@@ -139,12 +140,33 @@ def _problem_of_rows(data: ScoreRows, planned: Plan) -> tuple[Problem, Levels | 
     spec = planned.spec
     if not planned.score_bins:
         levels = uncertainty_levels(data, planned.levels, spec.strategy)
-        return raw_problem(data, levels, spec.threads), levels
+        if planned.method.surface is not None:
+            levels = distinct(levels)
+        problem = raw_problem(data, levels, spec.threads)
+        if planned.method.surface is not None:
+            need_finite(problem, data)
+        return problem, levels
     bins = (1 if planned.method.together else planned.levels, planned.score_bins)
     problem = binned_problem(data, bins, spec.strategy, spec.order, spec.threads)
     if planned.method.together and spec.order == "uncertainty-score":
         return problem, uncertainty_levels(data, planned.levels, spec.strategy)
     return problem, problem.levels
+
+
+def need_finite(problem: Problem, data: ScoreRows) -> None:
+    """Refuse infinite scores, which no surface can be fitted to; probabilities have their logits."""
+    score = problem.tally.score
+    if data.options.scale == "probability" or np.isfinite(score[[0, -1]]).all():
+        return
+    file = data.source.parts[0].path if data.source else None
+    rows = int(np.count_nonzero(np.isinf(data.score)))
+    raise DataError(
+        f"{file}: column {data.options.score!r}: infinite in {rows} rows; a logistic surface needs "
+        "finite scores: clip them, or choose another --method",
+        file=file,
+        column=data.options.score,
+        rows=rows,
+    )
 
 
 def _quantiles(data: ScoreRows, values: NDArray[Any]) -> list[float]:

@@ -24,12 +24,31 @@ def boundary_lines(model: BoundaryModel) -> list[str]:
     ]
     if not fit.exact_arithmetic:
         lines.append("Weights are rounded by less than 1e-12; a bound is met with that margin.")
+    if model.coefficients:
+        lines += _surface_lines(model)
     if model.method != "st" and single is not None:
         lines.append(
             f"A single threshold reaches {name} {_rate(single.objective_value)} there."
             if single.selected
             else "A single threshold selects nothing there."
         )
+    return lines
+
+
+def _surface_lines(model: BoundaryModel) -> list[str]:
+    """Say what the surface is, and from which fitted probability on it selects."""
+    weights, score = model.coefficients, model.columns["score"]
+    assert weights
+    s = f"logit {score.name}" if score.scale == "probability" else score.name
+    terms = [f"{weights['intercept']:.4g}", f"{weights['score']:+.4g} {s}"]
+    if model.levels > 1:
+        name = f"rank of {model.columns['uncertainty'].name}"
+        terms.append(f"{weights['uncertainty']:+.4g} {name}")
+        terms.append(f"{weights['product']:+.4g} {s} x {name}")
+    cut = "none" if model.cut is None else f"from {model.cut:.6g} up"
+    lines = [f"Fitted log-odds: {' '.join(terms)}; selected: {cut} as a probability."]
+    if model.clipped:
+        lines.append(f"{cell_text(model.clipped)} scores nearer to 0 or 1 than 1e-6 count as that.")
     return lines
 
 
@@ -87,6 +106,8 @@ def _proof(model: BoundaryModel) -> str:
         return f" ({word} {fit.upper_bound:.6g} is possible)"
     if model.method == "st":
         return ", the best single threshold"
+    if model.method == "logistic":
+        return ", the best cut of its surface"
     if model.randomise == "tie":
         return ", the best threshold that is random at one score"
     binned = model.provenance is not None and model.provenance.options.get("score_bins")
@@ -110,6 +131,8 @@ def view(model: BoundaryModel, console: Console) -> None:
         )
     else:
         console.table(["level", *_level_header(model), "rows", "positive if"], _levels(model, rows))
+        if model.method == "logistic" and model.levels >= 20:
+            console.say("", "Some of the levels; the model has them all.")
     console.say("")
     console.table(
         ["", "rows", "selected", "precision", "recall", "false positive rate"], _figures(model)
@@ -126,7 +149,8 @@ def _levels(model: BoundaryModel, rows: list[int | float] | list[None]) -> list[
     score = model.columns["score"]
     edges: list[object] = [None, *model.uncertainty_edges, None]
     table = []
-    for level, threshold in enumerate(model.score_thresholds):
+    step = max(1, model.levels // 10) if model.method == "logistic" else 1
+    for level, threshold in list(enumerate(model.score_thresholds))[::step]:
         if threshold is None:
             rule = "never"
         elif threshold == "-inf":

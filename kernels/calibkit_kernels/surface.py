@@ -1,0 +1,289 @@
+"""A logistic surface over score and uncertainty: its sums, its Newton step, its values in order.
+
+At an uncertainty level of rank u the surface is a line in the score s: ``a + g s`` with
+``a = b0 + b2 u`` and ``g = b1 + b3 u``.  All that a Newton step needs is therefore one table of sums
+a level.  Sums run over fixed blocks of a sorted tally, and the blocks are added in order.
+
+``lines`` has one row a level, (a, g), and a last row (centre, scale): the lines are those of
+``(s - centre) / scale``, so that the sums keep their digits wherever the scores lie.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._jit import kernel
+from .decide import logit
+
+Floats = NDArray[np.float64]
+Counts = NDArray[Any]
+Int64s = NDArray[np.int64]
+Levels = NDArray[np.uint16]
+Parts = NDArray[np.uint8]
+
+#: Probabilities are kept this far from 0 and 1 before their log-odds are taken.
+CLIP = 1e-6
+
+
+@kernel
+def score_logits(probability: NDArray[Any], count: Counts, out: Floats) -> np.int64:
+    """Write the log-odds of probabilities clipped by `CLIP`; return how many rows were clipped."""
+    clipped = np.int64(0)
+    for i in range(probability.size):
+        p = float(probability[i])
+        if p < CLIP:
+            clipped += count[i]
+            p = CLIP
+        elif p > 1.0 - CLIP:
+            clipped += count[i]
+            p = 1.0 - CLIP
+        out[i] = logit(p)
+    return clipped
+
+
+@kernel
+def moment_sums(
+    score: NDArray[Any],
+    level: Levels,
+    count: Counts,
+    positive: Counts,
+    part: Parts,
+    lines: Floats,
+    excluded: int,
+    out: Floats,
+) -> None:
+    """Add rows, sums and sums of squares of the scaled scores, and positives, to each level's row.
+
+    `out` has shape (levels, 4).  Entries of part `excluded` are passed over (-1: none).
+    """
+    centre, scale = lines[-1]
+    for i in range(score.size):
+        if part.size and part[i] == excluded:
+            continue
+        own, rows, s = level[i], float(count[i]), (float(score[i]) - centre) / scale
+        out[own, 0] += rows
+        out[own, 1] += rows * s
+        out[own, 2] += rows * s * s
+        out[own, 3] += float(positive[i])
+
+
+@kernel
+def newton_sums(
+    score: NDArray[Any],
+    level: Levels,
+    count: Counts,
+    positive: Counts,
+    part: Parts,
+    lines: Floats,
+    excluded: int,
+    out: Floats,
+) -> None:
+    """Add to each level's row what gradient, curvature and loss of a logistic fit need.
+
+    With p the fitted probability, r = rows p - positives and w = rows p (1 - p), the columns of
+    `out`, shape (levels, 6), are the sums of r, r s, w, w s, w s^2 and of the log loss.
+    """
+    centre, scale = lines[-1]
+    for i in range(score.size):
+        if part.size and part[i] == excluded:
+            continue
+        own, rows, hits = level[i], float(count[i]), float(positive[i])
+        s = (float(score[i]) - centre) / scale
+        value = lines[own, 0] + lines[own, 1] * s
+        small = math.exp(-abs(value))
+        p = 1.0 / (1.0 + small) if value >= 0.0 else small / (1.0 + small)
+        r, w = rows * p - hits, rows * small / ((1.0 + small) * (1.0 + small))
+        out[own, 0] += r
+        out[own, 1] += r * s
+        out[own, 2] += w
+        out[own, 3] += w * s
+        out[own, 4] += w * s * s
+        out[own, 5] += rows * (math.log(1.0 + small) + max(value, 0.0)) - hits * value
+
+
+@kernel
+def newton_step(
+    sums: Floats, fixed: Floats, along: Floats, weights: Floats, total: float, ridge: float
+) -> tuple[Floats, float]:
+    """Return the Newton step of a penalised mean log loss, and the decrement it promises twice.
+
+    Parameters
+    ----------
+    sums
+        Shape (levels, 6), see `newton_sums`.
+    fixed, along
+        Shape (regressors, levels): at a level regressor k is ``fixed + along * s``.  The first one
+        is the intercept, which goes free of the penalty.
+    weights
+        Where the step begins.
+    total, ridge
+        The number of rows, and the penalty: ``ridge / 2`` times the sum of squares.
+    """
+    size = weights.size
+    gradient, curvature = np.zeros(size), np.zeros((size, size))
+    for own in range(sums.shape[0]):
+        for k in range(size):
+            a, b = fixed[k, own], along[k, own]
+            gradient[k] += a * sums[own, 0] + b * sums[own, 1]
+            for j in range(k + 1):
+                c, d = fixed[j, own], along[j, own]
+                curvature[k, j] += (
+                    a * c * sums[own, 2] + (a * d + b * c) * sums[own, 3] + b * d * sums[own, 4]
+                )
+    for k in range(size):
+        gradient[k] /= total
+        for j in range(k + 1):
+            curvature[k, j] /= total
+        if k > 0:
+            gradient[k] += ridge * weights[k]
+            curvature[k, k] += ridge
+    step = solve_cholesky(curvature, gradient)
+    decrement = 0.0
+    for k in range(size):
+        decrement += gradient[k] * step[k]
+        step[k] = -step[k]
+    return step, decrement
+
+
+@kernel
+def solve_cholesky(matrix: Floats, right: Floats) -> Floats:
+    """Return x with ``matrix x = right``; of the positive definite matrix the lower half counts.
+
+    A pivot that rounding has made zero or negative counts as 1e-300: the entry goes nowhere useful,
+    and whoever takes the step sees that it is no descent.
+    """
+    size = right.size
+    factor, x = np.zeros((size, size)), right.copy()
+    for k in range(size):
+        for j in range(k + 1):
+            value = matrix[k, j]
+            for i in range(j):
+                value -= factor[k, i] * factor[j, i]
+            factor[k, j] = math.sqrt(max(value, 1e-300)) if j == k else value / factor[j, j]
+    for k in range(size):
+        for j in range(k):
+            x[k] -= factor[k, j] * x[j]
+        x[k] /= factor[k, k]
+    for back in range(size):
+        k = size - 1 - back
+        for j in range(k + 1, size):
+            x[k] -= factor[j, k] * x[j]
+        x[k] /= factor[k, k]
+    return x
+
+
+@kernel
+def surface_values(
+    score: NDArray[Any], level: Levels, part: Parts, lines: Floats, excluded: int, out: Floats
+) -> NDArray[np.uint32]:
+    """Write the surface at the entries outside part `excluded`, and return which these are.
+
+    The values stand packed at the beginning of `out`, beside the numbers of their entries.
+    """
+    kept = np.empty(score.size, np.uint32)
+    size = 0
+    for i in range(score.size):
+        if part.size and part[i] == excluded:
+            continue
+        own = level[i]
+        out[size] = lines[own, 0] + lines[own, 1] * float(score[i]) + 0.0  # no -0.0
+        kept[size] = i
+        size += 1
+    return kept[:size]
+
+
+@kernel
+def ordered_points(
+    keys: NDArray[np.uint64],
+    order: NDArray[np.uint32],
+    count: Counts,
+    positive: Counts,
+    room: int,
+) -> tuple[Int64s, Int64s, Int64s]:
+    """Return the prefixes of entries in an order that end in a key with a positive row.
+
+    Parameters
+    ----------
+    keys, order
+        Sorted keys, and the entry of each; entries of one key enter together.
+    count, positive
+        Rows and positive rows of the entries.
+    room
+        How many prefixes there can be: entries with a positive row.
+
+    Returns
+    -------
+    selected, true_positives, entry
+        Rows and positive rows of each prefix, and one entry of its last key.
+    """
+    selected = np.empty(room, np.int64)
+    true_positives = np.empty(room, np.int64)
+    entry = np.empty(room, np.int64)
+    rows, hits, before, end = np.int64(0), np.int64(0), np.int64(0), 0
+    for k in range(order.size):
+        i = order[k]
+        rows += count[i]
+        hits += positive[i]
+        if k + 1 < order.size and keys[k + 1] == keys[k]:
+            continue
+        if hits > before:
+            selected[end], true_positives[end], entry[end] = rows, hits, i
+            end += 1
+        before = hits
+    return selected[:end], true_positives[:end], entry[:end]
+
+
+@kernel
+def level_limits(
+    score: NDArray[Any],
+    regressor: NDArray[Any],
+    level: Levels,
+    part: Parts,
+    lines: Floats,
+    cut: float,
+    excluded: int,
+) -> Floats:
+    """Return, per level, the lowest score whose surface reaches a cut and the highest below it.
+
+    Shape (levels, 2); NaN where there is none.  Scores fall along the tally.
+    """
+    found = np.full((lines.shape[0], 2), np.nan)
+    for i in range(score.size):
+        if part.size and part[i] == excluded:
+            continue
+        own = level[i]
+        if lines[own, 0] + lines[own, 1] * float(regressor[i]) >= cut:
+            found[own, 0] = score[i]
+        elif math.isnan(found[own, 1]):
+            found[own, 1] = score[i]
+    return found
+
+
+@kernel
+def differing(
+    score: NDArray[Any],
+    level: Levels,
+    count: Counts,
+    positive: Counts,
+    part: Parts,
+    first: Floats,
+    second: Floats,
+) -> Int64s:
+    """Return what each of two boundaries selects and the other does not: rows and positive rows.
+
+    `first` and `second` hold thresholds, shape (parts, levels), NaN for never: an entry is judged
+    by the row of its part.  The result has shape (parts, 2, 2).
+    """
+    found = np.zeros((first.shape[0], 2, 2), np.int64)
+    for i in range(score.size):
+        fold, own = part[i], level[i]
+        one, other = score[i] >= first[fold, own], score[i] >= second[fold, own]
+        if one != other:
+            which = 0 if one else 1
+            found[fold, which, 0] += count[i]
+            found[fold, which, 1] += positive[i]
+    return found
