@@ -1,0 +1,302 @@
+"""``calibkit alpha-cal``, its model applied, and ``calibkit simulate raters``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from calibkit.simulate.raters import simulate_raters
+from tests.conftest import Outcome
+
+Invoke = Callable[..., Outcome]
+
+
+@pytest.fixture(scope="module")
+def frame() -> pl.DataFrame:
+    return simulate_raters(400, seed=2, raters=4, design="modes")
+
+
+@pytest.fixture
+def votes(tmp_path: Path, frame: pl.DataFrame) -> Path:
+    path = tmp_path / "votes.parquet"
+    frame.write_parquet(path)
+    return path
+
+
+def fit(invoke: Invoke, path: Path, *more: object) -> dict[str, Any]:
+    said = invoke("alpha-cal", path, "--json", *more)
+    assert said.code == 0, said
+    model: dict[str, Any] = json.loads(said.stdout)
+    return model
+
+
+def test_one_strength_for_all_rows(invoke: Invoke, votes: Path, tmp_path: Path) -> None:
+    out = tmp_path / "alpha.json"
+    said = invoke("alpha-cal", votes, "-o", out)
+    assert said.code == 0, said
+    assert said.stdout == b""
+    assert said.stderr.startswith("alpha0 = ")
+    assert f"Model written to {out}." in said.stderr
+    model = json.loads(out.read_text())
+    assert model["kind"] == "alpha"
+    assert model["classes"] == ["0", "1"]
+    assert model["features"] is None
+    assert "weights" not in model
+    assert model["fit"]["votes"] == 1600
+    assert invoke("show", out).code == 0
+    schema = invoke("show", "--schema", "alpha")
+    assert b"log_alpha0" in schema.stdout
+
+
+def test_features_tell_epistemic_from_aleatoric_rows(
+    invoke: Invoke, votes: Path, frame: pl.DataFrame, tmp_path: Path
+) -> None:
+    out = tmp_path / "alpha.json"
+    assert invoke("alpha-cal", votes, "--features", "feature_*", "-q", "-o", out).code == 0
+    model = json.loads(out.read_text())
+    assert model["features"] == [f"feature_{kind}" for kind in range(10)]
+    weights = np.array(model["weights"])
+    assert weights[2:6].max() < weights[6:].min()
+    said = invoke("apply", out, votes, "-o", tmp_path / "out.parquet")
+    assert said.code == 0, said
+    found = pl.read_parquet(tmp_path / "out.parquet")
+    added = ["calibrated_0", "calibrated_1", "alpha0", "disagreement"]
+    added += ["disagreement_0", "disagreement_1"]
+    assert found.columns == [*frame.columns, *added]
+    assert found["calibrated_1"].to_numpy() == pytest.approx(frame["prob_1"].to_numpy())
+    features = frame.select("^feature_.*$").to_numpy()
+    alpha0 = np.exp(features @ weights + model["intercept"])
+    assert found["alpha0"].to_numpy() == pytest.approx(alpha0)
+    p = frame["prob_1"].to_numpy()
+    expected = alpha0 / (alpha0 + 1) * 2 * p * (1 - p)
+    assert found["disagreement"].to_numpy() == pytest.approx(expected)
+    assert found["disagreement_0"].to_numpy() == pytest.approx(expected)
+    assert "intercept" in invoke("show", out).stdout.decode()
+
+
+@pytest.mark.parametrize("features", ["probs", "sorted-probs"])
+@pytest.mark.parametrize("logit_map", ["none", "temperature", "vector", "matrix"])
+def test_own_features_after_a_map(
+    invoke: Invoke, votes: Path, tmp_path: Path, features: str, logit_map: str
+) -> None:
+    out, rows = tmp_path / "alpha.json", tmp_path / "rows.csv"
+    options = ["--features", features, "--map", logit_map, "--disagreement-map", "isotonic"]
+    assert invoke("alpha-cal", votes, *options, "-q", "-o", out).code == 0
+    model = json.loads(out.read_text())
+    assert model["features"] == features
+    assert (model["logit_map"] is None) == (logit_map == "none")
+    assert invoke("apply", out, votes, "--keep", "id", "-q", "-o", rows).code == 0
+    found = pl.read_csv(rows)
+    total = found["calibrated_0"] + found["calibrated_1"]
+    assert total.to_numpy() == pytest.approx(1.0)
+    assert set(found["disagreement"]) <= set(model["disagreement_map"]["values"])
+    assert model["fit"]["disagreement_loss"] <= model["fit"]["disagreement_loss_before"]
+    assert invoke("show", out).code == 0
+
+
+def test_same_bytes_however_rows_are_stored(
+    invoke: Invoke, votes: Path, frame: pl.DataFrame, tmp_path: Path
+) -> None:
+    options = ["--features", "feature_*", "--map", "vector", "--disagreement-map", "isotonic"]
+    known = fit(invoke, votes, *options)
+    shuffled = frame.sample(fraction=1.0, shuffle=True, seed=3)
+    shuffled.write_csv(tmp_path / "rows.csv")
+    shuffled.head(150).write_parquet(tmp_path / "a.parquet")
+    shuffled.tail(250).write_parquet(tmp_path / "b.parquet")
+    assert fit(invoke, tmp_path / "rows.csv", *options) == known
+    assert fit(invoke, tmp_path / "a.parquet", tmp_path / "b.parquet", *options) == known
+    assert fit(invoke, votes, *options, "--threads", "1") == known
+    lists = frame.with_columns(
+        p=pl.concat_list("prob_0", "prob_1"), n=pl.concat_list("count_0", "count_1")
+    )
+    lists.write_parquet(tmp_path / "lists.parquet")
+    nested = fit(invoke, tmp_path / "lists.parquet", *options, "--probs", "p", "--counts", "n")
+    assert nested["weights"] == known["weights"]
+    arrays = lists.with_columns(pl.col("p").list.to_array(2), pl.col("n").list.to_array(2))
+    arrays.write_parquet(tmp_path / "arrays.parquet")
+    nested = fit(invoke, tmp_path / "arrays.parquet", *options, "--probs", "p", "--counts", "n")
+    assert nested["weights"] == known["weights"]
+
+
+def test_a_pipe_and_a_plan(
+    command: Callable[..., Any], invoke: Invoke, votes: Path, frame: pl.DataFrame
+) -> None:
+    done = command("alpha-cal", "-", input=frame.write_csv().encode())
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["kind"] == "alpha"
+    said = invoke("alpha-cal", votes, "--dry-run", "--features", "probs")
+    assert b"Would fit ln alpha0 linear in probs." in said.stdout
+
+
+def test_rows_without_votes_are_left_out_and_counted(
+    invoke: Invoke, tmp_path: Path, frame: pl.DataFrame
+) -> None:
+    path = tmp_path / "some.parquet"
+    some = pl.col("id") <= 10
+    empty = frame.with_columns(
+        pl.when(some).then(0).otherwise(pl.col(f"count_{k}")).alias(f"count_{k}") for k in range(2)
+    )
+    empty.write_parquet(path)
+    said = invoke("alpha-cal", path, "--json")
+    assert "10 rows without a vote left out" in said.stderr
+    assert json.loads(said.stdout)["fit"]["rows"] == 390
+
+
+def change(frame: pl.DataFrame, **columns: pl.Expr) -> pl.DataFrame:
+    return frame.with_columns(**columns)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words", "column", "row"),
+    [
+        (
+            {"prob_1": pl.when(pl.col("id") == 3).then(1.5).otherwise("prob_1")},
+            "not in [0, 1]",
+            "prob_1",
+            3,
+        ),
+        (
+            {"prob_1": pl.when(pl.col("id") == 3).then(0.0).otherwise("prob_1")},
+            "sum to 1",
+            "prob_*",
+            3,
+        ),
+        (
+            {"prob_1": pl.when(pl.col("id") == 4).then(None).otherwise("prob_1")},
+            "no value",
+            "prob_1",
+            4,
+        ),
+        (
+            {"count_0": pl.when(pl.col("id") == 5).then(-1).otherwise("count_0")},
+            "votes",
+            "count_0",
+            5,
+        ),
+        (
+            {"count_0": pl.when(pl.col("id") == 5).then(0.5).otherwise("count_0")},
+            "votes",
+            "count_0",
+            5,
+        ),
+        ({"count_0": pl.lit(0), "count_1": pl.lit(0)}, "no vote", "votes", 1),
+        (
+            {"feature_3": pl.when(pl.col("id") == 7).then(None).otherwise("feature_3")},
+            "no value",
+            "feature_3",
+            7,
+        ),
+        ({"feature_3": pl.lit("x")}, "text instead of numbers", "feature_3", 1),
+    ],
+)
+def test_bad_rows_are_refused(
+    invoke: Invoke,
+    tmp_path: Path,
+    frame: pl.DataFrame,
+    changes: dict[str, pl.Expr],
+    words: str,
+    column: str,
+    row: int,
+) -> None:
+    path, out = tmp_path / "bad.parquet", tmp_path / "alpha.json"
+    change(frame, **changes).write_parquet(path)
+    said = invoke("alpha-cal", path, "--features", "feature_*", "-o", out, "--json")
+    error = json.loads(said.stdout)["error"]
+    assert (said.code, error["code"]) == (3, 3), error
+    assert words in error["message"]
+    assert error["column"] == column
+    assert error["first_rows"][0] == row
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--probs", "q_*"], "matches no column"),
+        (["--probs", "prob_*,count_*"], "one pattern"),
+        (["--probs", "prob_0"], "do not pair"),
+        (["--counts", "feature_*"], "do not pair"),
+        (["--features", "nothing_*"], "matches no column"),
+        (["--features", "probs,feature_1"], "stands alone"),
+        (["--regularization", "-1"], "at least 0"),
+        (["--map-regularization", "1,2,3"], "INTERCEPT"),
+        (["--scale", "raw"], "--scale raw"),
+    ],
+)
+def test_bad_options_are_refused(
+    invoke: Invoke, votes: Path, options: list[str], words: str
+) -> None:
+    said = invoke("alpha-cal", votes, *options)
+    assert said.code == 2, said
+    assert words in said.stderr
+
+
+def test_a_model_is_applied_to_other_columns_and_refuses_other_classes(
+    invoke: Invoke, votes: Path, frame: pl.DataFrame, tmp_path: Path
+) -> None:
+    out = tmp_path / "alpha.json"
+    assert invoke("alpha-cal", votes, "-q", "-o", out).code == 0
+    other = frame.rename({"prob_0": "q_0", "prob_1": "q_1"})
+    other.write_parquet(tmp_path / "other.parquet")
+    said = invoke("apply", out, tmp_path / "other.parquet", "-o", tmp_path / "x.csv")
+    assert said.code == 2
+    said = invoke(
+        *("apply", out, tmp_path / "other.parquet", "--probs", "q_*", "-o", tmp_path / "x.csv")
+    )
+    assert said.code == 0, said
+    missing = frame.with_columns(prob_0=pl.when(pl.col("id") == 2).then(None).otherwise("prob_0"))
+    missing.write_parquet(tmp_path / "missing.parquet")
+    said = invoke("apply", out, tmp_path / "missing.parquet", "-o", tmp_path / "x.csv")
+    assert said.code == 3
+    more = ["--on-missing", "null", "-o", tmp_path / "x.csv"]
+    assert invoke("apply", out, tmp_path / "missing.parquet", *more).code == 0
+    assert pl.read_csv(tmp_path / "x.csv")["alpha0"].null_count() == 1
+    assert invoke("apply", out, votes, "--selected", "-o", tmp_path / "x.csv").code == 2
+    assert invoke("apply", out, votes, "--score", "prob_0", "-o", tmp_path / "x.csv").code == 2
+
+
+def test_a_damaged_model_is_refused(invoke: Invoke, votes: Path, tmp_path: Path) -> None:
+    model = fit(invoke, votes)
+    for key, value in (
+        ("log_alpha0", "x"),
+        ("weights", [1.0]),
+        ("classes", ["0"]),
+        ("disagreement_map", {"knots": [0.5, 0.5], "values": [0.0, 1.0]}),
+        ("logit_map", {"method": "vector", "weights": [1.0], "intercept": [0.0, 0.0]}),
+        ("logit_map", {"method": "temperature", "temperature": -1.0}),
+    ):
+        path = tmp_path / "bad.json"
+        path.write_text(json.dumps({**model, key: value}))
+        said = invoke("show", path)
+        assert said.code == 3, (key, said)
+        assert "Error: " in said.stderr
+
+
+def test_one_model_an_input(
+    invoke: Invoke, votes: Path, frame: pl.DataFrame, tmp_path: Path
+) -> None:
+    frame.head(200).write_parquet(tmp_path / "more.parquet")
+    out = tmp_path / "models"
+    said = invoke("alpha-cal", votes, tmp_path / "more.parquet", "-o", f"{out}/")
+    assert said.code == 0, said
+    assert sorted(path.name for path in out.iterdir()) == ["more.json", "votes.json"]
+    assert invoke("alpha-cal", votes, "-o", f"{out}/", "--json").code == 2
+
+
+def test_simulated_raters(invoke: Invoke, tmp_path: Path) -> None:
+    said = invoke("simulate", "raters", "--rows", "5", "--raters", "2")
+    assert said.stdout.decode().splitlines()[0] == "id,prob_0,prob_1,count_0,count_1"
+    out = tmp_path / "modes.parquet"
+    options = ["--design", "modes", "--keep", "mode,count_*", "--rows", "100", "-o", out]
+    said = invoke("simulate", "raters", *options, "--json")
+    assert json.loads(said.stdout)["columns_added"] == ["count_0", "count_1", "mode"]
+    assert set(pl.read_parquet(out)["mode"]) == {"clear", "epistemic", "aleatoric"}
+    assert invoke("simulate", "raters", "--rows", "5", "--keep", "modes").code == 2
+    said = invoke("simulate", "raters", "--rows", "5", "--dry-run")
+    assert b"Would simulate 5 rows" in said.stdout
