@@ -1,0 +1,156 @@
+"""Logistic regression: its sums, its minimum, and where there is none."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from calibkit_kernels import logistic
+from calibkit_kernels.logistic import BLOCK, fit_line, fit_logistic, is_separated, smoothed_targets
+from tests.conftest import INTERPRETED
+from tests.naive import logistic as naive
+
+weights = st.integers(0, 3).map(float)
+points = st.lists(
+    st.tuples(st.integers(-4, 4).map(float), st.integers(-3, 3).map(float), weights, weights),
+    min_size=1,
+    max_size=12,
+).filter(lambda rows: any(p + n for _, _, p, n in rows))
+
+
+def arrays(rows: list[tuple[float, ...]]) -> list[np.ndarray]:
+    return [np.array(column) for column in zip(*rows, strict=True)]
+
+
+def sample(size: int, seed: int = 1) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    x = np.sort(rng.normal(1.0, 3.0, size))
+    positive = rng.binomial(3, 1 / (1 + np.exp(1 - 0.5 * x))).astype(float)
+    return [x, positive, 3.0 - positive]
+
+
+@given(points, st.floats(-2, 2), st.floats(-2, 2), st.floats(-2, 2))
+def test_sums_are_those_of_single_rows(
+    rows: list[tuple[float, ...]], a: float, b: float, c: float
+) -> None:
+    x, y, positive, negative = arrays(rows)
+    out, total = np.empty((1, 10)), np.empty(10)
+    plane = np.array([a, b, c, 0.5, -1.0, 2.0, 0.25])
+    logistic.plane_sums(x, y, positive, negative, plane, 0, 1, out)
+    logistic.add_blocks(out, total)
+    features = [(x - 0.5) * 2.0, (y + 1.0) * 0.25]
+    loss, gradient, hessian = naive.logistic_sums(features, positive, negative, [a, b, c])
+    upper = [hessian[i][j] for i in range(3) for j in range(i, 3)]
+    assert total == pytest.approx([loss, *gradient, *upper], rel=1e-9, abs=1e-9)
+    out, total = np.empty((1, 6)), np.empty(6)
+    logistic.line_sums(x, positive, negative, np.array([a, c, 0.5, 2.0]), 0, 1, out)
+    logistic.add_blocks(out, total)
+    loss, gradient, hessian = naive.logistic_sums(features[:1], positive, negative, [a, c])
+    upper = [hessian[i][j] for i in range(2) for j in range(i, 2)]
+    assert total == pytest.approx([loss, *gradient, *upper], rel=1e-9, abs=1e-9)
+
+
+@given(points)
+def test_spread_separation_and_neighbours(rows: list[tuple[float, ...]]) -> None:
+    x, _, positive, negative = arrays(rows)
+    assert logistic.spread(x, positive, negative) == pytest.approx(
+        naive.spread(x, positive, negative), abs=1e-9
+    )
+    assert is_separated(x, positive, negative) == naive.is_separated(x, positive, negative)
+    for stride in (1, 3):
+        out = np.empty(-(-x.size // stride))
+        logistic.thin_points(x, positive, negative, stride, out)
+        assert out == pytest.approx(naive.neighbour_means(x, positive, negative, stride))
+
+
+def test_blocks_add_up() -> None:
+    sums = np.random.default_rng(0).normal(size=(7, 4))
+    total = np.empty(4)
+    logistic.add_blocks(sums, total)
+    assert total == pytest.approx(naive.column_totals(sums.tolist()))
+
+
+@given(points)
+def test_smoothed_targets_have_a_flat_minimum(rows: list[tuple[float, ...]]) -> None:
+    x, _, positive, negative = arrays(rows)
+    ones, zeros = smoothed_targets(positive, negative)
+    assert ones + zeros == pytest.approx(positive + negative)
+    found = fit_line(x, ones, zeros)
+    at = [found.slopes[0], found.intercept]
+    loss, gradient, _ = naive.logistic_sums([x], ones, zeros, at)
+    assert gradient == pytest.approx([0, 0], abs=1e-8)
+    assert found.loss == pytest.approx(loss, abs=1e-9)
+    assert found.gradient <= logistic.FLAT
+    if np.ptp(x[positive + negative > 0]) == 0:
+        assert found.slopes == (0.0,)
+        assert found.intercept == pytest.approx(math.log(ones.sum() / zeros.sum()), abs=1e-9)
+
+
+@given(points)
+def test_maximum_likelihood_where_it_exists(rows: list[tuple[float, ...]]) -> None:
+    x, _, positive, negative = arrays(rows)
+    if is_separated(x, positive, negative):
+        return
+    found = fit_line(x, positive, negative)
+    at = [found.slopes[0], found.intercept]
+    _, gradient, _ = naive.logistic_sums([x], positive, negative, at)
+    assert gradient == pytest.approx([0, 0], abs=1e-7)
+    doubled = fit_line(np.repeat(x, 2), np.repeat(positive, 2), np.repeat(negative, 2))
+    assert [*doubled.slopes, doubled.intercept] == pytest.approx(at, rel=1e-7, abs=1e-9)
+
+
+@given(points)
+def test_rising_slopes_reach_the_bounded_minimum(rows: list[tuple[float, ...]]) -> None:
+    x, y, positive, negative = arrays(rows)
+    ones, zeros = smoothed_targets(positive, negative)
+
+    def loss(at: np.ndarray) -> float:
+        z = at[0] * x + at[1] * y + at[2]
+        return float(ones @ np.logaddexp(0, -z) + zeros @ np.logaddexp(0, z))
+
+    best = minimize(
+        loss, [0.1, 0.1, 0.0], bounds=[(0, None), (0, None), (None, None)], method="L-BFGS-B"
+    )
+    found = fit_logistic((x, y), ones, zeros, rising=True)
+    assert min(found.slopes) >= 0.0
+    own = loss(np.array([*found.slopes, found.intercept]))
+    assert own <= best.fun + 1e-7
+    assert found.loss == pytest.approx(own, abs=1e-9)
+
+
+def test_without_an_intercept_the_line_goes_through_the_origin() -> None:
+    x, positive, negative = sample(300)
+    found = fit_logistic((x,), positive, negative, intercept=False)
+    assert found.intercept == 0.0
+    _, gradient, _ = naive.logistic_sums([x], positive, negative, [found.slopes[0], 0.0])
+    assert gradient[0] == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.skipif(INTERPRETED, reason="many points")
+def test_many_points_for_any_number_of_threads() -> None:
+    x, positive, negative = sample(12 * BLOCK + 5)
+    one, four = (fit_line(x, positive, negative, threads) for threads in (1, 4))
+    assert one == four
+    cold = fit_logistic((x,), positive, negative, start=[0.0, 0.0])
+    assert [*one.slopes, one.intercept] == pytest.approx([*cold.slopes, cold.intercept], rel=1e-12)
+    assert one.gradient <= logistic.FLAT
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1.0, 1e150, 1.7e308 / 14])
+def test_features_of_any_size(scale: float) -> None:
+    x, positive, negative = sample(200)
+    near, far = fit_line(x, positive, negative), fit_line(x * scale, positive, negative)
+    assert far.slopes[0] * scale == pytest.approx(near.slopes[0], rel=1e-9)
+    assert far.intercept == pytest.approx(near.intercept, rel=1e-9)
+
+
+def test_a_range_beyond_the_largest_float() -> None:
+    x = np.array([-1.7e308, -1e308, 1e308, 1.7e308])
+    found = fit_line(x, np.array([0.0, 1.0, 1.0, 2.0]), np.array([2.0, 1.0, 1.0, 0.0]))
+    assert 0 < found.slopes[0] < 1e-307
+    assert found.intercept == pytest.approx(0, abs=1e-9)
