@@ -33,6 +33,7 @@ __all__ = [
     "read_rows",
     "read_score_rows",
     "resolve",
+    "score_column",
     "weight_column",
 ]
 
@@ -161,7 +162,7 @@ def read_score_rows(
         unlabelled=options.label if label and options.unlabelled == "drop" else None,
     )
     frame, where = rows.frame, rows.where
-    score = _score(frame[options.score], where, options.scale, finite_scores)
+    score = score_column(frame[options.score], where, options.scale, finite=finite_scores)
     spread = None if options.uncertainty is None else frame[options.uncertainty]
     weight = None if options.weight is None else frame[options.weight]
     labels, remarks = None, tuple[str, ...]()
@@ -185,8 +186,10 @@ def read_score_rows(
     )
 
 
-def _score(column: pl.Series, where: RowFinder, scale: str, finite: bool) -> FloatArray:
-    """Return scores as their scale allows them."""
+def score_column(
+    column: pl.Series, where: RowFinder, scale: str, *, finite: bool = False
+) -> FloatArray:
+    """Return scores as their scale allows them; `finite`: infinite ones are refused anyway."""
     if scale != "probability":
         return numeric_column(column, where, finite=finite)
     advice = "probabilities lie in [0, 1]; use --scale logit or --scale raw for other scores"

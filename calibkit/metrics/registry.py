@@ -11,7 +11,7 @@ import importlib
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 from calibkit import __version__
 from calibkit.bounds import Bound
@@ -81,11 +81,13 @@ def metric_of_bound(
     return register
 
 
+@cache
 def metrics() -> dict[str, Metric]:
     """Return all metrics of one score by name, without their bounds."""
-    for family in FAMILIES:
-        importlib.import_module(f"calibkit.metrics.{family}")
-    return _METRICS
+    modules = [importlib.import_module(f"calibkit.metrics.{family}") for family in FAMILIES]
+    order = {module.__name__: place for place, module in enumerate(modules)}
+    ranked = sorted(_METRICS.items(), key=lambda item: order[item[1].function.__module__])
+    return dict(ranked)
 
 
 def names(settings: Settings) -> list[str]:

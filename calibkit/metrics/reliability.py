@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -70,15 +71,23 @@ def bins_of(view: View, strategy: str) -> Bins | None:
     places = np.empty(count - 1, np.int64)
     reliability.entries_from(probability, inner, places)
     ends = [probability.size, *places.tolist(), 0]
-    stretches = [cut(start, end) for end, start in pairwise(ends)]
-    blocks = [block for stretch in stretches for block in stretch]
-    arrays = (probability, view.count, view.positive)
-    sums = iter(each_block(reliability.range_sums, arrays, blocks, view.settings.threads))
-    found = [
-        added([next(sums) for _ in stretch]) if stretch else (0, 0, 0.0) for stretch in stretches
-    ]
+    found = stretch_sums(view, [(start, end) for end, start in pairwise(ends)])
     counts, positives, masses = map(list, zip(*found, strict=True))
     return Bins(np.array([low, *inner, high]), counts, positives, masses)
+
+
+def stretch_sums(view: View, stretches: Sequence[tuple[int, int]]) -> list[tuple[int, int, float]]:
+    """Return rows, positive rows and the sum of probabilities of stretches of the tally."""
+    assert view.probability is not None
+    cuts = [cut(start, end) for start, end in stretches]
+    arrays = (view.probability, view.count, view.positive)
+    blocks = [block for stretch in cuts for block in stretch]
+    sums = iter(each_block(reliability.range_sums, arrays, blocks, view.settings.threads))
+    found = []
+    for stretch in cuts:
+        rows, hits, mass = added([next(sums) for _ in stretch]) if stretch else (0, 0, 0.0)
+        found.append((rows, hits, mass))
+    return found
 
 
 def chosen_bins(view: View) -> Bins | None:
@@ -124,7 +133,7 @@ def log_loss(view: View) -> float | None:
 @metric("log_loss_reduction", lambda _: {"clip": "1e-15"}, compared=False)
 def log_loss_reduction(view: View) -> float | None:
     """Return log loss / log loss of the baseline on the same rows - 1; None if that is 0."""
-    own, base = log_loss(view), view.baseline and log_loss(view.baseline)
+    own, base = log_loss(view), log_loss(view.baseline or view)
     return own / base - 1.0 if own is not None and base else None
 
 

@@ -1,0 +1,106 @@
+"""Reliability diagrams as rows: bins, and the pools of isotonic regression (CORP)."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+
+from calibkit.binomial import interval
+from calibkit.metrics.corp import pools
+from calibkit.metrics.reliability import chosen_bins, stretch_sums
+from calibkit.metrics.views import View
+
+#: Columns of the table: ``low`` and ``high`` are of the mean label.
+SCHEMA = pl.Schema(
+    {
+        "score": pl.String,
+        "slice": pl.String,
+        "curve": pl.String,
+        "bin": pl.Int64,
+        "score_low": pl.Float64,
+        "score_high": pl.Float64,
+        "count": pl.Float64,
+        "positives": pl.Float64,
+        "mean_score": pl.Float64,
+        "mean_label": pl.Float64,
+        "low": pl.Float64,
+        "high": pl.Float64,
+    }
+)
+
+_NOTHING = pl.DataFrame(schema=SCHEMA)
+
+
+def curve_rows(view: View, confidence: float | None) -> pl.DataFrame:
+    """Return the reliability diagram of a score in a slice, one row a bin, from the lowest.
+
+    ``curve`` is ``bins`` (the bins of `ece`, empty ones too, ends as cut) or ``corp`` (the pools of
+    isotonic regression, ends the smallest and the largest probability in them; ``mean_label`` is the
+    fitted probability).  With a confidence, bins of whole rows have the exact interval (Clopper and
+    Pearson) of their mean label.  No rows where scores are no probabilities.
+    """
+    frames = [_bins(view, confidence), _corp(view)]
+    return pl.concat([_NOTHING, *(frame.cast(SCHEMA) for frame in frames if frame is not None)])
+
+
+def _bins(view: View, confidence: float | None) -> pl.DataFrame | None:
+    found = view.once(chosen_bins)
+    if found is None:
+        return None
+    count, positive = np.array(found.count), np.array(found.positive)
+    held = count > 0
+    frame = pl.DataFrame(
+        {
+            "score": view.name,
+            "slice": view.part,
+            "curve": "bins",
+            "bin": np.arange(count.size),
+            "score_low": found.edges[:-1],
+            "score_high": found.edges[1:],
+            "count": count * view.unit.size,
+            "positives": positive * view.unit.size,
+            "mean_score": _shares(np.array(found.mass), count),
+            "mean_label": _shares(positive, count),
+        }
+    )
+    low, high = np.full(count.size, np.nan), np.full(count.size, np.nan)
+    settings = view.settings
+    counted = view.unit.size == 1.0 and settings.weight_kind == "frequency"
+    if confidence is not None and counted and view.sample.group is None:
+        low[held], high[held] = interval(positive[held], count[held], confidence)
+    return frame.with_columns(
+        pl.Series("low", low, nan_to_null=True), pl.Series("high", high, nan_to_null=True)
+    )
+
+
+def _corp(view: View) -> pl.DataFrame | None:
+    found, probability = view.once(pools), view.probability
+    if probability is None or not found.size:
+        return None
+    ends = np.cumsum(found[:, 2])
+    count, positive = found[:, 0], found[:, 1]
+    sums = stretch_sums(view, list(pairwise([0, *ends.tolist()])))
+    mass = np.array([own for _, _, own in sums])
+    frame = pl.DataFrame(
+        {
+            "score": view.name,
+            "slice": view.part,
+            "curve": "corp",
+            "bin": np.arange(ends.size),
+            "score_low": probability[ends - 1][::-1].astype(np.float64),
+            "score_high": probability[ends - found[:, 2]][::-1].astype(np.float64),
+            "count": (count * view.unit.size)[::-1],
+            "positives": (positive * view.unit.size)[::-1],
+            "mean_score": _shares(mass, count).reverse(),
+            "mean_label": _shares(positive, count).reverse(),
+        }
+    )
+    return frame.with_columns(low=None, high=None)
+
+
+def _shares(part: np.ndarray, whole: np.ndarray) -> pl.Series:
+    """Return the ratios, null where there is no row."""
+    with np.errstate(invalid="ignore"):
+        return pl.Series(part / whole, nan_to_null=True)

@@ -1,0 +1,233 @@
+"""An evaluation: read the rows, cut them into slices, compute every metric of every score."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import polars as pl
+from numpy.typing import NDArray
+
+from calibkit.metrics import cells as cell_metrics
+from calibkit.metrics import decisions, intervals, registry
+from calibkit.metrics.curves import curve_rows
+from calibkit.metrics.intervals import IntervalOptions
+from calibkit.metrics.result import Difference, Interval, Metrics, Number
+from calibkit.metrics.rows import EvaluateRows, read_evaluate_rows
+from calibkit.metrics.slices import ALL, Slice, check_names, segment_slices, top_rows
+from calibkit.metrics.spec import EvaluateSpec
+from calibkit.metrics.views import Confusion, Pair, Sample, View, view_of
+from calibkit.sources import Source
+
+#: What is evaluated: the module of each mode has a function ``evaluate(source, spec)``.
+MODES = {
+    "scores": "calibkit.metrics.evaluate:evaluate_scores",
+    "classes": "calibkit.metrics.evaluate_classes:evaluate_classes",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluated:
+    """What an evaluation found.
+
+    Attributes
+    ----------
+    metrics
+        The content of metrics.json.
+    curves
+        Reliability diagrams as rows, where they were asked for.
+    warnings, notes
+        What the user has to be told, and what a summary should say.
+    """
+
+    metrics: Metrics
+    curves: pl.DataFrame | None = None
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(kw_only=True)
+class Findings:
+    """Metrics as they are found, slice by slice."""
+
+    spec: EvaluateSpec
+    values: dict[str, dict[str, dict[str, Number]]] = field(default_factory=dict)
+    intervals: dict[str, dict[str, dict[str, Interval]]] = field(default_factory=dict)
+    differences: dict[str, dict[str, dict[str, Difference]]] = field(default_factory=dict)
+    signature: dict[str, str] = field(default_factory=dict)
+
+    def add(self, score: str, part: str, values: Mapping[str, Number], small: bool = False) -> None:
+        """Keep the metrics of a score in a slice; where that has too few rows, the count alone."""
+        kept = {
+            name: None if small and name != "count" else value for name, value in values.items()
+        }
+        self.values.setdefault(score, {}).setdefault(part, {}).update(kept)
+
+    def bound(self, score: str, part: str, data: View | Confusion) -> None:
+        """Keep the intervals of the metrics of a score in a slice."""
+        if self.spec.intervals:
+            found = intervals.intervals(self.values[score][part], data, self.options)
+            self.intervals.setdefault(score, {}).setdefault(part, {}).update(found)
+
+    def differ(self, name: str, pair: Pair, values: Mapping[str, float | None]) -> None:
+        """Keep by how much metrics differ, with intervals."""
+        found = intervals.differences(values, pair, self.options) if self.spec.intervals else {}
+        self.differences.setdefault(name, {})[pair.other.part] = {
+            metric: Difference(
+                value, *((found[metric].low, found[metric].high) if metric in found else ())
+            )
+            for metric, value in values.items()
+        }
+
+    def sign(
+        self, names: Sequence[str], signature: Callable[..., str], data: View | Confusion
+    ) -> None:
+        """Keep the signatures of metrics."""
+        for name in names:
+            how = intervals.method(name, data, self.options) if self.spec.intervals else None
+            self.signature[name] = signature(name, interval=how)
+
+    @property
+    def options(self) -> IntervalOptions:
+        """What intervals are wanted."""
+        return IntervalOptions(
+            confidence=self.spec.confidence,
+            seed=self.spec.seed,
+            threads=self.spec.settings.threads,
+        )
+
+    def result(self, rows: int) -> Metrics:
+        """Return what was found as the content of metrics.json."""
+        return Metrics(
+            signature=self.signature,
+            rows=rows,
+            metrics=self.values,
+            intervals=self.intervals,
+            differences=self.differences,
+        )
+
+
+def evaluate(source: Source, spec: EvaluateSpec) -> Evaluated:
+    """Return the metrics of rows.
+
+    Raises
+    ------
+    UsageError
+        Options that do not fit the inputs or each other.
+    DataError
+        Values that are missing, out of range or of the wrong type.
+    """
+    module, name = MODES["classes" if spec.probs else "scores"].split(":")
+    found: Evaluated = getattr(importlib.import_module(module), name)(source, spec)
+    return found
+
+
+def evaluate_scores(source: Source, spec: EvaluateSpec) -> Evaluated:
+    """Return the metrics of scores, and of decisions, against labels 0 and 1."""
+    rows = read_evaluate_rows(source, spec)
+    findings, curves = Findings(spec=spec), list[pl.DataFrame]()
+    for part in _slices(rows, spec):
+        small = part.segment and part.size(rows.label.size) < spec.min_rows
+        views = _views(rows, part, spec)
+        _add_scores(findings, views, small)
+        if rows.cells is not None:
+            _add_cells(findings, rows.cells, views, part, small)
+        if rows.decision is not None:
+            _add_decisions(findings, rows, part, small)
+        if spec.curves and not small:
+            confidence = spec.confidence if spec.intervals else None
+            curves += [curve_rows(view, confidence) for view in views.values()]
+    return Evaluated(
+        metrics=findings.result(int(rows.label.size)),
+        curves=pl.concat(curves) if curves else None,
+        warnings=rows.warnings,
+        notes=rows.notes,
+    )
+
+
+def _slices(rows: EvaluateRows, spec: EvaluateSpec) -> Iterator[Slice]:
+    """Yield the slices in the order in which tables show them."""
+    check_names(spec.tops, rows.segments)
+    yield Slice(ALL, None)
+    if rows.top is not None:
+        masks = top_rows(rows.top, rows.weight, spec.tops)
+        for share, mask in zip(spec.tops, masks, strict=True):
+            yield Slice(f"top:{share.text}", mask)
+    if rows.segments is not None:
+        yield from segment_slices(rows.segments)
+
+
+def _sample(rows: EvaluateRows, part: Slice, score: NDArray[Any]) -> Sample:
+    return Sample(
+        score=part.of(score),
+        label=part.of(rows.label),
+        weight=None if rows.weight is None else part.of(rows.weight),
+        group=None if rows.group is None else part.of(rows.group),
+    )
+
+
+def _views(rows: EvaluateRows, part: Slice, spec: EvaluateSpec) -> dict[str, View]:
+    """Return the view of each score in a slice, the baseline first."""
+    views: dict[str, View] = {}
+    for name, score in rows.scores.items():
+        baseline = views.get(spec.scores[0])
+        sample = _sample(rows, part, score)
+        views[name] = view_of(
+            sample, name, part.name, spec.settings, base_rate=rows.base_rate, baseline=baseline
+        )
+    return views
+
+
+def _add_scores(findings: Findings, views: dict[str, View], small: bool) -> None:
+    """Add the metrics of all scores in a slice, and how they differ from the baseline's."""
+    spec = findings.spec
+    alone = len(views) == 1 and spec.metrics is None
+    names = [
+        name
+        for name in spec.wanted(registry.names(spec.settings))
+        if not (alone and name == "log_loss_reduction")
+    ]
+    for name, view in views.items():
+        findings.add(name, view.part, registry.compute(view, names), small)
+        findings.bound(name, view.part, view)
+        findings.sign(names, partial(registry.signature, settings=spec.settings), view)
+    baseline, *others = views.values()
+    for other in others:
+        _add_differences(findings, Pair(baseline=baseline, other=other), names)
+
+
+def _add_differences(findings: Findings, pair: Pair, names: Sequence[str]) -> None:
+    one, two = pair.baseline, pair.other
+    base, own = (findings.values[view.name][view.part] for view in (one, two))
+    found: dict[str, float | None] = {}
+    for name in names:
+        if registry.compared(name):
+            first, second = base[name], own[name]
+            found[name] = None if first is None or second is None else second - first
+    findings.differ(f"{two.name}-{one.name}", pair, found)
+
+
+def _add_cells(
+    findings: Findings, cells: cell_metrics.Cells, views: dict[str, View], part: Slice, small: bool
+) -> None:
+    spec, own = findings.spec, replace(cells, cell=part.of(cells.cell))
+    names = spec.wanted(list(cell_metrics.names(cells)))
+    for name, view in views.items():
+        values = cell_metrics.compute(view.sample, own, spec.settings)
+        findings.add(name, part.name, {metric: values[metric] for metric in names}, small)
+    for metric in names:
+        findings.signature[metric] = cell_metrics.signature(metric, cells, spec.settings)
+
+
+def _add_decisions(findings: Findings, rows: EvaluateRows, part: Slice, small: bool) -> None:
+    assert rows.decision is not None
+    spec, (name, taken) = findings.spec, rows.decision
+    confusion = decisions.confusion_of(_sample(rows, part, taken), name, part.name, spec.settings)
+    # A boundary was asked for, so that metrics of scores alone do not silence it.
+    names = spec.wanted(list(decisions.METRICS)) or list(decisions.METRICS)
+    findings.add(name, part.name, decisions.compute(confusion, names), small)
+    findings.bound(name, part.name, confusion)
+    findings.sign(names, partial(decisions.signature, settings=spec.settings), confusion)

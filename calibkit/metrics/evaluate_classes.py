@@ -1,0 +1,94 @@
+"""An evaluation of class probabilities against one label a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.metrics import intervals, multiclass
+from calibkit.metrics.evaluate import Evaluated, Findings
+from calibkit.metrics.result import Difference
+from calibkit.metrics.slices import ALL, Slice, segment_slices
+from calibkit.metrics.spec import EvaluateSpec
+from calibkit.raters.rows import RaterOptions, RaterRows, read_rater_rows
+from calibkit.segments import read_segments
+from calibkit.sources import Source
+
+
+def evaluate_classes(source: Source, spec: EvaluateSpec) -> Evaluated:
+    """Return the metrics of class probabilities; the score is the pattern as typed."""
+    if spec.by is not None:
+        source.require([spec.by], "--by")
+    rows = read_rater_rows(
+        source,
+        RaterOptions(
+            probs=spec.probs,
+            label=spec.columns.label,
+            scale=spec.columns.scale,
+            others=() if spec.by is None else (spec.by,),
+            on_missing=spec.columns.on_missing,
+            unlabelled=spec.columns.unlabelled,
+        ),
+    )
+    findings, label = Findings(spec=spec), rows.counts.argmax(axis=1)
+    names = spec.wanted(list(multiclass.METRICS))
+    probability = {name: _probabilities(found, spec) for name, found in rows.predictions.items()}
+    for part in _slices(rows, spec):
+        small = part.segment and part.size(label.size) < spec.min_rows
+        for name, found in probability.items():
+            classes = multiclass.classes_of(
+                part.of(found), part.of(label), name, part.name, spec.settings
+            )
+            findings.add(name, part.name, multiclass.compute(classes, names), small)
+            _bound(findings, classes, names)
+        _compare(findings, part.name, names)
+    return Evaluated(metrics=findings.result(int(label.size)), warnings=rows.warnings)
+
+
+def _probabilities(found: NDArray[np.float64], spec: EvaluateSpec) -> NDArray[np.float64]:
+    """Return class probabilities: the softmax of logits."""
+    if spec.columns.scale != "logit":
+        return found
+    raised = np.exp(found - found.max(axis=1, keepdims=True))
+    total = np.zeros(found.shape[0])
+    for place in range(found.shape[1]):  # in order: the same sum whatever the layout
+        total += raised[:, place]
+    shares: NDArray[np.float64] = raised / total[:, None]
+    return shares
+
+
+def _slices(rows: RaterRows, spec: EvaluateSpec) -> Iterator[Slice]:
+    yield Slice(ALL, None)
+    if spec.by is not None:
+        yield from segment_slices(read_segments(rows.others[spec.by], rows.where))
+
+
+def _bound(findings: Findings, classes: multiclass.Classes, names: list[str]) -> None:
+    """Keep the intervals of metrics that are those of one score, and all signatures."""
+    spec, name, part = findings.spec, classes.top.name, classes.top.part
+    values = findings.values[name][part]
+    for metric in names:
+        how = None
+        if metric in multiclass.AS_SCORES and spec.intervals:
+            alias, view_of = multiclass.AS_SCORES[metric]
+            view = view_of(classes)
+            how = intervals.method(alias, view, findings.options)
+            found = intervals.intervals({alias: values[metric]}, view, findings.options)
+            kept = findings.intervals.setdefault(name, {}).setdefault(part, {})
+            if alias in found:
+                kept[metric] = found[alias]
+        findings.signature[metric] = multiclass.signature(metric, spec.settings, how)
+
+
+def _compare(findings: Findings, part: str, names: list[str]) -> None:
+    """Keep by how much rivals differ from the first predictor."""
+    first, *others = findings.values
+    for other in others:
+        found = {}
+        for name in names:
+            one, two = findings.values[first][part][name], findings.values[other][part][name]
+            if name != "count":
+                found[name] = Difference(None if one is None or two is None else two - one)
+        findings.differences.setdefault(f"{other}-{first}", {})[part] = found

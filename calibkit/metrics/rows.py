@@ -1,0 +1,232 @@
+"""The rows of an evaluation: every column that its options need, read together and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calibkit.apply import ApplySpec, applier_of
+from calibkit.columns import ColumnOptions, ScoreRows, read_score_rows, score_column
+from calibkit.errors import DataError, UsageError
+from calibkit.grid_table import GridTable, is_grid_table, read_grid_table
+from calibkit.labels import label_column
+from calibkit.metrics.cells import Cells, place
+from calibkit.metrics.spec import EvaluateSpec
+from calibkit.models import load
+from calibkit.numeric import numeric_column
+from calibkit.rows import RowFinder
+from calibkit.segments import Segments, read_segments
+from calibkit.sources import Source, open_source
+from calibkit.weights import in_units
+
+Floats = NDArray[Any]
+
+#: The score under which the decisions of ``--boundary`` stand.
+BOUNDARY = "boundary"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateRows:
+    """The rows of an evaluation.
+
+    Attributes
+    ----------
+    scores
+        The scores by name, the baseline first.
+    label, weight, group
+        As in `calibkit.metrics.views.Sample`; weights are rescaled by ``--prevalence`` already.
+    top
+        What ``--top`` ranks rows by.
+    segments
+        The values of the ``--by`` column.
+    decision
+        The name under which decisions are reported, and the decisions.
+    cells
+        The cell of each row in the grid.
+    base_rate
+        The share of positives among all rows.
+    warnings, notes
+        What the user has to be told, and what a summary should say.
+    rows_read
+        How many rows the inputs have.
+    """
+
+    scores: dict[str, Floats]
+    label: NDArray[np.uint8]
+    weight: NDArray[np.float64] | None
+    group: NDArray[np.int64] | None
+    top: Floats | None
+    segments: Segments | None
+    decision: tuple[str, Floats] | None
+    cells: Cells | None
+    base_rate: float
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+    rows_read: int
+
+
+@dataclass(frozen=True)
+class _Beside:
+    """Columns that are read beside score, label and weight, and what makes something of them."""
+
+    columns: list[str]
+    make: Callable[[pl.DataFrame, RowFinder], Any]
+
+
+def read_evaluate_rows(source: Source, spec: EvaluateSpec) -> EvaluateRows:
+    """Read and check the columns that an evaluation needs.
+
+    Raises
+    ------
+    UsageError
+        A column, a model or a grid that is not there or does not fit.
+    DataError
+        Values that are missing, out of range or of the wrong type.
+    """
+    options = replace(spec.columns, uncertainty=None)
+    beside = _beside(source, spec)
+    others = [name for one in beside.values() for name in one.columns]
+    rows = read_score_rows(
+        source, options, uncertainty=False, positive_must_occur=False, others=others
+    )
+    where, frame = rows.where, rows.others if rows.others is not None else pl.DataFrame()
+    assert where is not None and rows.label is not None  # `read_score_rows` reads labels
+    made = {role: one.make(frame, where) for role, one in beside.items()}
+    scores = {spec.scores[0]: rows.score, **made["scores"]}
+    weight = _reweighted(rows, spec)
+    top = scores[spec.scores[0]] if spec.tops and made["top"] is None else made["top"]
+    return EvaluateRows(
+        scores=scores,
+        label=rows.label,
+        weight=weight,
+        group=made["groups"],
+        top=top,
+        segments=made["by"],
+        decision=made["decision"],
+        cells=made["grid"],
+        base_rate=_base_rate(rows.label, weight),
+        warnings=rows.warnings,
+        notes=rows.notes,
+        rows_read=rows.rows_read,
+    )
+
+
+def _beside(source: Source, spec: EvaluateSpec) -> dict[str, _Beside]:
+    """Return what is read beside the first score, by role."""
+    scale, more = spec.columns.scale, list(spec.scores[1:])
+    source.require(more, "--score")
+
+    def scores(frame: pl.DataFrame, where: RowFinder) -> dict[str, Floats]:
+        return {name: score_column(frame[name], where, scale) for name in more}
+
+    return {
+        "scores": _Beside(more, scores),
+        "top": _one(
+            source, "--top-by", spec.top_by, lambda c, where: numeric_column(c, where, finite=False)
+        ),
+        "by": _one(source, "--by", spec.by, read_segments),
+        "groups": _one(source, "--groups", spec.groups, _groups),
+        "decision": _decisions(source, spec),
+        "grid": _grid(source, spec),
+    }
+
+
+def _one(
+    source: Source, option: str, name: str | None, make: Callable[[pl.Series, RowFinder], Any]
+) -> _Beside:
+    """Return what is made of one column, None where it is not named."""
+    if name is None:
+        return _Beside([], lambda _frame, _where: None)
+    source.require([name], option)
+    return _Beside([name], lambda frame, where: make(frame[name], where))
+
+
+def _groups(column: pl.Series, where: RowFinder) -> NDArray[np.int64]:
+    return read_segments(column, where).code.astype(np.int64)
+
+
+def _decisions(source: Source, spec: EvaluateSpec) -> _Beside:
+    """Return what decides: a column, a model, or nothing."""
+    if spec.decision is not None:
+        name = spec.decision
+
+        def given(column: pl.Series, where: RowFinder) -> tuple[str, Floats]:
+            return name, label_column(column, where)[0]
+
+        return _one(source, "--decision", name, given)
+    if spec.boundary is None:
+        return _Beside([], lambda _frame, _where: None)
+    applier = applier_of(load(spec.boundary))
+    if applier.added[0] != "decision":
+        raise UsageError(f"{spec.boundary}: this model decides nothing.", file=spec.boundary)
+    if "decision_probability" in applier.added:
+        raise UsageError(
+            f"{spec.boundary}: a stochastic boundary decides by a key: apply it with --key, and "
+            "judge its decisions by --decision decision.",
+            file=spec.boundary,
+        )
+    apply = ApplySpec(columns={})
+    reads = applier.reads(source, apply)
+
+    def decide(frame: pl.DataFrame, where: RowFinder) -> tuple[str, Floats]:
+        return BOUNDARY, applier.values(frame, where, reads, apply)[0].to_numpy()
+
+    return _Beside([*reads.needed.values(), *reads.optional], decide)
+
+
+def _grid(source: Source, spec: EvaluateSpec) -> _Beside:
+    """Return what places rows in the cells of the grid."""
+    if spec.grid is None:
+        return _Beside([], lambda _frame, _where: None)
+    table = open_source([spec.grid])
+    if not is_grid_table(table):
+        raise UsageError(f"{spec.grid}: is no table of `calibkit bin`.", file=spec.grid)
+    found = read_grid_table(table, ColumnOptions(uncertainty=spec.columns.uncertainty))
+    score = spec.grid_score or found.columns["score"].name
+    source.require([score], "--grid-score")
+    spread = _spread(source, spec, found)
+
+    def cells(frame: pl.DataFrame, where: RowFinder) -> Cells:
+        scores = numeric_column(frame[score], where, finite=False)
+        spreads = None if spread is None else numeric_column(frame[spread], where)
+        return place(found.grid, scores, spreads)
+
+    return _Beside([score] if spread is None else [score, spread], cells)
+
+
+def _spread(source: Source, spec: EvaluateSpec, found: GridTable) -> str | None:
+    """Return the uncertainty column of a grid; None where it has one level."""
+    if found.grid.shape[0] == 1:
+        return None
+    made_from = found.columns.get("uncertainty")
+    name = spec.columns.uncertainty or (made_from.name if made_from else "uncertainty")
+    source.require([name], "the grid's uncertainty (see --uncertainty)")
+    return name
+
+
+def _reweighted(rows: ScoreRows, spec: EvaluateSpec) -> NDArray[np.float64] | None:
+    """Return the weights, with classes rescaled to the prevalence asked for.
+
+    The sum of weights stays what it was.
+    """
+    if spec.settings.prevalence is None or rows.label is None:
+        return rows.weight
+    share, target = _base_rate(rows.label, rows.weight), float(spec.settings.prevalence)
+    if not 0.0 < share < 1.0:
+        raise DataError("--prevalence reweights two classes, but the rows have only one.")
+    factors = np.array([(1.0 - target) / (1.0 - share), target / share])
+    rescaled: NDArray[np.float64] = factors[rows.label]
+    return rescaled if rows.weight is None else rescaled * rows.weight
+
+
+def _base_rate(label: NDArray[np.uint8], weight: NDArray[np.float64] | None) -> float:
+    """Return the share of positive rows, which does not depend on the order of rows."""
+    if weight is None:
+        return int(np.count_nonzero(label)) / label.size
+    units, _ = in_units(weight)
+    return int(units[label == 1].sum()) / int(units.sum())
