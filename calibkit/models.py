@@ -183,6 +183,20 @@ def decode_as(data: bytes, structure: type[S], what: str, file: str | None = Non
         raise ModelError(f"this is not {what}: {error}", file=file) from None
 
 
+def decode_object(data: bytes, file: str | None = None) -> dict[str, Any]:
+    """Return any JSON object as a dictionary.
+
+    Raises
+    ------
+    ModelError
+        For text that is none.
+    """
+    try:
+        return msgspec.json.decode(data, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ModelError(f"this is not a JSON object: {error}", file=file) from None
+
+
 def canonical_text(value: object) -> str:
     """Return any plain value as JSON text with sorted keys."""
     return msgspec.json.encode(value, order="sorted").decode()

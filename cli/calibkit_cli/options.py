@@ -292,6 +292,18 @@ Tags = Annotated[
     ),
 ]
 
+FailIf = Annotated[
+    list[str] | None,
+    option(
+        "--fail-if",
+        metavar="EXPR",
+        panel=OUTPUT,
+        help="Exit with code 1 if this holds: [SCORE/][SLICE/]METRIC[.low|.high|.delta], one of "
+        "< <= > >=, a number or another address; may be repeated.",
+        show_default=False,
+    ),
+]
+
 # Run -----------------------------------------------------------------------------------------
 
 Quiet = Annotated[

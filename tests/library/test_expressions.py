@@ -1,0 +1,251 @@
+"""Gate expressions: what is typed is what is meant, and what is printed can be typed again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibkit.errors import UsageError
+from calibkit.expressions import (
+    ANY,
+    COMPARISONS,
+    PARTS,
+    Address,
+    Expression,
+    Segment,
+    address_text,
+    parse,
+    quoted,
+)
+from calibkit.figures import Figures, check, figures, judge
+
+METRICS: dict[str, Any] = {
+    "signature": {},
+    "rows": 4,
+    "metrics": {
+        "new": {
+            "all": {"auc": 0.8, "ece": None, "recall_at_precision:0.9": 0.4, "count": 10},
+            "top:0.1": {"auc": 0.6, "precision": 0.5},
+        },
+        "old": {"all": {"auc": 0.7, "ece": 0.02}, "top:0.1": {"auc": 0.65}},
+        "a/b": {"all": {"auc": 0.9}, "country:<x>": {"auc": 0.55}},
+    },
+    "intervals": {"new": {"all": {"auc": {"low": 0.75, "high": 0.85}}}},
+    "differences": {"new-old": {"all": {"auc": {"value": 0.1, "low": 0.02, "high": 0.18}}}},
+}
+
+names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
+nasty = st.one_of(
+    names, st.text('/<>"*.= alowhigdet', min_size=1, max_size=8), st.just("auc.low"), st.just("1")
+)
+segments = st.one_of(
+    st.builds(Segment.of, nasty),
+    st.just(ANY),
+    st.builds(lambda a, b: Segment((a, b)), nasty, nasty),
+)
+addresses = st.builds(
+    Address, st.lists(segments, min_size=1, max_size=4).map(tuple), st.sampled_from(["", *PARTS])
+)
+numbers = st.floats(allow_nan=False, allow_infinity=False).map(lambda x: x + 0.0)
+
+
+@given(addresses, st.sampled_from(sorted(COMPARISONS)), st.one_of(numbers, addresses))
+def test_what_is_printed_reads_back(left: Address, sign: str, right: float | Address) -> None:
+    if isinstance(right, Address) and not right.part and len(right.segments) == 1:
+        text = right.segments[0].texts[0]
+        if text.lstrip("+-")[:1].isdigit() or text[:1] == "." or text in ("inf", "nan"):
+            return  # a lone number is a number
+    expression = Expression(left, sign, right)
+    assert parse(str(expression)) == expression
+
+
+@given(st.text(max_size=20))
+def test_any_text_is_an_expression_or_a_usage_error(text: str) -> None:
+    try:
+        expression = parse(text)
+    except UsageError as error:
+        assert "--fail-if" in error.message
+    else:
+        assert parse(str(expression)) == expression
+
+
+@given(st.lists(nasty, min_size=1, max_size=3), st.sampled_from(["", *PARTS]))
+def test_a_place_is_typed_as_it_is_printed(place: list[str], part: str) -> None:
+    expression = parse(f"{address_text(place, part)} < 1")
+    assert expression.left == Address(tuple(map(Segment.of, place)), part)
+
+
+@given(nasty, nasty)
+def test_a_star_stands_for_any_text(before: str, after: str) -> None:
+    segment = parse(f"{quoted(before)}*{quoted(after)}<0").left.segments[0]
+    assert segment.matches(before + after)
+    assert segment.matches(f"{before}anything\nat all/{after}")
+    assert ANY.matches(before)
+
+
+def test_blanks_and_signs() -> None:
+    wanted = Expression(Address((Segment.of("auc"),)), "<=", 0.5)
+    assert parse("auc<=0.5") == parse("  auc  <=  .5 ") == parse("auc <= 5e-1") == wanted
+    assert parse("auc.delta<-0.01").right == -0.01
+    assert parse("auc < auc.low").right == Address((Segment.of("auc"),), "low")
+    assert parse('"auc.low" < 1').left == Address((Segment.of("auc.low"),))
+    assert parse('"a/b"/all/auc<1').left.segments[0] == Segment.of("a/b")
+    assert parse('auc < "0.5"').right == Address((Segment.of("0.5"),))
+    assert parse("class_squared_loss[3] > 1").left == Address(
+        (Segment.of("class_squared_loss[3]"),)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("auc", "no comparison"),
+        ("", "no comparison"),
+        ("auc=0.5", "no comparison"),
+        ("<0.5", "nothing stands to the left"),
+        ("auc<", "nothing stands to the right"),
+        ("0<auc<1", "more than one"),
+        ("auc<<1", "more than one"),
+        ("/auc<1", "a name is empty"),
+        ("new//auc<1", "a name is empty"),
+        (".low<1", "a name is empty"),
+        ('"auc<1', "not closed"),
+        ("auc<nan", "no number"),
+        ("auc>-inf", "no number"),
+        ("auc<1e999", "beyond the range"),
+    ],
+)
+def test_bad_grammar(text: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        parse(text)
+
+
+def found(text: str, content: dict[str, Any] | None = None) -> list[tuple[str, float | None]]:
+    left = parse(f"{text} < 0").left
+    return [(str(one), one.value) for one in figures(content or METRICS).find(left)]
+
+
+def test_addresses_of_metrics() -> None:
+    every = [("new/all/auc", 0.8), ("old/all/auc", 0.7), ('"a/b"/all/auc', 0.9)]
+    assert found("auc") == found("all/auc") == found("*/all/auc") == every
+    assert found("new/auc") == found("new/all/auc") == every[:1]
+    assert found('"a/b"/auc') == every[2:]
+    assert found("top:0.1/auc") == [("new/top:0.1/auc", 0.6), ("old/top:0.1/auc", 0.65)]
+    assert len(found("*/auc")) == len(found("*/*/auc")) == 6
+    assert (
+        found('"country:<x>"/auc') == found("country:*/auc") == [('"a/b"/"country:<x>"/auc', 0.55)]
+    )
+    assert found("recall_at_precision:0.9") == [("new/all/recall_at_precision:0.9", 0.4)]
+    assert found("old/top:0.1/*") == [("old/top:0.1/auc", 0.65)]
+    assert found("nothing") == found("new/nothing/auc") == found("a/b/auc") == []
+
+
+def test_intervals_and_differences() -> None:
+    assert found("new/auc.low") == [("new/all/auc.low", 0.75)]
+    assert found("auc.high")[1:] == [("old/all/auc.high", None), ('"a/b"/all/auc.high', None)]
+    assert found("auc.delta") == [("new-old/all/auc.delta", 0.1)]
+    assert found("new-old/auc") == [("new-old/all/auc", 0.1)]
+    assert found("new-old/auc.low") == [("new-old/all/auc.low", 0.02)]
+    assert found("new-old/auc.delta") == found("auc.delta")
+    assert found("ece.delta") == []
+
+
+def outcomes(text: str, content: dict[str, Any] | None = None) -> list[tuple[str, bool]]:
+    judged = check(content or METRICS, [parse(text)])
+    return [(outcome.address, outcome.failed) for outcome in judged]
+
+
+def test_numbers_to_the_right() -> None:
+    assert outcomes("auc<0.75") == [
+        ("new/all/auc", False),
+        ("old/all/auc", True),
+        ('"a/b"/all/auc', False),
+    ]
+    assert outcomes("old/auc<=0.7") == outcomes("old/auc>=0.7") == [("old/all/auc", True)]
+    assert outcomes("old/auc<0.7") == outcomes("old/auc>0.7") == [("old/all/auc", False)]
+
+
+def test_what_is_not_defined_fails() -> None:
+    assert outcomes("ece>0.1") == [("new/all/ece", True), ("old/all/ece", False)]
+    assert outcomes("old/auc.low<0.1") == [("old/all/auc.low", True)]
+    (undefined,) = check(METRICS, [parse("new/ece>0.1")])
+    assert undefined.text == "new/all/ece is not defined: failed"
+
+
+def test_addresses_to_the_right() -> None:
+    assert outcomes("new/auc < old/auc") == [("new/all/auc", False)]
+    assert outcomes("old/auc < new/auc.low") == [("old/all/auc", True)]
+    # Without a score: the score on the left, where it has the metric.
+    assert outcomes("top:0.1/auc < auc") == [("new/top:0.1/auc", True), ("old/top:0.1/auc", True)]
+    # A star: what the left has there.
+    assert outcomes("new/*/auc < old/*/auc") == [("new/all/auc", False), ("new/top:0.1/auc", True)]
+    (last,) = check(METRICS, [parse('"a/b"/country:*/auc < "a/b"/auc')])
+    assert last.text == ('"a/b"/"country:<x>"/auc = 0.55 < "a/b"/all/auc = 0.9: failed')
+    # All scores, where the left's does not have it.
+    assert outcomes('"a/b"/auc < recall_at_precision:0.9') == [('"a/b"/all/auc', False)]
+    # A right side that is there for some of the left only is not defined for the others.
+    assert outcomes("*/*/auc < new/*/auc")[-1] == ('"a/b"/"country:<x>"/auc', True)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [("acu<1", "auc"), ("auc < new/nothing", "nothing"), ("x/y/z/auc<1", "x/y/z/auc"),
+     ("ece.delta<0", "ece.delta")],
+)  # fmt: skip
+def test_what_is_nowhere_is_a_usage_error(text: str, word: str) -> None:
+    with pytest.raises(UsageError, match=word):
+        check(METRICS, [parse("auc<1"), parse(text)])
+
+
+def test_equal_looking_numbers_are_shown_in_full() -> None:
+    content = {"metrics": {"s": {"all": {"auc": 0.7 - 1e-9}}}}
+    assert check(content, [parse("auc<0.7")])[0].text == "s/all/auc = 0.699999999 < 0.7: failed"
+
+
+MODEL = {
+    "kind": "boundary",
+    "version": 1,
+    "score_thresholds": [0.5, None, "-inf"],
+    "fit": {
+        "rows": 10,
+        "bound_met": True,
+        "cross_validated": {"recall": 0.3},
+        "auc": {"low": 0.1, "high": 0.2},
+    },
+    "method": "exact",
+}
+
+
+def test_addresses_of_models() -> None:
+    assert found("fit/cross_validated/recall", MODEL) == [("fit/cross_validated/recall", 0.3)]
+    assert found("fit/*/recall", MODEL) == found("*/*/recall", MODEL)
+    assert [value for _, value in found("score_thresholds/*", MODEL)] == [0.5, None, -float("inf")]
+    assert found("fit/bound_met", MODEL)[0][1] == 1
+    assert found("fit/auc.low", MODEL) == [("fit/auc.low", 0.1)]
+    assert found("fit/auc/high", MODEL) == [("fit/auc/high", 0.2)]
+    for text in ("recall", "method", "fit", "fit/cross_validated"):
+        assert found(text, MODEL) == []
+    assert outcomes("fit/*/recall < fit/auc.high", MODEL) == [("fit/cross_validated/recall", False)]
+
+
+def test_addresses_of_comparisons() -> None:
+    compared = {"s": {"all": {"auc": {"a": 0.8, "b": 0.7, "delta": -0.1}}}}
+    assert found("auc.delta", compared) == [("s/all/auc.delta", -0.1)]
+    assert found("s/auc", compared) == [("s/all/auc", 0.7)]
+    assert found("auc.low", compared) == []
+    models = {"version": {"a": 1, "b": 1, "delta": 0}, "fit": {"x": {"a": 1, "b": 3, "delta": 2}}}
+    assert found("fit/x.delta", models) == [("fit/x.delta", 2)]
+
+
+@given(st.dictionaries(nasty, st.one_of(st.none(), st.floats(-5, 5)), max_size=4), numbers)
+def test_a_gate_fails_where_the_comparison_holds(values: dict[str, Any], bound: float) -> None:
+    content = {"metrics": {"s": {"all": values}}}
+    result: Figures = figures(content)
+    judged = judge(result, Expression(Address((ANY,)), "<", bound))
+    assert [one.failed for one in judged] == [
+        value is None or value < bound for value in values.values()
+    ]
+    assert all(("failed" in one.text) == one.failed for one in judged)
