@@ -125,6 +125,7 @@ def read_score_rows(
     finite_scores: bool = False,
     positive_must_occur: bool = True,
     others: Sequence[str] = (),
+    features: Sequence[str] = (),
 ) -> ScoreRows:
     """Read and check score, label, uncertainty and weight.
 
@@ -144,6 +145,8 @@ def read_score_rows(
         may hold no positive row).
     others
         Further columns to read along; numeric ones count for `on_missing`.
+    features
+        Further columns whose missing values mean something: they drop no row.
 
     Raises
     ------
@@ -157,7 +160,7 @@ def read_score_rows(
     used = [name for name in (*numeric, *others) if name is not None]
     rows = read_rows(
         source,
-        [*used, *([options.label] if label else [])],
+        [*used, *features, *([options.label] if label else [])],
         missing=used if options.on_missing == "drop" else (),
         unlabelled=options.label if label and options.unlabelled == "drop" else None,
     )
@@ -180,7 +183,7 @@ def read_score_rows(
         dropped=rows.dropped,
         warnings=(*source.warnings, *rows.warnings, *remarks),
         notes=(_NO_UNCERTAINTY,) if uncertainty and spread is None else (),
-        others=frame.select(others) if others else None,
+        others=frame.select(dict.fromkeys([*others, *features])) if others or features else None,
         where=where,
         source=source,
     )
