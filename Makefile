@@ -22,7 +22,8 @@ EQUIPPED := .venv/equipped.stamp
 RUN_BIN := build/bench/venv/bin
 RUN_TIME := build/bench/venv/installed.stamp
 
-.PHONY: help demo test lint format bench profile readme docs evidence sample-data clean
+.PHONY: help demo test lint format bench profile readme docs evidence reproduce-raters \
+	sample-data clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +63,9 @@ docs: $(EQUIPPED)  ## write the command reference, docs/commands.md
 
 evidence: $(INSTALLED)  ## judge all methods on real score files (folder DATA) and write docs/evidence/
 	$(BIN)/python docs/evidence/write_real_files.py $(DATA)
+
+reproduce-raters: $(INSTALLED)  ## simulated votes (Mimori et al., figure 1) and real ones: docs/evidence/raters.md
+	$(BIN)/python docs/evidence/write_raters.py $(DATA)
 
 sample-data: $(INSTALLED)  ## simulate the files in sample_data/ again
 	$(BIN)/python sample_data/make.py
