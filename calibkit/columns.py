@@ -183,7 +183,9 @@ def read_score_rows(
         dropped=rows.dropped,
         warnings=(*source.warnings, *rows.warnings, *remarks),
         notes=(_NO_UNCERTAINTY,) if uncertainty and spread is None else (),
-        others=frame.select(dict.fromkeys([*others, *features])) if others or features else None,
+        others=frame.select(list(dict.fromkeys([*others, *features])))
+        if others or features
+        else None,
         where=where,
         source=source,
     )

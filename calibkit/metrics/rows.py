@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.apply import ApplySpec, applier_of
-from calibkit.columns import ColumnOptions, ScoreRows, read_score_rows, score_column
+from calibkit.columns import ColumnOptions, ScoreRows, read_score_rows, resolve, score_column
 from calibkit.errors import DataError, UsageError
 from calibkit.grid_table import GridTable, is_grid_table, read_grid_table
 from calibkit.labels import label_column
@@ -19,6 +19,7 @@ from calibkit.metrics.cells import Cells, place
 from calibkit.metrics.spec import EvaluateSpec
 from calibkit.models import load
 from calibkit.numeric import numeric_column
+from calibkit.patterns import match_columns
 from calibkit.rows import RowFinder
 from calibkit.segments import Segments, read_segments
 from calibkit.sources import Source, open_source
@@ -68,6 +69,28 @@ class EvaluateRows:
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
     rows_read: int
+
+
+def columns_used(source: Source, spec: EvaluateSpec) -> dict[str, str]:
+    """Return the column of each role that an evaluation reads."""
+    if spec.probs:
+        found = {}
+        for pattern in spec.probs:
+            for column in match_columns(source, pattern, "--probs").columns:
+                found[f"{pattern} ({column})"] = column
+        source.require([spec.columns.label], "--label")
+        found["label"] = spec.columns.label
+        return found | ({"by": spec.by} if spec.by else {})
+    options = resolve(
+        source, replace(spec.columns, uncertainty=None), label=True, uncertainty=False
+    )
+    found = {"score": options.score, "label": options.label}
+    if options.weight is not None:
+        found["weight"] = options.weight
+    for role, one in _beside(source, spec).items():
+        for number, column in enumerate(one.columns, 1):
+            found[f"{role} {number}" if len(one.columns) > 1 else role] = column
+    return found
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
-from calibkit.metrics.spec import Share
+from calibkit.metrics.settings import Share
 from calibkit.segments import Segments
 from calibkit.tally import count_rows
 

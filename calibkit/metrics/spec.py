@@ -5,20 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from calibkit.bounds import Bound, decimal_bound
 from calibkit.columns import ColumnOptions
-from calibkit.errors import UsageError, nearest
-from calibkit.metrics import cells, decisions, multiclass, registry
+from calibkit.errors import UsageError
 from calibkit.metrics.reliability import STRATEGIES
+from calibkit.metrics.settings import Share
 from calibkit.metrics.views import Settings
-
-
-@dataclass(frozen=True)
-class Share:
-    """A share of the rows, and how it was typed."""
-
-    text: str
-    bound: Bound
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,71 +100,3 @@ class EvaluateSpec:
     def wanted(self, known: Sequence[str]) -> list[str]:
         """Return the metrics that are wanted of some known ones."""
         return [name for name in known if self.metrics is None or name in self.metrics]
-
-
-def read_shares(texts: Sequence[str]) -> tuple[Share, ...]:
-    """Return the shares of ``--top``.
-
-    Raises
-    ------
-    UsageError
-        For text that is no number above 0 and up to 1, or one given twice.
-    """
-    found: dict[Bound, Share] = {}
-    for text in texts:
-        bound = decimal_bound(text, "--top")
-        if not bound.numerator:
-            raise UsageError(f"--top is {text}; expected a share above 0, up to 1.")
-        if bound in found:
-            raise UsageError(f"--top has {found[bound].text} and {text}, which are one share.")
-        found[bound] = Share(text, bound)
-    return tuple(found.values())
-
-
-def read_metrics(
-    texts: Sequence[str], precisions: Sequence[str], recalls: Sequence[str]
-) -> tuple[tuple[str, ...] | None, tuple[Bound, ...], tuple[Bound, ...]]:
-    """Return the metrics wanted (None: all), and the bounds of those that take one.
-
-    Bounds come from options of their own or with the name: ``recall_at_precision:0.9``.
-
-    Raises
-    ------
-    UsageError
-        For names that are not known, all of them in one message.
-    """
-    bounds = {
-        "recall_at_precision": [_bound(text, "--recall-at-precision") for text in precisions],
-        "precision_at_recall": [_bound(text, "--precision-at-recall") for text in recalls],
-    }
-    plain = (
-        set(registry.metrics()) | decisions.METRICS.keys() | multiclass.METRICS.keys()
-    ) - bounds.keys()
-    wanted, unknown = [], []
-    for text in texts:
-        name, _, parameter = text.partition(":")
-        if name in bounds and parameter:
-            bound = _bound(parameter, name)
-            bounds[name].append(bound)
-            wanted.append(f"{name}:{bound}")
-        elif name in bounds:
-            if not bounds[name]:
-                raise UsageError(f"--metrics {name} needs a bound, such as {name}:0.9.")
-            wanted += [f"{name}:{bound}" for bound in bounds[name]]
-        elif text in plain or (name in cells.NAMES and parameter.isdecimal()):
-            wanted.append(text)
-        else:
-            unknown.append(text)
-    if unknown:
-        known = sorted(plain | bounds.keys() | {f"{name}:J" for name in cells.NAMES})
-        hints = "".join(f" {text!r}{nearest(text, known)}" for text in unknown)
-        raise UsageError(f"--metrics: not known:{hints}; the metrics are {', '.join(known)}.")
-    precise, recalled = (tuple(dict.fromkeys(found)) for found in bounds.values())
-    return tuple(dict.fromkeys(wanted)) if texts else None, precise, recalled
-
-
-def _bound(text: str, name: str) -> Bound:
-    bound = decimal_bound(text, name)
-    if not bound.numerator:
-        raise UsageError(f"{name} is {text}; expected more than 0, at most 1.")
-    return bound

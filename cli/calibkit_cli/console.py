@@ -35,6 +35,9 @@ class Console:
         the content of standard output.
     output_format
         ``--output-format`` of a tabular result, whatever the suffix of `output`.
+    texts
+        The suffixes (without a dot) of the texts that a result can be written as, if more than
+        JSON.
 
     Raises
     ------
@@ -49,6 +52,7 @@ class Console:
     warnings: str = "show"
     tabular: bool = False
     output_format: str | None = None
+    texts: Sequence[str] = ()
     said: list[str] = field(default_factory=list, init=False)
     per_input: bool = field(default=False, init=False)
 
@@ -67,7 +71,9 @@ class Console:
                 check_folder(self.output)
             else:
                 check_output(self.output, table=self.tabular, format=self.output_format)
-                if not self.tabular:
+                if not self.tabular and not self.output.endswith(
+                    tuple(f".{one}" for one in self.texts)
+                ):
                     _check_not_a_table(self.output)
 
     @property

@@ -18,7 +18,18 @@ from calibkit import __version__
 from .failures import drop_stdout, mend_streams, raise_terminated, report
 
 #: One module a command, in the order of the help; each has a function ``register(app)``.
-COMMANDS = ("boundary", "alpha_cal", "apply", "show", "gate", "diff", "bin", "simulate")
+COMMANDS = (
+    "boundary",
+    "alpha_cal",
+    "vad",
+    "apply",
+    "evaluate",
+    "show",
+    "gate",
+    "diff",
+    "bin",
+    "simulate",
+)
 
 
 def _print_version(asked: bool) -> None:

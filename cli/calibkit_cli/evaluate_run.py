@@ -1,0 +1,108 @@
+"""What ``calibkit evaluate`` does with its options: read, compute, deliver, judge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from calibkit.errors import UsageError
+from calibkit.expressions import Expression
+from calibkit.figures import check
+from calibkit.metrics.evaluate import Evaluated, evaluate
+from calibkit.metrics.rows import columns_used
+from calibkit.metrics.spec import EvaluateSpec
+from calibkit.outputs import check_output, directory_outputs, spare_inputs
+from calibkit.sinks import Transaction, make_folders
+from calibkit.sources import Source
+from calibkit.threads import later, warm_up
+
+from .console import Console
+from .dry_run import show_plan
+from .gates import settle
+from .views.metrics import view
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateRun:
+    """One run of the command, its options read.
+
+    Attributes
+    ----------
+    console
+        Where everything is said.
+    spec
+        What to evaluate.
+    reliability
+        A file for the reliability diagrams.
+    gates
+        What makes the command fail, once everything is written.
+    """
+
+    console: Console
+    spec: EvaluateSpec
+    reliability: str | None
+    gates: Sequence[Expression]
+
+    def __post_init__(self) -> None:
+        if self.reliability is not None:
+            check_output(self.reliability, table=True)
+            if self.reliability == "-":
+                raise UsageError("--reliability - would mix with the metrics; give it a file.")
+        if self.console.per_input and (self.reliability or self.gates or self.console.as_json):
+            raise UsageError("-o DIR/ goes with neither --reliability nor --fail-if nor --json.")
+
+    def show_plan(self, source: Source) -> None:
+        """Print what the run would do."""
+        slices = ["all rows", *(f"the top {share.text}" for share in self.spec.tops)]
+        slices += [f"each value of {self.spec.by!r}"] if self.spec.by else []
+        names = "all metrics" if self.spec.metrics is None else ", ".join(self.spec.metrics)
+        steps = [f"compute {names} on {', '.join(slices)}"]
+        steps += [f"write reliability diagrams to {self.reliability}"] if self.reliability else []
+        show_plan(self.console, source, columns_used(source, self.spec), steps)
+
+    def evaluate(self, source: Source) -> None:
+        """Evaluate all inputs together, or (``-o DIR/``) each by itself."""
+        later(self.spec.settings.threads, warm_up)
+        if self.console.per_input:
+            self._each(source)
+            return
+        for output in (self.console.output, self.reliability):
+            if output not in (None, "-"):
+                spare_inputs(output, source.parts)
+        found = self._evaluated(source)
+        outcomes = check(found.metrics.as_dict(), self.gates) if self.gates else []
+        with Transaction() as outputs:
+            if self.reliability is not None and found.curves is not None:
+                outputs.write_table(found.curves, self.reliability)
+            if self.console.output not in (None, "-"):
+                content = _content(found, self.console.output)
+                outputs.write_bytes(content, self.console.output, main=True)
+        self.console.wrote("Metrics")
+        self.console.show_model(found.metrics.to_json(), lambda: view(found.metrics, self.console))
+        settle([(None, outcome) for outcome in outcomes])
+
+    def _each(self, source: Source) -> None:
+        assert self.console.output is not None
+        outputs = directory_outputs(self.console.output, source.parts, suffix=".json")
+        with Transaction() as transaction:
+            for alone, output in zip(source.split(), outputs, strict=True):
+                found = self._evaluated(alone)
+                make_folders([output])
+                transaction.write_bytes(found.metrics.to_json(), output)
+        self.console.summary(f"Metrics of {len(outputs)} files written to {self.console.output}")
+
+    def _evaluated(self, source: Source) -> Evaluated:
+        found = evaluate(source, self.spec)
+        for remark in found.warnings:
+            self.console.warn(remark)
+        self.console.summary(*found.notes)
+        return found
+
+
+def _content(found: Evaluated, output: str) -> bytes:
+    """Return the metrics in the format that the output's suffix names."""
+    if output.endswith(".json"):
+        return found.metrics.to_json()
+    from calibkit.metrics.outputs import render
+
+    return render(found.metrics, output)
