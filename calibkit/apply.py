@@ -28,6 +28,7 @@ Floats = NDArray[Any]
 APPLIERS = {
     "alpha": "calibkit.raters.application:AlphaApplier",
     "boundary": "calibkit.boundary.application:BoundaryApplier",
+    "vad": "calibkit.vad.application:VadApplier",
 }
 
 

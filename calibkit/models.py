@@ -18,6 +18,7 @@ from calibkit.errors import ModelError, UsageError, nearest
 KINDS = {
     "alpha": "calibkit.raters.model:AlphaModel",
     "boundary": "calibkit.boundary.model:BoundaryModel",
+    "vad": "calibkit.vad.model:VadModel",
 }
 
 #: Longer files are no models.

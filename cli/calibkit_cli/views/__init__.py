@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 VIEWS = {
     "alpha": "calibkit_cli.views.alpha",
     "boundary": "calibkit_cli.views.boundary",
+    "vad": "calibkit_cli.views.vad",
 }
 
 

@@ -1,0 +1,404 @@
+"""Fitting the shrinkage that takes the maximisation bias off selected predictions.
+
+Rows that are selected because their predictions are high have predictions that are too high, even
+where the model is unbiased: of two rows equally good, the one whose error is positive is taken.
+With replicates of the model the variance of these errors can be told apart from the variance of what
+is predicted, without a label.
+
+Fan, Si, Zhang, "Calibration matters: tackling maximization bias in large-scale advertising
+recommendation systems", algorithm 1 (VAD) and section 6.2 (in tandem with a calibrator, VAD+).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit import __version__
+from calibkit.apply import ApplySpec, applier_of
+from calibkit.errors import DataError, UsageError
+from calibkit.models import Column, Model, Provenance
+from calibkit.provenance import data_hash
+from calibkit.sources import Source
+from calibkit.threads import later
+from calibkit.vad.links import check_link
+from calibkit.vad.model import (
+    REPLICATES,
+    Segment,
+    SegmentTable,
+    TrainSeen,
+    VadFit,
+    VadModel,
+)
+from calibkit.vad.moments import Columns, Estimate, Moments, Setting, sum_moments
+from calibkit.vad.rows import MemberOptions, MemberRows, read_members
+
+Floats = NDArray[Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class VadSpec:
+    """What to fit.
+
+    Attributes
+    ----------
+    link
+        ``logit`` or ``identity``.
+    replicates
+        ``exchangeable``: members that differ as retrained models do; ``bootstrap``: the first is
+        fitted on all rows, the others on bootstrap samples of them.
+    min_group_rows
+        Segments with fewer rows (less weight) share the shrinkage of all rows.
+    calibrator
+        A model of kind ``calibrator`` that comes first (with `read_vad_rows`), or None.
+    threads
+        Used for speed; the result does not depend on it.
+    """
+
+    link: str = "logit"
+    replicates: str = "exchangeable"
+    min_group_rows: int = 100
+    calibrator: Model | None = None
+    threads: int = 1
+
+    def check(self, options: MemberOptions) -> None:
+        """Raise a `UsageError` for choices that are unknown or exclude each other."""
+        check_link(self.link, options.scale)
+        if self.replicates not in REPLICATES:
+            known = ", ".join(REPLICATES)
+            raise UsageError(f"--replicates {self.replicates!r} is not known; use one of {known}")
+        if self.calibrator is None:
+            return
+        if self.calibrator.kind != "calibrator":
+            raise UsageError(
+                f"--calibrator holds a model of kind {self.calibrator.kind!r}; expected one that "
+                "calibrate wrote."
+            )
+        if options.calibrated is not None:
+            raise UsageError("--calibrator and --calibrated say the same; keep one.")
+        score = self.calibrator.columns.get("score")
+        if score is not None and score.scale not in (None, options.scale):
+            raise UsageError(
+                f"--calibrator was fitted on scores of --scale {score.scale}, but the members are "
+                f"of --scale {options.scale}."
+            )
+
+    def steps(self, members: int) -> list[str]:
+        """Return what a run does, in words."""
+        how = "all" if self.replicates == "exchangeable" else "the others, bootstrap refits"
+        return [
+            f"compare {members} members on the {self.link} scale (replicates: {how})",
+            "shrink the first one towards its mean by lambda",
+        ]
+
+
+@dataclass(frozen=True)
+class VadFitted:
+    """A fitted shrinkage, and what the user should be told."""
+
+    model: VadModel
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class VadRows:
+    """The rows of a fit: those to shrink, and in tandem those of the training distribution."""
+
+    test: MemberRows
+    train: MemberRows | None
+    options: MemberOptions
+
+
+def read_vad_rows(
+    source: Source, options: MemberOptions, spec: VadSpec, train: Source | None = None
+) -> VadRows:
+    """Read the rows of a fit, after refusing what cannot work.
+
+    Parameters
+    ----------
+    source
+        Unlabelled rows of the distribution that the model will be applied to.
+    options
+        Which columns.
+    spec
+        What to fit.
+    train
+        Unlabelled rows of the distribution of the training rows; needed in tandem.
+
+    Raises
+    ------
+    UsageError
+        Options that exclude each other, or columns that are not there.
+    DataError
+        Values that are missing, infinite, out of range or of the wrong type.
+    """
+    spec.check(options)
+    tandem = spec.calibrator is not None or options.calibrated is not None
+    if tandem and train is None:
+        raise UsageError(
+            "after a calibrator lambda is that of the rows to shrink over that of rows like the "
+            "training rows; name these by --train-input."
+        )
+    if not tandem and train is not None:
+        raise UsageError("--train-input goes with --calibrator or --calibrated.")
+    if spec.calibrator is not None:
+        options = replace(options, others=_beside(spec.calibrator, source))
+    rows = read_members(source, options)
+    _need_members(rows, spec)
+    if spec.calibrator is not None:
+        rows = replace(rows, calibrated=_calibrate(spec.calibrator, rows))
+    other = None
+    if train is not None:
+        own = replace(options, members=rows.names, calibrated=None, others=())
+        other = read_members(train, own)
+    return VadRows(test=rows, train=other, options=options)
+
+
+def _need_members(rows: MemberRows, spec: VadSpec) -> None:
+    least = 3 if spec.replicates == "bootstrap" else 2
+    if len(rows.names) < least:
+        found = ", ".join(map(repr, rows.names)) or "none"
+        what = (
+            "the fit on all rows and at least two bootstrap refits (one says too little of a variance)"
+            if least == 3
+            else "at least two replicates of the predictor"
+        )
+        raise UsageError(f"--members matches {found}; vad needs {what}.")
+
+
+def _beside(calibrator: Model, source: Source) -> tuple[str, ...]:
+    """Return the columns that a calibrator reads beside the score."""
+    names = [
+        column.name
+        for role, column in calibrator.columns.items()
+        if role not in ("score", "label", "weight")
+    ]
+    source.require(names, "the calibrator (see calibkit show)")
+    return tuple(names)
+
+
+def _calibrate(calibrator: Model, rows: MemberRows) -> Floats:
+    """Return the first member, calibrated."""
+    applier = applier_of(calibrator)
+    spec = ApplySpec(columns={"score": rows.names[0]})
+    reads = applier.reads(rows.source, spec)
+    found: Floats = applier.values(rows.frame, rows.where, reads, spec)[0].to_numpy()
+    return found
+
+
+def fit_vad(
+    rows: VadRows,
+    spec: VadSpec,
+    *,
+    provenance: str = "hash",
+    tags: dict[str, str] | None = None,
+) -> VadFitted:
+    """Fit a shrinkage on unlabelled rows of replicate predictions.
+
+    Parameters
+    ----------
+    rows
+        From `read_vad_rows`.
+    spec
+        What to fit.
+    provenance
+        ``hash``, ``names`` (adds file names) or ``none``.
+    tags
+        Copied into the model.
+
+    Returns
+    -------
+    VadFitted
+        With F the links of the members, lambda = 1 - E[var over replicates] / Var[F_1]; in tandem
+        that of the rows divided by that of the rows of the training distribution.
+
+    Raises
+    ------
+    DataError
+        In tandem, if lambda of the training distribution is not positive.
+    """
+    test, train = rows.test, rows.train
+    scale = rows.options.scale
+    hashed = later(spec.threads if provenance != "none" else 1, _hash, test)
+    setting = Setting(scale, spec.link, spec.replicates)
+    parts = _moments(test, setting, spec)
+    others = None if train is None else _moments(train, setting, spec)
+    pooled = _segment(_all(parts), None if others is None else _all(others))
+    if pooled is None:
+        assert train is not None
+        assert others is not None
+        file = train.source.parts[0].path
+        raise DataError(
+            f"{file}: lambda of the training distribution is "
+            f"{_all(others).estimate().shrinkage:.6g}, not positive: the replicates differ more than "
+            "the predictions vary; use vad without a calibrator",
+            file=file,
+        )
+    model = VadModel(
+        kind=VadModel.KIND,
+        version=VadModel.VERSION,
+        columns=_columns(rows),
+        link=spec.link,
+        lambda_=pooled.lambda_,
+        mean=pooled.mean,
+        members=list(test.names),
+        replicates=spec.replicates,
+        calibrator=None if spec.calibrator is None else spec.calibrator.as_dict(),
+        groups=_groups(test, parts, others, spec),
+        fit=pooled.fit,
+        tags=dict(tags or {}),
+    )
+    if provenance != "none":
+        files = [part.path for part in test.source.parts] if provenance == "names" else None
+        options = _options(rows, spec)
+        model.provenance = Provenance(
+            __version__, options, int(test.members[0].size), hashed(), files
+        )
+    return VadFitted(model, tuple(_warnings(model)))
+
+
+def _moments(rows: MemberRows, setting: Setting, spec: VadSpec) -> dict[str | None, Moments]:
+    """Return the sums of each segment that is large enough, and of all other rows under None."""
+    columns = Columns(rows.members, rows.calibrated, rows.weight)
+    if rows.segments is None:
+        return {None: sum_moments(columns, setting, spec.threads)}
+    return {
+        name: sum_moments(part, setting, spec.threads)
+        for name, part in _split(columns, rows, spec.min_group_rows)
+    }
+
+
+def _split(columns: Columns, rows: MemberRows, least: int) -> Iterator[tuple[str | None, Columns]]:
+    """Yield the rows of each large segment, then those of all small ones together."""
+    assert rows.segments is not None
+    code, names = rows.segments.code, rows.segments.names
+    size = np.bincount(code, minlength=len(names))
+    weight = size if rows.weight is None else np.bincount(code, rows.weight, len(names))
+    order = np.argsort(code, kind="stable")
+    ends = np.cumsum(size)
+    small = np.zeros(len(names), bool)
+    for place, name in enumerate(names):
+        # A sum of weights in floats: 1e-9 of slack, so that no order of rows decides.
+        if weight[place] < least * (1 - 1e-9):
+            small[place] = True
+            continue
+        yield name, columns.take(order[ends[place] - size[place] : ends[place]])
+    if small.any():
+        yield None, columns.take(np.flatnonzero(small[code]))
+
+
+def _all(parts: Mapping[str | None, Moments]) -> Moments:
+    first, *others = parts.values()
+    for other in others:
+        first = first.merge(other)
+    return first
+
+
+def _segment(test: Moments, train: Moments | None) -> Segment | None:
+    """Return the shrinkage that two sets of rows give; None where that of training is not positive."""
+    own = test.estimate()
+    fit = VadFit(**_seen(own))
+    if train is None:
+        return Segment(lambda_=own.shrinkage, mean=own.mean, fit=fit)
+    other = train.estimate()
+    if other.shrinkage <= 0:
+        return None
+    fit.lambda_test = own.shrinkage
+    fit.train = TrainSeen(**_seen(other), lambda_train=other.shrinkage)
+    return Segment(lambda_=own.shrinkage / other.shrinkage, mean=own.mean, fit=fit)
+
+
+def _seen(estimate: Estimate) -> dict[str, Any]:
+    return {
+        "rows": estimate.rows,
+        "variance": estimate.variance,
+        "conditional_variance": estimate.conditional_variance,
+        "clipped": estimate.clipped,
+    }
+
+
+def _groups(
+    rows: MemberRows,
+    parts: Mapping[str | None, Moments],
+    others: Mapping[str | None, Moments] | None,
+    spec: VadSpec,
+) -> SegmentTable | None:
+    if rows.segments is None:
+        return None
+    values: dict[str, Segment] = {}
+    for name in rows.segments.names:
+        if name not in parts or (others is not None and name not in others):
+            continue
+        found = _segment(parts[name], None if others is None else others[name])
+        if found is not None:
+            values[name] = found
+    pooled = [name for name in rows.segments.names if name not in values]
+    return SegmentTable(min_rows=spec.min_group_rows, values=values, pooled=pooled)
+
+
+def _columns(rows: VadRows) -> dict[str, Column]:
+    """Return the columns by role: `score` is what a row is shrunk from."""
+    test, options = rows.test, rows.options
+    if options.calibrated is not None:
+        assert test.calibrated is not None
+        score = Column(options.calibrated, dtype=str(test.calibrated.dtype), scale="probability")
+    else:
+        score = Column(test.names[0], dtype=str(test.members[0].dtype), scale=options.scale)
+    columns = {"score": score}
+    if options.by is not None:
+        columns["by"] = Column(options.by)
+    if options.weight is not None:
+        columns["weight"] = Column(options.weight)
+    return columns
+
+
+def _options(rows: VadRows, spec: VadSpec) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "link": spec.link,
+        "replicates": spec.replicates,
+        "on_missing": rows.options.on_missing,
+    }
+    if rows.options.by is not None:
+        found["min_group_rows"] = spec.min_group_rows
+    if rows.train is not None:
+        found["train_rows"] = int(rows.train.members[0].size)
+        found["train_hash"] = _hash(rows.train)
+    return found
+
+
+def _hash(rows: MemberRows) -> str:
+    """Return the hash of the rows over the columns used, each by its place."""
+    columns: dict[str, Floats] = {f"{place}": values for place, values in enumerate(rows.members)}
+    if rows.calibrated is not None:
+        columns["fixed"] = rows.calibrated
+    if rows.weight is not None:
+        columns["weight"] = rows.weight
+    if rows.segments is not None:
+        columns["by"] = rows.segments.code
+    return data_hash(columns)
+
+
+def _warnings(model: VadModel) -> Iterator[str]:
+    groups = model.groups
+    fits = [model.fit, *([] if groups is None else (one.fit for one in groups.values.values()))]
+    names = ["", *([] if groups is None else (f"--by {name}: " for name in groups.values))]
+    for where, (shrinkage, _), fit in zip(names, model.lines(), fits, strict=True):
+        if shrinkage < 0:
+            yield (
+                f"{where}lambda is {shrinkage:.4g}, below 0: the replicates differ more than the "
+                "predictions vary; it is applied as 0, which gives every row the same probability"
+            )
+        elif fit.variance == 0:
+            yield f"{where}the first member is constant: nothing to shrink, lambda = 1"
+    if groups is not None and groups.pooled:
+        shown = ", ".join(map(repr, groups.pooled[:10]))
+        more = f" and {len(groups.pooled) - 10} more" if len(groups.pooled) > 10 else ""
+        column = model.columns["by"].name
+        yield (
+            f"column {column!r}: {shown}{more}: fewer than {groups.min_rows} rows; shrunk as all "
+            "rows together"
+        )

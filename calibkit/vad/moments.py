@@ -1,0 +1,220 @@
+"""Moments of replicate predictions: sums that merge exactly, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.sums import LEAST_PRODUCT, ExactSum, bins_total, nearest_float
+from calibkit.threads import later
+from calibkit.vad.links import to_link
+from calibkit_kernels import vad as kernels
+
+Floats = NDArray[Any]
+
+#: Rows on the scale of the link at a time, few enough to stay in the cache.
+_BLOCK = 8192
+
+#: A product of two float64 lies below 2^2048; the bins begin at the smallest one.
+_WIDTH = 2048 - LEAST_PRODUCT
+
+_UNIT = 1 << -LEAST_PRODUCT
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Predictions, row by row.
+
+    Attributes
+    ----------
+    members
+        The replicates, first the one in service.
+    extra
+        A further prediction, calibrated probabilities, of which only the mean is wanted; or None.
+    weight
+        Non-negative, or None.
+    """
+
+    members: Sequence[Floats]
+    extra: Floats | None = None
+    weight: NDArray[np.float64] | None = None
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return int(self.members[0].size)
+
+    def predictions(self) -> list[Floats]:
+        """Return all predictions."""
+        return [*self.members, *([] if self.extra is None else [self.extra])]
+
+    def take(self, rows: NDArray[np.int64] | slice) -> Columns:
+        """Return some of the rows."""
+        return Columns(
+            [column[rows] for column in self.members],
+            None if self.extra is None else self.extra[rows],
+            None if self.weight is None else self.weight[rows],
+        )
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How predictions are compared: their scale, the link, and what kind of replicates they are."""
+
+    scale: str
+    link: str
+    replicates: str
+
+    def spread_from(self) -> int:
+        """Return the first member that enters the conditional variance."""
+        return 1 if self.replicates == "bootstrap" else 0
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What one set of rows says.
+
+    Attributes
+    ----------
+    rows
+        Rows, or the sum of their weights.
+    mean
+        The mean link of the prediction that is shrunk: the extra one if there is one, else that of
+        the first member.
+    variance
+        Of the links of the first member over rows (population form).
+    conditional_variance
+        Of the links of one row over replicates, about the mean shift of each, averaged over rows.
+    shrinkage
+        ``1 - conditional_variance / variance``; 1 where the first member is constant.
+    clipped
+        Rows (or their weight) with a probability that was clipped.
+    """
+
+    rows: int | float
+    mean: float
+    variance: float
+    conditional_variance: float
+    shrinkage: float
+    clipped: int | float
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Sums over rows, without rounding: of parts of the rows, they merge into those of the whole.
+
+    Attributes
+    ----------
+    members, first
+        How many replicates there are, and the first that enters the conditional variance.
+    weight, clipped
+        The sum of the weights (of the rows), and of those with a clipped value.
+    sums
+        Of each prediction, in units of 2^-2148.
+    square, spread
+        Of the squares of the first member, and of the squares about each row's mean.
+    """
+
+    members: int
+    first: int
+    weight: Fraction
+    clipped: Fraction
+    sums: tuple[int, ...]
+    square: int
+    spread: int
+
+    def merge(self, other: Moments) -> Moments:
+        """Return the sums over the rows of both."""
+        return Moments(
+            self.members,
+            self.first,
+            self.weight + other.weight,
+            self.clipped + other.clipped,
+            tuple(a + b for a, b in zip(self.sums, other.sums, strict=True)),
+            self.square + other.square,
+            self.spread + other.spread,
+        )
+
+    def estimate(self) -> Estimate:
+        """Return the variances and the shrinkage; needs a positive weight."""
+        scale = self.weight * _UNIT
+        means = [total / scale for total in self.sums]
+        variance = self.square / scale - _square(means[0])
+        replicates = means[self.first : self.members]
+        middle = sum(replicates, Fraction(0)) / len(replicates)
+        shift = sum((_square(mean - middle) for mean in replicates), Fraction(0))
+        # The squares within rows are rounded one by one: equal replicates may fall below 0.
+        within = max((self.spread / scale - shift) / (len(replicates) - 1), Fraction(0))
+        shrinkage = 1 - within / variance if variance else Fraction(1)
+        return Estimate(
+            rows=amount(self.weight),
+            mean=nearest_float(means[-1] if len(means) > self.members else means[0]),
+            variance=nearest_float(variance),
+            conditional_variance=nearest_float(within),
+            shrinkage=nearest_float(shrinkage),
+            clipped=amount(self.clipped),
+        )
+
+
+def _square(number: Fraction) -> Fraction:
+    return number * number
+
+
+def amount(weight: Fraction) -> int | float:
+    """Return a number of rows: an integer where it is whole."""
+    return int(weight) if weight.denominator == 1 else nearest_float(weight)
+
+
+def sum_moments(columns: Columns, setting: Setting, threads: int = 1) -> Moments:
+    """Return the sums over all rows, each thread taking a stretch of them."""
+    size = -(-columns.rows // max(1, min(threads, columns.rows // _BLOCK)))
+    parts = [
+        later(threads, _part_moments, columns.take(slice(start, start + size)), setting)
+        for start in range(0, columns.rows, size)
+    ]
+    first, *others = (part() for part in parts)
+    for other in others:
+        first = first.merge(other)
+    return first
+
+
+def _part_moments(columns: Columns, setting: Setting) -> Moments:
+    predictions, weight = columns.predictions(), columns.weight
+    members, first = len(columns.members), setting.spread_from()
+    width = len(predictions) + (weight is not None)
+    links = np.empty((width, _BLOCK))
+    bins = np.zeros((width + 2, _WIDTH, 2), np.int64)
+    words = np.empty(2, np.int64)
+    clipped_rows, clipped_weight = 0, ExactSum()
+    for start in range(0, columns.rows, _BLOCK):
+        rows = slice(start, min(start + _BLOCK, columns.rows))
+        size = rows.stop - start
+        block = links if size == _BLOCK else np.empty((width, size))
+        clipped = np.zeros(size, np.uint8)
+        for place, values in enumerate(predictions):
+            scale = setting.scale if place < members else "probability"
+            to_link(values[rows], scale, setting.link, block[place], clipped)
+        bits = block.view(np.int64)
+        if weight is None:
+            clipped_rows += int(np.count_nonzero(clipped))
+            kernels.member_sums(block, bits, first, members, words, LEAST_PRODUCT, bins)
+        else:
+            block[-1] = weight[rows]
+            clipped_weight.add(block[-1][clipped > 0])
+            kernels.weighted_member_sums(block, bits, first, members, words, LEAST_PRODUCT, bins)
+    totals = [bins_total(part) for part in bins]
+    total = Fraction(columns.rows) if weight is None else Fraction(totals[width - 1], _UNIT)
+    return Moments(
+        members,
+        first,
+        total,
+        clipped_weight.fraction if weight is not None else Fraction(clipped_rows),
+        tuple(totals[: len(predictions)]),
+        totals[-2],
+        totals[-1],
+    )

@@ -1,0 +1,181 @@
+"""``calibkit vad``: take the bias of selection off scores, by replicates and without labels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from . import options, typed
+from .console import Console
+from .options import option
+
+if TYPE_CHECKING:
+    from calibkit.sources import Source
+    from calibkit.vad.fit import VadSpec
+    from calibkit.vad.rows import MemberOptions
+
+METHOD, TANDEM = "Method", "In tandem with a calibrator"
+
+HELP = """Shrink scores so that the highest of them are not too high: variance-adjusting debiasing.
+
+Of rows selected for their high scores more have an error that raises the score than one that lowers
+it. Replicates of the model (other seeds, bootstrap refits) tell how large such errors are; labels are
+not needed, and the rows may be distributed otherwise than the training rows.
+
+Examples:
+
+  calibkit vad unlabelled.parquet -o vad.json
+
+  calibkit apply vad.json scores.parquet -o debiased.parquet
+
+  calibkit vad unlabelled.parquet --members 'p_*' --replicates bootstrap --by country -o vad.json
+
+  calibkit vad unlabelled.csv --calibrator cal.json --train-input like_training.csv -o vad.json
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("vad", help=HELP)(vad)
+
+
+def vad(
+    inputs: options.Inputs,
+    members: Annotated[
+        list[str] | None,
+        option(
+            "--members",
+            metavar="PATTERN",
+            panel=options.COLUMNS,
+            help="Scores of replicate predictors, first the one in service (names and globs; commas "
+            "or repetition).",
+            show_default="score_*",
+        ),
+    ] = None,
+    link: Annotated[
+        Literal["logit", "identity"],
+        option("--link", panel=METHOD, help="The scale on which scores are compared and shrunk."),
+    ] = "logit",
+    replicates: Annotated[
+        Literal["exchangeable", "bootstrap"],
+        option(
+            "--replicates",
+            panel=METHOD,
+            help="exchangeable: all members made alike, such as by other seeds. bootstrap: the first "
+            "is the fit on all rows, the others (two or more) are refits on bootstrap samples.",
+        ),
+    ] = "exchangeable",
+    min_group_rows: Annotated[
+        int,
+        option(
+            "--min-group-rows",
+            metavar="N",
+            panel=METHOD,
+            min=2,
+            help="With --by: values with fewer rows are shrunk as all rows together.",
+        ),
+    ] = 100,
+    calibrator: Annotated[
+        str | None,
+        option(
+            "--calibrator",
+            metavar="MODEL",
+            panel=TANDEM,
+            help="A calibrator to apply to the first member before; it becomes part of the model.",
+            show_default=False,
+        ),
+    ] = None,
+    calibrated: Annotated[
+        str | None,
+        option(
+            "--calibrated",
+            metavar="NAME",
+            panel=TANDEM,
+            help="Or the column of calibrated probabilities, which is then what apply reads.",
+            show_default=False,
+        ),
+    ] = None,
+    train_input: Annotated[
+        str | None,
+        option(
+            "--train-input",
+            metavar="FILE",
+            panel=TANDEM,
+            help="Unlabelled rows with the same members, distributed like the training rows.",
+            show_default=False,
+        ),
+    ] = None,
+    scale: options.Scale = "probability",
+    by: options.By = None,
+    weight: options.Weight = None,
+    on_missing: options.OnMissing = "error",
+    input_format: options.InputFormat = None,
+    dtype: options.Dtype = "float64",
+    output: options.Output = None,
+    as_json: options.Json = False,
+    provenance: options.Provenance = "hash",
+    tag: options.Tags = None,
+    threads: options.Threads = None,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+    warnings: options.Warnings = "show",
+    dry_run: options.DryRun = False,
+) -> None:
+    """Parse, fit, print."""
+    console = Console(output, as_json, quiet, verbose, warnings)
+    tags = typed.tags(tag)
+    from calibkit.models import load
+    from calibkit.sources import open_source
+    from calibkit.threads import thread_count
+    from calibkit.vad.fit import VadSpec, fit_vad, read_vad_rows
+    from calibkit.vad.rows import MemberOptions
+
+    from .each_model import Fit, write_models
+    from .views.vad import vad_lines
+
+    spec = VadSpec(
+        link=link,
+        replicates=replicates,
+        min_group_rows=min_group_rows,
+        calibrator=None if calibrator is None else load(calibrator),
+        threads=thread_count(threads),
+    )
+    columns = MemberOptions(
+        members=tuple(typed.listed(members)) or ("score_*",),
+        scale=scale,
+        calibrated=calibrated,
+        weight=weight,
+        by=by,
+        on_missing=on_missing,
+    )
+    spec.check(columns)
+    source = open_source(inputs, input_format=input_format, dtype=dtype)
+    if dry_run:
+        _show_plan(console, source, columns, spec)
+        return
+    train = None
+    if train_input is not None:
+        train = open_source([train_input], input_format=input_format, dtype=dtype)
+
+    def fit(part: Source) -> Fit:
+        rows = read_vad_rows(part, columns, spec, train)
+        console.detail(f"{rows.test.members[0].size:,} rows used of {rows.test.rows_read:,} read")
+        made = fit_vad(rows, spec, provenance=provenance, tags=tags)
+        told = (*rows.test.warnings, *(rows.train.warnings if rows.train else ()), *made.warnings)
+        return Fit(made.model, tuple(dict.fromkeys(told)), vad_lines(made.model))
+
+    write_models(console, source, fit, "Model")
+
+
+def _show_plan(console: Console, source: Source, columns: MemberOptions, spec: VadSpec) -> None:
+    """Print what the run would do."""
+    from calibkit.vad.rows import member_names
+
+    from .dry_run import show_plan
+
+    names = member_names(source, columns)
+    roles = {f"member {place}": name for place, name in enumerate(names, start=1)}
+    beside = {"calibrated": columns.calibrated, "by": columns.by, "weight": columns.weight}
+    roles |= {role: name for role, name in beside.items() if name is not None}
+    show_plan(console, source, roles, spec.steps(len(names)))

@@ -1,0 +1,151 @@
+"""Moments of replicates: against their definition, whatever the order, the threads and the weights."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibkit.vad.moments import Columns, Setting, sum_moments
+from calibkit_kernels import vad as kernels
+from tests.naive import vad as naive
+
+probability = st.floats(0.0, 1.0) | st.sampled_from([0.0, 1.0, 0.5, 1e-6, 1e-7])
+
+
+def tables(columns: int, most: int = 9) -> st.SearchStrategy[np.ndarray]:
+    row = st.lists(probability, min_size=columns, max_size=columns)
+    return st.lists(row, min_size=1, max_size=most).map(lambda rows: np.array(rows).T.copy())
+
+
+def links(table: np.ndarray) -> list[list[float]]:
+    return [[naive.link(value) for value in member] for member in table.tolist()]
+
+
+@given(probability)
+def test_probabilities_are_clipped_before_their_logit(value: float) -> None:
+    out, clipped = np.empty(1), np.zeros(1, np.uint8)
+    kernels.clipped_logits(np.array([value]), naive.EPSILON, out, clipped)
+    assert out[0] == naive.link(value)
+    assert clipped[0] == (not 1e-6 <= value <= 1 - 1e-6)
+
+
+@given(tables(4), st.integers(0, 2), st.sampled_from(["exchangeable", "bootstrap"]))
+def test_moments_are_those_of_the_definition(table: np.ndarray, more: int, replicates: str) -> None:
+    used = table[: 2 + more] if replicates == "exchangeable" else table[: max(3, 2 + more)]
+    setting = Setting("probability", "logit", replicates)
+    found = sum_moments(Columns(list(used)), setting).estimate()
+    first = 1 if replicates == "bootstrap" else 0
+    mean, variance, within = naive.estimate(links(used), [1.0] * used.shape[1], first)
+    assert found.mean == float(mean)
+    assert found.variance == float(variance)
+    # Links lie within 13.9 of 0, and the squares within a row are rounded one by one.
+    assert found.conditional_variance == pytest.approx(float(within), rel=1e-12, abs=1e-12)
+    assert found.shrinkage <= 1.0
+    if variance:
+        ratio = float(Fraction(found.conditional_variance) / variance)
+        assert found.shrinkage == pytest.approx(1 - ratio, rel=1e-12, abs=1e-12 * ratio)
+    else:
+        assert found.shrinkage == 1.0
+
+
+@given(tables(3, 8), st.lists(st.integers(0, 4), min_size=8, max_size=8))
+def test_a_weight_of_two_is_two_rows(table: np.ndarray, drawn: list[int]) -> None:
+    weight = np.array(drawn[: table.shape[1]], np.float64)
+    weight[0] = max(weight[0], 1.0)
+    setting = Setting("probability", "logit", "exchangeable")
+    weighted = sum_moments(Columns(list(table), weight=weight), setting)
+    written = np.repeat(table, weight.astype(int), axis=1)
+    assert weighted == sum_moments(Columns(list(written)), setting)
+
+
+@given(tables(2), st.lists(st.floats(1e-3, 1e3), min_size=9, max_size=9))
+def test_weights_weigh(table: np.ndarray, drawn: list[float]) -> None:
+    weight = np.array(drawn[: table.shape[1]])
+    setting = Setting("probability", "identity", "exchangeable")
+    found = sum_moments(Columns(list(table), weight=weight), setting).estimate()
+    mean, variance, within = naive.estimate(table.tolist(), weight.tolist())
+    assert found.mean == float(mean)
+    assert found.variance == pytest.approx(float(variance), rel=1e-9, abs=1e-28)
+    assert found.conditional_variance == pytest.approx(float(within), rel=1e-9, abs=1e-14)
+    assert found.rows == pytest.approx(weight.sum())
+
+
+@given(st.integers(0, 2**32), st.integers(1, 4), st.integers(0, 40_000))
+def test_no_order_and_no_threads_change_a_bit(seed: int, threads: int, cut: int) -> None:
+    random = np.random.default_rng(seed)
+    table = random.random((3, 40_000))[:, : max(cut, 1)]
+    setting = Setting("probability", "logit", "bootstrap")
+    whole = sum_moments(Columns(list(table), extra=table[0] ** 2), setting)
+    order = random.permutation(table.shape[1])
+    shuffled = Columns(list(table[:, order]), extra=table[0, order] ** 2)
+    assert sum_moments(shuffled, setting, threads) == whole
+    half = table.shape[1] // 2
+    if half:
+        parts = [shuffled.take(slice(None, half)), shuffled.take(slice(half, None))]
+        first, second = (sum_moments(part, setting) for part in parts)
+        assert second.merge(first) == whole
+
+
+def test_a_constant_member_keeps_everything() -> None:
+    setting = Setting("probability", "logit", "exchangeable")
+    constant, other = np.full(50, 0.1), np.linspace(0.1, 0.9, 50)
+    found = sum_moments(Columns([constant, other]), setting).estimate()
+    assert (found.variance, found.shrinkage) == (0.0, 1.0)
+
+
+def test_replicates_that_agree_up_to_a_shift_have_no_conditional_variance() -> None:
+    setting = Setting("raw", "identity", "exchangeable")
+    member = np.linspace(-1.0, 1.0, 65)
+    found = sum_moments(Columns([member, member + 3.0]), setting).estimate()
+    assert found.conditional_variance == 0.0
+    assert found.shrinkage == 1.0
+
+
+@given(st.lists(st.floats(-5, 5), min_size=2, max_size=5))
+def test_spread_is_about_the_mean(values: list[float]) -> None:
+    table = np.array(values).reshape(-1, 1)
+    found = kernels.row_spread(table, 0, 0, len(values))
+    assert found == pytest.approx(naive.row_spread(values), rel=1e-12, abs=1e-28)
+
+
+def _bins(columns: int) -> np.ndarray:
+    return np.zeros((columns + 2, 4200, 2), np.int64)
+
+
+@given(tables(3), st.booleans())
+def test_sums_are_exact(table: np.ndarray, weighted: bool) -> None:
+    from tests.naive.sums import bins_value
+
+    if weighted:
+        table = np.vstack([table, np.arange(1.0, table.shape[1] + 1)])
+    bins, words = _bins(table.shape[0]), np.empty(2, np.int64)
+    add = kernels.weighted_member_sums if weighted else kernels.member_sums
+    add(table, table.view(np.int64), 0, 3, words, -2148, bins)
+    weights = table[3].tolist() if weighted else [1.0] * table.shape[1]
+    for place in range(3):
+        wanted = sum(
+            (Fraction(w) * Fraction(v) for w, v in zip(weights, table[place], strict=True)),
+            Fraction(0),
+        )
+        assert bins_value(bins[place], -2148) == wanted
+    spreads = [kernels.row_spread(table, row, 0, 3) for row in range(table.shape[1])]
+    wanted = sum(
+        (Fraction(w) * Fraction(v) for w, v in zip(weights, spreads, strict=True)), Fraction(0)
+    )
+    assert bins_value(bins[-1], -2148) == wanted
+
+
+@given(st.floats(-50, 50), st.floats(-1, 2), st.floats(-5, 5))
+def test_links_are_shrunk_towards_the_mean(value: float, shrinkage: float, mean: float) -> None:
+    factor = np.array([1.0, max(shrinkage, 0.0)])
+    out = np.empty(2)
+    offset = (1.0 - factor) * mean
+    kernels.shrink(np.array([value, value]), np.array([0, 1]), factor, offset, out)
+    assert out[0] == value
+    assert out[1] == naive.debias(value, shrinkage, mean)
+    assert math.isfinite(out[1])
