@@ -77,6 +77,11 @@ def decimal_bound(
     return Bound(digits, fraction.numerator, fraction.denominator)
 
 
+def is_decimal(text: str) -> bool:
+    """Return whether a text is meant as a number, possible as a bound or not."""
+    return _DECIMAL.fullmatch(text.strip()) is not None
+
+
 def _decimal(value: str | float | Decimal, name: str) -> Decimal:
     text = str(value).strip() if isinstance(value, str) else str(Decimal(str(value)))
     if not _DECIMAL.fullmatch(text):

@@ -181,6 +181,31 @@ class Tally:
             classes=self.classes,
         )
 
+    def merged(self, places: NDArray[np.uint16], levels: int) -> Tally:
+        """Return an undealt tally over coarser levels; `places` has the new level of each old one.
+
+        The places must not decrease: what becomes one entry then stands side by side.
+        """
+        level = places[self.level]
+        first = np.append(True, (self.score[1:] != self.score[:-1]) | (level[1:] != level[:-1]))
+        if first.all():
+            return replace(self, level=level, levels=levels)
+        starts = np.flatnonzero(first)
+        count, positive, gain, worth = (
+            np.add.reduceat(units, starts, dtype=np.int64) if units.size else units
+            for units in (self.count, self.positive, self.gain, self.worth)
+        )
+        return replace(
+            self,
+            score=self.score[starts],
+            level=level[starts],
+            count=count,
+            positive=positive,
+            levels=levels,
+            gain=gain,
+            worth=worth,
+        )
+
     def quantiles(self, bins: int) -> NDArray[np.float64]:
         """Return the smallest score and the inner edges of quantile bins over all levels."""
         total = int(self.level_totals[:, 1].sum())

@@ -8,9 +8,14 @@ a sum below 2^53, else rounded to a unit so small that the rounding is below 1e-
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
+from math import gcd
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+T = TypeVar("T", int, float)
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,67 @@ class Unit:
 
 #: The unit of unweighted rows.
 ROW = Unit()
+
+#: Reweighted rows together stay below this.
+_MOST_UNITS = 2**60
+
+
+@dataclass(frozen=True)
+class ClassWeights:
+    """How many units each unit of a positive and of a negative row counts as.
+
+    Attributes
+    ----------
+    positive, negative
+        At least 1 each.
+    exact
+        Whether they stand for the base rate without rounding.
+    """
+
+    positive: int = 1
+    negative: int = 1
+    exact: bool = True
+
+    def weigh(self, selected: T, true_positives: T) -> tuple[T, T]:
+        """Return all rows and positive rows in reweighted units."""
+        hits = self.positive * true_positives
+        return hits + self.negative * (selected - true_positives), hits
+
+    def rows(self, selected: float, true_positives: float) -> tuple[float, float]:
+        """Return what reweighted totals are without the weights: integers stay integers."""
+        harm = selected - true_positives
+        if isinstance(selected, int) and isinstance(true_positives, int):
+            hits = true_positives // self.positive
+            return hits + harm // self.negative, hits
+        return true_positives / self.positive + harm / self.negative, true_positives / self.positive
+
+
+#: Rows as they are.
+AS_THEY_ARE = ClassWeights()
+
+
+def at_prevalence(rows: int, positives: int, prevalence: Fraction | None) -> ClassWeights:
+    """Return the weights at which positives are a given share of all.
+
+    Parameters
+    ----------
+    rows, positives
+        All rows and the positive ones, in units; both classes occur, else rows stay as they are.
+    prevalence
+        The share, above 0 and below 1; None leaves rows as they are.
+    """
+    negatives = rows - positives
+    if prevalence is None or not positives or not negatives:
+        return AS_THEY_ARE
+    share = prevalence / (1 - prevalence) * Fraction(negatives, positives)
+    positive, negative = share.numerator, share.denominator
+    total = positive * positives + negative * negatives
+    if total < _MOST_UNITS:
+        return ClassWeights(positive, negative)
+    shrink = -(-total // _MOST_UNITS)
+    positive, negative = max(1, positive // shrink), max(1, negative // shrink)
+    common = gcd(positive, negative)
+    return ClassWeights(positive // common, negative // common, exact=False)
 
 
 def in_units(weight: NDArray[np.float64]) -> tuple[NDArray[np.int64], Unit]:

@@ -16,6 +16,7 @@ import numpy as np
 from calibkit.boundary.exact import isotonic_blocks
 from calibkit.boundary.figures import standard_error
 from calibkit.boundary.fit import Fitted, fit_summary
+from calibkit.boundary.problem import tally_totals
 from calibkit.boundary.spec import BoundarySpec
 from calibkit.boundary.summary import Summary, summarise
 from calibkit.columns import ScoreRows
@@ -56,7 +57,7 @@ def choose_levels(data: ScoreRows, spec: BoundarySpec) -> Summary:
     single = summarise(data, replace(spec, uncertainty_bins=1))
     if data.uncertainty is None:
         return single
-    price = marginal_rate(single)
+    price = 0.0 if spec.target.worths else marginal_rate(single)
     tried: list[Tried] = []
     failure: InfeasibleError | None = None
     for levels in CANDIDATES:
@@ -80,8 +81,10 @@ def choose_levels(data: ScoreRows, spec: BoundarySpec) -> Summary:
 
 def marginal_rate(summary: Summary) -> float:
     """Return the rate of positives at which the bound stops one more row; 0 without a bound."""
-    goal = summary.planned.spec.target.goal(summary.problem.totals())
-    blocks = isotonic_blocks(summary.problem.tally.points())
+    target = summary.planned.spec.target
+    tally = summary.problem.tally.reweighted(target.classes(summary.problem.totals()))
+    goal = target.goal(tally_totals(tally))
+    blocks = isotonic_blocks(tally.points())
     _, margin = goal.whole_blocks(np.cumsum(blocks.selected), np.cumsum(blocks.true_positives))
     if margin is None:
         return 0.0
@@ -91,11 +94,12 @@ def marginal_rate(summary: Summary) -> float:
 def _worth(fitted: Fitted, price: float) -> tuple[float, float]:
     """Return the worth of a boundary on rows it did not see, and its standard error.
 
-    With a bound: ``(T - price * M) / P``, pooled over the folds; else the objective, or less it.
+    With a bound: ``(T - price * M) / P``, pooled over the folds; else, and where the recall is one
+    of value, the objective, or less it.
     """
     checked = fitted.model.fit.cross_validated
     assert checked is not None
-    if not fitted.model.objective.subject_to:
+    if not fitted.model.objective.subject_to or "value" in fitted.model.columns:
         sign = -1.0 if fitted.model.objective.minimize else 1.0
         return sign * (checked.objective_value or 0.0), checked.standard_error or 0.0
     gains = [fold.true_positives - price * fold.selected for fold in fitted.folds]

@@ -38,7 +38,10 @@ def greedy(points: Points, goal: Goal) -> Int64s:
 def _pick_in_level(points: Points, goal: Goal, level: int) -> Int64s:
     own = points.of_level(level)
     # To select nothing is a choice as well, and the best one for some measures.
-    pick = goal.pick(np.append(0, points.selected[own]), np.append(0, points.true_positives[own]))
+    gain = np.append(0, points.gain[own]) if points.gain.size else None
+    pick = goal.pick(
+        np.append(0, points.selected[own]), np.append(0, points.true_positives[own]), gain
+    )
     return np.array([own.start + pick - 1 if pick > 0 else -1], np.int64)
 
 

@@ -90,7 +90,7 @@ def compare(
     return [
         _one(data, replace(spec, method=name), test)
         for name, method in METHODS.items()
-        if spec.target.option in method.objectives
+        if spec.target.option in method.objectives and (method.worths or not spec.target.worths)
     ]
 
 

@@ -125,12 +125,17 @@ def _describe_surface(model: BoundaryModel, summary: Summary, cut: Cut) -> None:
 
 
 def _objective(target: Target, totals: Totals) -> Objective:
+    found = Objective(subject_to={})
+    if target.prevalence is not None:
+        found.prevalence = float(target.prevalence)
     if target.bound is not None:
-        maximised = target.goal(totals).maximised
-        return Objective(maximize=maximised, subject_to={target.option: float(target.bound)})
-    if target.option == "minimize":
-        return Objective(minimize=target.value, subject_to={})
-    return Objective(maximize=target.value, subject_to={})
+        found.maximize = target.goal(totals).maximised
+        found.subject_to = {target.option: float(target.bound)}
+    elif target.option == "minimize":
+        found.minimize = target.value
+    else:
+        found.maximize = target.value
+    return found
 
 
 def _describe_score_first(model: BoundaryModel, grid: Grid, take: list[int]) -> None:

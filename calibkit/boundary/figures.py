@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -14,9 +16,12 @@ from calibkit.boundary.decide import probabilities
 from calibkit.boundary.goals import Goal, Totals
 from calibkit.boundary.methods import Found
 from calibkit.boundary.model import BoundaryModel, CrossValidated, Figures, TestFigures
+from calibkit.boundary.problem import tally_totals
+from calibkit.boundary.target import Target
+from calibkit.boundary.worths import read_worths
 from calibkit.columns import ScoreRows
 from calibkit.tally import Tally
-from calibkit.weights import ROW, Unit, in_units
+from calibkit.weights import AS_THEY_ARE, ROW, Unit, in_units
 
 #: Finds a boundary on a tally with one part left out, given what the other parts hold; None where
 #: nothing can be found.
@@ -30,19 +35,25 @@ class Judged(NamedTuple):
     positives: int
     selected: float
     true_positives: float
+    gain: float = 0.0
 
 
-def figures(selected: float, true_positives: float, goal: Goal, unit: Unit) -> Figures:
-    """Return the figures of a boundary from its totals, in units of weight."""
-    rows, positives = goal.totals.rows, goal.totals.positives
-    negatives = rows - positives
+def figures(
+    selected: float, true_positives: float, goal: Goal, unit: Unit, gain: float = 0
+) -> Figures:
+    """Return the figures of a boundary from its totals, in units of weight.
+
+    The rates are those of reweighted classes where they are, the counts those of the rows.
+    """
+    negatives = goal.totals.rows - goal.totals.positives
+    rows, hits = goal.totals.classes.rows(selected, true_positives)
     return Figures(
-        selected=unit.amount(selected),
-        true_positives=unit.amount(true_positives),
+        selected=unit.amount(rows),
+        true_positives=unit.amount(hits),
         precision=true_positives / selected if selected else None,
-        recall=true_positives / positives if positives else None,
+        recall=goal.recall(true_positives, gain),
         false_positive_rate=(selected - true_positives) / negatives if negatives else None,
-        objective_value=goal.value(selected, true_positives),
+        objective_value=goal.value(selected, true_positives, gain),
     )
 
 
@@ -63,30 +74,37 @@ def cross_validate(
     Counts are pooled over the folds.  The standard error of the objective comes from its values on
     the single folds, null where fewer than two are defined.
     """
-    totals = dealt.part_totals(folds + forward)
+    parts = folds + forward
+    totals = np.column_stack((dealt.part_totals(parts), dealt.part_gains(parts)))
+    like = tally_totals(dealt)
+
+    def goal_of(fold_totals: NDArray[np.int64]) -> Goal:
+        rows, positives, gain = map(int, fold_totals.sum(axis=0))
+        return make_goal(replace(like, rows=rows, positives=positives, gain=gain))
 
     def judge(fold: int) -> Judged:
-        rows, positives = map(int, totals[fold])
         fitting = totals[:fold] if forward else np.delete(totals, fold, axis=0)
-        fitting_rows, fitting_positives = map(int, fitting.sum(axis=0))
-        others = Totals(fitting_rows, fitting_positives, dealt.unit.exact)
+        others = goal_of(fitting).totals
         found = find(dealt.before(fold), -1, others) if forward else find(dealt, fold, others)
-        selected, hits = (0, 0) if found is None else _held_out(dealt, fold, found)
-        return Judged(rows, positives, selected, hits)
+        selected, hits, gain = (0, 0, 0) if found is None else _held_out(dealt, fold, found)
+        return Judged(int(totals[fold, 0]), int(totals[fold, 1]), selected, hits, gain)
 
+    judged_folds = range(forward, parts)
     with ThreadPoolExecutor(min(threads, folds)) as pool:
-        judged = tuple(pool.map(judge, range(forward, folds + forward)))
-    rows, positives, selected, hits = (sum(column) for column in zip(*judged, strict=True))
-    pooled = make_goal(Totals(rows, positives, dealt.unit.exact))
+        judged = tuple(pool.map(judge, judged_folds))
+    selected, hits, gain = (
+        sum(column) for column in zip(*(fold[2:] for fold in judged), strict=True)
+    )
+    pooled = goal_of(totals[forward:])
     values = [
         value
-        for fold_rows, fold_positives, m, t in judged
-        if (value := make_goal(Totals(fold_rows, fold_positives)).value(m, t)) is not None
+        for fold, (_, _, m, t, g) in zip(judged_folds, judged, strict=True)
+        if (value := goal_of(totals[[fold]]).value(m, t, g)) is not None
     ]
     found = CrossValidated(
         precision=hits / selected if selected else None,
-        recall=hits / positives if positives else None,
-        objective_value=pooled.value(selected, hits),
+        recall=pooled.recall(hits, gain),
+        objective_value=pooled.value(selected, hits, gain),
         standard_error=standard_error(values),
         folds=folds,
     )
@@ -102,20 +120,24 @@ def standard_error(values: Sequence[float]) -> float | None:
     return math.sqrt(spread / len(values))
 
 
-def _held_out(dealt: Tally, fold: int, found: Found) -> tuple[float, float]:
+def _held_out(dealt: Tally, fold: int, found: Found) -> tuple[float, float, float]:
     """Return what a boundary selects of a fold; the expected numbers of a randomised one."""
     selected, hits = dealt.selected(found.thresholds, part=fold)
     if found.wide is None or found.probability == 0.0:
-        return selected, hits
+        return selected, hits, dealt.gained(found.thresholds, part=fold)
     more, more_hits = dealt.selected(found.wide, part=fold)
     return (
         selected + found.probability * (more - selected),
         hits + found.probability * (more_hits - hits),
+        0,
     )
 
 
 def judge_rows(
-    model: BoundaryModel, rows: ScoreRows, make_goal: Callable[[Totals], Goal]
+    model: BoundaryModel,
+    rows: ScoreRows,
+    target: Target,
+    make_goal: Callable[[Totals], Goal],
 ) -> TestFigures:
     """Return the figures of a boundary on labelled rows."""
     assert rows.label is not None
@@ -124,10 +146,19 @@ def judge_rows(
     if rows.weight is not None:
         units, unit = in_units(rows.weight)
     hits = rows.label.astype(bool)
-    totals = Totals(int(units.sum()), int(units[hits].sum()), unit.exact)
-    found = figures(
-        _expected(units, chance), _expected(units[hits], chance[hits]), make_goal(totals), unit
-    )
+    totals = Totals(int(units.sum()), int(units[hits].sum()), unit.exact, 1 / Fraction(unit.size))
+    selected, true_positives = _expected(units, chance), _expected(units[hits], chance[hits])
+    goal, gain = make_goal(totals), 0.0
+    classes = target.classes(totals)
+    if classes != AS_THEY_ARE:
+        goal = make_goal(totals.reweighted(classes))
+        selected, true_positives = classes.weigh(selected, true_positives)
+    worths = read_worths(rows, target)
+    if worths is not None:
+        whole = int(worths.gain[worths.gain > 0].sum())
+        goal = make_goal(replace(totals, gain=whole, gain_unit=worths.unit))
+        gain = _expected(worths.gain, chance)
+    found = figures(selected, true_positives, goal, unit, gain)
     return TestFigures(
         rows=unit.amount(totals.rows),
         positives=unit.amount(totals.positives),

@@ -13,7 +13,7 @@ from calibkit.boundary.figures import Judged, cross_validate, figures, judge_row
 from calibkit.boundary.goals import Goal, Totals
 from calibkit.boundary.methods import METHODS, Found
 from calibkit.boundary.model import BoundaryFit, BoundaryModel, CrossValidated, Figures
-from calibkit.boundary.problem import deal
+from calibkit.boundary.problem import deal, tally_totals
 from calibkit.boundary.spec import BoundarySpec, Plan
 from calibkit.boundary.summary import Summary, summarise
 from calibkit.columns import ScoreRows
@@ -74,34 +74,43 @@ def fit_summary(
     test: ScoreRows | None = None,
     provenance: str = "hash",
     tags: dict[str, str] | None = None,
+    checked: tuple[CrossValidated, tuple[Judged, ...]] | None = None,
 ) -> Fitted:
-    """Fit a decision boundary on what was counted of its rows; see `fit_boundary`."""
+    """Fit a decision boundary on what was counted of its rows; see `fit_boundary`.
+
+    `checked` is its cross-validation where that was done before.
+    """
     planned, problem = summary.planned, summary.problem
     spec = planned.spec
-    _need_classes(summary)
+    need_classes(summary)
     warnings: list[str] = []
-    goal, unit = spec.target.goal(problem.totals()), problem.tally.unit
-    folds = _folds(summary, warnings)
+    classes = spec.target.classes(problem.totals())
+    tally, unit = problem.tally.reweighted(classes), problem.tally.unit
+    goal = spec.target.goal(tally_totals(tally))
+    folds = fold_count(summary, warnings) if checked is None else 0
     # While the search runs: none of these needs another.
     single = later(spec.threads, _score_only, summary.single, goal)
     dealt = later(spec.threads if folds else 1, deal, problem, folds, spec.seed, spec.threads)
-    found, optimum = planned.method.find_with_optimum(problem.tally, goal)
+    found, optimum = planned.method.find_with_optimum(tally, goal)
     if found.selected == 0 and spec.target.bound is not None:
-        raise _infeasible(problem.tally, goal, planned)
-    checked, judged = _cross_validated(dealt(), planned, goal) if folds else (None, ())
+        raise _infeasible(tally, goal, planned)
+    if folds:
+        checked = cross_validated(dealt().reweighted(classes), planned, goal)
+    cross_validation, judged = (None, ()) if checked is None else checked
     summary, found = flatten(summary, found)
+    selected, _ = classes.rows(found.selected, found.true_positives)
     fit = BoundaryFit(
-        rows=unit.amount(goal.totals.rows),
-        positives=unit.amount(goal.totals.positives),
-        in_sample=figures(found.selected, found.true_positives, goal, unit),
+        rows=unit.amount(problem.totals().rows),
+        positives=unit.amount(problem.totals().positives),
+        in_sample=figures(found.selected, found.true_positives, goal, unit, found.gain),
         upper_bound=optimum.ceiling,
         optimal_in_sample=_is_optimal(planned, found, optimum, goal),
-        exact_arithmetic=unit.exact,
+        exact_arithmetic=goal.totals.exact and tally.gain_unit.exact,
         bound_met=_is_met(planned, found, goal),
         score_only=single(),
-        cross_validated=checked,
+        cross_validated=cross_validation,
         test=None,
-        reference=reference(summary, found.selected / goal.totals.rows),
+        reference=reference(summary, selected / problem.totals().rows),
     )
     model = describe(summary, found, fit)
     model.tags = dict(tags or {})
@@ -110,11 +119,11 @@ def fit_summary(
     elif provenance == "hash":
         model.provenance = msgspec.structs.replace(summary.origin, files=None)
     if test is not None:
-        model.fit.test = judge_rows(model, test, goal.of)
+        model.fit.test = judge_rows(model, test, spec.target, goal.of)
     return Fitted(model, (*warnings, *warnings_of(model, spec.target)), judged)
 
 
-def _need_classes(summary: Summary) -> None:
+def need_classes(summary: Summary) -> None:
     """Refuse rows of one class where the objective needs both, or the other one."""
     totals, target = summary.problem.totals(), summary.planned.spec.target
     column = summary.problem.columns["label"].name
@@ -135,7 +144,7 @@ def _is_met(planned: Plan, found: Found, goal: Goal) -> bool:
     """Return whether the bound is met; a randomised boundary meets it by its very probability."""
     if planned.method.mix is not None:
         return True
-    return goal.met(int(found.selected), int(found.true_positives))
+    return goal.met(int(found.selected), int(found.true_positives), found.gain)
 
 
 def _is_optimal(planned: Plan, found: Found, optimum: exact.Solution, goal: Goal) -> bool:
@@ -144,8 +153,7 @@ def _is_optimal(planned: Plan, found: Found, optimum: exact.Solution, goal: Goal
         return True
     if not optimum.proven or not _is_met(planned, found, goal):
         return False
-    best = goal.value(optimum.selected, optimum.true_positives)
-    return goal.value(found.selected, found.true_positives) == best
+    return goal.value(found.selected, found.true_positives, found.gain) == optimum.ceiling
 
 
 def _infeasible(tally: Tally, goal: Goal, planned: Plan) -> InfeasibleError:
@@ -157,7 +165,8 @@ def _infeasible(tally: Tally, goal: Goal, planned: Plan) -> InfeasibleError:
     elif target.option == "precision":
         advice = (
             f"the highest precision any selection reaches is {hits / rows:.6g}, with "
-            f"{tally.unit.amount(rows):,} rows: lower the bound, or improve the scores"
+            f"{tally.unit.amount(tally.classes.rows(rows, hits)[0]):,} rows: lower the bound, or "
+            "improve the scores"
         )
     else:
         advice = "the rows of the highest scores exceed it already: raise the bound"
@@ -166,7 +175,7 @@ def _infeasible(tally: Tally, goal: Goal, planned: Plan) -> InfeasibleError:
     )
 
 
-def _folds(summary: Summary, warnings: list[str]) -> int:
+def fold_count(summary: Summary, warnings: list[str]) -> int:
     """Return how many folds to cross-validate in, 0 for none; warn where rows are too few."""
     spec = summary.planned.spec
     folds = spec.folds
@@ -190,15 +199,22 @@ def _folds(summary: Summary, warnings: list[str]) -> int:
     return folds
 
 
-def _cross_validated(
-    dealt: Tally, planned: Plan, goal: Goal
+def cross_validated(
+    dealt: Tally, planned: Plan, goal: Goal, kept: dict[int, Found] | None = None
 ) -> tuple[CrossValidated, tuple[Judged, ...]]:
+    """Return the cross-validation of a method on a dealt tally.
+
+    `kept` takes the boundary of each part that was left out of a fit.
+    """
     spec = planned.spec
 
     def find(dealt: Tally, fold: int, others: Totals) -> Found | None:
         if others.positives == 0 and spec.target.needs:
             return None
-        return planned.method.find(dealt, goal.of(others), excluded=fold)
+        found = planned.method.find(dealt, goal.of(others), excluded=fold)
+        if kept is not None:
+            kept[fold] = found
+        return found
 
     return cross_validate(
         dealt, spec.folds, find, goal.of, spec.threads, forward=spec.time is not None
@@ -209,5 +225,6 @@ def _score_only(tally: Tally | None, goal: Goal) -> Figures | None:
     """Return the figures of the best single threshold."""
     if tally is None:
         return None
+    tally = tally.reweighted(goal.totals.classes)
     found = METHODS["st"].find(tally, goal)
-    return figures(found.selected, found.true_positives, goal, tally.unit)
+    return figures(found.selected, found.true_positives, goal, tally.unit, found.gain)

@@ -8,18 +8,21 @@ exact search needs of it (see `calibkit.boundary.exact`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, floor
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibkit.boundary.picks import most_expected, most_hits, recall_ceiling
 from calibkit.bounds import Bound
+from calibkit.weights import AS_THEY_ARE, ROW, ClassWeights, Unit
 from calibkit_kernels.exact import largest_ratio, ratio_at_least
 from calibkit_kernels.knapsack import Window
 
 Int64s = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 #: How much rounded weights must over-fulfil a bound: their error counts against the user's wish.
 SLACK = Fraction(1, 10**12)
@@ -27,12 +30,28 @@ SLACK = Fraction(1, 10**12)
 
 @dataclass(frozen=True)
 class Totals:
-    """What all rows hold, in units of weight; `row_units` is how many a weight of 1 has."""
+    """What all rows hold, in units of weight.
+
+    `row_units` is how many units a weight of 1 has, `classes` what the classes were reweighted by,
+    `gain` what all rows are worth, losses apart, in `gain_unit`, where that counts too.
+    """
 
     rows: int
     positives: int
     exact: bool = True
     row_units: Fraction = Fraction(1)
+    classes: ClassWeights = AS_THEY_ARE
+    gain: int = 0
+    gain_unit: Unit = ROW
+
+    def reweighted(self, classes: ClassWeights) -> Totals:
+        """Return the totals with rows counted by the weights of their class."""
+        rows, positives = classes.weigh(self.rows, self.positives)
+        units = self.row_units * Fraction(rows, self.rows or 1)
+        exact = self.exact and classes.exact
+        return replace(
+            self, rows=rows, positives=positives, exact=exact, row_units=units, classes=classes
+        )
 
 
 class Goal(ABC):
@@ -45,6 +64,8 @@ class Goal(ABC):
     totals: Totals
     #: Whether the optimum is always a vertex of the concave hull of all reachable totals.
     at_vertex = False
+    #: Whether it looks at what rows are worth, beside their numbers.
+    uses_gain = False
 
     @abstractmethod
     def of(self, totals: Totals) -> Goal:
@@ -63,8 +84,11 @@ class Goal(ABC):
         """
 
     @abstractmethod
-    def pick(self, selected: Int64s, true_positives: Int64s) -> int:
-        """Return the best of some totals by the canonical rule, or -1 where none meets the bound."""
+    def pick(self, selected: Int64s, true_positives: Int64s, gain: Int64s | None = None) -> int:
+        """Return the best of some totals by the canonical rule, or -1 where none meets the bound.
+
+        `gain` is what the rows are worth; it is looked at where `uses_gain` is set.
+        """
 
     @abstractmethod
     def budget(self, best: float, slope: float, selected: int, true_positives: int) -> float:
@@ -91,11 +115,15 @@ class Goal(ABC):
         """
 
     @abstractmethod
-    def value(self, selected: float, true_positives: float) -> float | None:
+    def value(self, selected: float, true_positives: float, gain: float = 0) -> float | None:
         """Return the objective of totals, which may be expected ones; None where undefined."""
 
+    def recall(self, true_positives: float, gain: float = 0) -> float | None:
+        """Return the recall of totals; None without positives."""
+        return true_positives / self.totals.positives if self.totals.positives else None
+
     @abstractmethod
-    def met(self, selected: int, true_positives: int) -> bool:
+    def met(self, selected: int, true_positives: int, gain: int = 0) -> bool:
         """Return whether totals meet the bound, in exact arithmetic."""
 
 
@@ -109,6 +137,9 @@ class BoundedGoal(Goal):
     def of(self, totals: Totals) -> Goal:
         """Return the same goal for other rows."""
         return type(self)(self.bound, totals)
+
+    def _ceiling_of(self, hits: float) -> float:
+        return recall_ceiling(hits, self.totals.positives, exact=self.totals.exact)
 
 
 class RecallAtPrecision(BoundedGoal):
@@ -125,28 +156,29 @@ class RecallAtPrecision(BoundedGoal):
             raised = ceil(self.ratio * (1 + SLACK) * self.denominator)
             self.numerator = min(raised, self.denominator)
 
-    def _meets(self, selected: Int64s, true_positives: Int64s) -> NDArray[np.bool_]:
+    def feasible(self, selected: Int64s, true_positives: Int64s) -> Bools:
+        """Return which totals meet the bound."""
         return ratio_at_least(true_positives, selected, self.numerator, self.denominator)
 
     def whole_blocks(self, selected: Int64s, true_positives: Int64s) -> tuple[int, int | None]:
         """Take blocks while the running precision holds; it only falls from block to block."""
-        missed = np.flatnonzero(~self._meets(selected, true_positives))
+        missed = np.flatnonzero(~self.feasible(selected, true_positives))
         return (int(missed[0]), int(missed[0])) if missed.size else (selected.size, None)
 
-    def pick(self, selected: Int64s, true_positives: Int64s) -> int:
+    def pick(self, selected: Int64s, true_positives: Int64s, gain: Int64s | None = None) -> int:
         """Return the feasible totals with most positives, then fewest rows."""
-        return _most_hits(selected, true_positives, self._meets(selected, true_positives))
+        return most_hits(selected, true_positives, self.feasible(selected, true_positives))
 
     def mix(self, rows: Int64s, hits: Int64s) -> tuple[int, Fraction]:
         """Take a share of a group where that meets the bound with equality."""
-        met = self._meets(rows, hits)
+        met = self.feasible(rows, hits)
         slack = self.denominator * hits.astype(np.float64) - self.numerator * rows.astype(
             np.float64
         )
         drop = slack[:-1] - slack[1:]
         share = np.divide(slack[:-1], drop, out=np.zeros(drop.size), where=drop > 0.0)
         share = np.where(met[1:], 1.0, np.where(met[:-1], share, -1.0))
-        taken = _most_expected(rows, hits, np.minimum(share, 1.0))
+        taken = most_expected(rows, hits, np.minimum(share, 1.0))
         if taken < 0 or met[taken + 1]:
             return max(taken, 0), Fraction(int(taken >= 0))
         before, after = (
@@ -170,13 +202,13 @@ class RecallAtPrecision(BoundedGoal):
     def ceiling(self, best: float, slope: float) -> float:
         """Return the recall of the linear relaxation, rounded down to whole rows."""
         share = self._share(slope)
-        return _recall_ceiling(best / share if share > 0.0 else np.inf, self.totals)
+        return self._ceiling_of(best / share if share > 0.0 else np.inf)
 
-    def value(self, selected: float, true_positives: float) -> float | None:
+    def value(self, selected: float, true_positives: float, gain: float = 0) -> float | None:
         """Return the recall."""
-        return true_positives / self.totals.positives if self.totals.positives else None
+        return self.recall(true_positives)
 
-    def met(self, selected: int, true_positives: int) -> bool:
+    def met(self, selected: int, true_positives: int, gain: int = 0) -> bool:
         """Return whether the precision is at least the bound."""
         return true_positives * self.denominator >= self.numerator * selected
 
@@ -202,7 +234,7 @@ class PrecisionAtRecall(BoundedGoal):
         reached = int(np.searchsorted(true_positives, self.least))
         return reached + 1, reached
 
-    def pick(self, selected: Int64s, true_positives: Int64s) -> int:
+    def pick(self, selected: Int64s, true_positives: Int64s, gain: Int64s | None = None) -> int:
         """Return the totals with the largest precision, then most positives."""
         return int(largest_ratio(true_positives, selected, self.least))
 
@@ -230,11 +262,11 @@ class PrecisionAtRecall(BoundedGoal):
         """Return the precision of the linear relaxation."""
         return min(1.0, slope * self.least / (self.least - best)) if best < self.least else 1.0
 
-    def value(self, selected: float, true_positives: float) -> float | None:
+    def value(self, selected: float, true_positives: float, gain: float = 0) -> float | None:
         """Return the precision."""
         return true_positives / selected if selected else None
 
-    def met(self, selected: int, true_positives: int) -> bool:
+    def met(self, selected: int, true_positives: int, gain: int = 0) -> bool:
         """Return whether the recall is at least the bound."""
         return true_positives >= self.least
 
@@ -256,6 +288,10 @@ class RecallWithin(BoundedGoal):
         self.allowed = amount if self.totals.exact else amount * (1 - SLACK)
         self.limit = floor(self.allowed)
 
+    def feasible(self, selected: Int64s, true_positives: Int64s) -> Bools:
+        """Return which totals are within the limit."""
+        return self._amounts(selected, true_positives) <= self.limit
+
     def _amounts(self, selected: Int64s, true_positives: Int64s) -> Int64s:
         return selected - self.spared * true_positives
 
@@ -265,11 +301,9 @@ class RecallWithin(BoundedGoal):
         taken = int(np.searchsorted(amounts, self.limit, side="right"))
         return taken, taken if taken < selected.size else None
 
-    def pick(self, selected: Int64s, true_positives: Int64s) -> int:
+    def pick(self, selected: Int64s, true_positives: Int64s, gain: Int64s | None = None) -> int:
         """Return the totals within the limit with most positives, then fewest rows."""
-        return _most_hits(
-            selected, true_positives, self._amounts(selected, true_positives) <= self.limit
-        )
+        return most_hits(selected, true_positives, self.feasible(selected, true_positives))
 
     def mix(self, rows: Int64s, hits: Int64s) -> tuple[int, Fraction]:
         """Take a share of the group that would exceed the limit."""
@@ -277,7 +311,7 @@ class RecallWithin(BoundedGoal):
         growth, room = np.diff(amounts).astype(np.float64), float(self.allowed) - amounts[:-1]
         share = np.divide(room, growth, out=np.ones(growth.size), where=growth > 0.0)
         share = np.where(room >= 0.0, np.minimum(share, 1.0), -1.0)
-        taken = _most_expected(rows, hits, share)
+        taken = most_expected(rows, hits, share)
         if taken < 0:
             return 0, Fraction(0)
         grows = int(amounts[taken + 1] - amounts[taken])
@@ -298,13 +332,13 @@ class RecallWithin(BoundedGoal):
         """Return the recall of the linear relaxation, rounded down to whole rows."""
         share = 1.0 - self.spared * slope
         hits = (best + slope * self.limit) / share if share > 0.0 else np.inf
-        return _recall_ceiling(hits, self.totals)
+        return self._ceiling_of(hits)
 
-    def value(self, selected: float, true_positives: float) -> float | None:
+    def value(self, selected: float, true_positives: float, gain: float = 0) -> float | None:
         """Return the recall."""
-        return true_positives / self.totals.positives if self.totals.positives else None
+        return self.recall(true_positives)
 
-    def met(self, selected: int, true_positives: int) -> bool:
+    def met(self, selected: int, true_positives: int, gain: int = 0) -> bool:
         """Return whether the amount is within the limit."""
         return selected - self.spared * true_positives <= self.limit
 
@@ -340,41 +374,6 @@ class RecallAtCapacity(RecallWithin):
     def of(self, totals: Totals) -> Goal:
         """Return the same goal for other rows: the same share of them."""
         return RecallAtCapacity(self.bound, totals, self.share)
-
-
-def _most_hits(selected: Int64s, true_positives: Int64s, feasible: NDArray[np.bool_]) -> int:
-    """Return the feasible totals with most positives, then fewest rows; -1 where none is."""
-    hits = np.where(feasible, true_positives, -1)
-    most = hits.max(initial=-1)
-    if most < 0:
-        return -1
-    best = np.flatnonzero(hits == most)
-    return int(best[np.argmin(selected[best])])
-
-
-def _most_expected(rows: Int64s, hits: Int64s, share: NDArray[np.float64]) -> int:
-    """Return after how many groups to stop for most expected positives, then fewest rows.
-
-    `share` is what may be taken of each group, negative where it cannot be reached; -1 is returned
-    where no positive can be.
-    """
-    usable = np.flatnonzero(share >= 0.0)
-    if usable.size == 0:
-        return -1
-    expected = hits[usable] + share[usable] * np.diff(hits)[usable]
-    if not expected.max():
-        return -1  # nothing has as many
-    best = usable[expected >= expected.max() * (1 - 1e-12)]
-    taken = rows[best] + share[best] * np.diff(rows)[best]
-    return int(best[np.argmin(taken)])
-
-
-def _recall_ceiling(hits: float, totals: Totals) -> float:
-    """Return a bound on true positives as a recall, rounded down to whole units."""
-    hits = min(hits, float(totals.positives))
-    if totals.exact:
-        hits = float(np.floor(hits * (1 + 1e-12) + 1e-9))
-    return min(hits / totals.positives, 1.0)
 
 
 GOALS: dict[str, type[BoundedGoal]] = {

@@ -82,8 +82,8 @@ class Cut:
         The log-odds from which on rows are selected; NaN where none is.
     thresholds
         The lowest selected score of each level, -inf for always, NaN for never.
-    selected, true_positives
-        What it selects, in units.
+    selected, true_positives, gain
+        What it selects, in units, and what that is worth where worths count.
     """
 
     surface: Surface
@@ -91,6 +91,7 @@ class Cut:
     thresholds: Floats
     selected: int
     true_positives: int
+    gain: int = 0
 
 
 def logistic(value: float) -> float:
@@ -136,6 +137,7 @@ def best_cut(
         thresholds,
         int(points.selected[choice]),
         int(points.true_positives[choice]),
+        points.total_gain(np.array([choice])),
     )
 
 
@@ -152,12 +154,15 @@ def surface_points(
     keys -= smallest
     keys, kept = sorting.sort_pairs(keys, kept, int(keys.max(initial=0)).bit_length(), threads)
     room = int(tally.level_totals[:, 0].sum())
-    selected, hits, entry = kernels.ordered_points(keys, kept, tally.count, tally.positive, room)
+    selected, hits, entry, gain = kernels.ordered_points(
+        keys, kept, tally.count, tally.positive, tally.gain, room
+    )
     lines = surface.lines()
     own = tally.level[entry]
     ends = lines[own, 0] + lines[own, 1] * s[entry] + 0.0
     offsets = np.array([0, entry.size])
-    return Points(selected, hits, entry, offsets, offsets[1:]), ends
+    gain = gain if tally.gain.size else tally.gain
+    return Points(selected, hits, entry, offsets, offsets[1:], gain), ends
 
 
 def cut_thresholds(

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.boundary.goals import Goal, Totals
-from calibkit.bounds import Bound, decimal_bound
+from calibkit.bounds import Bound, decimal_bound, is_decimal
 from calibkit.errors import UsageError, nearest
 from calibkit_kernels.knapsack import Window
 
@@ -200,7 +200,7 @@ class Measure(Goal):
         cells = Cells(tp, fp, positives - tp, (rows - positives) - fp)
         return self.kind.formula(cells, tuple(float(bound) for bound in self.parameters))
 
-    def pick(self, selected: Int64s, true_positives: Int64s) -> int:
+    def pick(self, selected: Int64s, true_positives: Int64s, gain: Int64s | None = None) -> int:
         """Return the totals of the best value, of ties the one with fewest rows."""
         if selected.size == 0:
             return -1
@@ -213,7 +213,7 @@ class Measure(Goal):
         rows, hits = np.append(0, selected), np.append(0, true_positives)
         return self.pick(rows, hits), None
 
-    def value(self, selected: float, true_positives: float) -> float | None:
+    def value(self, selected: float, true_positives: float, gain: float = 0) -> float | None:
         """Return the measure."""
         return float(self.reported(np.array([selected]), np.array([true_positives]))[0])
 
@@ -240,7 +240,7 @@ class Measure(Goal):
         taken = int(best[np.argmin(at_rows[best])])
         return taken, Fraction(float(shares[taken]))
 
-    def met(self, selected: int, true_positives: int) -> bool:
+    def met(self, selected: int, true_positives: int, gain: int = 0) -> bool:
         """Return True: there is no bound."""
         return True
 
@@ -275,8 +275,12 @@ class Measure(Goal):
         return min(1.0, sqrt(max(0.0, square)))
 
 
-def parse_measure(text: str, option: str) -> tuple[str, tuple[Bound, ...]]:
-    """Return the name and the parameters of a measure, from ``NAME`` or ``NAME:A,B``.
+def parse_objective(
+    text: str, option: str
+) -> tuple[str, tuple[Bound, ...], tuple[Bound | str, ...]]:
+    """Return name and parameters of a measure, from ``NAME`` or ``NAME:A,B``.
+
+    Where a cost is the name of a column there are no parameters; both costs come third then.
 
     Raises
     ------
@@ -295,13 +299,23 @@ def parse_measure(text: str, option: str) -> tuple[str, tuple[Bound, ...]]:
     if len(texts) != len(names):
         wanted = f"{name}:{','.join(names)}" if names else name
         raise UsageError(f"{option} {text} is not of the form {wanted}.")
+    if name == "cost" and not all(map(is_decimal, texts)):
+        return name, (), tuple(_cost_or_column(part, option) for part in texts)
     most = 10**9
     values = tuple(
         decimal_bound(part, f"{option} {name}, {parameter}", least=-most, most=most)
         for part, parameter in zip(texts, names, strict=True)
     )
     _check(name, tuple(float(value) for value in values), f"{option} {text}")
-    return name, values
+    return name, values, ()
+
+
+def _cost_or_column(text: str, option: str) -> Bound | str:
+    if is_decimal(text):
+        return decimal_bound(text, f"{option} cost", most=10**9)
+    if not text:
+        raise UsageError(f"{option}: a cost is a number or the name of a column, not nothing.")
+    return text
 
 
 def _check(name: str, values: tuple[float, ...], what: str) -> None:

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.boundary import classic, exact, grid_methods
+from calibkit.boundary import classic, exact, grid_methods, worth
 from calibkit.boundary.goals import Goal
 from calibkit.boundary.logistic import LEVELS, Cut, best_cut
 from calibkit.boundary.stochastic import Mixture, random_block, random_tie
@@ -39,6 +39,8 @@ class Found:
         below `thresholds` are.
     cut
         Of a logistic surface: the surface and where it is cut.
+    gain
+        What the selected rows are worth, in units, where that counts.
     """
 
     thresholds: Floats
@@ -47,6 +49,7 @@ class Found:
     wide: Floats | None = None
     probability: float = 0.0
     cut: Cut | None = None
+    gain: int = 0
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,8 @@ class Method:
         Its default number of score bins, 0 for every distinct score, and of uncertainty levels.
     together
         Whether it takes all levels as one.
+    worths
+        Whether it can look at what rows are worth.
     """
 
     name: str
@@ -83,6 +88,7 @@ class Method:
     score_bins: int = 0
     levels: int = 3
     together: bool = False
+    worths: bool = False
 
     @property
     def needs_grid(self) -> bool:
@@ -108,7 +114,9 @@ class Method:
             )
         if self.surface is not None:
             cut = self.surface(tally, goal, excluded)
-            return Found(cut.thresholds, cut.selected, cut.true_positives, cut=cut)
+            return Found(
+                cut.thresholds, cut.selected, cut.true_positives, cut=cut, gain=cut.gain
+            )
         if self.take is not None:
             positives, totals = grid_counts(tally, excluded)
             take = self.take(positives, totals, goal)
@@ -124,11 +132,11 @@ class Method:
         if self.mix is not None or self.surface is not None:  # it is the optimum of its class
             found = self.find(tally, goal)
             rows, hits = found.selected, found.true_positives
-            value = goal.value(rows, hits) or 0.0
+            value = goal.value(rows, hits, found.gain) or 0.0
             nothing = np.full(tally.levels, -1, np.int64)
             return found, exact.Solution(nothing, int(rows), int(hits), True, value)
         points = tally.points(together=self.together)
-        optimum = exact.solve(points, goal)
+        optimum = best_choice(points, goal)
         if self.choose is exact_choice:
             return _found(tally, points, optimum.choice), optimum
         if self.choose is not None:
@@ -149,7 +157,12 @@ def on_scale(method: Method, scale: str, threads: int) -> Method:
 
 def exact_choice(points: Points, goal: Goal) -> Int64s:
     """Return the optimum over all prefixes."""
-    return exact.solve(points, goal).choice
+    return best_choice(points, goal).choice
+
+
+def best_choice(points: Points, goal: Goal) -> exact.Solution:
+    """Return the optimum over all prefixes, with what is known of it."""
+    return worth.solve(points, goal) if goal.uses_gain else exact.solve(points, goal)
 
 
 def _found(tally: Tally, points: Points, choice: Int64s) -> Found:
@@ -159,7 +172,7 @@ def _found(tally: Tally, points: Points, choice: Int64s) -> Found:
     lowest[taken] = tally.score[points.entry[choice[taken]]]
     if choice.size == 1:
         lowest = np.broadcast_to(lowest, tally.levels).copy()
-    return Found(lowest, *points.totals(choice))
+    return Found(lowest, *points.totals(choice), gain=points.total_gain(choice))
 
 
 def grid_counts(tally: Tally, excluded: int = -1) -> tuple[Int64s, Int64s]:
@@ -179,10 +192,22 @@ _BOTH = ("precision", "recall")
 METHODS: dict[str, Method] = {
     found.name: found
     for found in (
-        Method("exact", "the optimum, with proof", OPTIONS, exact_choice),
-        Method("st", "a single threshold", OPTIONS, classic.single_threshold, together=True),
+        Method("exact", "the optimum, with proof", OPTIONS, exact_choice, worths=True),
         Method(
-            "logistic", "one cut on a logistic surface", OPTIONS, surface=best_cut, levels=LEVELS
+            "st",
+            "a single threshold",
+            OPTIONS,
+            classic.single_threshold,
+            together=True,
+            worths=True,
+        ),
+        Method(
+            "logistic",
+            "one cut on a logistic surface",
+            OPTIONS,
+            surface=best_cut,
+            levels=LEVELS,
+            worths=True,
         ),
         Method("stochastic", "random over one block of scores", OPTIONS, mix=random_block),
         Method("mist", "isotonic blocks above one rate", ("precision",), classic.isotonic),
@@ -201,8 +226,10 @@ METHODS: dict[str, Method] = {
 }
 
 
-def method(name: str, objective: str) -> Method:
+def method(name: str, objective: str, worths: str = "") -> Method:
     """Return a method that can take an objective, one of `calibkit.boundary.target.OPTIONS`.
+
+    `worths` says what makes rows differ in worth (such as ``--value``), if something does.
 
     Raises
     ------
@@ -222,4 +249,7 @@ def method(name: str, objective: str) -> Method:
             f"{', '.join('--' + option for option in found.objectives)}; methods for "
             f"--{objective}: {able}."
         )
+    if worths and not found.worths:
+        able = ", ".join(other.name for other in METHODS.values() if other.worths)
+        raise UsageError(f"--method {name} does not take {worths}; methods that do: {able}.")
     return found

@@ -30,9 +30,14 @@ class _Part(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Objective(_Part):
-    """What was maximised (`maximize`) or minimised (`minimize`), under which bounds."""
+    """What was maximised (`maximize`) or minimised (`minimize`), under which bounds.
+
+    `prevalence` is the base rate to which the classes were reweighted, if they were.  Where there is
+    a column ``value``, recall is the share of its sum among the positive rows.
+    """
 
     subject_to: dict[str, float]
+    prevalence: float | msgspec.UnsetType = msgspec.UNSET
     maximize: str | msgspec.UnsetType = msgspec.UNSET
     minimize: str | msgspec.UnsetType = msgspec.UNSET
 
@@ -80,6 +85,23 @@ class Reference(_Part):
     selected_share: float
 
 
+class Candidate(_Part):
+    """What the automatic choice saw of a candidate, cross-validated.
+
+    `gap` is how much less it is worth than the best candidate, with the standard error of that
+    difference; `within_bound` says that it is not short of the bound by two standard errors.
+    """
+
+    method: str
+    uncertainty_bins: int
+    precision: float | None
+    recall: float | None
+    objective_value: float | None
+    within_bound: bool
+    gap: float
+    gap_standard_error: float
+
+
 class BoundaryFit(_Part):
     """What is known of a boundary from its fit.
 
@@ -99,6 +121,7 @@ class BoundaryFit(_Part):
     score_only: Figures | None
     test: TestFigures | None
     reference: Reference | None
+    candidates: list[Candidate] | msgspec.UnsetType = msgspec.UNSET
 
 
 class BoundaryModel(Model):

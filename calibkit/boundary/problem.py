@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 
 from calibkit.binning import Grid, Levels, assign, fit_grid
 from calibkit.boundary.goals import Totals
+from calibkit.boundary.worths import Worths
 from calibkit.columns import ScoreRows
 from calibkit.models import Column
 from calibkit.provenance import random_parts
 from calibkit.tally import Tally, count_rows
+from calibkit.weights import AS_THEY_ARE, ROW
 
 Floats = NDArray[Any]
 
@@ -38,8 +40,10 @@ class Problem:
     grid
         The score bins, or None.
     rows, part
-        Where rows have to be dealt one by one: the rows (with fractional weights, or where `part`
-        is given), and the part of each, if a column decides it.
+        Where rows have to be dealt one by one: the rows (with fractional or sampling weights, with
+        worths, or where `part` is given), and the part of each, if a column decides it.
+    worths
+        What each row is worth, where that counts.
     """
 
     tally: Tally
@@ -48,6 +52,7 @@ class Problem:
     grid: Grid | None = None
     rows: ScoreRows | None = None
     part: NDArray[np.uint8] | None = None
+    worths: Worths | None = None
 
     def totals(self) -> Totals:
         """Return rows and positive rows, in units."""
@@ -80,24 +85,39 @@ class Problem:
 
 
 def tally_totals(tally: Tally) -> Totals:
-    """Return rows and positive rows of a tally, in units."""
-    per_level = tally.level_totals
-    return Totals(
-        int(per_level[:, 1].sum()),
-        int(per_level[:, 2].sum()),
+    """Return rows, positive rows and what rows are worth of a tally, in units."""
+    rows, positives = (int(total) for total in tally.level_totals[:, 1:].sum(axis=0))
+    gain = int(tally.worth.sum()) if tally.worth.size else 0
+    units, hits = (int(total) for total in tally.classes.rows(rows, positives))
+    found = Totals(
+        units,
+        hits,
         tally.unit.exact,
         1 / Fraction(tally.unit.size),
+        gain=gain,
+        gain_unit=tally.gain_unit,
     )
+    return found if tally.classes == AS_THEY_ARE else found.reweighted(tally.classes)
 
 
-def raw_problem(rows: ScoreRows, levels: Levels, threads: int) -> Problem:
+def raw_problem(
+    rows: ScoreRows, levels: Levels, threads: int, worths: Worths | None = None
+) -> Problem:
     """Return the problem over every distinct score."""
     assert rows.label is not None
     level = levels.of(rows.uncertainty, rows.score.size)
     tally = count_rows(
-        rows.score, level, rows.label, levels.count, weight=rows.weight, threads=threads
+        rows.score,
+        level,
+        rows.label,
+        levels.count,
+        weight=rows.weight,
+        gain=None if worths is None else worths.gain,
+        gain_unit=ROW if worths is None else worths.unit,
+        threads=threads,
     )
-    return Problem(tally, levels, columns_of(rows), rows=_if_fractional(rows, tally))
+    kept = rows if worths is not None else _if_fractional(rows, tally)
+    return Problem(tally, levels, columns_of(rows, worths), rows=kept, worths=worths)
 
 
 def binned_problem(
@@ -121,7 +141,7 @@ def _if_fractional(rows: ScoreRows | None, tally: Tally) -> ScoreRows | None:
     return rows if tally.unit.size != 1.0 else None
 
 
-def columns_of(rows: ScoreRows) -> dict[str, Column]:
+def columns_of(rows: ScoreRows, worths: Worths | None = None) -> dict[str, Column]:
     """Return the columns of rows by role, with the dtypes in which they are compared."""
     options = rows.options
     columns = {
@@ -132,6 +152,8 @@ def columns_of(rows: ScoreRows) -> dict[str, Column]:
         columns["uncertainty"] = Column(options.uncertainty, dtype=str(rows.uncertainty.dtype))
     if options.weight is not None:
         columns["weight"] = Column(options.weight, kind="frequency")
+    if worths is not None:
+        columns |= worths.columns
     return columns
 
 
@@ -148,8 +170,11 @@ def deal(problem: Problem, parts: int, seed: int, threads: int) -> Tally:
     score, level = _places(problem, rows)
     part = problem.part
     if part is None:
-        assert rows.weight is not None
-        columns = {"score": rows.score, "label": rows.label, "weight": rows.weight}
+        columns = {"score": rows.score, "label": rows.label}
+        if rows.weight is not None:
+            columns["weight"] = rows.weight
+        if problem.worths is not None:
+            columns["gain"] = problem.worths.gain.astype(np.float64)
         if rows.uncertainty is not None:
             columns["uncertainty"] = rows.uncertainty
         part = random_parts(columns, parts, seed)
@@ -160,6 +185,8 @@ def deal(problem: Problem, parts: int, seed: int, threads: int) -> Tally:
         problem.tally.levels,
         weight=rows.weight,
         part=part,
+        gain=None if problem.worths is None else problem.worths.gain,
+        gain_unit=problem.tally.gain_unit,
         threads=threads,
     )
 

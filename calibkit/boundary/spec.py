@@ -11,6 +11,9 @@ from calibkit.columns import ScoreRows
 from calibkit.errors import UsageError
 from calibkit.grid_table import GridTable
 
+#: The method that is chosen by cross-validation, see `calibkit.boundary.auto`.
+AUTO = "auto"
+
 #: A part of a split is kept in eight bits.
 MOST_FOLDS = 255
 
@@ -85,7 +88,12 @@ def plan(spec: BoundarySpec, data: ScoreRows | GridTable) -> Plan:
     UsageError
         Options that are impossible or do not go together.
     """
-    chosen = method(spec.method, spec.target.option)
+    chosen = method(spec.method, spec.target.option, spec.target.worths)
+    if spec.target.worths and (isinstance(data, GridTable) or spec.score_bins):
+        raise UsageError(
+            f"{spec.target.worths} needs the rows and every distinct score: a grid of score bins has "
+            "counts alone; leave --score-bins out."
+        )
     if chosen.mix is not None:
         order = data.grid.order if isinstance(data, GridTable) else spec.order
         chosen = _check_random(spec, chosen, order, isinstance(data, GridTable))

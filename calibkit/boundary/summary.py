@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from calibkit import __version__
@@ -14,6 +15,7 @@ from calibkit.boundary.logistic import distinct
 from calibkit.boundary.model import Threshold, threshold_json
 from calibkit.boundary.problem import Problem, binned_problem, grid_problem, raw_problem
 from calibkit.boundary.spec import BoundarySpec, Plan, plan
+from calibkit.boundary.worths import read_worths
 from calibkit.columns import ScoreRows
 from calibkit.errors import DataError, UsageError
 from calibkit.grid_table import GridTable
@@ -71,8 +73,12 @@ class Summary:
     file: str | None
 
 
-def summarise(data: ScoreRows | GridTable, spec: BoundarySpec) -> Summary:
+def summarise(
+    data: ScoreRows | GridTable, spec: BoundarySpec, levels: Levels | None = None
+) -> Summary:
     """Count rows, or take over the counts of a grid, for one specification.
+
+    Rows are counted over `levels`, and every distinct score, where they are given.
 
     Raises
     ------
@@ -93,8 +99,8 @@ def summarise(data: ScoreRows | GridTable, spec: BoundarySpec) -> Summary:
     assert data.label is not None
     # Beside the counting, of which only the sort uses all processors.
     uncertainties = later(spec.threads, _uncertainty_quantiles, data)
-    fingerprint = later(spec.threads, _rows_hash, data, planned.levels)
-    problem, levels = _problem_of_rows(data, planned)
+    fingerprint = later(spec.threads, _rows_hash, data, planned)
+    problem, levels = _problem_of_rows(data, planned, levels)
     part = _parts_of_column(data, spec)
     if part is not None:
         problem = replace(problem, rows=data, part=part)
@@ -135,14 +141,19 @@ def _problem_of_grid(data: GridTable, planned: Plan) -> Problem:
     return grid_problem(data.grid, data.columns)
 
 
-def _problem_of_rows(data: ScoreRows, planned: Plan) -> tuple[Problem, Levels | None]:
+def _problem_of_rows(
+    data: ScoreRows, planned: Plan, levels: Levels | None
+) -> tuple[Problem, Levels | None]:
     """Return the problem, and the levels of the model: a single threshold may show several."""
     spec = planned.spec
+    worths = read_worths(data, spec.target)
+    if levels is not None:
+        return raw_problem(data, levels, spec.threads, worths), levels
     if not planned.score_bins:
         levels = uncertainty_levels(data, planned.levels, spec.strategy)
         if planned.method.surface is not None:
             levels = distinct(levels)
-        problem = raw_problem(data, levels, spec.threads)
+        problem = raw_problem(data, levels, spec.threads, worths)
         if planned.method.surface is not None:
             need_finite(problem, data)
         return problem, levels
@@ -196,6 +207,12 @@ def _origin(planned: Plan, data: ScoreRows | GridTable, rows: int, fingerprint: 
         "folds": spec.folds,
         "seed": spec.seed,
     }
+    for name, chosen in (
+        ("value", spec.target.value_column),
+        ("prevalence", spec.target.prevalence and spec.target.prevalence.text),
+    ):
+        if chosen is not None:
+            options[name] = chosen
     if spec.groups is not None or spec.time is not None:
         options["groups" if spec.groups else "time"] = spec.groups or spec.time
     if planned.method.mix is not None:
@@ -208,12 +225,15 @@ def _origin(planned: Plan, data: ScoreRows | GridTable, rows: int, fingerprint: 
     return Provenance(__version__, options, rows, fingerprint, files)
 
 
-def _rows_hash(rows: ScoreRows, levels: int) -> str:
+def _rows_hash(rows: ScoreRows, planned: Plan) -> str:
     used: dict[str, NDArray[Any]] = {"score": rows.score}
     if rows.label is not None:
         used["label"] = rows.label
-    if rows.uncertainty is not None and levels > 1:
+    if rows.uncertainty is not None and planned.levels > 1:
         used["uncertainty"] = rows.uncertainty
     if rows.weight is not None:
         used["weight"] = rows.weight
+    for role, name in planned.spec.target.worth_columns.items():
+        assert rows.others is not None
+        used[role] = rows.others[name].cast(pl.Float64).to_numpy()
     return data_hash(used)

@@ -38,6 +38,7 @@ def boundary(
     capacity: own.Capacity = None,
     maximize: own.Maximize = None,
     minimize: own.Minimize = None,
+    prevalence: own.Prevalence = None,
     method: own.Method = "exact",
     uncertainty_bins: own.UncertaintyBins = None,
     score_bins: own.ScoreBins = None,
@@ -54,6 +55,7 @@ def boundary(
     positive: options.Positive = None,
     unlabelled: options.Unlabelled = "error",
     uncertainty: options.Uncertainty = None,
+    value: own.Value = None,
     weight: options.Weight = None,
     groups: options.Groups = None,
     time: options.Time = None,
@@ -90,7 +92,9 @@ def boundary(
             "capacity": capacity,
             "maximize": maximize,
             "minimize": minimize,
-        }
+        },
+        value=value,
+        prevalence=prevalence,
     )
     auto_levels = uncertainty_bins == "auto"
     spec = BoundarySpec(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from .options import OUTPUT, option
+from .options import COLUMNS, OUTPUT, option
 
 OBJECTIVE, METHOD = "Objective (exactly one)", "Method"
 
@@ -49,7 +49,34 @@ Maximize = Annotated[
 
 Minimize = Annotated[
     str | None,
-    option("--minimize", metavar="cost:FP,FN", panel=OBJECTIVE, help="Least expected cost a row."),
+    option(
+        "--minimize",
+        metavar="cost:FP,FN",
+        panel=OBJECTIVE,
+        help="Least expected cost a row; a cost is a number or a column.",
+    ),
+]
+
+Value = Annotated[
+    str | None,
+    option(
+        "--value",
+        metavar="NAME",
+        panel=COLUMNS,
+        help="Column of values: recall is the share of its sum among the positives.",
+        show_default="none: recall counts rows",
+    ),
+]
+
+Prevalence = Annotated[
+    str | None,
+    option(
+        "--prevalence",
+        metavar="P",
+        panel=METHOD,
+        help="Reweight the classes to this base rate; all rates are those at it.",
+        show_default="that of the rows",
+    ),
 ]
 
 Method = Annotated[

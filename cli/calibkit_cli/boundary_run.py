@@ -147,12 +147,20 @@ class BoundaryRun:
 
     def _beside(self, source: Source) -> list[str]:
         """Return the columns that are read beside those of the roles."""
-        found = []
+        found = self._worth_columns(source)
         for option, name in (("--groups", self.spec.groups), ("--time", self.spec.time)):
             if name is not None and name not in found:
                 source.require([name], option)
                 found.append(name)
         return found
+
+    def _worth_columns(self, source: Source) -> list[str]:
+        """Return the columns that say what rows are worth."""
+        target = self.spec.target
+        option = "--value" if target.value_column is not None else f"--{target.option}"
+        names = list(dict.fromkeys(target.worth_columns.values()))
+        source.require(names, option)
+        return names
 
     def _read_test(self, data: ScoreRows | GridTable) -> ScoreRows | None:
         if self.test is None:
@@ -164,7 +172,8 @@ class BoundaryRun:
             name = uncertainty.name if uncertainty and data.grid.shape[0] > 1 else None
             options = replace(self.columns, score=score.name, uncertainty=name)
             dtype = score.dtype or self.dtype
-        rows = read_score_rows(open_source([self.test], dtype=dtype), options)
+        source = open_source([self.test], dtype=dtype)
+        rows = read_score_rows(source, options, others=self._worth_columns(source))
         for remark in rows.warnings:
             self.console.warn(f"--test: {remark}")
         return rows

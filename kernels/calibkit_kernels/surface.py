@@ -202,39 +202,43 @@ def ordered_points(
     order: NDArray[np.uint32],
     count: Counts,
     positive: Counts,
+    gain: Int64s,
     room: int,
-) -> tuple[Int64s, Int64s, Int64s]:
+) -> tuple[Int64s, Int64s, Int64s, Int64s]:
     """Return the prefixes of entries in an order that end in a key with a positive row.
 
     Parameters
     ----------
     keys, order
         Sorted keys, and the entry of each; entries of one key enter together.
-    count, positive
-        Rows and positive rows of the entries.
+    count, positive, gain
+        Rows and positive rows of the entries, and what they are worth (may be empty).
     room
         How many prefixes there can be: entries with a positive row.
 
     Returns
     -------
-    selected, true_positives, entry
-        Rows and positive rows of each prefix, and one entry of its last key.
+    selected, true_positives, entry, worth
+        Rows and positive rows of each prefix, one entry of its last key, and what it is worth.
     """
     selected = np.empty(room, np.int64)
     true_positives = np.empty(room, np.int64)
     entry = np.empty(room, np.int64)
-    rows, hits, before, end = np.int64(0), np.int64(0), np.int64(0), 0
+    worth = np.empty(room, np.int64)
+    rows, hits, before, end, gained = np.int64(0), np.int64(0), np.int64(0), 0, np.int64(0)
     for k in range(order.size):
         i = order[k]
         rows += count[i]
         hits += positive[i]
+        if gain.size:
+            gained += gain[i]
         if k + 1 < order.size and keys[k + 1] == keys[k]:
             continue
         if hits > before:
-            selected[end], true_positives[end], entry[end] = rows, hits, i
+            selected[end], true_positives[end], entry[end], worth[end] = rows, hits, i, gained
             end += 1
         before = hits
-    return selected[:end], true_positives[:end], entry[:end]
+    return selected[:end], true_positives[:end], entry[:end], worth[:end]
 
 
 @kernel

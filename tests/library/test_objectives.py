@@ -156,7 +156,8 @@ def test_a_number_of_rows_is_a_share_of_other_rows() -> None:
         ({"maximize": "fbeta:0"}, "positive"),
         ({"maximize": "utility:0,0,1,0"}, "true positive is worth"),
         ({"minimize": "cost:-1,1"}, "not negative"),
-        ({"minimize": "cost:a,1"}, "decimal number"),
+        ({"minimize": "cost:,1"}, "name of a column"),
+        ({"minimize": "cost:0,1e12"}, "expected a number"),
     ],
 )
 def test_impossible_objectives_are_refused(given_options: dict[str, str], said: str) -> None:
