@@ -1,0 +1,87 @@
+"""`calibkit evaluate` against scikit-learn's functions and a plain numpy script.
+
+    python benchmarks/bench_evaluate.py [--python PATH] [--rows N] [--rounds N]
+
+AUC, average precision, log loss, Brier, ECE, MCE and CORP with intervals; scikit-learn without
+intervals, CORP and ECE, the script without CORP.  scikit-learn runs in the environment of this script.
+All must find the same values.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import datasets
+import harness
+from harness import Pair, calibkit, compare, million, peer_script
+
+METRICS = (
+    "auc",
+    "average_precision",
+    "log_loss",
+    "brier",
+    "ece",
+    "mce",
+    "miscalibration",
+    "discrimination",
+    "brier_uncertainty",
+)
+
+#: How many times faster than scikit-learn and than the script, at the full number of rows; the
+#: ratio to the script at a tenth of them, where start-up is much of the time; and that of memory.
+SKLEARN, SCRIPT, TENTH, MEMORY = 8.0, 2.5, 1.8, 1.0
+
+
+def evaluate(python: str, path: str) -> list[str]:
+    """Return the command that evaluates a file."""
+    output = str(harness.FOLDER / "metrics.json")
+    return calibkit(python, "evaluate", path, "--metrics", ",".join(METRICS), "-q", "-o", output)
+
+
+def pairs(options: argparse.Namespace) -> Iterator[Pair]:
+    """Measure both peers, at a tenth of the rows and at all."""
+    python = options.python
+    for rows in (options.rows // 10, options.rows):
+        path, full = datasets.distinct(python, rows), rows == options.rows
+        ours = evaluate(python, path)
+        for peer, name, where, limit in (
+            ("sklearn_metrics.py", "scikit-learn", sys.executable, 1 / SKLEARN if full else None),
+            ("numpy_metrics.py", "numpy script", python, 1 / SCRIPT if full else TENTH),
+        ):
+            output = str(harness.FOLDER / f"{Path(peer).stem}.json")
+            pair = compare(
+                f"{million(rows)}, {name}",
+                ours,
+                peer_script(where, peer, path, output),
+                rounds=options.rounds,
+                limit=limit,
+                memory_limit=MEMORY if full else None,
+                kind="evaluate",
+            )
+            yield replace(pair, facts=pair.facts | {"same_values": _same(ours[-1], output)})
+
+
+def _same(metrics: str, output: str) -> bool:
+    """Return whether the last runs found the same values."""
+    ours, theirs = (
+        json.loads(Path(file).read_text(encoding="utf-8")) for file in (metrics, output)
+    )
+    found = ours["metrics"]["score"]["all"]
+    return all(
+        math.isclose(found[name], theirs[name], rel_tol=1e-9) for name in found.keys() & theirs
+    )
+
+
+def main() -> None:
+    options = harness.arguments(__doc__, rounds=5)
+    harness.save("evaluate", options.python, pairs=list(pairs(options)))
+
+
+if __name__ == "__main__":
+    main()
