@@ -18,6 +18,8 @@ _MEMORY = 20
 #: A step must gain this share of what the slope promises, and leave at most that share of slope.
 _GAIN, _FLATTENED = 1e-4, 0.9
 _LINE_TRIALS = 60
+#: How much a function may rise by rounding, as a share of its value.
+_ROUNDING = 1e-14
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,8 @@ def minimise(
     -----
     All sums are taken in order, so that the result is the same on every run.  J. Nocedal,
     S. Wright, *Numerical Optimization*, sections 3.1 and 7.2; the line search is that of A. Lewis,
-    M. Overton, *Nonsmooth optimization via quasi-Newton methods*, section 4.
+    M. Overton, *Nonsmooth optimization via quasi-Newton methods*, section 4, near the minimum with
+    the test on slopes of W. Hager, H. Zhang, *A new conjugate gradient method*, section 3.
     """
     point, (value, gradient) = start, evaluate(start)
     steps: list[tuple[Floats, Floats, float]] = []
@@ -117,9 +120,13 @@ def _search(
     for _ in range(_LINE_TRIALS):
         trial = point + step * direction
         reached, rise = evaluate(trial)
-        if not reached < value + _GAIN * step * slope:
+        left = dot(rise, direction)
+        gained = reached < value + _GAIN * step * slope
+        # Where the function is level to rounding, its slope still tells which way is down.
+        level = reached <= value + _ROUNDING * abs(value) and left <= (2 * _GAIN - 1) * slope
+        if not (gained or level):
             high = step
-        elif dot(rise, direction) < _FLATTENED * slope:
+        elif left < _FLATTENED * slope:
             low = step
         else:
             return trial, reached, rise

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from calibkit.minimise import minimise
 from calibkit.raters.logit_maps import LEAST_PROBABILITY
-from calibkit.raters.order import block_parts, canonical_order
+from calibkit.raters.order import canonical_order
 from calibkit.roots import rising_root
-from calibkit_kernels.dense import affine_rows, column_sums, outer_sums
+from calibkit_kernels.dense import affine_rows, column_sums, outer_sums, paired_sums
 from calibkit_kernels.dirichlet import histogram_costs
 
 Floats = NDArray[np.float64]
@@ -28,6 +28,8 @@ Counts = NDArray[np.int64]
 LEAST_LOG, MOST_LOG = -15.0, 25.0
 _STEP: Final = 1.0
 _SAMPLE: Final = 8192
+#: Rows whose costs are added up together.
+_BLOCK_ROWS: Final = 8192
 #: Where ln alpha0 of a row is cut off, so that its exponential is a number.
 _LARGEST_LOG: Final = 600.0
 
@@ -114,140 +116,27 @@ def fit_strength(
     for between e^-15 and e^25, and the search on features starts there.
     """
     matrices = (probabilities, counts) if features is None else (probabilities, counts, features)
-    order = canonical_order(*matrices)
-    cost = _Objective(
-        positive_probabilities(probabilities[order]), counts[order], regularization, threads
-    )
-    constant = _best_constant(cost)
-    least = cost.value(np.full(order.size, constant))
+    order = canonical_order(*matrices, threads=threads)
+    z, y = positive_probabilities(probabilities[order]), np.ascontiguousarray(counts[order])
+    alone = _Objective(z, y, None, regularization, threads)
+    constant = _best_constant(alone)
+    least, gradient = alone.at(np.array([constant]))
     if features is None or features.shape[1] == 0:
-        slope = abs(cost.mean_slope(np.full(order.size, constant)))
-        inside = LEAST_LOG < constant < MOST_LOG
         return Strength(
             weights=np.empty(0),
             intercept=constant,
             objective=least,
             constant_objective=least,
-            gradient=slope,
+            gradient=abs(float(gradient[0])),
             iterations=0,
-            converged=inside,
+            converged=LEAST_LOG < constant < MOST_LOG,
         )
-    return _on_features(cost, np.ascontiguousarray(features[order]), constant, least)
-
-
-class _Objective:
-    """The mean cost of rows at given ln alpha0, with its slope in each."""
-
-    def __init__(
-        self, probabilities: Floats, counts: Counts, regularization: float, threads: int
-    ) -> None:
-        self.probabilities, self.counts = probabilities, np.ascontiguousarray(counts)
-        self.regularization = regularization
-        self.rows: int = counts.shape[0]
-        self.parts = block_parts(self.rows, threads)
-        self.cost, self.slope = np.empty((2, self.rows, 1))
-
-    def evaluate(self, log_alpha0: Floats) -> None:
-        """Fill in cost and slope of each row."""
-
-        def part(rows: slice) -> None:
-            histogram_costs(
-                self.probabilities[rows],
-                self.counts[rows],
-                log_alpha0[rows],
-                self.cost[rows, 0],
-                self.slope[rows, 0],
-            )
-
-        if len(self.parts) == 1:
-            part(self.parts[0])
-        else:
-            with ThreadPoolExecutor(len(self.parts)) as pool:
-                list(pool.map(part, self.parts))
-        self.cost[:, 0] += self.regularization * log_alpha0 * log_alpha0
-        self.slope[:, 0] += 2.0 * self.regularization * log_alpha0
-
-    def first(self, rows: int) -> _Objective:
-        """Return the objective of the first rows."""
-        if rows >= self.rows:
-            return self
-        return _Objective(self.probabilities[:rows], self.counts[:rows], self.regularization, 1)
-
-    def value(self, log_alpha0: Floats) -> float:
-        """Return the mean cost."""
-        self.evaluate(log_alpha0)
-        return _total(self.cost) / float(self.rows)
-
-    def mean_slope(self, log_alpha0: Floats) -> float:
-        """Return the derivative of the mean cost where all ln alpha0 move together."""
-        self.evaluate(log_alpha0)
-        return _total(self.slope) / float(self.rows)
-
-
-def _total(column: Floats) -> float:
-    out = np.empty(1)
-    column_sums(column, out)
-    return float(out[0])
-
-
-def _best_constant(cost: _Objective) -> float:
-    """Return the best ln alpha0 for all rows together.
-
-    Valleys are looked for on a sample, the first rows in an order that is as good as random, and
-    each is searched to its bottom on all rows.
-    """
-    sample = cost.first(_SAMPLE)
-    places = np.arange(LEAST_LOG, MOST_LOG + _STEP / 2, _STEP)
-    slopes = [sample.mean_slope(np.full(sample.rows, place)) for place in places]
-    valleys = [
-        (float(places[i]), float(places[i + 1]))
-        for i in range(places.size - 1)
-        if slopes[i] < 0.0 <= slopes[i + 1]
-    ]
-    ends = [LEAST_LOG] if slopes[0] >= 0.0 else []
-    ends += [MOST_LOG] if slopes[-1] < 0.0 else []
-    bottoms = [_bottom(cost, low, high) for low, high in [*valleys, *((end, end) for end in ends)]]
-    if len(bottoms) == 1:
-        return bottoms[0]
-    return min(bottoms, key=lambda place: cost.value(np.full(cost.rows, place)))
-
-
-def _bottom(cost: _Objective, low: float, high: float) -> float:
-    """Return the least point of the valley around a bracket that a sample gave."""
-
-    def slope(place: float) -> float:
-        return cost.mean_slope(np.full(cost.rows, place))
-
-    while low > LEAST_LOG and slope(low) >= 0.0:
-        low, high = max(low - _STEP, LEAST_LOG), low
-    while high < MOST_LOG and slope(high) < 0.0:
-        low, high = high, min(high + _STEP, MOST_LOG)
-    return rising_root(slope, low, high)
-
-
-def _on_features(cost: _Objective, features: Floats, constant: float, least: float) -> Strength:
-    rows, width = features.shape
-    sums = np.empty(width)
-    column_sums(features, sums)
-    mean = sums / rows
-    centred = features - mean
-    squares = np.empty((1, width))
-    column_sums(centred * centred, squares[0])
-    scale = np.sqrt(squares[0] / rows)
-    varies = scale > 1e-12 * (1.0 + np.abs(mean))
-    standard = np.ascontiguousarray(centred / np.where(varies, scale, 1.0) * varies)
-    out, slopes = np.empty((rows, 1)), np.empty((1, width))
-
-    def evaluate(point: Floats) -> tuple[float, Floats]:
-        affine_rows(standard, point[:-1].reshape(1, -1), point[-1:], out)
-        log_alpha0 = np.clip(out[:, 0], -_LARGEST_LOG, _LARGEST_LOG)
-        value = cost.value(log_alpha0)
-        outer_sums(cost.slope, standard, slopes)
-        return value, np.append(slopes[0], _total(cost.slope)) / rows
-
-    found = minimise(evaluate, np.append(np.zeros(width), constant), tolerance=1e-9)
-    weights = np.where(varies, found.point[:-1] / np.where(varies, scale, 1.0), 0.0)
-    shift = float(np.cumsum(weights * mean)[-1])
+    standard = _standardised(np.ascontiguousarray(features[order]))
+    objective = _Objective(z, y, standard.values, regularization, threads)
+    start = np.append(np.zeros(features.shape[1]), constant)
+    found = minimise(objective.at, start, tolerance=1e-9)
+    weights = found.point[:-1] * standard.factor
+    shift = float(np.cumsum(weights * standard.mean)[-1])
     return Strength(
         weights=weights,
         intercept=float(found.point[-1]) - shift,
@@ -257,3 +146,124 @@ def _on_features(cost: _Objective, features: Floats, constant: float, least: flo
         iterations=found.iterations,
         converged=found.converged,
     )
+
+
+class _Objective:
+    """The mean cost of rows as a function of weights and intercept, with its gradient.
+
+    Rows are taken in fixed blocks, whose sums are added in order: the same result for any number of
+    threads.
+    """
+
+    def __init__(
+        self,
+        probabilities: Floats,
+        counts: Counts,
+        features: Floats | None,
+        regularization: float,
+        threads: int,
+    ) -> None:
+        self.probabilities, self.counts, self.features = probabilities, counts, features
+        self.regularization, self.threads = regularization, threads
+        self.rows: int = counts.shape[0]
+        self.blocks = [slice(low, low + _BLOCK_ROWS) for low in range(0, self.rows, _BLOCK_ROWS)]
+
+    def at(self, point: Floats) -> tuple[float, Floats]:
+        """Return the mean cost at weights and intercept, and its gradient in them."""
+        if self.threads == 1 or len(self.blocks) == 1:
+            parts = [self._block(rows, point) for rows in self.blocks]
+        else:
+            with ThreadPoolExecutor(min(self.threads, len(self.blocks))) as pool:
+                parts = list(pool.map(lambda rows: self._block(rows, point), self.blocks))
+        value, gradient = 0.0, np.zeros(point.size)
+        for cost, slopes in parts:
+            value += cost
+            gradient += slopes
+        return value / self.rows, gradient / self.rows
+
+    def _block(self, rows: slice, point: Floats) -> tuple[float, Floats]:
+        """Return the cost of a block of rows, and its gradient."""
+        counts = self.counts[rows]
+        size = counts.shape[0]
+        log_alpha0 = np.full((size, 1), point[-1])
+        if self.features is not None:
+            affine_rows(self.features[rows], point[:-1].reshape(1, -1), point[-1:], log_alpha0)
+        log_alpha0 = np.clip(log_alpha0, -_LARGEST_LOG, _LARGEST_LOG)
+        cost, slope = np.empty((2, size, 1))
+        histogram_costs(self.probabilities[rows], counts, log_alpha0[:, 0], cost[:, 0], slope[:, 0])
+        cost += self.regularization * log_alpha0 * log_alpha0
+        slope += 2.0 * self.regularization * log_alpha0
+        gradient, total = np.empty(point.size), np.empty(1)
+        if self.features is not None:
+            outer_sums(slope, self.features[rows], gradient[:-1].reshape(1, -1))
+        column_sums(slope, gradient[-1:])
+        column_sums(cost, total)
+        return float(total[0]), gradient
+
+    def slope(self, log_alpha0: float) -> float:
+        """Return the derivative in one ln alpha0 for all rows."""
+        return float(self.at(np.array([log_alpha0]))[1][0])
+
+    def first(self, rows: int) -> _Objective:
+        """Return the objective of the first rows."""
+        if rows >= self.rows:
+            return self
+        z, y = self.probabilities[:rows], self.counts[:rows]
+        return _Objective(z, y, None, self.regularization, 1)
+
+
+@dataclass(frozen=True)
+class _Standardised:
+    """Columns of mean 0 and standard deviation 1, and the way back: factor (x - mean).
+
+    A column that does not vary has the factor 0.
+    """
+
+    values: Floats
+    mean: Floats
+    factor: Floats
+
+
+def _standardised(features: Floats) -> _Standardised:
+    rows, width = features.shape
+    sums = np.empty(width)
+    column_sums(features, sums)
+    mean = sums / rows
+    values = features - mean
+    paired_sums(values, values, sums)
+    scale = np.sqrt(sums / rows)
+    varies = scale > 1e-12 * (1.0 + np.abs(mean))
+    factor = np.where(varies, 1.0 / np.where(varies, scale, 1.0), 0.0)
+    values *= factor
+    return _Standardised(values, mean, factor)
+
+
+def _best_constant(objective: _Objective) -> float:
+    """Return the best ln alpha0 for all rows together.
+
+    Valleys are looked for on a sample, the first rows in an order that is as good as random, and
+    each is searched to its bottom on all rows.
+    """
+    sample = objective.first(_SAMPLE)
+    places = np.arange(LEAST_LOG, MOST_LOG + _STEP / 2, _STEP).tolist()
+    slopes = [sample.slope(place) for place in places]
+    valleys = [
+        (places[i], places[i + 1])
+        for i in range(len(places) - 1)
+        if slopes[i] < 0.0 <= slopes[i + 1]
+    ]
+    valleys += [(LEAST_LOG, LEAST_LOG)] if slopes[0] >= 0.0 else []
+    valleys += [(MOST_LOG, MOST_LOG)] if slopes[-1] < 0.0 else []
+    bottoms = [_bottom(objective, *valley) for valley in valleys]
+    if len(bottoms) == 1:
+        return bottoms[0]
+    return min(bottoms, key=lambda place: objective.at(np.array([place]))[0])
+
+
+def _bottom(objective: _Objective, low: float, high: float) -> float:
+    """Return the least point of the valley around a bracket that a sample gave."""
+    while low > LEAST_LOG and objective.slope(low) >= 0.0:
+        low, high = max(low - _STEP, LEAST_LOG), low
+    while high < MOST_LOG and objective.slope(high) < 0.0:
+        low, high = high, min(high + _STEP, MOST_LOG)
+    return rising_root(objective.slope, low, high)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -11,24 +10,24 @@ from numpy.typing import NDArray
 
 from calibkit.provenance import row_hashes
 
+#: Rows hashed at a time, small enough to stay in the cache.
+_BLOCK_ROWS = 16_384
 
-def canonical_order(*matrices: NDArray[Any]) -> NDArray[np.int64]:
+
+def canonical_order(*matrices: NDArray[Any], threads: int = 1) -> NDArray[np.int64]:
     """Return the order of rows by a hash of their numbers; equal rows are next to each other."""
-    order: NDArray[np.int64] = np.argsort(hashes(*matrices), kind="stable")
+    order: NDArray[np.int64] = np.argsort(hashes(*matrices, threads=threads), kind="stable")
     return order
 
 
-def hashes(*matrices: NDArray[Any]) -> NDArray[np.uint64]:
+def hashes(*matrices: NDArray[Any], threads: int = 1) -> NDArray[np.uint64]:
     """Return a hash of each row over the columns of all matrices."""
     columns = {
         f"{place:x}.{column:x}": matrix[:, column]
         for place, matrix in enumerate(matrices)
         for column in range(matrix.shape[1])
     }
-    return row_hashes(columns)
-
-
-def block_parts(rows: int, threads: int) -> Sequence[slice]:
-    """Return equal parts of rows, one a thread."""
-    edges = [rows * part // threads for part in range(threads + 1)]
-    return [slice(low, high) for low, high in pairwise(edges) if low < high]
+    rows = range(0, matrices[0].shape[0], _BLOCK_ROWS)
+    blocks = [slice(low, low + _BLOCK_ROWS) for low in rows]
+    with ThreadPoolExecutor(threads) as pool:
+        return np.concatenate(list(pool.map(lambda block: row_hashes(columns, block), blocks)))

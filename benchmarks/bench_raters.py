@@ -1,0 +1,102 @@
+"""Label histograms: `alpha-cal` on features against scipy, `evaluate` on a million histograms.
+
+    python benchmarks/bench_raters.py [--python PATH] [--rows N] [--rounds N]
+
+scipy runs in the environment of this script, on the same objective in numpy.  Both must reach the
+same objective.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import harness
+from harness import MILLION, Pair, calibkit, compare, million, peer_script
+
+ROWS, CLASSES, FEATURES, VOTES = 100_000, 10, 64, 10
+
+#: How many times faster than scipy the whole fit should be.
+TIMES = 5.0
+
+
+def histograms(rows: int, features: int) -> str:
+    """Return a file of class probabilities, votes and features that say how far raters agree."""
+    path = harness.FOLDER / f"histograms-{rows}-{features}.parquet"
+    if not path.is_file():
+        harness.FOLDER.mkdir(parents=True, exist_ok=True)
+        harness.run([sys.executable, __file__, "--write", str(path), str(rows), str(features)])
+    return str(path)
+
+
+def write(path: str, rows: int, features: int) -> None:
+    """Write such a file."""
+    import numpy as np
+    import polars as pl
+
+    random = np.random.default_rng(1)
+    z = random.dirichlet(np.ones(CLASSES), rows)
+    u = random.normal(size=(rows, features))
+    log_alpha0 = u @ (0.2 * random.normal(size=features)) if features else random.normal(size=rows)
+    share = random.gamma(np.maximum(z * np.exp(log_alpha0)[:, None], 1e-3))
+    share /= share.sum(axis=1, keepdims=True)
+    y = random.multinomial(VOTES, share)
+    columns = {f"prob_{k}": z[:, k] for k in range(CLASSES)}
+    columns |= {f"count_{k}": y[:, k] for k in range(CLASSES)}
+    columns |= {f"feature_{k}": u[:, k] for k in range(features)}
+    new = Path(path).with_suffix(".new")
+    pl.DataFrame(columns).write_parquet(new)
+    new.rename(path)
+
+
+def pairs(options: argparse.Namespace) -> Iterator[Pair]:
+    """Measure the fit on features."""
+    path = histograms(ROWS, FEATURES)
+    model = str(harness.FOLDER / "alpha.json")
+    output = str(harness.FOLDER / "scipy-alpha.json")
+    ours = calibkit(options.python, "alpha-cal", path, "--features", "feature_*", "-q", "-o", model)
+    pair = compare(
+        f"{ROWS:,} rows, {CLASSES} classes, {FEATURES} features",
+        ours,
+        peer_script(sys.executable, "scipy_alpha.py", path, output),
+        rounds=options.rounds,
+        limit=1 / TIMES,
+        kind="raters",
+    )
+    found, known = (json.loads(Path(file).read_text(encoding="utf-8")) for file in (model, output))
+    higher = {"objective_above_scipy": found["objective"] - known["objective"]}
+    yield replace(pair, facts=pair.facts | higher)
+
+
+def evaluation(options: argparse.Namespace) -> list[dict[str, object]]:
+    """Measure all metrics of a million histograms, with and without intervals."""
+    path = histograms(MILLION, 0)
+    found = []
+    for name, more in (("with intervals", []), ("without", ["--no-intervals"])):
+        command = calibkit(
+            options.python,
+            *("evaluate", path, "--probs", "prob_*", "--counts", "count_*", *more, "-q"),
+            *("-o", str(harness.FOLDER / "raters.json")),
+        )
+        harness.run(command)
+        runs = [harness.timed(command) for _ in range(options.rounds)]
+        found.append({"name": f"{million(MILLION)}, {name}", "runs": runs})
+    return found
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--write"]:
+        write(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+        return
+    options = harness.arguments(__doc__, rounds=5)
+    harness.save(
+        "raters", options.python, pairs=list(pairs(options)), evaluation=evaluation(options)
+    )
+
+
+if __name__ == "__main__":
+    main()
