@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from calibkit.boundary.auto import choose_method, fit_choice
 from calibkit.boundary.fit import fit_boundary
 from calibkit.boundary.methods import METHODS
 from calibkit.boundary.model import BoundaryModel
-from calibkit.boundary.spec import BoundarySpec
+from calibkit.boundary.spec import AUTO, BoundarySpec
 from calibkit.columns import ScoreRows
 from calibkit.errors import InfeasibleError, UsageError
 from calibkit.grid_table import GridTable
@@ -85,9 +86,11 @@ def compare(
 ) -> list[Compared]:
     """Fit every method that takes the objective.
 
-    A method that selects nothing, or whose table would be too large, is a row that says so.
+    A method that selects nothing, or whose table would be too large, is a row that says so.  With
+    the method ``auto`` its choice has a row of its own.
     """
-    return [
+    chosen = [_one(data, spec, test)] if spec.method == AUTO else []
+    return chosen + [
         _one(data, replace(spec, method=name), test)
         for name, method in METHODS.items()
         if spec.target.option in method.objectives and (method.worths or not spec.target.worths)
@@ -95,12 +98,13 @@ def compare(
 
 
 def _one(data: ScoreRows | GridTable, spec: BoundarySpec, test: ScoreRows | None) -> Compared:
-    if METHODS[spec.method].needs_grid and spec.score_bins == 0:
-        spec = replace(spec, score_bins=None)
-    if METHODS[spec.method].mix is None:
-        spec = replace(spec, randomise="block")
+    if spec.method != AUTO:
+        spec = _suited(spec)
     try:
-        fitted = fit_boundary(data, spec, test=test)
+        if spec.method == AUTO:
+            fitted = fit_choice(choose_method(data, spec), test=test)
+        else:
+            fitted = fit_boundary(data, spec, test=test)
     except InfeasibleError:
         return Compared(spec.method, None, "infeasible: selects nothing")
     except UsageError as error:
@@ -110,9 +114,23 @@ def _one(data: ScoreRows | GridTable, spec: BoundarySpec, test: ScoreRows | None
         note = "optimal on its grid" if _binned(fitted.model) else "optimal"
     if spec.method == "st":
         note = "best single threshold"
+    if spec.method == "logistic":
+        note = "best cut of its surface"
+    if spec.method == AUTO:
+        note = f"chooses {fitted.model.method}"
     if not fitted.model.fit.bound_met:
         note = "misses the bound"
     return Compared(spec.method, fitted.model, note)
+
+
+def _suited(spec: BoundarySpec) -> BoundarySpec:
+    """Leave out of a specification what its method has no use for."""
+    chosen = METHODS[spec.method]
+    if chosen.needs_grid and spec.score_bins == 0:
+        spec = replace(spec, score_bins=None)
+    if chosen.mix is None:
+        spec = replace(spec, randomise="block")
+    return spec if chosen.surface is None else replace(spec, uncertainty_bins=None)
 
 
 def _binned(model: BoundaryModel) -> bool:

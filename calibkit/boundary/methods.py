@@ -114,9 +114,7 @@ class Method:
             )
         if self.surface is not None:
             cut = self.surface(tally, goal, excluded)
-            return Found(
-                cut.thresholds, cut.selected, cut.true_positives, cut=cut, gain=cut.gain
-            )
+            return Found(cut.thresholds, cut.selected, cut.true_positives, cut=cut, gain=cut.gain)
         if self.take is not None:
             positives, totals = grid_counts(tally, excluded)
             take = self.take(positives, totals, goal)

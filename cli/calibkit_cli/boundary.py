@@ -39,7 +39,7 @@ def boundary(
     maximize: own.Maximize = None,
     minimize: own.Minimize = None,
     prevalence: own.Prevalence = None,
-    method: own.Method = "exact",
+    method: own.Method = "auto",
     uncertainty_bins: own.UncertaintyBins = None,
     score_bins: own.ScoreBins = None,
     strategy: own.Strategy = "equal-mass",

@@ -85,8 +85,9 @@ Method = Annotated[
         "--method",
         metavar="METHOD",
         panel=METHOD,
-        help="exact: the optimum, with proof. st: one threshold for all levels. stochastic: the "
-        "optimum over randomised boundaries. The paper's: "
+        help="auto: st, logistic or exact, whichever cross-validation favours. exact: the optimum, "
+        "with proof. st: one threshold for all levels. logistic: one cut on a logistic surface. "
+        "stochastic: the optimum over randomised boundaries. The paper's: "
         "mist, gmt, ew-dpmt, ew-dpmt-mono, vw-dpmt, vw-dpmt-mono, staircase (see --compare).",
     ),
 ]
@@ -97,8 +98,9 @@ UncertaintyBins = Annotated[
         LEVELS,
         metavar="K|auto",
         panel=METHOD,
-        help="Uncertainty levels; auto: chosen among 1, 2, 3, 5, 7 and 11 by cross-validation.",
-        show_default="3; 1 for st and for rows without uncertainty",
+        help="Uncertainty levels; auto: chosen among 1, 2, 3, 5, 7 and 11 by cross-validation. With "
+        "--method auto a number leaves exact this one.",
+        show_default="auto with auto; 3; 100 for logistic, 1 for st and without uncertainty",
     ),
 ]
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from calibkit.boundary.auto import Choice, candidates, choose_method, fit_choice
 from calibkit.boundary.choose import CANDIDATES, choose_levels, chosen_note
 from calibkit.boundary.compare import HEADER, Compared, compare
 from calibkit.boundary.fit import Fitted, fit_summary
 from calibkit.boundary.frontier_rows import frontier_rows
-from calibkit.boundary.spec import BoundarySpec, plan
+from calibkit.boundary.spec import AUTO, BoundarySpec, plan
 from calibkit.boundary.summary import Summary, summarise
 from calibkit.columns import ColumnOptions, ScoreRows, read_score_rows, resolve
 from calibkit.errors import CalibkitError, UsageError
@@ -76,8 +77,12 @@ class BoundaryRun:
         else:
             resolved = resolve(source, self.columns, label=True, uncertainty=True)
             columns = used_columns(resolved, label=True)
-        steps = plan(self.spec, data).steps()
-        if self.auto_levels:
+        auto = self.spec.method == AUTO
+        plans = candidates(data, self.spec) if auto else [plan(self.spec, data)]
+        steps = [step for planned in plans for step in planned.steps()[:1]] + plans[0].steps()[1:]
+        if auto and len(plans) > 1:
+            steps.append("keep the simplest that is as good as the best there")
+        if self.auto_levels and not auto:
             tried = ", ".join(map(str, CANDIDATES))
             steps.append(f"do so with {tried} levels, and keep what cross-validation favours")
         show_plan(self.console, source, columns, steps)
@@ -104,7 +109,8 @@ class BoundaryRun:
             self.console.summary(*boundary_lines(fitted.model))
         with Transaction() as outputs:
             if self.frontier is not None:
-                outputs.write_table(frontier_rows(summary.problem), self.frontier)
+                thresholds = summary.thresholds if isinstance(summary, Choice) else summary
+                outputs.write_table(frontier_rows(thresholds.problem), self.frontier)
             self._write(fitted, outputs)
         self.console.wrote("Boundary")
         self.console.show_model(fitted.model.to_json(), lambda: view(fitted.model, self.console))
@@ -113,8 +119,10 @@ class BoundaryRun:
         if self.console.output not in (None, "-"):
             outputs.write_bytes(fitted.model.to_json(), self.console.output, main=True)
 
-    def _summarise(self, data: ScoreRows | GridTable) -> Summary:
-        """Count the rows, over the number of levels asked for or chosen."""
+    def _summarise(self, data: ScoreRows | GridTable) -> Summary | Choice:
+        """Count the rows, over the number of levels asked for or chosen, or for several methods."""
+        if self.spec.method == AUTO:
+            return choose_method(data, self.spec)
         if not self.auto_levels:
             return summarise(data, self.spec)
         if isinstance(data, GridTable):
@@ -178,8 +186,11 @@ class BoundaryRun:
             self.console.warn(f"--test: {remark}")
         return rows
 
-    def _fit(self, summary: Summary, test: ScoreRows | None) -> Fitted:
-        fitted = fit_summary(summary, test=test, provenance=self.provenance, tags=self.tags)
+    def _fit(self, counted: Summary | Choice, test: ScoreRows | None) -> Fitted:
+        if isinstance(counted, Choice):
+            fitted = fit_choice(counted, test=test, provenance=self.provenance, tags=self.tags)
+        else:
+            fitted = fit_summary(counted, test=test, provenance=self.provenance, tags=self.tags)
         for remark in fitted.warnings:
             self.console.warn(remark)
         return fitted
@@ -192,7 +203,7 @@ class BoundaryRun:
         failure: CalibkitError | None = None
         if self.console.output is not None or self.console.as_json:
             try:
-                fitted = self._fit(summarise(data, self.spec), test)
+                fitted = self._fit(self._summarise(data), test)
             except CalibkitError as error:
                 failure = error
         if self.console.as_json:

@@ -8,7 +8,7 @@ from calibkit.errors import UsageError
 from calibkit_cli.console import Console, cell_text
 
 if TYPE_CHECKING:
-    from calibkit.boundary.model import BoundaryModel
+    from calibkit.boundary.model import BoundaryModel, Candidate
 
 
 def boundary_lines(model: BoundaryModel) -> list[str]:
@@ -26,6 +26,14 @@ def boundary_lines(model: BoundaryModel) -> list[str]:
         lines.append("Weights are rounded by less than 1e-12; a bound is met with that margin.")
     if model.coefficients:
         lines += _surface_lines(model)
+    if fit.candidates:
+        levels = ", ".join(
+            str(one.uncertainty_bins) for one in fit.candidates if one.method == "exact"
+        )
+        others = [one.method for one in fit.candidates if one.method != "exact"]
+        lines.append(
+            f"Chosen by cross-validation among {', '.join(others)} and exact with {levels} levels."
+        )
     if model.method != "st" and single is not None:
         lines.append(
             f"A single threshold reaches {name} {_rate(single.objective_value)} there."
@@ -137,6 +145,12 @@ def view(model: BoundaryModel, console: Console) -> None:
     console.table(
         ["", "rows", "selected", "precision", "recall", "false positive rate"], _figures(model)
     )
+    if model.fit.candidates:
+        console.say("", "Candidates, cross-validated; the simplest whose gap is within its error:")
+        console.table(
+            ["method", "levels", "precision", "recall", figure_name(model), "gap", "error of gap"],
+            [_candidate(one) for one in model.fit.candidates],
+        )
 
 
 def _level_header(model: BoundaryModel) -> list[str]:
@@ -198,6 +212,19 @@ def _figures(model: BoundaryModel) -> list[list[object]]:
     if fit.test:
         table.append(["test rows", fit.test.rows, *_rates(fit.test)])
     return table
+
+
+def _candidate(one: Candidate) -> list[object]:
+    missed = "" if one.within_bound else " (short of the bound)"
+    return [
+        f"{one.method}{missed}",
+        one.uncertainty_bins,
+        one.precision,
+        one.recall,
+        one.objective_value,
+        one.gap,
+        one.gap_standard_error,
+    ]
 
 
 def _rates(figures: object) -> list[object]:
