@@ -29,8 +29,8 @@ _DROPPED = 7.1
 _MOST_TERMS = 8192
 
 #: Cells a term and moments a cell: the angle within a cell is at most pi / 8, and the first order
-#: left out contributes less than 1e-11 of a residual.
-_CELLS, _ORDERS = 4, 9
+#: left out contributes less than 3e-11 of a residual.
+_CELLS, _ORDERS = 4, 10
 
 #: Points a term at which the smoothed residual is looked at, so that no change of sign is missed.
 _POINTS = 4

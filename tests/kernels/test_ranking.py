@@ -1,0 +1,63 @@
+"""Ranking kernels against rows written out: ties, one class, stretches, counts of every type."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibkit_kernels import ranking
+from tests.naive import metrics as naive
+
+rows = st.lists(st.tuples(st.integers(0, 6).map(float), st.integers(0, 1)), min_size=1, max_size=20)
+count_types = pytest.mark.parametrize("counts", [np.uint8, np.int32, np.int64])
+
+
+def arrays(rows: list[naive.Row], counts: type = np.int64) -> tuple[np.ndarray, np.ndarray]:
+    _, count, positive = zip(*naive.tally(rows), strict=True)
+    return np.array(count, counts), np.array(positive, counts)
+
+
+@given(rows)
+@count_types
+def test_sums_count_pairs_and_precisions(counts: type, data: list[naive.Row]) -> None:
+    count, positive = arrays(data, counts)
+    pairs, precisions = ranking.ranking_sums(count, positive, 0, 0)
+    assert pairs == naive.pairs_ranked_right(data)
+    total, good, _ = naive.totals(data)
+    assert ranking.count_entries(count, positive) == (total, good)
+    expected = naive.average_precision(data)
+    assert precisions == pytest.approx(0.0 if expected is None else expected * good, abs=1e-12)
+
+
+@given(rows, st.integers(0, 7))
+def test_stretches_add_up_to_the_whole(data: list[naive.Row], cut: int) -> None:
+    count, positive = arrays(data)
+    above = ranking.count_entries(count[:cut], positive[:cut])
+    parts = [
+        ranking.ranking_sums(count[:cut], positive[:cut], 0, 0),
+        ranking.ranking_sums(count[cut:], positive[cut:], *above),
+    ]
+    whole = ranking.ranking_sums(count, positive, 0, 0)
+    assert np.sum(parts, axis=0) == pytest.approx(whole, rel=1e-14)
+
+
+@given(rows, st.integers(1, 9), st.sampled_from([1, 3, 2**40]))
+def test_a_threshold_reaches_a_precision_exactly(data: list[naive.Row], a: int, scale: int) -> None:
+    count, positive = arrays(data)
+    expected = naive.most_hits_at_precision(naive.tally(data), a, 9)
+    assert ranking.most_hits_at_precision(count * scale, positive * scale, a, 9) == expected * scale
+
+
+@given(rows, st.integers(0, 5))
+def test_the_best_precision_holds_enough_positives(data: list[naive.Row], least: int) -> None:
+    count, positive = arrays(data)
+    best_rows, best_hits = ranking.best_precision_at_recall(count, positive, least)
+    if least > positive.sum():
+        assert (best_rows, best_hits) == (0, 0)
+        return
+    expected = naive.best_precision_at_recall(naive.tally(data), least)
+    assert Fraction(int(best_hits), int(best_rows)) == expected
