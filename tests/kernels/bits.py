@@ -11,7 +11,18 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from calibkit_kernels import binomial, decide, grid_dp, isotonic, knapsack, normal, splits
+from calibkit_kernels import (
+    binomial,
+    decide,
+    grid_dp,
+    isotonic,
+    knapsack,
+    normal,
+    ranking,
+    reliability,
+    smooth,
+    splits,
+)
 from calibkit_kernels import tally as kernels
 
 
@@ -92,10 +103,25 @@ def normals() -> Iterator[object]:
         yield normal.normal_quantile(normal.normal_cdf(z))
 
 
+def metrics() -> Iterator[object]:
+    score, _, count, positive = _fixed_tally()
+    yield ranking.ranking_sums(count, positive, 7, 3)
+    yield reliability.loss_sums(score, count, positive)
+    yield reliability.range_sums(score, count, positive)[2]
+    logits, cosines, series = np.empty(score.size), np.zeros(20), np.empty((9, 2))
+    reliability.expit(score * 40 - 20, logits)
+    yield logits
+    moments = np.zeros((80, 10))
+    smooth.residual_moments(score, count, positive, moments)
+    smooth.cosine_sums((np.arange(80) + 0.5) / 80, moments, cosines)
+    smooth.damped_series(cosines, 0.1, series)
+    yield from (moments, cosines, series, smooth.absolute_integral(series))
+
+
 def digests() -> dict[str, str]:
     """Return a digest of the bits of each group's results."""
     found = {}
-    for group in (tallies, draws, tails, searches, margins, normals):
+    for group in (tallies, draws, tails, searches, margins, normals, metrics):
         digest = hashlib.sha256()
         for result in group():
             array = np.asarray(result)
