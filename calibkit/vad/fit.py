@@ -23,6 +23,7 @@ from calibkit.apply import ApplySpec, applier_of
 from calibkit.errors import DataError, UsageError
 from calibkit.models import Column, Model, Provenance
 from calibkit.provenance import data_hash
+from calibkit.segments import Segments
 from calibkit.sources import Source
 from calibkit.threads import later
 from calibkit.vad.links import check_link
@@ -34,8 +35,8 @@ from calibkit.vad.model import (
     VadFit,
     VadModel,
 )
-from calibkit.vad.moments import Columns, Estimate, Moments, Setting, sum_moments
-from calibkit.vad.rows import MemberOptions, MemberRows, read_members
+from calibkit.vad.moments import Columns, Estimate, Moments, Setting, joined, sum_moments
+from calibkit.vad.rows import MemberOptions, MemberRows, read_members, with_calibrated
 
 Floats = NDArray[Any]
 
@@ -150,7 +151,7 @@ def read_vad_rows(
     rows = read_members(source, options)
     _need_members(rows, spec)
     if spec.calibrator is not None:
-        rows = replace(rows, calibrated=_calibrate(spec.calibrator, rows))
+        rows = with_calibrated(rows, _calibrate(spec.calibrator, rows))
     other = None
     if train is not None:
         own = replace(options, members=rows.names, calibrated=None, others=())
@@ -255,29 +256,27 @@ def fit_vad(
     if provenance != "none":
         files = [part.path for part in test.source.parts] if provenance == "names" else None
         options = _options(rows, spec)
-        model.provenance = Provenance(
-            __version__, options, int(test.members[0].size), hashed(), files
-        )
+        model.provenance = Provenance(__version__, options, test.frame.height, hashed(), files)
     return VadFitted(model, tuple(_warnings(model)))
 
 
 def _moments(rows: MemberRows, setting: Setting, spec: VadSpec) -> dict[str | None, Moments]:
     """Return the sums of each segment that is large enough, and of all other rows under None."""
-    columns = Columns(rows.members, rows.calibrated, rows.weight)
     if rows.segments is None:
-        return {None: sum_moments(columns, setting, spec.threads)}
+        return {None: sum_moments(rows.parts, setting, spec.threads)}
     return {
-        name: sum_moments(part, setting, spec.threads)
-        for name, part in _split(columns, rows, spec.min_group_rows)
+        name: sum_moments([part], setting, spec.threads)
+        for name, part in _split(joined(rows.parts), rows.segments, spec.min_group_rows)
     }
 
 
-def _split(columns: Columns, rows: MemberRows, least: int) -> Iterator[tuple[str | None, Columns]]:
+def _split(
+    columns: Columns, segments: Segments, least: int
+) -> Iterator[tuple[str | None, Columns]]:
     """Yield the rows of each large segment, then those of all small ones together."""
-    assert rows.segments is not None
-    code, names = rows.segments.code, rows.segments.names
+    code, names = segments.code, segments.names
     size = np.bincount(code, minlength=len(names))
-    weight = size if rows.weight is None else np.bincount(code, rows.weight, len(names))
+    weight = size if columns.weight is None else np.bincount(code, columns.weight, len(names))
     order = np.argsort(code, kind="stable")
     ends = np.cumsum(size)
     small = np.zeros(len(names), bool)
@@ -344,10 +343,10 @@ def _columns(rows: VadRows) -> dict[str, Column]:
     """Return the columns by role: `score` is what a row is shrunk from."""
     test, options = rows.test, rows.options
     if options.calibrated is not None:
-        assert test.calibrated is not None
-        score = Column(options.calibrated, dtype=str(test.calibrated.dtype), scale="probability")
+        kind = str(test.parts[0].extra.dtype) if test.parts[0].extra is not None else None
+        score = Column(options.calibrated, dtype=kind, scale="probability")
     else:
-        score = Column(test.names[0], dtype=str(test.members[0].dtype), scale=options.scale)
+        score = Column(test.names[0], dtype=test.dtypes[0], scale=options.scale)
     columns = {"score": score}
     if options.by is not None:
         columns["by"] = Column(options.by)
@@ -365,21 +364,25 @@ def _options(rows: VadRows, spec: VadSpec) -> dict[str, Any]:
     if rows.options.by is not None:
         found["min_group_rows"] = spec.min_group_rows
     if rows.train is not None:
-        found["train_rows"] = int(rows.train.members[0].size)
+        found["train_rows"] = rows.train.frame.height
         found["train_hash"] = _hash(rows.train)
     return found
 
 
 def _hash(rows: MemberRows) -> str:
     """Return the hash of the rows over the columns used, each by its place."""
-    columns: dict[str, Floats] = {f"{place}": values for place, values in enumerate(rows.members)}
-    if rows.calibrated is not None:
-        columns["fixed"] = rows.calibrated
-    if rows.weight is not None:
-        columns["weight"] = rows.weight
-    if rows.segments is not None:
-        columns["by"] = rows.segments.code
-    return data_hash(columns)
+    code = None if rows.segments is None else rows.segments.code
+    total, start = 0, 0
+    for part in rows.parts:
+        columns = {f"{place}": values for place, values in enumerate(part.members)}
+        for role, values in (("fixed", part.extra), ("weight", part.weight)):
+            if values is not None:
+                columns[role] = values
+        if code is not None:
+            columns["by"] = code[start : start + part.rows]
+        total += int(data_hash(columns), 16)
+        start += part.rows
+    return f"{total % 2**64:016x}"
 
 
 def _warnings(model: VadModel) -> Iterator[str]:

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from calibkit.sums import LEAST_PRODUCT, ExactSum, bins_total, nearest_float
 from calibkit.threads import later
 from calibkit.vad.links import to_link
-from calibkit_kernels import vad as kernels
+from calibkit_kernels import sums, vad
 
 Floats = NDArray[Any]
 
-#: Rows on the scale of the link at a time, few enough to stay in the cache.
+#: Rows on the scale of the link at a time, few enough for them to stay in the cache.
 _BLOCK = 8192
 
 #: A product of two float64 lies below 2^2048; the bins begin at the smallest one.
@@ -49,10 +49,6 @@ class Columns:
         """The number of rows."""
         return int(self.members[0].size)
 
-    def predictions(self) -> list[Floats]:
-        """Return all predictions."""
-        return [*self.members, *([] if self.extra is None else [self.extra])]
-
     def take(self, rows: NDArray[np.int64] | slice) -> Columns:
         """Return some of the rows."""
         return Columns(
@@ -60,6 +56,20 @@ class Columns:
             None if self.extra is None else self.extra[rows],
             None if self.weight is None else self.weight[rows],
         )
+
+
+def joined(parts: Sequence[Columns]) -> Columns:
+    """Return the rows of all parts as one."""
+    extra = [part.extra for part in parts if part.extra is not None]
+    weight = [part.weight for part in parts if part.weight is not None]
+    return Columns(
+        [
+            np.concatenate(members)
+            for members in zip(*(part.members for part in parts), strict=True)
+        ],
+        np.concatenate(extra) if extra else None,
+        np.concatenate(weight) if weight else None,
+    )
 
 
 @dataclass(frozen=True)
@@ -144,7 +154,8 @@ class Moments:
         """Return the variances and the shrinkage; needs a positive weight."""
         scale = self.weight * _UNIT
         means = [total / scale for total in self.sums]
-        variance = self.square / scale - _square(means[0])
+        # Squares below the smallest float are lost: a constant may seem to vary by less than nothing.
+        variance = max(self.square / scale - _square(means[0]), Fraction(0))
         replicates = means[self.first : self.members]
         middle = sum(replicates, Fraction(0)) / len(replicates)
         shift = sum((_square(mean - middle) for mean in replicates), Fraction(0))
@@ -170,51 +181,92 @@ def amount(weight: Fraction) -> int | float:
     return int(weight) if weight.denominator == 1 else nearest_float(weight)
 
 
-def sum_moments(columns: Columns, setting: Setting, threads: int = 1) -> Moments:
-    """Return the sums over all rows, each thread taking a stretch of them."""
-    size = -(-columns.rows // max(1, min(threads, columns.rows // _BLOCK)))
-    parts = [
-        later(threads, _part_moments, columns.take(slice(start, start + size)), setting)
-        for start in range(0, columns.rows, size)
+def sum_moments(parts: Sequence[Columns], setting: Setting, threads: int = 1) -> Moments:
+    """Return the sums over all rows of all parts, which the threads share."""
+    if len(parts) < threads:
+        parts = [piece for part in parts for piece in _pieces(part, threads)]
+    shares = [
+        later(threads, _sum_parts, parts[place::threads], setting)
+        for place in range(min(threads, len(parts)))
     ]
-    first, *others = (part() for part in parts)
+    first, *others = (share() for share in shares)
     for other in others:
         first = first.merge(other)
     return first
 
 
-def _part_moments(columns: Columns, setting: Setting) -> Moments:
-    predictions, weight = columns.predictions(), columns.weight
-    members, first = len(columns.members), setting.spread_from()
-    width = len(predictions) + (weight is not None)
-    links = np.empty((width, _BLOCK))
-    bins = np.zeros((width + 2, _WIDTH, 2), np.int64)
-    words = np.empty(2, np.int64)
-    clipped_rows, clipped_weight = 0, ExactSum()
-    for start in range(0, columns.rows, _BLOCK):
-        rows = slice(start, min(start + _BLOCK, columns.rows))
-        size = rows.stop - start
-        block = links if size == _BLOCK else np.empty((width, size))
+def _pieces(part: Columns, count: int) -> list[Columns]:
+    size = max(_BLOCK, -(-part.rows // count))
+    return [part.take(slice(start, start + size)) for start in range(0, part.rows, size)]
+
+
+def _sum_parts(parts: Sequence[Columns], setting: Setting) -> Moments:
+    sums_of = _Accumulator(parts[0], setting)
+    for part in parts:
+        for start in range(0, part.rows, _BLOCK):
+            sums_of.add(part, slice(start, min(start + _BLOCK, part.rows)))
+    return sums_of.moments()
+
+
+class _Accumulator:
+    """Room for one block of links, and the sums over all blocks so far."""
+
+    def __init__(self, like: Columns, setting: Setting) -> None:
+        self.setting = setting
+        self.members = len(like.members)
+        self.columns = self.members + (like.extra is not None)
+        self.weighted = like.weight is not None
+        self.links = np.empty((self.columns, _BLOCK))
+        # Square, its rounding, spread; the means of rows are of no use.
+        self.derived = np.empty((4, _BLOCK))
+        self.bins = np.zeros((self.columns + 2, _WIDTH, 2), np.int64)
+        self.rows, self.clipped_rows = 0, 0
+        self.weight, self.clipped = ExactSum(), ExactSum()
+
+    def add(self, part: Columns, rows: slice) -> None:
+        """Add a block of rows."""
+        size, setting = rows.stop - rows.start, self.setting
+        # Contiguous for every size: a kernel is compiled for each layout.
+        links = self.links.reshape(-1)[: self.columns * size].reshape(self.columns, size)
+        square, rest, spread, mean = self.derived[:, :size]
         clipped = np.zeros(size, np.uint8)
+        predictions = [*part.members, *([] if part.extra is None else [part.extra])]
         for place, values in enumerate(predictions):
-            scale = setting.scale if place < members else "probability"
-            to_link(values[rows], scale, setting.link, block[place], clipped)
-        bits = block.view(np.int64)
+            scale = setting.scale if place < self.members else "probability"
+            to_link(values[rows], scale, setting.link, links[place], clipped)
+        vad.squares(links[0], square, rest)
+        vad.row_spreads(links, setting.spread_from(), self.members, mean, spread)
+        weight = None if part.weight is None else part.weight[rows]
+        for place, values in enumerate(links):
+            self._sum(values, weight, place)
+        self._sum(square, weight, self.columns)
+        self._sum(rest, weight, self.columns)
+        self._sum(spread, weight, self.columns + 1)
+        self.rows += size
         if weight is None:
-            clipped_rows += int(np.count_nonzero(clipped))
-            kernels.member_sums(block, bits, first, members, words, LEAST_PRODUCT, bins)
+            self.clipped_rows += int(np.count_nonzero(clipped))
         else:
-            block[-1] = weight[rows]
-            clipped_weight.add(block[-1][clipped > 0])
-            kernels.weighted_member_sums(block, bits, first, members, words, LEAST_PRODUCT, bins)
-    totals = [bins_total(part) for part in bins]
-    total = Fraction(columns.rows) if weight is None else Fraction(totals[width - 1], _UNIT)
-    return Moments(
-        members,
-        first,
-        total,
-        clipped_weight.fraction if weight is not None else Fraction(clipped_rows),
-        tuple(totals[: len(predictions)]),
-        totals[-2],
-        totals[-1],
-    )
+            self.weight.add(weight)
+            self.clipped.add(weight[clipped > 0])
+
+    def _sum(
+        self, values: NDArray[np.float64], weight: NDArray[np.float64] | None, place: int
+    ) -> None:
+        bits, bins = values.view(np.int64), self.bins[place]
+        if weight is None:
+            sums.sum_floats(bits, LEAST_PRODUCT, bins)
+        else:
+            sums.sum_products(bits, weight.view(np.int64), LEAST_PRODUCT, bins)
+
+    def moments(self) -> Moments:
+        """Return the sums so far."""
+        totals = [bins_total(part) for part in self.bins]
+        return Moments(
+            self.members,
+            self.setting.spread_from(),
+            self.weight.fraction if self.weighted else Fraction(self.rows),
+            self.clipped.fraction if self.weighted else Fraction(self.clipped_rows),
+            tuple(totals[: self.columns]),
+            totals[-2],
+            totals[-1],
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,18 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.columns import RowFinder, numeric_column, weight_column
-from calibkit.errors import UsageError
+from calibkit.errors import DataError, UsageError
 from calibkit.patterns import match_columns
 from calibkit.rows import read_rows
 from calibkit.segments import Segments, read_segments
 from calibkit.sources import Source
 from calibkit.vad.links import LARGEST
+from calibkit.vad.moments import Columns
 
 Floats = NDArray[Any]
+
+#: Rows of a stretch, at most: many enough to share among threads.
+_STRETCH = 1 << 17
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,9 +61,12 @@ class MemberRows:
 
     Attributes
     ----------
-    names, members
-        The replicates, float32 where the column is, else float64.
-    calibrated, weight, segments
+    names, dtypes
+        The replicates, and what they are: float32 or float64.
+    parts
+        The predictions and weights, in stretches of rows: as the file has them, so that nothing is
+        copied.
+    segments
         As asked for.
     frame
         The columns as they are, for a calibrator.
@@ -69,9 +77,8 @@ class MemberRows:
     """
 
     names: tuple[str, ...]
-    members: tuple[Floats, ...]
-    calibrated: Floats | None
-    weight: NDArray[np.float64] | None
+    dtypes: tuple[str, ...]
+    parts: tuple[Columns, ...]
     segments: Segments | None
     frame: pl.DataFrame
     where: RowFinder
@@ -131,22 +138,70 @@ def read_members(source: Source, options: MemberOptions) -> MemberRows:
     used = [*names, *(name for name in beside if name is not None), *options.others]
     rows = read_rows(source, used, missing=used if options.on_missing == "drop" else ())
     frame, where = rows.frame, rows.where
-    members = tuple(prediction(frame[name], where, options.scale) for name in names)
+    cuts = _cuts(frame)
+    members = [pieces(frame[name], cuts, where, options.scale) for name in names]
+    calibrated = None
+    if options.calibrated is not None:
+        calibrated = pieces(frame[options.calibrated], cuts, where, "probability")
     weight = None if options.weight is None else weight_column(frame[options.weight], where)
+    parts = tuple(
+        Columns(
+            [member[place] for member in members],
+            None if calibrated is None else calibrated[place],
+            None if weight is None else weight[start:end],
+        )
+        for place, (start, end) in enumerate(cuts)
+    )
     return MemberRows(
         names=names,
-        members=members,
-        calibrated=None
-        if options.calibrated is None
-        else prediction(frame[options.calibrated], where, "probability"),
-        weight=weight,
+        dtypes=tuple(str(member[0].dtype) for member in members),
+        parts=parts,
         segments=None if options.by is None else read_segments(frame[options.by], where),
         frame=frame,
-        where=replace(where, remedy="leave them out by --on-missing drop"),
+        where=where,
         source=source,
         rows_read=rows.rows_read,
-        warnings=(*source.warnings, *rows.warnings, *_twins(names, members)),
+        warnings=(*source.warnings, *rows.warnings, *_twins(names, parts)),
     )
+
+
+def with_calibrated(rows: MemberRows, calibrated: Floats) -> MemberRows:
+    """Return the rows with a column of calibrated probabilities."""
+    ends = np.cumsum([part.rows for part in rows.parts])
+    parts = tuple(
+        replace(part, extra=calibrated[end - part.rows : end])
+        for part, end in zip(rows.parts, ends.tolist(), strict=True)
+    )
+    return replace(rows, parts=parts)
+
+
+def _cuts(frame: pl.DataFrame) -> list[tuple[int, int]]:
+    """Return the first row and the end of each stretch: those that the columns share, cut small."""
+    lengths = {tuple(column.chunk_lengths()) for column in frame.iter_columns()}
+    own = next(iter(lengths)) if len(lengths) == 1 else (frame.height,)
+    ends = list(accumulate(own))
+    return [
+        (start, min(start + _STRETCH, end))
+        for end, size in zip(ends, own, strict=True)
+        for start in range(end - size, end, _STRETCH)
+    ]
+
+
+def pieces(
+    column: pl.Series, cuts: Sequence[tuple[int, int]], where: RowFinder, scale: str
+) -> list[Floats]:
+    """Return predictions in stretches of rows, as their scale allows them.
+
+    Raises
+    ------
+    DataError
+        See `read_members`.
+    """
+    try:
+        return [prediction(column[start:end], where, scale) for start, end in cuts]
+    except DataError:
+        prediction(column, where, scale)  # the same, about all rows
+        raise
 
 
 def prediction(column: pl.Series, where: RowFinder, scale: str) -> Floats:
@@ -164,12 +219,11 @@ def prediction(column: pl.Series, where: RowFinder, scale: str) -> Floats:
     return numeric_column(column, where, low=-LARGEST, high=LARGEST, advice=advice)
 
 
-def _twins(names: Sequence[str], members: Sequence[Floats]) -> list[str]:
+def _twins(names: Sequence[str], parts: Sequence[Columns]) -> list[str]:
     """Return a warning for members that equal the first one in every row."""
-    first = members[0]
     return [
         f"columns {names[0]!r} and {name!r} are equal in every row: a member counted twice makes "
         "the replicates look more alike than they are"
-        for name, values in zip(names[1:], members[1:], strict=True)
-        if np.array_equal(first[:1000], values[:1000]) and np.array_equal(first, values)
+        for place, name in enumerate(names[1:], start=1)
+        if all(np.array_equal(part.members[0], part.members[place]) for part in parts)
     ]

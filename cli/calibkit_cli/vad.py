@@ -127,7 +127,7 @@ def vad(
     tags = typed.tags(tag)
     from calibkit.models import load
     from calibkit.sources import open_source
-    from calibkit.threads import thread_count
+    from calibkit.threads import later, thread_count, warm_up
     from calibkit.vad.fit import VadSpec, fit_vad, read_vad_rows
     from calibkit.vad.rows import MemberOptions
 
@@ -158,9 +158,11 @@ def vad(
     if train_input is not None:
         train = open_source([train_input], input_format=input_format, dtype=dtype)
 
+    later(spec.threads, warm_up)
+
     def fit(part: Source) -> Fit:
         rows = read_vad_rows(part, columns, spec, train)
-        console.detail(f"{rows.test.members[0].size:,} rows used of {rows.test.rows_read:,} read")
+        console.detail(f"{rows.test.frame.height:,} rows used of {rows.test.rows_read:,} read")
         made = fit_vad(rows, spec, provenance=provenance, tags=tags)
         told = (*rows.test.warnings, *(rows.train.warnings if rows.train else ()), *made.warnings)
         return Fit(made.model, tuple(dict.fromkeys(told)), vad_lines(made.model))

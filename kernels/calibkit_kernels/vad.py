@@ -1,4 +1,4 @@
-"""Moments of replicate predictions on the scale of a link, in exact bins (see `sums`)."""
+"""Replicate predictions on the scale of a link: what their moments are summed from."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from numpy.typing import NDArray
 
 from ._jit import kernel
 from .decide import logit
-from .sums import add_float, add_product
 
 Floats = NDArray[np.float64]
-Bins = NDArray[np.int64]
 
-#: A float times this, less its excess over itself, is its upper 26 bits (Dekker 1971).
+#: By it a float is split into two halves of 26 bits (Dekker, A floating-point technique, 1971).
 _SPLITTER = 134217729.0
 
 
@@ -39,78 +37,34 @@ def clipped_logits(
 
 
 @kernel
-def row_spread(links: Floats, row: int, first: int, last: int) -> float:
-    """Return the sum of squares of a row's values in columns first to last - 1 about their mean.
+def row_spreads(links: Floats, first: int, last: int, mean: Floats, out: Floats) -> None:
+    """Write the sum of squares of each row's values in columns first to last - 1 about their mean.
 
-    `links` has the shape (columns, rows).
+    `links` has the shape (columns, rows); the means are left in `mean`.  Each pass runs along a
+    column, which a processor does several rows at a time.
     """
-    mean = 0.0
+    mean[:] = 0.0
+    out[:] = 0.0
     for j in range(first, last):
-        mean += links[j, row]
-    mean /= float(last - first)
-    total = 0.0
+        for i in range(mean.size):
+            mean[i] += links[j, i]
+    for i in range(mean.size):
+        mean[i] /= float(last - first)
     for j in range(first, last):
-        gap = links[j, row] - mean
-        total += gap * gap
-    return total
+        for i in range(mean.size):
+            gap = links[j, i] - mean[i]
+            out[i] += gap * gap
 
 
 @kernel
-def member_sums(
-    links: Floats, bits: Bins, first: int, last: int, words: Bins, base: int, bins: Bins
-) -> None:
-    """Add up what the moments of replicates are made of.
-
-    Parameters
-    ----------
-    links
-        Values of shape (columns, rows): the members, then possibly other columns.
-    bits
-        Their bit patterns.
-    first, last
-        The columns whose spread within each row is wanted.
-    words
-        Room for one number.
-    base, bins
-        Bins of shape (columns + 2, width, 2): they take the sum of each column, of the squares of
-        the first column, and of the `row_spread` of each row.
-    """
-    columns = links.shape[0]
-    spread = words.view(np.float64)
-    for i in range(links.shape[1]):
-        for j in range(columns):
-            add_float(bins[j], base, bits[j, i])
-        add_product(bins[columns], base, bits[0, i], bits[0, i])
-        spread[0] = row_spread(links, i, first, last)
-        add_float(bins[columns + 1], base, words[0])
-
-
-@kernel
-def weighted_member_sums(
-    links: Floats, bits: Bins, first: int, last: int, words: Bins, base: int, bins: Bins
-) -> None:
-    """Add up the same with weights, the last row of `links`, which has a sum of its own.
-
-    `words` has room for two numbers.  A square is taken apart into two numbers that are exact
-    together, so that whole weights give the sums of the rows written out.
-    """
-    columns = links.shape[0]
-    weight = columns - 1
-    numbers = words.view(np.float64)
-    for i in range(links.shape[1]):
-        for j in range(columns - 1):
-            add_product(bins[j], base, bits[weight, i], bits[j, i])
-        add_float(bins[weight], base, bits[weight, i])
-        value = links[0, i]
+def squares(values: Floats, square: Floats, rest: Floats) -> None:
+    """Write two numbers for each value that together are its square, without rounding."""
+    for i in range(values.size):
+        value = values[i]
         high = _SPLITTER * value - (_SPLITTER * value - value)
         low = value - high
-        square = value * value
-        numbers[0] = square
-        numbers[1] = ((high * high - square) + 2.0 * high * low) + low * low
-        add_product(bins[columns], base, bits[weight, i], words[0])
-        add_product(bins[columns], base, bits[weight, i], words[1])
-        numbers[0] = row_spread(links, i, first, last)
-        add_product(bins[columns + 1], base, bits[weight, i], words[0])
+        square[i] = value * value
+        rest[i] = ((high * high - square[i]) + 2.0 * high * low) + low * low
 
 
 @kernel

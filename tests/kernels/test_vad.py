@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.vad.moments import Columns, Setting, sum_moments
+from calibkit.vad.moments import Columns, Moments, Setting, sum_moments
 from calibkit_kernels import vad as kernels
 from tests.naive import vad as naive
 
@@ -20,6 +20,10 @@ probability = st.floats(0.0, 1.0) | st.sampled_from([0.0, 1.0, 0.5, 1e-6, 1e-7])
 def tables(columns: int, most: int = 9) -> st.SearchStrategy[np.ndarray]:
     row = st.lists(probability, min_size=columns, max_size=columns)
     return st.lists(row, min_size=1, max_size=most).map(lambda rows: np.array(rows).T.copy())
+
+
+def _sums(columns: Columns, setting: Setting, threads: int = 1) -> Moments:
+    return sum_moments([columns], setting, threads)
 
 
 def links(table: np.ndarray) -> list[list[float]]:
@@ -38,7 +42,7 @@ def test_probabilities_are_clipped_before_their_logit(value: float) -> None:
 def test_moments_are_those_of_the_definition(table: np.ndarray, more: int, replicates: str) -> None:
     used = table[: 2 + more] if replicates == "exchangeable" else table[: max(3, 2 + more)]
     setting = Setting("probability", "logit", replicates)
-    found = sum_moments(Columns(list(used)), setting).estimate()
+    found = _sums(Columns(list(used)), setting).estimate()
     first = 1 if replicates == "bootstrap" else 0
     mean, variance, within = naive.estimate(links(used), [1.0] * used.shape[1], first)
     assert found.mean == float(mean)
@@ -58,16 +62,16 @@ def test_a_weight_of_two_is_two_rows(table: np.ndarray, drawn: list[int]) -> Non
     weight = np.array(drawn[: table.shape[1]], np.float64)
     weight[0] = max(weight[0], 1.0)
     setting = Setting("probability", "logit", "exchangeable")
-    weighted = sum_moments(Columns(list(table), weight=weight), setting)
+    weighted = _sums(Columns(list(table), weight=weight), setting)
     written = np.repeat(table, weight.astype(int), axis=1)
-    assert weighted == sum_moments(Columns(list(written)), setting)
+    assert weighted == _sums(Columns(list(written)), setting)
 
 
 @given(tables(2), st.lists(st.floats(1e-3, 1e3), min_size=9, max_size=9))
 def test_weights_weigh(table: np.ndarray, drawn: list[float]) -> None:
     weight = np.array(drawn[: table.shape[1]])
     setting = Setting("probability", "identity", "exchangeable")
-    found = sum_moments(Columns(list(table), weight=weight), setting).estimate()
+    found = _sums(Columns(list(table), weight=weight), setting).estimate()
     mean, variance, within = naive.estimate(table.tolist(), weight.tolist())
     assert found.mean == float(mean)
     assert found.variance == pytest.approx(float(variance), rel=1e-9, abs=1e-28)
@@ -80,64 +84,46 @@ def test_no_order_and_no_threads_change_a_bit(seed: int, threads: int, cut: int)
     random = np.random.default_rng(seed)
     table = random.random((3, 40_000))[:, : max(cut, 1)]
     setting = Setting("probability", "logit", "bootstrap")
-    whole = sum_moments(Columns(list(table), extra=table[0] ** 2), setting)
+    whole = _sums(Columns(list(table), extra=table[0] ** 2), setting)
     order = random.permutation(table.shape[1])
     shuffled = Columns(list(table[:, order]), extra=table[0, order] ** 2)
-    assert sum_moments(shuffled, setting, threads) == whole
+    assert _sums(shuffled, setting, threads) == whole
     half = table.shape[1] // 2
     if half:
         parts = [shuffled.take(slice(None, half)), shuffled.take(slice(half, None))]
-        first, second = (sum_moments(part, setting) for part in parts)
-        assert second.merge(first) == whole
+        first, second = (_sums(part, setting) for part in parts)
+        assert second.merge(first) == sum_moments(parts, setting, threads) == whole
 
 
 def test_a_constant_member_keeps_everything() -> None:
     setting = Setting("probability", "logit", "exchangeable")
     constant, other = np.full(50, 0.1), np.linspace(0.1, 0.9, 50)
-    found = sum_moments(Columns([constant, other]), setting).estimate()
+    found = _sums(Columns([constant, other]), setting).estimate()
     assert (found.variance, found.shrinkage) == (0.0, 1.0)
 
 
 def test_replicates_that_agree_up_to_a_shift_have_no_conditional_variance() -> None:
     setting = Setting("raw", "identity", "exchangeable")
     member = np.linspace(-1.0, 1.0, 65)
-    found = sum_moments(Columns([member, member + 3.0]), setting).estimate()
+    found = _sums(Columns([member, member + 3.0]), setting).estimate()
     assert found.conditional_variance == 0.0
     assert found.shrinkage == 1.0
 
 
-@given(st.lists(st.floats(-5, 5), min_size=2, max_size=5))
-def test_spread_is_about_the_mean(values: list[float]) -> None:
-    table = np.array(values).reshape(-1, 1)
-    found = kernels.row_spread(table, 0, 0, len(values))
-    assert found == pytest.approx(naive.row_spread(values), rel=1e-12, abs=1e-28)
+@given(tables(4), st.integers(0, 2))
+def test_spread_is_about_the_mean_of_each_row(table: np.ndarray, first: int) -> None:
+    mean, out = np.empty((2, table.shape[1]))
+    kernels.row_spreads(table, first, 4, mean, out)
+    wanted = [naive.row_spread(row[first:]) for row in table.T.tolist()]
+    assert out.tolist() == pytest.approx(wanted, rel=1e-12, abs=1e-28)
 
 
-def _bins(columns: int) -> np.ndarray:
-    return np.zeros((columns + 2, 4200, 2), np.int64)
-
-
-@given(tables(3), st.booleans())
-def test_sums_are_exact(table: np.ndarray, weighted: bool) -> None:
-    from tests.naive.sums import bins_value
-
-    if weighted:
-        table = np.vstack([table, np.arange(1.0, table.shape[1] + 1)])
-    bins, words = _bins(table.shape[0]), np.empty(2, np.int64)
-    add = kernels.weighted_member_sums if weighted else kernels.member_sums
-    add(table, table.view(np.int64), 0, 3, words, -2148, bins)
-    weights = table[3].tolist() if weighted else [1.0] * table.shape[1]
-    for place in range(3):
-        wanted = sum(
-            (Fraction(w) * Fraction(v) for w, v in zip(weights, table[place], strict=True)),
-            Fraction(0),
-        )
-        assert bins_value(bins[place], -2148) == wanted
-    spreads = [kernels.row_spread(table, row, 0, 3) for row in range(table.shape[1])]
-    wanted = sum(
-        (Fraction(w) * Fraction(v) for w, v in zip(weights, spreads, strict=True)), Fraction(0)
-    )
-    assert bins_value(bins[-1], -2148) == wanted
+@given(st.lists(st.floats(-1e150, 1e150).filter(lambda value: not 0 < abs(value) < 1e-130)))
+def test_squares_keep_what_rounding_takes(values: list[float]) -> None:
+    square, rest = np.empty((2, len(values)))
+    kernels.squares(np.array(values, np.float64), square, rest)
+    for value, high, low in zip(values, square.tolist(), rest.tolist(), strict=True):
+        assert Fraction(high) + Fraction(low) == naive.square(value)
 
 
 @given(st.floats(-50, 50), st.floats(-1, 2), st.floats(-5, 5))

@@ -6,12 +6,11 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-#: The kernels add up what `estimate` needs.
+#: What the kernels compute of each row.
 TWINS = {
     "clipped_logits": "link",
-    "row_spread": "row_spread",
-    "member_sums": "estimate",
-    "weighted_member_sums": "estimate",
+    "row_spreads": "row_spread",
+    "squares": "square",
     "shrink": "debias",
 }
 
@@ -28,6 +27,11 @@ def row_spread(values: Sequence[float]) -> float:
     """Return the sum of squares about the mean."""
     mean = math.fsum(values) / len(values)
     return math.fsum((value - mean) ** 2 for value in values)
+
+
+def square(value: float) -> Fraction:
+    """Return the square without rounding."""
+    return Fraction(value) ** 2
 
 
 def estimate(
