@@ -26,6 +26,7 @@ from calibkit.sources import Source
 MODES = {
     "scores": "calibkit.metrics.evaluate:evaluate_scores",
     "classes": "calibkit.metrics.evaluate_classes:evaluate_classes",
+    "votes": "calibkit.raters.evaluate:evaluate_votes",
 }
 
 
@@ -120,7 +121,8 @@ def evaluate(source: Source, spec: EvaluateSpec) -> Evaluated:
     DataError
         Values that are missing, out of range or of the wrong type.
     """
-    module, name = MODES["classes" if spec.probs else "scores"].split(":")
+    mode = "votes" if spec.votes else "classes" if spec.probs else "scores"
+    module, name = MODES[mode].split(":")
     found: Evaluated = getattr(importlib.import_module(module), name)(source, spec)
     return found
 

@@ -78,8 +78,13 @@ def columns_used(source: Source, spec: EvaluateSpec) -> dict[str, str]:
         for pattern in spec.probs:
             for column in match_columns(source, pattern, "--probs").columns:
                 found[f"{pattern} ({column})"] = column
-        source.require([spec.columns.label], "--label")
-        found["label"] = spec.columns.label
+        if spec.votes is not None:
+            votes = match_columns(source, spec.votes.counts, "--counts")
+            found |= {f"votes ({column})": column for column in votes.columns}
+            found |= spec.votes.columns(source)
+        else:
+            source.require([spec.columns.label], "--label")
+            found["label"] = spec.columns.label
         return found | ({"by": spec.by} if spec.by else {})
     options = resolve(
         source, replace(spec.columns, uncertainty=None), label=True, uncertainty=False

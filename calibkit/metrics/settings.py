@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from calibkit.bounds import Bound, decimal_bound
 from calibkit.errors import UsageError, nearest
 from calibkit.metrics import cells, decisions, multiclass, registry
+from calibkit.raters import metrics as raters
 
 #: Metrics that take a bound, and the option that gives it.
 WITH_BOUND = {
@@ -89,12 +90,18 @@ def read_metrics(texts: Sequence[str], bounds: Mapping[str, list[Bound]]) -> tup
             if not bounds[name]:
                 raise UsageError(f"--metrics {name} needs a bound, such as {name}:0.9.")
             wanted += [f"{name}:{bound}" for bound in bounds[name]]
-        elif text in plain or (name in cells.NAMES and parameter.isdecimal()):
+        elif (
+            text in plain
+            or (name in cells.NAMES and parameter.isdecimal())
+            or text.partition("[")[0] in raters.METRICS
+        ):
             wanted.append(text)
         else:
             unknown.append(text)
     if unknown:
-        known = sorted(plain | bounds.keys() | {f"{name}:J" for name in cells.NAMES})
+        known = sorted(
+            plain | {*raters.METRICS} | bounds.keys() | {f"{name}:J" for name in cells.NAMES}
+        )
         hints = "".join(f" {text!r}{nearest(text, known)}" for text in unknown)
         raise UsageError(f"--metrics: not known:{hints}; the metrics are {', '.join(known)}.")
     return tuple(dict.fromkeys(wanted)) if texts else None

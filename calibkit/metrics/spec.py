@@ -10,6 +10,7 @@ from calibkit.errors import UsageError
 from calibkit.metrics.reliability import STRATEGIES
 from calibkit.metrics.settings import Share
 from calibkit.metrics.views import Settings
+from calibkit.raters.spec import Votes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +42,8 @@ class EvaluateSpec:
         Whether intervals are wanted, of which confidence, and where their randomness begins.
     probs
         Patterns of class probabilities: several classes instead of a score.
+    votes
+        The votes of several raters that judge class probabilities; None: a label does.
     curves
         Whether reliability diagrams are wanted.
     """
@@ -62,6 +65,7 @@ class EvaluateSpec:
     confidence: float = 0.95
     seed: int = 0
     probs: tuple[str, ...] = ()
+    votes: Votes | None = None
     curves: bool = False
 
     def __post_init__(self) -> None:
@@ -78,17 +82,21 @@ class EvaluateSpec:
             raise UsageError("--grid-score is the score of --grid; name its table.")
         if self.boundary is not None and self.decision is not None:
             raise UsageError("--boundary and --decision: judge one of them at a time.")
+        if self.votes is not None:
+            self.votes.check(len(self.probs))
+            if self.settings.weight_kind == "sampling":
+                raise UsageError("--weight-kind sampling goes with a score, not with votes.")
         if self.probs:
-            self._check_multiclass()
+            self._check_classes()
 
-    def _check_multiclass(self) -> None:
+    def _check_classes(self) -> None:
         without = {
             "--boundary": self.boundary,
             "--decision": self.decision,
             "--grid": self.grid,
             "--top": self.tops,
-            "--weight": self.columns.weight,
-            "--groups": self.groups,
+            "--weight": None if self.votes else self.columns.weight,
+            "--groups": None if self.votes else self.groups,
             "--prevalence": self.settings.prevalence,
             "--positive": self.columns.positive,
             "--reliability": self.curves,

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibkit import __version__
-from calibkit.columns import numeric_column
+from calibkit.columns import numeric_column, weight_column
 from calibkit.errors import UsageError, nearest
-from calibkit.metrics.result import Difference, Interval, Metrics, Number
+from calibkit.metrics.evaluate import Evaluated, Findings
+from calibkit.metrics.result import Difference, Interval, Number
+from calibkit.metrics.slices import ALL, Slice, segment_slices
+from calibkit.metrics.spec import EvaluateSpec
 from calibkit.normal import critical_value
 from calibkit.patterns import match_columns, read_matrix
 from calibkit.raters.histograms import BINS, predicted_disagreement
 from calibkit.raters.logit_maps import softmax
 from calibkit.raters.metrics import Judged, Measured, ensemble, measure, standard_error
-from calibkit.raters.rows import RaterRows
+from calibkit.raters.rows import RaterOptions, RaterRows, read_rater_rows
+from calibkit.raters.spec import Votes
 from calibkit.segments import read_segments
 from calibkit.sources import Source
 
@@ -27,136 +31,133 @@ Floats = NDArray[np.float64]
 #: The name of the prediction that is the mean of several.
 ENSEMBLE = "ensemble"
 
-#: Metrics that are probabilities, or squared errors that cannot be negative: so are their limits.
+#: Metrics that are means of squares or of shares, which cannot be negative: nor can their limits.
 _NEVER_NEGATIVE = ("accuracy", "squared_loss", "disagreement_loss", "class_disagreement_loss")
 
 
-@dataclass(frozen=True, kw_only=True)
-class RaterSpec:
-    """What to judge.
-
-    Attributes
-    ----------
-    as_ensemble
-        Whether the predictions are members of one predictor.
-    alpha0
-        Columns of strengths, one for each prediction or one for all; none: raters are predicted to
-        draw from the class probabilities.
-    disagreement, class_disagreement
-        A column and a pattern of predicted disagreements, in place of those that follow from the
-        class probabilities; for one predictor.
-    baseline
-        The predictor that the others are compared with; None: the first.
-    by, groups
-        Columns of slices, and of rows that belong together.
-    min_rows
-        Slices with fewer rows are null.
-    confidence
-        Of the intervals; None leaves them out.
-    metrics
-        Names of the metrics wanted; empty: all.
-    """
-
-    as_ensemble: bool = False
-    alpha0: tuple[str, ...] = ()
-    disagreement: str | None = None
-    class_disagreement: str | None = None
-    baseline: str | None = None
-    by: str | None = None
-    groups: str | None = None
-    min_rows: int = 100
-    confidence: float | None = 0.95
-    metrics: tuple[str, ...] = ()
-
-    def columns(self, source: Source) -> tuple[str, ...]:
-        """Return the columns that are read beside probabilities and votes.
-
-        Raises
-        ------
-        UsageError
-            For one that is not there.
-        """
-        named = [("--alpha0", name) for name in self.alpha0]
-        named += [("--disagreement", self.disagreement)] if self.disagreement else []
-        named += [("--by", self.by)] if self.by else []
-        named += [("--groups", self.groups)] if self.groups else []
-        for option, name in named:
-            source.require([name], option)
-        found = [name for _, name in named]
-        if self.class_disagreement:
-            matched = match_columns(source, self.class_disagreement, "--class-disagreement")
-            found += matched.columns
-        return tuple(dict.fromkeys(found))
-
-
-def evaluate_raters(rows: RaterRows, spec: RaterSpec, scale: str = "probability") -> Metrics:
-    """Return the metrics of every predictor in every slice.
+def evaluate_votes(source: Source, spec: EvaluateSpec) -> Evaluated:
+    """Return the metrics of class probabilities judged by votes; a score is a pattern as typed.
 
     Raises
     ------
     UsageError
-        Options that do not go together, a metric or baseline that does not exist.
+        Columns that are not there or do not pair; a baseline that is none of the predictors.
     DataError
-        Strengths or disagreements that are out of range.
+        Values that are missing, out of range or of the wrong type.
     """
-    predictors = _predictors(rows, spec, scale)
-    baseline = spec.baseline or next(iter(predictors))
+    votes = spec.votes
+    assert votes is not None  # `calibkit.metrics.evaluate` asks for votes only where there are some
+    beside = [*votes.columns(source).values()]
+    for option, name in (
+        ("--by", spec.by),
+        ("--groups", spec.groups),
+        ("--weight", spec.columns.weight),
+    ):
+        if name is not None:
+            source.require([name], option)
+            beside.append(name)
+    rows = read_rater_rows(
+        source,
+        RaterOptions(
+            probs=spec.probs,
+            counts=votes.counts,
+            scale=spec.columns.scale,
+            others=tuple(dict.fromkeys(beside)),
+            on_missing=spec.columns.on_missing,
+        ),
+    )
+    if spec.columns.weight is not None:
+        rows = _repeated(rows, spec.columns.weight)
+    findings = Findings(spec=spec)
+    predictors = _predictors(rows, spec, votes)
+    baseline = votes.baseline or next(iter(predictors))
     if baseline not in predictors:
         raise UsageError(
             f"--baseline {baseline!r} is none of the predictors{nearest(baseline, predictors)}; "
             f"they are {', '.join(map(repr, predictors))}."
         )
-    metrics: dict[str, dict[str, dict[str, Number]]] = {name: {} for name in predictors}
-    intervals: dict[str, dict[str, dict[str, Interval]]] = {}
-    differences: dict[str, dict[str, dict[str, Difference]]] = {}
-    names: dict[str, None] = {}
-    for part, kept in _slices(rows, spec):
-        measured: dict[str, tuple[Judged, Measured]] = {}
-        for name, judged in predictors.items():
-            own = judged if kept is None else judged.rows(kept)
-            found = measure(own)
-            if part != "all" and own.counts.shape[0] < spec.min_rows:
-                found = _undefined(found)
-            values = _wanted(found.values, spec.metrics)
-            metrics[name][part] = values
-            names |= dict.fromkeys(values)
-            measured[name] = own, found
-            if spec.confidence is not None:
-                limits = _intervals(found, values, own, spec.confidence)
-                intervals.setdefault(name, {})[part] = limits
-        for name in predictors:
-            if name != baseline:
-                differences.setdefault(f"{name}-{baseline}", {})[part] = _differences(
-                    measured[name], measured[baseline], spec
-                )
-    return Metrics(
-        signature={name: _signature(name, spec) for name in names},
-        rows=int(rows.counts.shape[0]),
-        metrics=metrics,
-        intervals=intervals,
-        differences=differences,
+    for part in _slices(rows, spec):
+        small = part.segment and part.size(rows.counts.shape[0]) < spec.min_rows
+        found = {name: _measured(judged, part) for name, judged in predictors.items()}
+        for name, one in found.items():
+            _add(findings, name, part.name, one, small)
+        for name, one in found.items():
+            if name != baseline and not small:
+                own = _differences(one, found[baseline], findings)
+                findings.differences.setdefault(f"{name}-{baseline}", {})[part.name] = own
+    return Evaluated(
+        metrics=findings.result(int(rows.counts.shape[0])),
+        warnings=rows.warnings,
+        notes=_notes(rows),
     )
 
 
-def _predictors(rows: RaterRows, spec: RaterSpec, scale: str) -> dict[str, Judged]:
+def _notes(rows: RaterRows) -> tuple[str, ...]:
+    several = int(np.count_nonzero(rows.votes >= 2))
+    total = int(rows.counts.shape[0])
+    if several == total:
+        return ()
+    return (
+        f"{several:,} of {total:,} rows have two votes and more: epistemic and dispersion loss and "
+        "all metrics of disagreement use these alone.",
+    )
+
+
+def _repeated(rows: RaterRows, name: str) -> RaterRows:
+    """Return rows as often as their weights say, which are whole numbers here."""
+    weight = weight_column(rows.others[name], rows.where)
+    whole = weight == np.floor(weight)
+    if not whole.all():
+        rows.where.refuse(
+            rows.others[name],
+            ~whole,
+            "no whole number of rows",
+            "votes take whole weights only: a weight 2 is the row twice",
+        )
+    places = np.repeat(np.arange(weight.size), weight.astype(np.int64))
+    return replace(
+        rows,
+        predictions={name: matrix[places] for name, matrix in rows.predictions.items()},
+        counts=rows.counts[places],
+        others=rows.others[places],
+    )
+
+
+def _measured(judged: Judged, part: Slice) -> tuple[Judged, Measured]:
+    own = judged.rows(part.of(np.arange(judged.counts.shape[0])))
+    return own, measure(own)
+
+
+def _add(
+    findings: Findings, name: str, part: str, one: tuple[Judged, Measured], small: bool
+) -> None:
+    """Keep the metrics of a predictor in a slice, with intervals and signatures."""
+    judged, found = one
+    spec = findings.spec
+    values = _wanted(found.values, spec.metrics)
+    kept = {
+        metric: None if small and not metric.startswith("rows_") else value
+        for metric, value in values.items()
+    }
+    findings.add(name, part, kept)
+    findings.signature |= {metric: _signature(metric, spec) for metric in values}
+    if spec.intervals:
+        limits = {} if small else _intervals(found, values, judged, spec.confidence)
+        findings.intervals.setdefault(name, {})[part] = limits
+
+
+def _predictors(rows: RaterRows, spec: EvaluateSpec, votes: Votes) -> dict[str, Judged]:
     """Return each predictor: one a pattern, or all of them together."""
     patterns = list(rows.predictions)
     probabilities = [
-        softmax(matrix) if scale == "logit" else matrix for matrix in rows.predictions.values()
+        softmax(matrix) if spec.columns.scale == "logit" else matrix
+        for matrix in rows.predictions.values()
     ]
-    strengths = _strengths(rows, spec, len(patterns))
-    if (
-        (spec.disagreement or spec.class_disagreement)
-        and len(patterns) > 1
-        and not spec.as_ensemble
-    ):
-        raise UsageError(
-            "--disagreement goes with one predictor: give --probs once, or --ensemble."
-        )
+    strengths = _strengths(rows, votes, len(patterns))
     groups = None
     if spec.groups is not None:
         groups = read_segments(rows.others[spec.groups], rows.where).code
-    if spec.as_ensemble:
+    if votes.ensemble:
         joined = {ENSEMBLE: ensemble(probabilities, strengths)}
     else:
         joined = {
@@ -166,7 +167,7 @@ def _predictors(rows: RaterRows, spec: RaterSpec, scale: str) -> dict[str, Judge
     return {
         name: Judged(
             probabilities=matrix,
-            disagreement=_given_disagreement(rows, spec, phi),
+            disagreement=_given_disagreement(rows, votes, phi),
             counts=rows.counts,
             classes=rows.classes,
             groups=groups,
@@ -175,14 +176,9 @@ def _predictors(rows: RaterRows, spec: RaterSpec, scale: str) -> dict[str, Judge
     }
 
 
-def _strengths(rows: RaterRows, spec: RaterSpec, predictions: int) -> list[Floats | None]:
-    if not spec.alpha0:
+def _strengths(rows: RaterRows, votes: Votes, predictions: int) -> list[Floats | None]:
+    if not votes.alpha0:
         return [None] * predictions
-    if len(spec.alpha0) not in (1, predictions):
-        raise UsageError(
-            f"--alpha0 names {len(spec.alpha0)} columns for {predictions} predictions; name one for "
-            "all of them, or one for each."
-        )
     found: list[Floats | None] = [
         numeric_column(
             rows.others[name],
@@ -191,18 +187,18 @@ def _strengths(rows: RaterRows, spec: RaterSpec, predictions: int) -> list[Float
             low=0.0,
             advice="alpha0 is the strength of a Dirichlet distribution, 0 or more",
         ).astype(np.float64)
-        for name in spec.alpha0
+        for name in votes.alpha0
     ]
     return found * (predictions // len(found))
 
 
-def _given_disagreement(rows: RaterRows, spec: RaterSpec, phi: Floats) -> Floats:
+def _given_disagreement(rows: RaterRows, votes: Votes, phi: Floats) -> Floats:
     """Return predicted disagreements, with those that columns hold in their place."""
-    found = phi.copy() if spec.disagreement or spec.class_disagreement else phi
-    if spec.disagreement:
-        found[:, 0] = _probabilities(rows, spec.disagreement)
-    if spec.class_disagreement:
-        matched = match_columns(rows.source, spec.class_disagreement, "--class-disagreement")
+    found = phi.copy() if votes.disagreement or votes.class_disagreement else phi
+    if votes.disagreement:
+        found[:, 0] = _probabilities(rows, votes.disagreement)
+    if votes.class_disagreement:
+        matched = match_columns(rows.source, votes.class_disagreement, "--class-disagreement")
         if matched.nested:
             own = read_matrix(rows.others, matched, rows.where)
         else:
@@ -232,36 +228,22 @@ def _probabilities(rows: RaterRows, name: str) -> Floats:
     return found.astype(np.float64)
 
 
-def _slices(rows: RaterRows, spec: RaterSpec) -> Iterator[tuple[str, NDArray[np.int64] | None]]:
-    """Yield the names and rows of the slices."""
-    yield "all", None
+def _slices(rows: RaterRows, spec: EvaluateSpec) -> Iterator[Slice]:
+    yield Slice(ALL, None)
     if spec.by is not None:
-        segments = read_segments(rows.others[spec.by], rows.where)
-        for code, value in enumerate(segments.names):
-            yield f"{spec.by}:{value}", np.flatnonzero(segments.code == code)
+        yield from segment_slices(read_segments(rows.others[spec.by], rows.where))
 
 
-def _undefined(found: Measured) -> Measured:
-    """Return the metrics of too few rows: how many there are, and nothing else."""
-    counts = {name: found.values[name] for name in ("rows_used", "rows_two_raters")}
-    return Measured({**dict.fromkeys(found.values), **counts})
-
-
-def _wanted(values: Mapping[str, Number], names: Sequence[str]) -> dict[str, Number]:
+def _wanted(values: Mapping[str, Number], names: Sequence[str] | None) -> dict[str, Number]:
     """Return the metrics asked for; ``metric`` also stands for those of its classes."""
-    if not names:
+    if names is None:
         return dict(values)
-    found: dict[str, Number] = {}
-    for name in names:
-        own = {key: values[key] for key in values if key == name or key.startswith(f"{name}[")}
-        if not own:
-            raise UsageError(
-                f"--metrics: there is no metric {name!r} of votes{nearest(name, values)}; there are "
-                + ", ".join(key for key in values if "[" not in key)
-                + "."
-            )
-        found |= own
-    return found
+    return {
+        key: value
+        for name in names
+        for key, value in values.items()
+        if key == name or key.startswith(f"{name}[")
+    }
 
 
 def _intervals(
@@ -288,10 +270,10 @@ def _intervals(
 
 
 def _differences(
-    other: tuple[Judged, Measured], baseline: tuple[Judged, Measured], spec: RaterSpec
+    other: tuple[Judged, Measured], baseline: tuple[Judged, Measured], findings: Findings
 ) -> dict[str, Difference]:
     """Return the differences of two predictors on the same rows, with intervals where rows pair."""
-    (judged, found), (_, known) = other, baseline
+    (judged, found), (_, known), spec = other, baseline, findings.spec
     differences = {}
     for name in _wanted(found.values, spec.metrics):
         a, b = known.values[name], found.values[name]
@@ -300,32 +282,26 @@ def _differences(
         if a is None or b is None:
             differences[name] = Difference(None)
             continue
-        change, error = b - a, None
-        if spec.confidence is not None and name in found.influence:
-            paired = Measured(
-                {name: change},
-                {name: found.influence[name] - known.influence[name]},
-                used={name: found.used[name]},
-            )
+        error = None
+        if spec.intervals and name in found.influence:
+            moves = found.influence[name] - known.influence[name]
+            paired = Measured({name: b - a}, {name: moves}, used={name: found.used[name]})
             error = standard_error(paired, name, judged.groups)
-        if error is None or spec.confidence is None:
-            differences[name] = Difference(change)
-        else:
-            reach = critical_value(spec.confidence) * error
-            differences[name] = Difference(change, change - reach, change + reach)
+        reach = None if error is None else critical_value(spec.confidence) * error
+        differences[name] = (
+            Difference(b - a) if reach is None else Difference(b - a, b - a - reach, b - a + reach)
+        )
     return differences
 
 
-def _signature(name: str, spec: RaterSpec) -> str:
+def _signature(name: str, spec: EvaluateSpec) -> str:
     """Return what shaped a metric."""
     metric, _, _ = name.partition("[")
     parts = [metric]
     if "calibration" in metric or "dispersion" in metric:
         parts += [f"bins:{BINS}", "strategy:equal-width"]
-    if not metric.startswith("rows"):
-        plugin = metric.endswith("_plugin")
-        parts.append("estimator:plugin" if plugin else "estimator:debiased")
-        if spec.confidence is not None:
-            grouped = ":groups" if spec.groups else ""
-            parts.append(f"interval:influence{grouped}:{spec.confidence:g}")
+    if not metric.startswith("rows_"):
+        parts.append(f"estimator:{'plugin' if metric.endswith('_plugin') else 'debiased'}")
+        if spec.intervals:
+            parts.append("interval:influence" + (":groups" if spec.groups else ""))
     return "|".join([*parts, f"v:{__version__}"])

@@ -24,7 +24,9 @@ Examples:
 
   calibkit evaluate test.parquet --metrics auc,ece --fail-if 'auc<0.75' -o metrics.json
 
-  calibkit evaluate test.parquet --probs 'prob_*' --label class --reliability curve.csv
+  calibkit evaluate test.parquet --probs 'prob_*' --label class -o metrics.json
+
+  calibkit evaluate votes.parquet --probs 'prob_*' --counts 'count_*' -o metrics.json
 """
 
 
@@ -46,6 +48,11 @@ def evaluate(
     weight_kind: options.WeightKind = "frequency",
     groups: options.Groups = None,
     probs: options.Probs = None,
+    counts: options.Counts = None,
+    ensemble: own.Ensemble = False,
+    alpha0: own.Alpha0 = None,
+    disagreement: own.Disagreement = None,
+    class_disagreement: own.ClassDisagreement = None,
     top: own.Top = None,
     top_by: own.TopBy = None,
     by: options.By = None,
@@ -84,14 +91,30 @@ def evaluate(
     from calibkit.metrics.settings import read_bounds, read_metrics, read_prevalence, read_shares
     from calibkit.metrics.spec import EvaluateSpec
     from calibkit.metrics.views import Settings
+    from calibkit.raters.spec import Votes
     from calibkit.sources import open_source
     from calibkit.threads import thread_count
 
     from .evaluate_run import EvaluateRun
     from .gates import expressions
 
-    if probs and (score or baseline):
+    if (probs or counts) and (score or (baseline and counts is None)):
         raise UsageError("--probs and --score: evaluate one of them at a time.")
+    votes = None
+    if counts is not None:
+        votes = Votes(
+            counts=counts,
+            ensemble=ensemble,
+            alpha0=tuple(typed.listed(alpha0)),
+            disagreement=disagreement,
+            class_disagreement=class_disagreement,
+            baseline=baseline,
+        )
+        probs, baseline = probs or ["prob_*"], None
+    elif ensemble or alpha0 or disagreement or class_disagreement:
+        raise UsageError(
+            "--ensemble, --alpha0 and disagreements are judged by votes: name --counts."
+        )
     scores = list(dict.fromkeys([*([baseline] if baseline else []), *typed.listed(score)]))
     bounds = read_bounds(typed.listed(recall_at_precision), typed.listed(precision_at_recall))
     wanted = read_metrics(typed.listed(metrics), bounds)
@@ -132,7 +155,8 @@ def evaluate(
         intervals=not no_intervals,
         confidence=confidence,
         seed=seed,
-        probs=tuple(probs or ()),
+        probs=tuple(typed.listed(probs)),
+        votes=votes,
         curves=reliability is not None,
     )
     run = EvaluateRun(

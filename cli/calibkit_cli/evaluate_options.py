@@ -183,3 +183,48 @@ Reliability = Annotated[
         show_default=False,
     ),
 ]
+
+VOTES = "Votes of several raters"
+
+Ensemble = Annotated[
+    bool,
+    option(
+        "--ensemble",
+        panel=VOTES,
+        help="With --counts: the patterns of --probs are members of one predictor, their mean.",
+    ),
+]
+
+Alpha0 = Annotated[
+    list[str] | None,
+    option(
+        "--alpha0",
+        metavar="NAME",
+        panel=VOTES,
+        help="With --counts: column of strengths, as alpha-cal adds it; one for all patterns of "
+        "--probs, or one for each.",
+        show_default=False,
+    ),
+]
+
+Disagreement = Annotated[
+    str | None,
+    option(
+        "--disagreement",
+        metavar="NAME",
+        panel=VOTES,
+        help="With --counts: column of the predicted probability that two raters differ.",
+        show_default="as the class probabilities (and --alpha0) say",
+    ),
+]
+
+ClassDisagreement = Annotated[
+    str | None,
+    option(
+        "--class-disagreement",
+        metavar="PATTERN",
+        panel=VOTES,
+        help="With --counts: columns of the predicted probability that they differ about a class.",
+        show_default="as the class probabilities (and --alpha0) say",
+    ),
+]

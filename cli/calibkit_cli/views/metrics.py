@@ -25,6 +25,12 @@ OF_SLICES = (
     "precision",
     "recall",
     "accuracy",
+    "squared_loss",
+    "epistemic_loss",
+    "class_calibration_error",
+    "dispersion_error",
+    "disagreement_loss",
+    "disagreement_calibration_error",
 )
 
 
@@ -57,7 +63,9 @@ def _print_all(metrics: Metrics, scores: Sequence[str], console: Console) -> Non
         header += [score, "interval"] if bounded else [score]
     header += list(against)
     rows = []
-    for name in metrics.metrics[scores[0]][ALL]:
+    names = list(metrics.metrics[scores[0]][ALL])
+    of_classes = [name for name in names if name.endswith("]")]
+    for name in [name for name in names if name not in of_classes]:
         row: list[object] = [name]
         for score in scores:
             row.append(metrics.metrics[score][ALL][name])
@@ -69,6 +77,8 @@ def _print_all(metrics: Metrics, scores: Sequence[str], console: Console) -> Non
             row.append("" if one is None else _difference(one.value, one.low, one.high))
         rows.append(row)
     console.table(header, rows, title=f"{metrics.rows:,} rows")
+    if of_classes:
+        console.say(f"… and {len(of_classes)} metrics of single classes; -o FILE writes them.")
     console.say("")
 
 
