@@ -1,0 +1,192 @@
+"""``calibkit evaluate --counts``: class probabilities judged by the votes of several raters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from calibkit.simulate.raters import simulate_raters
+from tests.conftest import ROOT, Outcome
+from tests.library.samples import golden
+
+Invoke = Callable[..., Outcome]
+
+
+@pytest.fixture(scope="module")
+def frame() -> pl.DataFrame:
+    rows = simulate_raters(600, seed=4, raters=3, design="modes")
+    softer = (pl.col("prob_1") * 0.5 + 0.25).alias("soft_1")
+    return rows.with_columns(softer).with_columns(
+        soft_0=1 - pl.col("soft_1"), patient=pl.col("id") // 4, strength=pl.lit(2.0)
+    )
+
+
+@pytest.fixture
+def votes(tmp_path: Path, frame: pl.DataFrame) -> Path:
+    path = tmp_path / "votes.parquet"
+    frame.write_parquet(path)
+    return path
+
+
+def evaluate(invoke: Invoke, path: Path, *more: object) -> dict[str, Any]:
+    said = invoke("evaluate", path, "--counts", "count_*", "--json", *more)
+    assert said.code == 0, said
+    found: dict[str, Any] = json.loads(said.stdout)
+    return found
+
+
+def test_golden_histograms(invoke: Invoke) -> None:
+    folder = ROOT / "tests" / "golden" / "p19_histograms_order1"
+    expected = golden("p19_histograms_order1")["expected"]
+    said = invoke(
+        *("evaluate", folder / "rows.parquet", "--probs", "z*", "--counts", "y*", "--json")
+    )
+    found = json.loads(said.stdout)["metrics"]["z*"]["all"]
+    assert found["rows_used"] == expected["n_used"]
+    assert found["rows_two_raters"] == expected["n_used_two"]
+    assert found["epistemic_loss"] == pytest.approx(expected["EL_unbiased"], abs=1e-10)
+    assert found["dispersion_error"] == pytest.approx(expected["DE_debiased"], abs=1e-10)
+    assert "rows have two votes and more" in said.stderr
+
+
+def test_golden_ensemble(invoke: Invoke, tmp_path: Path) -> None:
+    folder = ROOT / "tests" / "golden" / "p20_histograms_order2"
+    expected = golden("p20_histograms_order2")["expected"]
+    rows = pl.read_parquet(folder / "rows.parquet").select("^y.$")
+    for place in range(2):
+        member = pl.read_parquet(folder / f"member{place}.parquet")
+        rows = rows.hstack(member.rename(lambda name, place=place: f"m{place}_{name}"))
+    rows.write_parquet(tmp_path / "rows.parquet")
+    members = ["--probs", "m0_z*", "--probs", "m1_z*", "--ensemble", "--counts", "y*"]
+    for kind, more in (("raw", []), ("alpha", ["--alpha0", "m0_alpha0,m1_alpha0"])):
+        said = invoke("evaluate", tmp_path / "rows.parquet", *members, *more, "--json")
+        assert said.code == 0, said
+        found = json.loads(said.stdout)["metrics"]["ensemble"]["all"]
+        known = expected[kind]
+        assert found["disagreement_loss"] == pytest.approx(known["D"]["L"], abs=1e-10)
+        assert found["disagreement_calibration_loss"] == pytest.approx(
+            known["D"]["CL_debiased"], abs=1e-10
+        )
+        for k in range(3):
+            assert found[f"class_disagreement_loss[{k}]"] == pytest.approx(
+                known[f"D{k}"]["L"], abs=1e-10
+            )
+        means = np.mean([known[f"D{k}"]["L"] for k in range(3)])
+        assert found["class_disagreement_loss"] == pytest.approx(means, abs=1e-10)
+
+
+def test_rivals_slices_and_intervals(invoke: Invoke, votes: Path) -> None:
+    rivals = ["--probs", "prob_*", "--probs", "soft_*", "--by", "mode", "--min-rows", "150"]
+    found = evaluate(invoke, votes, *rivals, "--groups", "patient")
+    assert list(found["metrics"]) == ["prob_*", "soft_*"]
+    slices = found["metrics"]["prob_*"]
+    assert set(slices) == {"all", "mode:aleatoric", "mode:clear", "mode:epistemic"}
+    assert slices["mode:clear"]["squared_loss"] is None  # fewer than 150 rows
+    assert slices["mode:clear"]["rows_used"] < 150
+    assert found["intervals"]["prob_*"]["mode:clear"] == {}
+    whole, limits = slices["all"], found["intervals"]["prob_*"]["all"]
+    for name in ("squared_loss", "epistemic_loss", "accuracy", "disagreement_loss"):
+        assert limits[name]["low"] < whole[name] < limits[name]["high"]
+    for name in ("class_calibration_error", "dispersion_error"):
+        assert 0 <= limits[name]["low"] <= whole[name] <= limits[name]["high"]
+    difference = found["differences"]["soft_*-prob_*"]["all"]["squared_loss"]
+    other = found["metrics"]["soft_*"]["all"]["squared_loss"]
+    assert difference["value"] == pytest.approx(other - whole["squared_loss"])
+    assert difference["low"] < difference["value"] < difference["high"]
+    assert "groups" in found["signature"]["epistemic_loss"]
+    assert "estimator:plugin" in found["signature"]["epistemic_loss_plugin"]
+    other_way = evaluate(invoke, votes, *rivals, "--baseline", "soft_*", "--no-intervals")
+    assert list(other_way["differences"]) == ["prob_*-soft_*"]
+    assert other_way["intervals"] == {}
+
+
+def test_given_disagreements_take_the_place_of_derived_ones(
+    invoke: Invoke, votes: Path, frame: pl.DataFrame, tmp_path: Path
+) -> None:
+    derived = evaluate(invoke, votes, "--alpha0", "strength", "--no-intervals")
+    p = frame["prob_1"].to_numpy()
+    phi = 2 / 3 * 2 * p * (1 - p)
+    given = frame.with_columns(d=pl.Series(phi), d_0=pl.Series(phi), d_1=pl.Series(phi))
+    given.write_csv(tmp_path / "given.csv")
+    more = ["--disagreement", "d", "--class-disagreement", "d_*", "--no-intervals"]
+    found = evaluate(invoke, tmp_path / "given.csv", *more)
+    known = derived["metrics"]["prob_*"]["all"]
+    assert found["metrics"]["prob_*"]["all"] == pytest.approx(known, abs=1e-12)
+
+
+def test_a_weight_is_the_row_as_often(
+    invoke: Invoke, votes: Path, frame: pl.DataFrame, tmp_path: Path
+) -> None:
+    weighted = frame.with_columns(w=pl.col("id") % 3)
+    weighted.write_parquet(tmp_path / "weighted.parquet")
+    repeated = weighted.select(pl.all().repeat_by("w").explode())
+    repeated.write_parquet(tmp_path / "repeated.parquet")
+    found = evaluate(invoke, tmp_path / "weighted.parquet", "--weight", "w")
+    assert found == evaluate(invoke, tmp_path / "repeated.parquet")
+    weighted.with_columns(pl.col("w") / 2).write_parquet(tmp_path / "half.parquet")
+    said = invoke(
+        *("evaluate", tmp_path / "half.parquet", "--counts", "count_*", "--weight", "w", "--json")
+    )
+    assert said.code == 3
+    assert json.loads(said.stdout)["error"]["column"] == "w"
+
+
+def test_same_bytes_however_rows_are_stored(
+    invoke: Invoke, votes: Path, frame: pl.DataFrame, tmp_path: Path
+) -> None:
+    more = ["--by", "mode", "--groups", "patient", "--alpha0", "strength"]
+    known = evaluate(invoke, votes, *more)
+    frame.sample(fraction=1.0, shuffle=True, seed=1).write_csv(tmp_path / "rows.csv")
+    assert evaluate(invoke, tmp_path / "rows.csv", *more) == known
+    assert evaluate(invoke, votes, *more, "--threads", "1") == known
+
+
+def test_chosen_metrics_bring_their_classes(invoke: Invoke, votes: Path) -> None:
+    found = evaluate(invoke, votes, "--metrics", "calibration_loss,rows_used")
+    names = ["calibration_loss", "calibration_loss[0]", "calibration_loss[1]", "rows_used"]
+    assert sorted(found["metrics"]["prob_*"]["all"]) == sorted(names)
+
+
+def test_a_gate_on_votes(invoke: Invoke, votes: Path, tmp_path: Path) -> None:
+    start = ["evaluate", votes, "--counts", "count_*", "-o", tmp_path / "m.json", "-q"]
+    assert invoke(*start, "--fail-if", "epistemic_loss>1").code == 0
+    assert invoke(*start, "--fail-if", "epistemic_loss<1").code == 1
+    for suffix in ("prom", "csv", "md"):
+        said = invoke("evaluate", votes, "--counts", "count_*", "-o", tmp_path / f"m.{suffix}")
+        assert said.code == 0, said
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--alpha0", "a,b"], "names 2 columns"),
+        (["--alpha0", "nothing"], "nothing"),
+        (["--probs", "prob_*,soft_*", "--disagreement", "strength"], "one predictor"),
+        (["--baseline", "soft_*"], "none of the predictors"),
+        (["--ensemble", "--baseline", "prob_*"], "an ensemble is one predictor"),
+        (["--score", "prob_1"], "--score"),
+        (["--top", "0.1"], "--top"),
+        (["--metrics", "epistemic_los"], "epistemic_loss"),
+        (["--weight-kind", "sampling", "--weight", "strength"], "sampling"),
+    ],
+)
+def test_bad_options_are_refused(
+    invoke: Invoke, votes: Path, options: list[str], words: str
+) -> None:
+    said = invoke("evaluate", votes, "--counts", "count_*", *options)
+    assert said.code == 2, said
+    assert words in said.stderr
+
+
+def test_votes_are_needed_for_what_votes_judge(invoke: Invoke, votes: Path) -> None:
+    said = invoke("evaluate", votes, "--probs", "prob_*", "--label", "id", "--ensemble")
+    assert said.code == 2
+    assert "--counts" in said.stderr
+    said = invoke("evaluate", votes, "--counts", "count_*", "--dry-run")
+    assert b"votes (count_0)" in said.stdout
