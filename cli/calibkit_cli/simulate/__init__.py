@@ -7,7 +7,7 @@ from importlib import import_module
 import typer
 
 #: One module a kind; each has a function ``register(kinds)``.
-KINDS = ("posterior", "raters")
+KINDS = ("posterior", "selection", "raters", "partitions")
 
 HELP = "Make score files from a known truth, to try methods on."
 
