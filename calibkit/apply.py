@@ -28,6 +28,8 @@ Floats = NDArray[Any]
 APPLIERS = {
     "alpha": "calibkit.raters.application:AlphaApplier",
     "boundary": "calibkit.boundary.application:BoundaryApplier",
+    "calibrator": "calibkit.calibrators.application:CalibratorApplier",
+    "hetcal": "calibkit.hetcal.application:HetcalApplier",
     "vad": "calibkit.vad.application:VadApplier",
 }
 

@@ -18,6 +18,8 @@ from calibkit.errors import ModelError, UsageError, nearest
 KINDS = {
     "alpha": "calibkit.raters.model:AlphaModel",
     "boundary": "calibkit.boundary.model:BoundaryModel",
+    "calibrator": "calibkit.calibrators.model:CalibratorModel",
+    "hetcal": "calibkit.hetcal.model:HetcalModel",
     "vad": "calibkit.vad.model:VadModel",
 }
 

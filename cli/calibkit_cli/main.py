@@ -20,7 +20,9 @@ from .failures import drop_stdout, mend_streams, raise_terminated, report
 #: One module a command, in the order of the help; each has a function ``register(app)``.
 COMMANDS = (
     "boundary",
+    "calibrate",
     "alpha_cal",
+    "hetcal",
     "vad",
     "apply",
     "evaluate",

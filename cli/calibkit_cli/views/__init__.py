@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 VIEWS = {
     "alpha": "calibkit_cli.views.alpha",
     "boundary": "calibkit_cli.views.boundary",
+    "calibrator": "calibkit_cli.views.calibrator",
+    "hetcal": "calibkit_cli.views.hetcal",
     "vad": "calibkit_cli.views.vad",
 }
 

@@ -1,0 +1,1 @@
+"""Calibrators: maps from scores to probabilities, one method a module."""

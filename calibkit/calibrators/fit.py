@@ -1,0 +1,332 @@
+"""Fitting a calibrator: rows to a tally, a map for all of them and for each segment, the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit import __version__
+from calibkit.calibrators.method import Method, mapped, method_of
+from calibkit.calibrators.model import CalibratorModel, MapFit, ScoreMap
+from calibkit.calibrators.points import Points, by_level, parts_of, pooled
+from calibkit.calibrators.rows import SEGMENTS
+from calibkit.calibrators.spec import DEFAULT_BINS, CalibratorSpec
+from calibkit.columns import ScoreRows
+from calibkit.errors import DataError, UsageError
+from calibkit.metrics.blocks import added, cut, each_block
+from calibkit.models import Column, Provenance
+from calibkit.provenance import data_hash, random_parts
+from calibkit.segments import Segments, read_segments
+from calibkit.tally import Tally, count_rows
+from calibkit.threads import later
+from calibkit_kernels.maps import mass_outside
+from calibkit_kernels.reliability import expit, loss_sums
+
+Floats = NDArray[Any]
+
+#: A segment needs so many rows of each class for a map of its own.
+FEWEST_OF_A_CLASS: Final = 10
+_MOST_SEGMENTS: Final = 65_535
+_PARTS: Final = 3
+#: Segments that a warning names.
+_NAMED: Final = 10
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """A fitted calibrator, and what the user should be told."""
+
+    model: CalibratorModel
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums over the rows of a map, in units: losses before and after, rows that were moved."""
+
+    before: tuple[float, float] | None
+    after: tuple[float, float]
+    inputs: int | float
+    outputs: int | float
+
+
+def fit_calibrator(
+    rows: ScoreRows,
+    spec: CalibratorSpec,
+    *,
+    provenance: str = "hash",
+    tags: Mapping[str, str] | None = None,
+) -> Calibrated:
+    """Fit a map from scores to probabilities.
+
+    Parameters
+    ----------
+    rows
+        Scores, labels (not needed for prior-shift) and perhaps weights, as
+        `calibkit.calibrators.rows.read_calibration_rows` reads them.
+    spec
+        What to fit.
+    provenance
+        ``hash``, ``names`` (adds file names) or ``none``.
+    tags
+        Copied into the model.
+
+    Raises
+    ------
+    UsageError
+        Scores of a scale that the method cannot take.
+    DataError
+        Rows on which the method has no finite solution.
+    """
+    scale = rows.options.scale
+    spec.check_scale(scale)
+    segments = _segments(rows, spec)
+    fingerprint = later(spec.threads, _rows_hash, rows, segments)
+    tally = _tally(rows, segments, spec)
+    method = method_of(spec.method)
+    try:
+        whole, warnings = _map(tally, scale, method, spec)
+    except DataError as error:
+        raise _located(error, rows) from None
+    points = pooled(tally, scale)
+    total = _sums(points, whole, method, spec.threads)
+    model = CalibratorModel(
+        kind=CalibratorModel.KIND,
+        version=CalibratorModel.VERSION,
+        columns=_columns(rows, spec),
+        method=spec.method,
+        fit=_figures(points, total, rows),
+        out_of_range=spec.out_of_range,
+        tags=dict(tags or {}),
+        **{name: getattr(whole, name) for name in ScoreMap.__struct_fields__ if name != "fit"},
+    )
+    if segments is not None:
+        groups, shared, total, more = _by_segment(tally, segments, rows, whole, method, spec)
+        warnings = (*warnings, *more)
+        model.groups, model.pooled_groups = groups, shared
+        model.fit = _figures(points, total, rows)
+    if provenance != "none":
+        model.provenance = _origin(rows, spec, fingerprint(), names=provenance == "names")
+    return Calibrated(model, warnings)
+
+
+def _located(error: DataError, rows: ScoreRows) -> DataError:
+    """Return an error about all rows with the file and the column it is about."""
+    column = rows.options.label
+    if rows.source is None:
+        return DataError(f"column {column!r}: {error}", column=column, rows=rows.score.size)
+    file = rows.source.parts[0].path
+    message = f"{file}: column {column!r}: {error}"
+    return DataError(message, file=file, column=column, rows=rows.score.size)
+
+
+def _segments(rows: ScoreRows, spec: CalibratorSpec) -> Segments | None:
+    if spec.by is None:
+        return None
+    assert rows.others is not None and rows.where is not None
+    found = read_segments(rows.others[spec.by], rows.where)
+    if len(found.names) > _MOST_SEGMENTS:
+        raise UsageError(
+            f"--by {spec.by} has {len(found.names):,} values; at most {_MOST_SEGMENTS:,} can have a "
+            "map each."
+        )
+    return found
+
+
+def _tally(rows: ScoreRows, segments: Segments | None, spec: CalibratorSpec) -> Tally:
+    """Return the tally of rows, a level for each segment, dealt to parts where they are split."""
+    level = np.zeros(rows.score.size, np.uint16)
+    levels = 1
+    if segments is not None:
+        level, levels = segments.code.astype(np.uint16), len(segments.names)
+    label = np.zeros(rows.score.size, np.uint8) if rows.label is None else rows.label
+    columns = rows.score, level, label, levels
+    tally = count_rows(*columns, weight=rows.weight, threads=spec.threads)
+    if spec.split != "thirds":
+        return tally
+    if tally.unit.size == 1.0:
+        return tally.deal(_PARTS, spec.seed)
+    assert rows.weight is not None  # of rows, the unit is 1
+    used = {"score": rows.score, "label": label, "weight": rows.weight, "by": level}
+    part = random_parts(used, _PARTS, spec.seed)
+    return count_rows(*columns, weight=rows.weight, part=part, threads=spec.threads)
+
+
+def _map(
+    tally: Tally, scale: str, method: Method, spec: CalibratorSpec, what: str = "the rows"
+) -> tuple[ScoreMap, tuple[str, ...]]:
+    """Return the map of the rows of a tally, and what the user should be told."""
+    points = replace(pooled(tally, scale), what=what)
+    parts = []
+    if method.splits and tally.part.size:
+        parts = [replace(part, what=what) for part in parts_of(tally, _PARTS, scale)]
+        if not all(part.score.size for part in parts):
+            raise DataError(f"{what} are too few for --split thirds; use --split same")
+    found = method.fit(points, spec, parts)
+    clip = 1.0 / (max(float(points.rows), 1.0) + 2.0) if spec.clip is None else spec.clip
+    return ScoreMap(clip=clip, **found.fields), found.warnings
+
+
+def _by_segment(
+    tally: Tally,
+    segments: Segments,
+    rows: ScoreRows,
+    whole: ScoreMap,
+    method: Method,
+    spec: CalibratorSpec,
+) -> tuple[dict[str, ScoreMap], list[str], Sums, tuple[str, ...]]:
+    """Return the maps of segments, which segments use the one of all rows, and sums over all."""
+    groups: dict[str, ScoreMap] = {}
+    shared: list[str] = []
+    warnings: list[str] = []
+    sums: list[Sums] = []
+    for name, own in zip(segments.names, by_level(tally), strict=True):
+        if not own.score.size:  # its rows have no weight
+            shared.append(name)
+            continue
+        points = pooled(own, rows.options.scale)
+        made = None
+        if _is_large(points, spec):
+            try:
+                what = f"the rows with {segments.column} = {name}"
+                made, said = _map(own, rows.options.scale, method, spec, what)
+                warnings += said
+            except DataError as error:
+                warnings.append(f"{error}: {name} uses the map of all rows")
+        found = _sums(points, made or whole, method, spec.threads)
+        sums.append(found)
+        if made is None:
+            shared.append(name)
+        else:
+            groups[name] = msgspec.structs.replace(made, fit=_figures(points, found, rows))
+    if shared:
+        warnings.append(_shared_note(shared, segments.column, spec))
+    return groups, shared, _total(sums), tuple(warnings)
+
+
+def _is_large(points: Points, spec: CalibratorSpec) -> bool:
+    rarer = min(float(points.positives), float(points.rows) - float(points.positives))
+    return points.rows >= spec.min_rows and rarer >= min(FEWEST_OF_A_CLASS, spec.min_rows // 2)
+
+
+def _shared_note(shared: list[str], column: str, spec: CalibratorSpec) -> str:
+    named = ", ".join(shared[:_NAMED]) + (", …" if len(shared) > _NAMED else "")
+    count = "1 value uses" if len(shared) == 1 else f"{len(shared)} values use"
+    return (
+        f"--by {column}: {count} the map of all rows ({named}); fewer than {spec.min_rows} rows, or "
+        f"than {min(FEWEST_OF_A_CLASS, spec.min_rows // 2)} of a class"
+    )
+
+
+def _sums(points: Points, one: ScoreMap, method: Method, threads: int) -> Sums:
+    """Return the losses of scores and of calibrated probabilities, summed in score order."""
+    scale = points.scale
+    raw = msgspec.structs.replace(one, clip=0.0)
+    result = mapped(method, raw, points.score, scale, threads)[0]
+    outputs = 0
+    if one.clip > 0.0:
+        outputs = mass_outside(result, points.count, one.clip, 1.0 - one.clip)
+        np.clip(result, one.clip, 1.0 - one.clip, out=result)
+    before = None
+    if scale != "raw":
+        score = points.score
+        if scale == "logit":
+            score = np.empty(points.score.size)
+            expit(points.score, score)
+        before = _losses(score, points, threads)
+    return Sums(
+        before,
+        _losses(result, points, threads),
+        points.clipped() if method.takes_logits else 0,
+        points.unit.amount(int(outputs)),
+    )
+
+
+def _losses(probability: Floats, points: Points, threads: int) -> tuple[float, float]:
+    """Return the sums of log loss and squared error, in units."""
+    arrays = probability, points.count, points.positive
+    found = each_block(loss_sums, arrays, cut(0, probability.size), threads)
+    _, log_loss, squares = added(found)
+    return log_loss, squares
+
+
+def _total(sums: list[Sums]) -> Sums:
+    def column(values: list[tuple[float, float]]) -> tuple[float, float]:
+        log_loss, squares = added(list(values))
+        return log_loss, squares
+
+    before = [one.before for one in sums if one.before is not None]
+    return Sums(
+        column(before) if before else None,
+        column([one.after for one in sums]),
+        sum(one.inputs for one in sums),
+        sum(one.outputs for one in sums),
+    )
+
+
+def _figures(points: Points, sums: Sums, rows: ScoreRows) -> MapFit:
+    """Return what a model says of the rows of a map."""
+    total = points.totals[0]
+    labelled = rows.label is not None
+    before = sums.before if labelled else None
+    return MapFit(
+        rows=points.rows,
+        positives=points.positives if labelled else None,
+        log_loss=sums.after[0] / total if labelled else None,
+        brier=sums.after[1] / total if labelled else None,
+        log_loss_before=before[0] / total if before else None,
+        brier_before=before[1] / total if before else None,
+        inputs_clipped=sums.inputs,
+        outputs_clipped=sums.outputs,
+    )
+
+
+def _columns(rows: ScoreRows, spec: CalibratorSpec) -> dict[str, Column]:
+    options = rows.options
+    found = {"score": Column(options.score, str(rows.score.dtype), options.scale)}
+    if rows.label is not None:
+        found["label"] = Column(options.label, positive=options.positive)
+    if options.weight is not None:
+        found["weight"] = Column(options.weight)
+    if spec.by is not None:
+        found[SEGMENTS] = Column(spec.by)
+    return found
+
+
+def _origin(rows: ScoreRows, spec: CalibratorSpec, fingerprint: str, *, names: bool) -> Provenance:
+    options: dict[str, Any] = {
+        "method": spec.method,
+        "clip": spec.clip,
+        "out_of_range": spec.out_of_range,
+        "on_missing": rows.options.on_missing,
+        "unlabelled": rows.options.unlabelled,
+    }
+    if spec.method == "platt":
+        options["targets"] = spec.targets or "smoothed"
+    if spec.method in ("histogram", "scaling-binning"):
+        options["bins"] = spec.bins or DEFAULT_BINS
+        options["bin_strategy"] = spec.bin_strategy or "equal-mass"
+    if spec.method == "scaling-binning":
+        options["split"] = spec.split or "same"
+    if spec.split == "thirds":
+        options["seed"] = spec.seed
+    if spec.by is not None:
+        options |= {"by": spec.by, "min_rows": spec.min_rows}
+    files = [part.path for part in rows.source.parts] if names and rows.source else None
+    return Provenance(__version__, options, int(rows.score.size), fingerprint, files)
+
+
+def _rows_hash(rows: ScoreRows, segments: Segments | None) -> str:
+    used: dict[str, NDArray[Any]] = {"score": rows.score}
+    if rows.label is not None:
+        used["label"] = rows.label
+    if rows.weight is not None:
+        used["weight"] = rows.weight
+    if segments is not None:
+        used[SEGMENTS] = segments.code
+    return data_hash(used)

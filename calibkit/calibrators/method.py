@@ -1,0 +1,82 @@
+"""What a method of calibration is, and the methods there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.calibrators.model import ScoreMap
+from calibkit.calibrators.points import Points
+from calibkit.calibrators.spec import CalibratorSpec
+
+Floats = NDArray[Any]
+Float64s = NDArray[np.float64]
+
+#: Rows mapped at a time, small enough to stay in the cache.
+_BLOCK: Final = 131_072
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a method found: the fields of its map, and what the user should be told."""
+
+    fields: dict[str, Any]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Method:
+    """One method of calibration.
+
+    Attributes
+    ----------
+    fit
+        Takes points, the specification and, where the method `splits`, the points of each part;
+        returns what it found.  Refuses points on which it has no finite solution.
+    apply
+        Takes a map, scores and their scale, and writes to each of some arrays.
+    added
+        The columns it adds.
+    takes_logits
+        Whether it takes logits of probabilities, so that these are moved inside (0, 1) first.
+    splits
+        Whether it can fit its steps on different parts of the rows.
+    """
+
+    fit: Callable[[Points, CalibratorSpec, list[Points]], Found]
+    apply: Callable[[ScoreMap, Floats, str, tuple[Float64s, ...]], None]
+    added: tuple[str, ...] = ("calibrated",)
+    takes_logits: bool = False
+    splits: bool = False
+
+
+def method_of(name: str) -> Method:
+    """Return a method by its name: the `METHOD` of its module."""
+    found: Method = import_module(f"calibkit.calibrators.{name.replace('-', '_')}").METHOD
+    return found
+
+
+def mapped(
+    method: Method, one: ScoreMap, score: Floats, scale: str, threads: int
+) -> tuple[Float64s, ...]:
+    """Return what a map makes of scores, an array for each column that the method adds."""
+    out = tuple(np.empty(score.size) for _ in method.added)
+
+    def work(start: int) -> None:
+        own = slice(start, start + _BLOCK)
+        method.apply(one, score[own], scale, tuple(column[own] for column in out))
+
+    starts = range(0, score.size, _BLOCK)
+    if threads == 1 or len(starts) < 2:
+        for start in starts:
+            work(start)
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(work, starts))
+    return out

@@ -1,0 +1,73 @@
+"""Platt scaling: a logistic regression on the logit of the score.
+
+J. Platt, Probabilistic outputs for support vector machines and comparisons to regularized
+likelihood methods, 1999.
+"""
+
+from __future__ import annotations
+
+from calibkit.calibrators.method import Float64s, Floats, Found, Method
+from calibkit.calibrators.model import ScoreMap
+from calibkit.calibrators.points import LEAST, Points
+from calibkit.calibrators.spec import CalibratorSpec
+from calibkit.errors import DataError
+from calibkit_kernels.logistic import fit_line, is_separated, smoothed_targets
+from calibkit_kernels.maps import line_map
+
+
+def fit(points: Points, spec: CalibratorSpec, _: list[Points]) -> Found:
+    """Fit expit(a x + b) to smoothed targets, or to the labels by maximum likelihood.
+
+    Raises
+    ------
+    DataError
+        Under ``mle`` for one class, or classes that a threshold separates: the best line is
+        infinitely steep.
+    """
+    a, b = platt_line(points, spec.targets or "smoothed", spec.threads)
+    return Found({"a": a, "b": b}, falling_note(points, a))
+
+
+def platt_line(points: Points, targets: str, threads: int) -> tuple[float, float]:
+    """Return a and b; see `fit`."""
+    x = points.linear()
+    positive, negative = points.amounts
+    if targets == "smoothed":
+        positive, negative = smoothed_targets(positive, negative)
+    else:
+        refuse_separated(points, x, "--targets smoothed")
+    found = fit_line(x, positive, negative, threads)
+    return found.slopes[0], found.intercept
+
+
+def falling_note(points: Points, a: float) -> tuple[str, ...]:
+    """Return a warning where the line falls."""
+    if a >= 0.0:
+        return ()
+    return (
+        f"a = {a:.4g} is negative for {points.what}: higher scores are less often positive (see "
+        "--positive)",
+    )
+
+
+def refuse_separated(points: Points, x: Float64s, way_out: str) -> None:
+    """Raise `DataError` where the likelihood of a line on x has no finite maximum."""
+    positive, negative = points.amounts
+    if is_separated(x, positive, negative):
+        one_class = not positive.any() or not negative.any()
+        problem = (
+            "are all of one class" if one_class else "are separated by a threshold on the score"
+        )
+        raise DataError(
+            f"{points.what} {problem}, so that the best map is infinitely steep; use {way_out}, "
+            "whose targets keep away from 0 and 1, or more rows"
+        )
+
+
+def apply(one: ScoreMap, score: Floats, scale: str, out: tuple[Float64s, ...]) -> None:
+    """Write expit(a x + b)."""
+    assert one.a is not None and one.b is not None  # the model was checked
+    line_map(score, one.a, one.b, scale == "probability", LEAST, one.clip, out[0])
+
+
+METHOD = Method(fit, apply, takes_logits=True)

@@ -1,0 +1,80 @@
+"""The rows of a calibrator: scores as they are, or clipped into [0, 1]."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from calibkit.calibrators.spec import CalibratorSpec
+from calibkit.columns import ColumnOptions, ScoreRows, read_score_rows, resolve
+from calibkit.errors import UsageError
+from calibkit.numeric import FloatArray
+from calibkit.sources import Source
+
+#: The role of the column of segments.
+SEGMENTS: Final = "by"
+
+
+def read_calibration_rows(
+    source: Source, options: ColumnOptions, spec: CalibratorSpec
+) -> ScoreRows:
+    """Read scores, labels, weights and segments.
+
+    Prior shift needs no labels: a file without the label column will do.
+
+    Raises
+    ------
+    UsageError
+        A column that is not there, or a scale that the method cannot take.
+    DataError
+        Values that are missing, out of range or of the wrong type.
+    """
+    spec.check_scale(options.scale)
+    clips = spec.out_of_range == "clip"
+    if spec.by is not None:
+        source.require([spec.by], "--by")
+        if spec.by in (options.score, options.label, options.weight):
+            raise UsageError(f"--by {spec.by} has another role already; name two columns.")
+    rows = read_score_rows(
+        source,
+        replace(options, scale="raw") if clips else options,
+        label=spec.method != "prior-shift" or options.label in source.schema,
+        uncertainty=False,
+        finite_scores=True,
+        others=[] if spec.by is None else [spec.by],
+    )
+    if not clips:
+        return rows
+    score, moved = into_unit_interval(rows.score)
+    remark = f"{moved} scores outside [0, 1] clipped (--out-of-range clip)"
+    return replace(
+        rows,
+        score=score,
+        options=replace(rows.options, scale=options.scale),
+        warnings=(*rows.warnings, *([remark] if moved else [])),
+    )
+
+
+def used_columns(source: Source, options: ColumnOptions, spec: CalibratorSpec) -> dict[str, str]:
+    """Return the column of each role that is read."""
+    labelled = spec.method != "prior-shift" or options.label in source.schema
+    resolved = resolve(source, options, label=labelled, uncertainty=False)
+    roles = {
+        "score": resolved.score,
+        "label": resolved.label if labelled else None,
+        "weight": resolved.weight,
+        SEGMENTS: spec.by,
+    }
+    return {role: name for role, name in roles.items() if name is not None}
+
+
+def into_unit_interval(score: FloatArray) -> tuple[FloatArray, int]:
+    """Return scores clipped into [0, 1], and how many were outside."""
+    moved = int(np.count_nonzero((score < 0) | (score > 1)))
+    if not moved:
+        return score, 0
+    clipped = score.clip(score.dtype.type(0), score.dtype.type(1))
+    clipped.flags.writeable = False
+    return clipped, moved

@@ -1,0 +1,54 @@
+"""Temperature scaling: logits divided by one number.
+
+C. Guo, G. Pleiss, Y. Sun, K. Weinberger, On calibration of modern neural networks, 2017.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from calibkit.calibrators.method import Float64s, Floats, Found, Method
+from calibkit.calibrators.model import ScoreMap
+from calibkit.calibrators.points import LEAST, Points
+from calibkit.calibrators.spec import CalibratorSpec
+from calibkit_kernels.logistic import fit_logistic
+from calibkit_kernels.maps import line_map
+
+#: The largest inverse temperature: beyond, predictions are certain whatever the logits say.
+MOST_INVERSE: Final = 1e6
+
+
+def fit(points: Points, spec: CalibratorSpec, _: list[Points]) -> Found:
+    """Fit expit(x / temperature) by maximum likelihood, the inverse temperature from 0 to 1e6."""
+    x = points.linear()
+    positive, negative = points.amounts
+    ones, zeros = x[positive > 0], x[negative > 0]
+    unanimous = bool((ones >= 0).all() and (zeros <= 0).all())
+    if unanimous and np.any(x != 0.0):
+        said = (
+            f"every row of {points.what} lies on its side of probability 1/2, so that no temperature "
+            f"is low enough: capped at {1 / MOST_INVERSE:g}",
+        )
+        return Found({"temperature": 1.0 / MOST_INVERSE}, said)
+    found = fit_logistic(
+        (x,), positive, negative, rising=True, intercept=False, threads=spec.threads
+    )
+    inverse = min(found.slopes[0], MOST_INVERSE)
+    if inverse > 0.0:
+        return Found({"temperature": 1.0 / inverse})
+    said = (
+        f"the temperature is infinite for {points.what}: the scores say nothing about the label, so "
+        "that all get 1/2 (see --positive)",
+    )
+    return Found({"temperature": None}, said)
+
+
+def apply(one: ScoreMap, score: Floats, scale: str, out: tuple[Float64s, ...]) -> None:
+    """Write expit(x / temperature)."""
+    inverse = 1.0 / one.temperature if isinstance(one.temperature, float) else 0.0
+    line_map(score, inverse, 0.0, scale == "probability", LEAST, one.clip, out[0])
+
+
+METHOD = Method(fit, apply, takes_logits=True)

@@ -1,0 +1,203 @@
+"""``calibkit calibrate``: fit a map from scores to probabilities."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from calibkit.calibrators.spec import DEFAULT_BINS, METHODS
+
+from . import options, typed
+from .console import Console
+from .options import option
+
+if TYPE_CHECKING:
+    from calibkit.sources import Source
+
+METHOD = "Method"
+
+HELP = """Fit a map from scores to probabilities on labelled rows.
+
+The default, beta calibration, has three parameters and keeps the order of the scores. No map gives
+exactly 0 or 1 unless --clip 0 asks for it: one wrong label there would make the log loss infinite.
+
+Examples:
+
+  calibkit calibrate calib.parquet -o cal.json
+
+  calibkit calibrate calib.csv --method platt --scale logit --score logit -o cal.json
+
+  calibkit calibrate calib.parquet --method venn-abers --by country -o cal.json
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("calibrate", help=HELP)(calibrate)
+
+
+def calibrate(
+    inputs: options.Inputs,
+    method: Annotated[
+        str,
+        option(
+            "--method",
+            metavar="METHOD",
+            panel=METHOD,
+            help=f"{', '.join(METHODS[:-1])} or {METHODS[-1]}.",
+        ),
+    ] = "beta",
+    targets: Annotated[
+        Literal["smoothed", "mle"] | None,
+        option(
+            "--targets",
+            panel=METHOD,
+            help="What platt is fitted to: Platt's smoothed targets, or the labels themselves.",
+            show_default="smoothed",
+        ),
+    ] = None,
+    bins: Annotated[
+        int | None,
+        option(
+            "--bins",
+            metavar="M",
+            panel=METHOD,
+            min=1,
+            help="Bins of histogram and scaling-binning.",
+            show_default=str(DEFAULT_BINS),
+        ),
+    ] = None,
+    bin_strategy: Annotated[
+        Literal["equal-mass", "equal-width"] | None,
+        option(
+            "--bin-strategy",
+            panel=METHOD,
+            help="Bins with equally many rows, or equally wide over [0, 1].",
+            show_default="equal-mass",
+        ),
+    ] = None,
+    split: Annotated[
+        Literal["same", "thirds"] | None,
+        option(
+            "--split",
+            panel=METHOD,
+            help="The three steps of scaling-binning on the same rows, or on a third each.",
+            show_default="same",
+        ),
+    ] = None,
+    negatives_kept: Annotated[
+        str | None,
+        option(
+            "--negatives-kept",
+            metavar="R",
+            panel=METHOD,
+            help="For prior-shift: the share of the negatives that the training rows kept.",
+            show_default=False,
+        ),
+    ] = None,
+    by: options.By = None,
+    min_rows: Annotated[
+        int,
+        option(
+            "--min-rows",
+            metavar="N",
+            panel=METHOD,
+            min=1,
+            help="With --by: values with fewer rows use the map of all rows.",
+        ),
+    ] = 100,
+    clip: Annotated[
+        str | None,
+        option(
+            "--clip",
+            metavar="EPS",
+            panel=METHOD,
+            help="Keep results so far inside (0, 1); 0: leave them as they are.",
+            show_default="1 / (rows + 2)",
+        ),
+    ] = None,
+    out_of_range: Annotated[
+        Literal["error", "clip"],
+        option(
+            "--out-of-range",
+            panel=options.INPUT,
+            help="Probabilities outside [0, 1], now and when the map is applied: refuse or clip them.",
+        ),
+    ] = "error",
+    score: options.Score = "score",
+    scale: options.Scale = "probability",
+    label: options.Label = "label",
+    positive: options.Positive = None,
+    unlabelled: options.Unlabelled = "error",
+    weight: options.Weight = None,
+    on_missing: options.OnMissing = "error",
+    input_format: options.InputFormat = None,
+    dtype: options.Dtype = "float64",
+    output: options.Output = None,
+    as_json: options.Json = False,
+    provenance: options.Provenance = "hash",
+    tag: options.Tags = None,
+    seed: options.Seed = 0,
+    threads: options.Threads = None,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+    warnings: options.Warnings = "show",
+    dry_run: options.DryRun = False,
+) -> None:
+    """Parse, fit, print."""
+    console = Console(output, as_json, quiet, verbose, warnings)
+    tags = typed.tags(tag)
+    from calibkit.calibrators.fit import fit_calibrator
+    from calibkit.calibrators.rows import read_calibration_rows
+    from calibkit.calibrators.spec import CalibratorSpec
+    from calibkit.columns import ColumnOptions
+    from calibkit.sources import open_source
+    from calibkit.threads import later, thread_count, warm_up
+
+    from .each_model import Fit, write_models
+    from .views.calibrator import calibrator_lines
+
+    spec = CalibratorSpec(
+        method=method,
+        targets=targets,
+        bins=bins,
+        bin_strategy=bin_strategy,
+        split=split,
+        negatives_kept=(
+            None if negatives_kept is None else typed.number(negatives_kept, "--negatives-kept")
+        ),
+        by=by,
+        min_rows=min_rows,
+        clip=None if clip is None else typed.number(clip, "--clip"),
+        out_of_range=out_of_range,
+        seed=seed,
+        threads=thread_count(threads),
+    )
+    columns = ColumnOptions(
+        score=score,
+        scale=scale,
+        label=label,
+        positive=positive,
+        unlabelled=unlabelled,
+        weight=weight,
+        on_missing=on_missing,
+    )
+    source = open_source(inputs, input_format=input_format, dtype=dtype)
+    if dry_run:
+        from calibkit.calibrators.rows import used_columns
+
+        from .dry_run import show_plan
+
+        spec.check_scale(scale)
+        show_plan(console, source, used_columns(source, columns, spec), spec.steps())
+        return
+
+    def fit(part: Source) -> Fit:
+        later(spec.threads, warm_up)
+        rows = read_calibration_rows(part, columns, spec)
+        console.detail(f"{rows.score.size:,} rows used of {rows.rows_read:,} read")
+        made = fit_calibrator(rows, spec, provenance=provenance, tags=tags)
+        return Fit(made.model, (*rows.warnings, *made.warnings), calibrator_lines(made.model))
+
+    write_models(console, source, fit, "Calibrator")

@@ -1,0 +1,106 @@
+"""How a calibrator is shown: what it gains, its parameters or steps, its segments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from calibkit_cli.console import Console, cell_text
+
+if TYPE_CHECKING:
+    from calibkit.calibrators.model import CalibratorModel, ScoreMap
+
+#: Steps and segments shown.
+_SHOWN = 20
+
+
+def calibrator_lines(model: CalibratorModel) -> list[str]:
+    """Return the summary of a calibrator."""
+    import msgspec
+
+    fit = model.fit
+    weighted = " (sums of weights)" if "weight" in model.columns else ""
+    lines = []
+    if fit.log_loss is not None:
+        fits = model.method != "prior-shift"
+        caveat = "; expect a little less gain on new ones" if fits else ""
+        lines.append(
+            f"{model.method}: {_change('log loss', fit.log_loss_before, fit.log_loss)}, "
+            f"{_change('Brier score', fit.brier_before, fit.brier)} on the fitting rows{caveat}."
+        )
+    else:
+        lines.append(f"{model.method}: no labels were read, so nothing was judged.")
+    positives = "" if fit.positives is None else f", {cell_text(fit.positives)} positive"
+    lines.append(f"{cell_text(fit.rows)} rows{positives}{weighted}. {map_text(model.own_map)}")
+    if fit.inputs_clipped:
+        lines.append(
+            f"{cell_text(fit.inputs_clipped)} rows have a score within 1e-6 of 0 or 1; it was moved "
+            "there before its logit was taken."
+        )
+    if fit.outputs_clipped:
+        lines.append(
+            f"{cell_text(fit.outputs_clipped)} rows have a result nearer to 0 or 1 than --clip allows."
+        )
+    if model.groups is not msgspec.UNSET:
+        shared = model.pooled_groups or []
+        pooled = f"; {len(shared)} use that of all rows" if shared else ""
+        lines.append(
+            f"{len(model.groups)} values of {model.columns['by'].name!r} have a map of their "
+            f"own{pooled}."
+        )
+    return lines
+
+
+def _change(name: str, before: float | None, after: float | None) -> str:
+    if before is None:
+        return f"{name} {after:.4f}"
+    return f"{name} {before:.4f} -> {after:.4f}"
+
+
+def map_text(one: ScoreMap) -> str:
+    """Return the parameters of a map on one line."""
+    import msgspec
+
+    parts = [
+        f"{name} = {value:.6g}"
+        for name in ("a", "b", "c", "negatives_kept")
+        if (value := getattr(one, name)) is not None
+    ]
+    if one.temperature is not msgspec.UNSET:
+        parts.append(
+            "temperature infinite"
+            if one.temperature is None
+            else f"temperature {one.temperature:.6g}"
+        )
+    if one.knots is not None:
+        parts.append(f"{len(one.knots)} step{'s' if len(one.knots) > 1 else ''}")
+    if one.low is not None and one.high is not None:
+        parts.append(f"{len(one.low)} lower and {len(one.high)} higher steps")
+    parts.append(f"results at least {one.clip:.3g} from 0 and 1" if one.clip else "not clipped")
+    return ", ".join(parts).replace("negatives_kept", "negatives kept") + "."
+
+
+def view(model: CalibratorModel, console: Console) -> None:
+    """Print a calibrator: its summary, its steps, its segments."""
+    import msgspec
+
+    console.say(*calibrator_lines(model))
+    if model.knots is not None and model.values is not None:
+        what = model.columns["score"].name if model.a is None else "expit(a x + b)"
+        console.say("")
+        console.table(
+            [f"{what} from", "becomes"],
+            [list(pair) for pair in zip(model.knots, model.values, strict=True)][:_SHOWN],
+        )
+        if len(model.knots) > _SHOWN:
+            console.say(f"… {len(model.knots) - _SHOWN} more steps.")
+    if model.groups is not msgspec.UNSET:
+        shared = model.pooled_groups if model.pooled_groups is not msgspec.UNSET else []
+        table: list[list[object]] = [
+            [name, one.fit.rows if one.fit else None, map_text(one)]
+            for name, one in model.groups.items()
+        ]
+        table += [[name, None, "that of all rows"] for name in shared]
+        console.say("")
+        console.table([model.columns["by"].name, "rows", "map"], table[:_SHOWN])
+        if len(table) > _SHOWN:
+            console.say(f"… {len(table) - _SHOWN} more.")

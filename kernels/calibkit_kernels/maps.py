@@ -1,0 +1,144 @@
+"""One-dimensional calibration maps applied to scores."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._jit import kernel
+from .decide import logit
+
+Floats = NDArray[Any]
+Out = NDArray[np.float64]
+
+
+@kernel
+def expit_of(z: float) -> float:
+    """Return ``1 / (1 + exp(-z))``, also of infinite z."""
+    if z >= 0.0:
+        return 1.0 / (1.0 + math.exp(-z))
+    power = math.exp(z)
+    return power / (1.0 + power)
+
+
+@kernel
+def inside(p: float, least: float) -> float:
+    """Return a probability moved to at least `least` from 0 and from 1."""
+    return min(max(p, least), 1.0 - least)
+
+
+@kernel
+def log_odds(score: Floats, least: float, out: Out) -> None:
+    """Write the logit of each probability, moved `least` inside (0, 1) first."""
+    for i in range(score.size):
+        out[i] = logit(inside(float(score[i]), least))
+
+
+@kernel
+def log_parts(score: Floats, probability: bool, least: float, low: Out, high: Out) -> None:
+    """Write ln s to `low` and -ln(1 - s) to `high`, of probabilities or of their logits.
+
+    Probabilities are moved `least` inside (0, 1) first; logits are taken as they are.
+    """
+    for i in range(score.size):
+        if probability:
+            p = inside(float(score[i]), least)
+            low[i] = math.log(p)
+            high[i] = -math.log(1.0 - p)
+        else:
+            z = float(score[i])
+            rest = math.log(1.0 + math.exp(-abs(z)))
+            low[i] = min(z, 0.0) - rest
+            high[i] = max(z, 0.0) + rest
+
+
+@kernel
+def line_map(
+    score: Floats, a: float, b: float, probability: bool, least: float, clip: float, out: Out
+) -> None:
+    """Write ``expit(a x + b)``, moved `clip` inside (0, 1).
+
+    x is the score itself, or the logit of a probability moved `least` inside (0, 1) first.
+    """
+    for i in range(score.size):
+        x = float(score[i])
+        if probability:
+            x = logit(inside(x, least))
+        out[i] = inside(expit_of(b if a == 0.0 else a * x + b), clip)
+
+
+@kernel
+def beta_map(
+    score: Floats, line: Out, probability: bool, least: float, clip: float, out: Out
+) -> None:
+    """Write ``expit(a ln s - b ln(1 - s) + c)``, moved `clip` inside (0, 1).
+
+    `line` is a, b, c; scores are probabilities, moved `least` inside (0, 1) first, or logits of s.
+    """
+    a, b, c = line[0], line[1], line[2]
+    for i in range(score.size):
+        z = float(score[i])
+        if probability:
+            p = inside(z, least)
+            low, high = math.log(p), -math.log(1.0 - p)
+        else:
+            rest = math.log(1.0 + math.exp(-abs(z)))
+            low, high = min(z, 0.0) - rest, max(z, 0.0) + rest
+        out[i] = inside(expit_of(a * low + b * high + c), clip)
+
+
+@kernel
+def step_map(score: Floats, knots: Out, values: Out, clip: float, out: Out) -> None:
+    """Write the value of the greatest knot at or below each score, moved `clip` inside (0, 1).
+
+    Below all knots the first value holds: `values` has one entry more than `knots`, the first.
+    """
+    for i in range(score.size):
+        x = float(score[i])
+        low, high = 0, knots.size
+        while low < high:
+            middle = (low + high) >> 1
+            if x >= knots[middle]:
+                low = middle + 1
+            else:
+                high = middle
+        out[i] = inside(values[low], clip)
+
+
+@kernel
+def step_map_above(score: Floats, knots: Out, values: Out, clip: float, out: Out) -> None:
+    """Write the value of the smallest knot at or above each score, moved `clip` inside (0, 1).
+
+    Above all knots the last value holds: `values` has one entry more than `knots`, the last.
+    """
+    for i in range(score.size):
+        x = float(score[i])
+        low, high = 0, knots.size
+        while low < high:
+            middle = (low + high) >> 1
+            if x > knots[middle]:
+                low = middle + 1
+            else:
+                high = middle
+        out[i] = inside(values[low], clip)
+
+
+@kernel
+def merged_interval(low: Out, high: Out, clip: float, out: Out) -> None:
+    """Write ``high / (1 - low + high)`` for each pair, moved `clip` inside (0, 1); 1/2 for (1, 0)."""
+    for i in range(low.size):
+        whole = 1.0 - low[i] + high[i]
+        out[i] = inside(high[i] / whole if whole > 0.0 else 0.5, clip)
+
+
+@kernel
+def mass_outside(value: Out, count: NDArray[Any], low: float, high: float) -> int:
+    """Return how many rows have a value below `low` or above `high`."""
+    rows = np.int64(0)
+    for i in range(value.size):
+        if value[i] < low or value[i] > high:
+            rows += np.int64(count[i])
+    return rows
