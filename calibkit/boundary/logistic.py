@@ -38,8 +38,8 @@ LEVELS = 100
 _BLOCK = 65_536
 #: A fit begins on about so many entries.
 _FEW = 50_000
-#: A Newton step that promises less than this, squared, is the last one.
-_SMALL = 1e-13
+#: A Newton step whose decrement is below this is the last one: what is left is its square.
+_SMALL = 1e-9
 _MOST_STEPS = 50
 
 
@@ -129,12 +129,11 @@ def best_cut(
     choice = int(single_threshold(points, goal)[0])
     if choice < 0:
         return Cut(surface, math.nan, np.full(tally.levels, np.nan), 0, 0)
-    value = float(values[choice])
-    thresholds = cut_thresholds(tally, surface, value, excluded, probability=probability)
+    value = float(values[points.entry[choice]])
     return Cut(
         surface,
         value,
-        thresholds,
+        cut_thresholds(tally, surface, values, value, excluded, probability=probability),
         int(points.selected[choice]),
         int(points.true_positives[choice]),
         points.total_gain(np.array([choice])),
@@ -143,41 +142,41 @@ def best_cut(
 
 def surface_points(
     tally: Tally, surface: Surface, excluded: int, probability: bool, threads: int = 1
-) -> tuple[Points, Floats]:
-    """Return the prefixes of all rows by falling value of a surface, and the value each ends in."""
+) -> tuple[Points, NDArray[np.float32]]:
+    """Return the prefixes of all rows by falling value of a surface, and the value of each entry."""
     s = _regressor(tally, probability)
-    values = np.empty(s.size)
-    kept = kernels.surface_values(s, tally.level, tally.part, surface.lines(), excluded, values)
-    keys = np.empty(kept.size, np.uint64)
-    sorting.falling_keys64(values[: kept.size].view(np.uint64), keys)
-    smallest = keys.min(initial=np.uint64(2**64 - 1))
-    keys -= smallest
-    keys, kept = sorting.sort_pairs(keys, kept, int(keys.max(initial=0)).bit_length(), threads)
+    values, words = np.empty(s.size, np.float32), np.empty(s.size, np.uint64)
+    arrays = s, tally.level, tally.part, surface.lines()
+    words = words[: kernels.surface_words(*arrays, excluded, values, words)]
+    words = sorting.sort_words(words, 32, threads)
     room = int(tally.level_totals[:, 0].sum())
     selected, hits, entry, gain = kernels.ordered_points(
-        keys, kept, tally.count, tally.positive, tally.gain, room
+        words, tally.count, tally.positive, tally.gain, room
     )
-    lines = surface.lines()
-    own = tally.level[entry]
-    ends = lines[own, 0] + lines[own, 1] * s[entry] + 0.0
     offsets = np.array([0, entry.size])
     gain = gain if tally.gain.size else tally.gain
-    return Points(selected, hits, entry, offsets, offsets[1:], gain), ends
+    return Points(selected, hits, entry, offsets, offsets[1:], gain), values
 
 
 def cut_thresholds(
-    tally: Tally, surface: Surface, cut: float, excluded: int = -1, *, probability: bool = True
+    tally: Tally,
+    surface: Surface,
+    values: NDArray[np.float32],
+    cut: float,
+    excluded: int = -1,
+    *,
+    probability: bool = True,
 ) -> Floats:
     """Return the score from which on each level's line reaches a cut: -inf always, NaN never.
 
     It is ``(cut - a) / g`` for a line ``a + g s``, as a score; among the scores of the tally it parts
-    exactly those that reach the cut from those that do not.
+    exactly those whose value reaches the cut from those whose value does not.
     """
-    lines = surface.lines()
-    s = _regressor(tally, probability)
-    limits = kernels.level_limits(tally.score, s, tally.level, tally.part, lines, cut, excluded)
+    limits = np.full((tally.levels, 2), np.nan)
+    kernels.level_limits(tally.score, values, tally.level, tally.part, cut, excluded, limits)
     found = np.empty(tally.levels)
-    for own, ((a, g), (lowest, highest)) in enumerate(zip(lines[:-1], limits[:-1], strict=True)):
+    lines = surface.lines()[:-1]
+    for own, ((a, g), (lowest, highest)) in enumerate(zip(lines, limits, strict=True)):
         found[own] = _between(_as_score((cut - a) / g, probability), lowest, highest)
     return found
 

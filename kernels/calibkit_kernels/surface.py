@@ -20,6 +20,7 @@ from ._jit import kernel
 from .decide import logit
 
 Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
 Counts = NDArray[Any]
 Int64s = NDArray[np.int64]
 Levels = NDArray[np.uint16]
@@ -27,6 +28,8 @@ Parts = NDArray[np.uint8]
 
 #: Probabilities are kept this far from 0 and 1 before their log-odds are taken.
 CLIP = 1e-6
+
+_SIGN = np.uint32(0x80000000)
 
 
 @kernel
@@ -177,40 +180,55 @@ def solve_cholesky(matrix: Floats, right: Floats) -> Floats:
 
 
 @kernel
-def surface_values(
-    score: NDArray[Any], level: Levels, part: Parts, lines: Floats, excluded: int, out: Floats
-) -> NDArray[np.uint32]:
-    """Write the surface at the entries outside part `excluded`, and return which these are.
+def surface_words(
+    regressor: NDArray[Any],
+    level: Levels,
+    part: Parts,
+    lines: Floats,
+    excluded: int,
+    values: Singles,
+    out: NDArray[np.uint64],
+) -> int:
+    """Write the surface at each entry, and words that sort the entries by it.
 
-    The values stand packed at the beginning of `out`, beside the numbers of their entries.
+    Values are single floats: beyond their digits differences mean nothing, and they sort faster.
+    Entries outside part `excluded` have a word, their number above 32 bits for the value; the number
+    of words is returned.
     """
-    kept = np.empty(score.size, np.uint32)
     size = 0
-    for i in range(score.size):
+    for i in range(regressor.size):
+        own = level[i]
+        # The added zero turns -0.0, which would be another number, into 0.0.
+        values[i] = np.float32(lines[own, 0] + lines[own, 1] * float(regressor[i])) + np.float32(
+            0.0
+        )
         if part.size and part[i] == excluded:
             continue
-        own = level[i]
-        out[size] = lines[own, 0] + lines[own, 1] * float(score[i]) + 0.0  # no -0.0
-        kept[size] = i
+        out[size] = i
         size += 1
-    return kept[:size]
+    bits = values.view(np.uint32)
+    for k in range(size):
+        i = out[k]
+        b = bits[i]
+        key = np.uint64(b) if b & _SIGN else np.uint64(~b & (_SIGN - np.uint32(1)))
+        out[k] = i << np.uint64(32) | key
+    return size
 
 
 @kernel
 def ordered_points(
-    keys: NDArray[np.uint64],
-    order: NDArray[np.uint32],
+    words: NDArray[np.uint64],
     count: Counts,
     positive: Counts,
     gain: Int64s,
     room: int,
 ) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-    """Return the prefixes of entries in an order that end in a key with a positive row.
+    """Return the prefixes of entries in an order that end in a value with a positive row.
 
     Parameters
     ----------
-    keys, order
-        Sorted keys, and the entry of each; entries of one key enter together.
+    words
+        Words of `surface_words`, sorted by their lower half; equal values enter together.
     count, positive, gain
         Rows and positive rows of the entries, and what they are worth (may be empty).
     room
@@ -219,20 +237,21 @@ def ordered_points(
     Returns
     -------
     selected, true_positives, entry, worth
-        Rows and positive rows of each prefix, one entry of its last key, and what it is worth.
+        Rows and positive rows of each prefix, one entry of its last value, and what it is worth.
     """
     selected = np.empty(room, np.int64)
     true_positives = np.empty(room, np.int64)
     entry = np.empty(room, np.int64)
     worth = np.empty(room, np.int64)
     rows, hits, before, end, gained = np.int64(0), np.int64(0), np.int64(0), 0, np.int64(0)
-    for k in range(order.size):
-        i = order[k]
+    lower = np.uint64(0xFFFFFFFF)
+    for k in range(words.size):
+        i = np.int64(words[k] >> np.uint64(32))
         rows += count[i]
         hits += positive[i]
         if gain.size:
             gained += gain[i]
-        if k + 1 < order.size and keys[k + 1] == keys[k]:
+        if k + 1 < words.size and words[k + 1] & lower == words[k] & lower:
             continue
         if hits > before:
             selected[end], true_positives[end], entry[end], worth[end] = rows, hits, i, gained
@@ -244,27 +263,26 @@ def ordered_points(
 @kernel
 def level_limits(
     score: NDArray[Any],
-    regressor: NDArray[Any],
+    values: Singles,
     level: Levels,
     part: Parts,
-    lines: Floats,
     cut: float,
     excluded: int,
-) -> Floats:
-    """Return, per level, the lowest score whose surface reaches a cut and the highest below it.
+    out: Floats,
+) -> None:
+    """Write, per level, the lowest score whose surface reaches a cut and the highest below it.
 
-    Shape (levels, 2); NaN where there is none.  Scores fall along the tally.
+    `out` has shape (levels, 2) and keeps what it holds where there is none.  Scores fall along the
+    tally.
     """
-    found = np.full((lines.shape[0], 2), np.nan)
     for i in range(score.size):
         if part.size and part[i] == excluded:
             continue
         own = level[i]
-        if lines[own, 0] + lines[own, 1] * float(regressor[i]) >= cut:
-            found[own, 0] = score[i]
-        elif math.isnan(found[own, 1]):
-            found[own, 1] = score[i]
-    return found
+        if values[i] >= cut:
+            out[own, 0] = score[i]
+        elif math.isnan(out[own, 1]):
+            out[own, 1] = score[i]
 
 
 @kernel
