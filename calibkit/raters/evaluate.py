@@ -124,7 +124,9 @@ def _repeated(rows: RaterRows, name: str) -> RaterRows:
 
 
 def _measured(judged: Judged, part: Slice) -> tuple[Judged, Measured]:
-    own = judged.rows(part.of(np.arange(judged.counts.shape[0])))
+    own = judged
+    if part.rows is not None:
+        own = judged.rows(part.of(np.arange(judged.counts.shape[0])))
     return own, measure(own)
 
 

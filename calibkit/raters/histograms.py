@@ -37,6 +37,10 @@ class Targets:
     label: Floats
     excess: Floats
 
+    def rows(self, kept: NDArray[np.int64]) -> Targets:
+        """Return some of the rows."""
+        return Targets(self.prediction[kept], self.label[kept], self.excess[kept])
+
     def blocks(self) -> Iterator[Targets]:
         """Yield blocks of rows."""
         rows = max(1, _BLOCK_CELLS // max(1, self.prediction.shape[1]))

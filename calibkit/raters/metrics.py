@@ -56,6 +56,17 @@ METRICS: Final = (
 )
 
 
+#: The fields of `Losses`, each with targets as its first axis.
+_FIELDS = (
+    "squared",
+    "epistemic",
+    "epistemic_plugin",
+    "calibration",
+    "calibration_plugin",
+    "gaps",
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Judged:
     """A predictor beside the votes that judge it.
@@ -152,9 +163,7 @@ def _order_one(judged: Judged, several: NDArray[np.int64], found: Measured) -> N
     _put_classes(found, "squared_loss", first.squared, judged.classes)
     _add_influence(found, "squared_loss", apart + spread, rows)
     _put_calibration(found, judged, first, targets)
-    pairs = Targets(
-        *(part[several] for part in (targets.prediction, targets.label, targets.excess))
-    )
+    pairs = targets if several.size == rows else targets.rows(several)
     if not several.size:
         for name in ("epistemic_loss", "dispersion_loss"):
             found.values[name] = found.values[f"{name}_plugin"] = None
@@ -197,7 +206,10 @@ def _order_two(judged: Judged, several: NDArray[np.int64], found: Measured) -> N
             found.values[name] = found.values[f"class_{name}"] = None
         return
     rows = judged.counts.shape[0]
-    targets = disagreement_targets(judged.disagreement[several], judged.counts[several])
+    if several.size == rows:
+        targets = disagreement_targets(judged.disagreement, judged.counts)
+    else:
+        targets = disagreement_targets(judged.disagreement[several], judged.counts[several])
     second = losses(bin_sums(targets))
     own = targets.label * (1.0 - targets.prediction) ** 2
     own += (1.0 - targets.label) * targets.prediction**2
@@ -228,16 +240,6 @@ def _order_two(judged: Judged, several: NDArray[np.int64], found: Measured) -> N
             _each_class(found, "class_disagreement_calibration_error", errors, judged.classes)
         else:
             found.roots["disagreement_calibration_error"] = names[1]
-
-
-_FIELDS = (
-    "squared",
-    "epistemic",
-    "epistemic_plugin",
-    "calibration",
-    "calibration_plugin",
-    "gaps",
-)
 
 
 def _calibration_moves(targets: Targets, known: Losses) -> Floats:
