@@ -1,12 +1,57 @@
-"""Confidence intervals of metrics and of their differences."""
+"""Confidence intervals of metrics and of their differences.
+
+    auc                                   DeLong
+    rates (base_rate, precision, ...)     Wilson; F1 and brier_uncertainty as functions of a rate
+    smooth metrics                        influence functions; ratios on the logarithmic scale
+    calibration errors, CORP, thresholds  bootstrap: bias and standard deviation over replicates
+
+Rows in groups and sampling weights enter each of them; see `influence`, `rates`, `resampling`.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
+from calibkit.metrics.influence import (
+    by_rows,
+    row_contributions,
+    rows_variance,
+    variance,
+)
+from calibkit.metrics.rates import RATES, Level, decision_intervals, effective_rows, wilson
+from calibkit.metrics.resampling import Draws, Spread, paired_spreads, spreads
 from calibkit.metrics.result import Interval, Number
-from calibkit.metrics.views import Confusion, Pair, View
+from calibkit.metrics.views import Confusion, Pair, Sample, View
+
+#: Metrics whose variance their influence function gives, and the scale on which it is symmetric.
+SMOOTH = {
+    "auc": "identity",
+    "average_precision": "logit",
+    "log_loss": "log",
+    "brier": "log",
+    "mean_score": "identity",
+    "calibration_bias": "log of 1 +",
+}
+
+#: Metrics that are functions of the base rate.
+OF_RATE = ("base_rate", "lift", "brier_uncertainty")
+
+#: Metrics that are resampled; the last two with a bound.
+RESAMPLED = (
+    "ece",
+    "ace",
+    "mce",
+    "ece_debiased",
+    "smooth_ece",
+    "miscalibration",
+    "discrimination",
+    "recall_at_precision",
+    "precision_at_recall",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,22 +61,177 @@ class IntervalOptions:
     confidence: float = 0.95
     seed: int = 0
     threads: int = 1
+    replicates: int = 200
+
+    @property
+    def draws(self) -> Draws:
+        """How replicates are drawn."""
+        return Draws(self.replicates, self.seed, self.threads)
+
+    def level(self, sample: Sample) -> Level:
+        """Return how far intervals reach for some rows."""
+        units = None if sample.group is None else int(np.unique(sample.group).size)
+        return Level(self.confidence, units)
 
 
 def intervals(
     values: Mapping[str, Number], data: View | Confusion, options: IntervalOptions
 ) -> dict[str, Interval]:
-    """Return the intervals of those metrics that have one."""
-    return {}
+    """Return the intervals of those metrics that have one; none where a value is not defined.
+
+    Parameters
+    ----------
+    values
+        Metrics by name.
+    data
+        What they were computed from.
+    options
+        Confidence, seed, threads.
+    """
+    defined = {name: float(value) for name, value in values.items() if value is not None}
+    if data.sample.label.size < 2:
+        return {}
+    level = options.level(data.sample)
+    if level.units is not None and level.units < 2:
+        return {}
+    if isinstance(data, Confusion):
+        return decision_intervals(list(defined), data, level)
+    found: dict[str, Interval] = {}
+    for name, value in defined.items():
+        if name in SMOOTH and _enough(name, data):
+            found[name] = _smooth_interval(name, value, data, level)
+        elif name in OF_RATE:
+            own = _of_rate(name, data, level)
+            found |= {} if own is None else {name: own}
+        elif name == "log_loss_reduction":
+            own = _reduction(value, data, level)
+            found |= {} if own is None else {name: own}
+    drawn = [name for name in defined if name.partition(":")[0] in RESAMPLED]
+    if drawn:
+        varied = spreads(data, drawn, by_rows(data), options.draws)
+        found |= {
+            name: _around(defined[name], varied[name], level) for name in varied if name in drawn
+        }
+    return {name: found[name] for name in defined if name in found}
 
 
 def differences(
     values: Mapping[str, float | None], pair: Pair, options: IntervalOptions
 ) -> dict[str, Interval]:
-    """Return the intervals of paired differences."""
-    return {}
+    """Return the intervals of paired differences, other less baseline; see `intervals`."""
+    defined = {name: value for name, value in values.items() if value is not None}
+    sample = pair.other.sample
+    if sample.label.size < 2:
+        return {}
+    level = options.level(sample)
+    if level.units is not None and level.units < 2:
+        return {}
+    found: dict[str, Interval] = {}
+    for name, value in defined.items():
+        if name in SMOOTH and _enough(name, pair.other):
+            contribution = row_contributions(name, pair.other)
+            contribution -= row_contributions(name, pair.baseline)
+            square = rows_variance(contribution, sample, pair.other.settings)
+            reach = level.reach * math.sqrt(square)
+            found[name] = Interval(value - reach, value + reach)
+    drawn = [name for name in defined if name.partition(":")[0] in RESAMPLED]
+    if drawn:
+        for name, spread in paired_spreads(pair, drawn, options.draws).items():
+            if name in drawn:
+                centre, reach = defined[name] - spread.bias, level.reach * spread.deviation
+                found[name] = Interval(centre - reach, centre + reach)
+    return {name: found[name] for name in defined if name in found}
 
 
 def method(metric: str, data: View | Confusion, options: IntervalOptions) -> str | None:
     """Return how the interval of a metric is found, None where it has none."""
-    return None
+    plain = metric.partition(":")[0]
+    if isinstance(data, Confusion):
+        known = {**dict.fromkeys(RATES, "wilson"), "mcc": "delta"}
+    else:
+        drawn = f"bootstrap:{options.replicates}:seed:{options.seed}"
+        known = {
+            **dict.fromkeys(SMOOTH, "influence"),
+            **dict.fromkeys(OF_RATE, "wilson"),
+            **dict.fromkeys(RESAMPLED, drawn),
+            "auc": "delong",
+            "log_loss_reduction": "influence",
+        }
+    if plain not in known:
+        return None
+    grouped = ":groups" if data.sample.group is not None else ""
+    return f"{known[plain]}{grouped}:{options.confidence:g}"
+
+
+def _enough(name: str, view: View) -> bool:
+    """Whether rows are enough to tell how far a metric varies."""
+    positives = int(view.sample.label.sum())
+    if name == "auc":
+        return 2 <= positives <= view.rows - 2
+    return name not in ("average_precision", "calibration_bias") or positives >= 2
+
+
+def _smooth_interval(name: str, value: float, view: View, level: Level) -> Interval:
+    error = math.sqrt(variance(name, view))
+    scale = SMOOTH[name]
+    if error == 0.0 and name in ("auc", "average_precision") and value in (0.0, 1.0):
+        # Every pair agrees: no spread to be seen, yet few rows prove little.
+        rows = min(view.positives, view.negatives or view.positives) * view.unit.size
+        return wilson(value, rows, level)
+    reach = level.reach * error
+    if scale == "log" and value > 0.0:
+        factor = math.exp(reach / value)
+        return Interval(value / factor, value * factor)
+    if scale == "log of 1 +" and value > -1.0:
+        factor = math.exp(reach / (1.0 + value))
+        return Interval((1.0 + value) / factor - 1.0, (1.0 + value) * factor - 1.0)
+    if scale == "logit" and 0.0 < value < 1.0:
+        odds = math.log(value / (1.0 - value))
+        reach /= value * (1.0 - value)
+        low, high = (1.0 / (1.0 + math.exp(-x)) for x in (odds - reach, odds + reach))
+        return Interval(low, high)
+    if name == "auc":
+        return Interval(max(0.0, value - reach), min(1.0, value + reach))
+    return Interval(value - reach, value + reach)
+
+
+def _of_rate(name: str, view: View, level: Level) -> Interval | None:
+    """Return the interval of a function of the base rate."""
+    if name == "lift" and (view.part == "all" or not view.base_rate):
+        return None
+    rate = view.positives / view.total
+    rows = view.total * view.unit.size
+    if by_rows(view):
+        rows = effective_rows(rate, variance("base_rate", view), view.sample, view.settings)
+    found = wilson(rate, rows, level)
+    assert found.low is not None and found.high is not None
+    if name == "lift":
+        return Interval(found.low / (view.base_rate or 1.0), found.high / (view.base_rate or 1.0))
+    if name == "base_rate":
+        return found
+    ends = sorted(end * (1.0 - end) for end in (found.low, found.high))
+    return Interval(ends[0], 0.25 if found.low <= 0.5 <= found.high else ends[1])
+
+
+def _reduction(value: float, view: View, level: Level) -> Interval | None:
+    """Return the interval of the log loss over the baseline's, less 1, by the paired ratio."""
+    base = view.baseline
+    if base is None or base is view or value <= -1.0:
+        return None
+    from calibkit.metrics.reliability import log_loss
+
+    own, other = log_loss(view), log_loss(base)
+    if not own or not other:
+        return None
+    contribution = row_contributions("log_loss", view) / own
+    contribution -= row_contributions("log_loss", base) / other
+    factor = math.exp(
+        level.reach * math.sqrt(rows_variance(contribution, view.sample, view.settings))
+    )
+    return Interval((1.0 + value) / factor - 1.0, (1.0 + value) * factor - 1.0)
+
+
+def _around(value: float, spread: Spread, level: Level) -> Interval:
+    """Return the normal interval about a value less its bias, within [0, 1]."""
+    centre, reach = value - spread.bias, level.reach * spread.deviation
+    return Interval(min(1.0, max(0.0, centre - reach)), min(1.0, max(0.0, centre + reach)))

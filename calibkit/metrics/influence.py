@@ -1,0 +1,262 @@
+"""Variances of metrics by their influence functions: what each row contributes to the estimate.
+
+A smooth metric of n rows is, but for terms that vanish faster, its true value plus a sum over rows
+of what each contributes; the variance is the sum of their squares (Hampel, The influence curve and
+its role in robust estimation, 1974).  Contributions depend on score and label alone, so they are
+functions of the tally, computed block by block.  Where rows are not exchangeable units they go to
+the rows: summed by group (``--groups``), times the weight (``--weight-kind sampling``), subtracted
+for two scores of the same rows.
+
+For the AUC the contributions are DeLong's structural components, and the variance is DeLong's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.metrics.basic import score_sum
+from calibkit.metrics.blocks import added
+from calibkit.metrics.ranking import auc, average_precision
+from calibkit.metrics.reliability import brier, log_loss
+from calibkit.metrics.views import Floats, Sample, Settings, View
+from calibkit.sums import exact_sum, exact_sum_products
+from calibkit_kernels import influence as kernels
+
+Float64s = NDArray[np.float64]
+
+#: What a positive and a negative row of each entry of a block contribute to a metric.
+Shares = tuple[Float64s, Float64s]
+Contributions = Callable[[View], Callable[[int], Shares]]
+
+
+def _room(view: View, block: int) -> Shares:
+    part = view.blocks[block]
+    return np.empty(part.stop - part.start), np.empty(part.stop - part.start)
+
+
+def _counts(view: View, block: int) -> tuple[Floats, Floats]:
+    part = view.blocks[block]
+    return view.count[part], view.positive[part]
+
+
+def _auc(view: View) -> Callable[[int], Shares]:
+    """DeLong's components, each class scaled for the n - 1 of its variance."""
+    centre = auc(view) or 0.0
+    good, bad = (view.unit.size * n for n in (view.positives, view.negatives))
+    # A class of one row has no variance to be seen; what it has is at most that of two.
+    scale = [math.sqrt(n / max(n - 1.0, 1.0)) for n in (good, bad)]
+
+    def shares(block: int) -> Shares:
+        plus, minus = _room(view, block)
+        starts = view.starts[block]
+        kernels.delong_shares(
+            *_counts(view, block), *starts, view.positives, view.negatives, plus, minus
+        )
+        plus = (plus - centre) * (scale[0] / view.positives)
+        return plus, (minus - centre) * (scale[1] / view.negatives)
+
+    return shares
+
+
+def _average_precision(view: View) -> Callable[[int], Shares]:
+    centre = average_precision(view) or 0.0
+    steps = view.each(kernels.precision_steps, view.count, view.positive, given=view.starts[:-1])
+    below: list[tuple[float, float]] = [(0.0, 0.0)]
+    for one, two in reversed(steps):
+        below.append((below[-1][0] + one, below[-1][1] + two))
+    below.reverse()
+
+    def shares(block: int) -> Shares:
+        plus, minus = _room(view, block)
+        ends = view.starts[block + 1]
+        kernels.precision_shares(*_counts(view, block), *ends, *below[block + 1], plus, minus)
+        return (plus - centre) / view.positives, minus / view.positives
+
+    return shares
+
+
+def _mean(
+    view: View, mean: float | None, values: Callable[[int], Shares]
+) -> Callable[[int], Shares]:
+    """Return the contributions to a mean over rows."""
+    centre = mean or 0.0
+
+    def shares(block: int) -> Shares:
+        plus, minus = values(block)
+        return (plus - centre) / view.total, (minus - centre) / view.total
+
+    return shares
+
+
+def _log_loss(view: View) -> Callable[[int], Shares]:
+    def values(block: int) -> Shares:
+        plus, minus = _room(view, block)
+        kernels.log_losses(_probability(view, block), plus, minus)
+        return plus, minus
+
+    return _mean(view, log_loss(view), values)
+
+
+def _brier(view: View) -> Callable[[int], Shares]:
+    def values(block: int) -> Shares:
+        p = _probability(view, block).astype(np.float64)
+        return (1.0 - p) * (1.0 - p), p * p
+
+    return _mean(view, brier(view), values)
+
+
+def _mean_score(view: View) -> Callable[[int], Shares]:
+    def values(block: int) -> Shares:
+        score = view.score if view.settings.scale == "raw" else view.probability
+        assert score is not None
+        own = score[view.blocks[block]].astype(np.float64)
+        return own, own
+
+    return _mean(view, (view.once(score_sum) or 0.0) / view.total, values)
+
+
+def _calibration_bias(view: View) -> Callable[[int], Shares]:
+    """Of the ratio of the sum of scores to the sum of labels."""
+    ratio = (view.once(score_sum) or 0.0) / view.positives
+
+    def shares(block: int) -> Shares:
+        own = _probability(view, block) / float(view.positives)
+        return own - ratio / view.positives, own
+
+    return shares
+
+
+def _base_rate(view: View) -> Callable[[int], Shares]:
+    rate = view.positives / view.total
+
+    def values(block: int) -> Shares:
+        plus, minus = _room(view, block)
+        plus.fill(1.0)
+        minus.fill(0.0)
+        return plus, minus
+
+    return _mean(view, rate, values)
+
+
+def _probability(view: View, block: int) -> Floats:
+    assert view.probability is not None
+    found: Floats = view.probability[view.blocks[block]]
+    return found
+
+
+CONTRIBUTIONS: dict[str, Contributions] = {
+    "auc": _auc,
+    "average_precision": _average_precision,
+    "log_loss": _log_loss,
+    "brier": _brier,
+    "mean_score": _mean_score,
+    "calibration_bias": _calibration_bias,
+    "base_rate": _base_rate,
+}
+
+
+def variance(metric: str, view: View) -> float:
+    """Return the variance of a metric's estimate.
+
+    Parameters
+    ----------
+    metric
+        A key of `CONTRIBUTIONS`, whose value is defined for this view.
+    view
+        The rows: by themselves, in groups, or with sampling weights, as its sample and settings say.
+    """
+    if by_rows(view):
+        return rows_variance(row_contributions(metric, view), view.sample, view.settings)
+    shares = CONTRIBUTIONS[metric](view)
+
+    def squares(count: Floats, positive: Floats, block: int) -> tuple[float]:
+        return (kernels.sum_of_squares(count, positive, *shares(block)),)
+
+    blocks = [(block,) for block in range(len(view.blocks))]
+    (total,) = added(view.each(squares, view.count, view.positive, given=blocks))
+    return float(total) / view.unit.size
+
+
+def by_rows(view: View) -> bool:
+    """Whether rows are no units of their own that the tally could count."""
+    return view.sample.group is not None or sampled(view.sample, view.settings)
+
+
+def sampled(sample: Sample, settings: Settings) -> bool:
+    """Whether a row stands for others, so that its weight is no number of rows."""
+    rescaled = settings.weight_kind == "sampling" or settings.prevalence is not None
+    return rescaled and sample.weight is not None
+
+
+def row_contributions(metric: str, view: View) -> Float64s:
+    """Return what each row contributes to a metric for each unit of its weight."""
+    shares = CONTRIBUTIONS[metric](view)
+    blocks = [shares(block) for block in range(len(view.blocks))]
+    plus, minus = (np.concatenate([block[side] for block in blocks]) for side in (0, 1))
+    entry = entries(view)
+    found: Float64s = np.where(view.sample.label == 1, plus[entry], minus[entry])
+    return found / view.unit.size
+
+
+def entries(view: View) -> NDArray[np.int64]:
+    """Return the entry of the tally at which each row stands."""
+    rising = view.score[::-1]
+    place = np.searchsorted(rising, view.sample.score)
+    found: NDArray[np.int64] = np.minimum(rising.size - 1 - place, rising.size - 1)
+    return found
+
+
+def rows_variance(contribution: Float64s, sample: Sample, settings: Settings) -> float:
+    """Return the variance of a sum over rows from what each contributes, in any order of rows.
+
+    Parameters
+    ----------
+    contribution
+        What each row contributes for each unit of its weight.
+    sample, settings
+        A weight w is w independent rows (``frequency``) or one row (``sampling``).  Rows of a group
+        are summed first.  G groups or sampled rows have the factor G / (G - 1).
+
+    Notes
+    -----
+    Under ``--prevalence`` the weight of each class is fixed, so that contributions are centred
+    within the classes.
+    """
+    weight = sample.weight
+    if sample.group is None and not sampled(sample, settings):
+        return exact_sum_products(
+            contribution, contribution if weight is None else contribution * weight
+        )
+    sums = contribution if weight is None else contribution * weight
+    if settings.prevalence is not None and weight is not None:
+        for value in (0, 1):
+            own = sample.label == value
+            if total := exact_sum(weight[own]):
+                sums[own] -= weight[own] * (exact_sum(sums[own]) / total)
+    units = sums.size if weight is None else int(np.count_nonzero(weight))
+    if sample.group is not None:
+        sums = group_sums(sums, sample.group)
+        units = sums.size
+    return exact_sum_products(sums, sums) * units / max(units - 1, 1)
+
+
+def group_sums(values: Float64s, group: NDArray[np.int64]) -> Float64s:
+    """Return the sum of the values of each group, whatever the order of rows."""
+    order = np.lexsort((values, group))
+    starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+    found: Float64s = np.add.reduceat(values[order], starts)
+    return found
+
+
+def class_contributions(cells: Sequence[float], sample: Sample) -> Float64s:
+    """Return what each row contributes, for each unit of its weight, by decision and label.
+
+    `cells` has that of a true negative, false negative, false positive and true positive.
+    """
+    place = 2 * sample.score.astype(np.int64) + sample.label
+    found: Float64s = np.array(cells)[place]
+    return found

@@ -1,0 +1,325 @@
+"""The bootstrap of metrics that have no smooth influence function, on a tally of few cells.
+
+The tally is gathered into cells that keep the bins of the calibration errors whole; where there are
+more distinct scores than cells, a cell takes neighbours, and their mean score stands for them.  Each
+replicate draws Poisson numbers of positive and negative rows for every cell, or, where rows belong
+together or stand for others, one number for each group or row.  All metrics share the replicates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.metrics.influence import entries, sampled
+from calibkit.metrics.reliability import Bins, chosen_bins, equal_mass_bins
+from calibkit.metrics.smooth import smooth_calibration_error
+from calibkit.metrics.views import Pair, Sample, Settings, View
+from calibkit_kernels import bootstrap as kernels
+from calibkit_kernels import reliability, smooth
+from calibkit_kernels.digest import mix
+
+Floats = NDArray[np.float64]
+Int64s = NDArray[np.int64]
+
+#: Cells of a tally that is resampled by itself, and of one that is resampled row by row.
+MOST_CELLS, FEW_CELLS = 4096, 1024
+
+#: Terms of the cosine series of smooth ECE; narrower kernels are no smoother than these.
+_MOST_TERMS, _DROPPED, _POINTS = 512, 7.1, 4
+
+#: From a table of positive and negative rows a cell to the values of some metrics.
+Statistic = Callable[[Floats], Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A view in cells, by falling score.
+
+    Attributes
+    ----------
+    table
+        Positive and negative rows of each cell.
+    score
+        The mean score of each.
+    ends
+        The entry of the tally after the last of each.
+    """
+
+    table: Floats
+    score: Floats
+    ends: Int64s
+
+    def after(self, entry: NDArray[np.int64]) -> Int64s:
+        """Return how many cells end before an entry of the tally."""
+        return np.searchsorted(self.ends, entry, side="right").astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How a metric varied over the replicates: its mean less its value, and standard deviation."""
+
+    bias: float
+    deviation: float
+
+
+def cells_of(view: View, bins: Sequence[Int64s], most: int) -> Cells:
+    """Gather a view into cells that never straddle the bins, given by the entries after each."""
+    breaks = np.unique(np.concatenate([*bins, np.empty(0, np.int64)]))
+    room = np.empty((most + 2 * breaks.size + 2, 4))
+    least = 1 if view.score.size <= most else -(-view.total // most)
+    score = view.score if view.probability is None else view.probability
+    size = kernels.fill_cells(score, view.count, view.positive, breaks, least, room)
+    found = room[:size]
+    rows = found[:, 0] + found[:, 1]
+    mean = np.divide(found[:, 2], rows, out=np.zeros(size), where=rows > 0)
+    return Cells(found[:, :2] * view.unit.size, mean, found[:, 3].astype(np.int64))
+
+
+def _bin_ends(view: View, found: Bins) -> Int64s:
+    """Return the entry after the last of each bin, from the highest bin on."""
+    assert view.probability is not None
+    places = np.empty(found.edges.size - 2, np.int64)
+    reliability.entries_from(view.probability, found.edges[1:-1].copy(), places)
+    return np.array([*places[::-1], view.probability.size], np.int64)
+
+
+class Statistics:
+    """The metrics of one view that are resampled, as functions of a table of its cells."""
+
+    def __init__(self, view: View, metrics: Sequence[str], most: int) -> None:
+        plain = {name.partition(":")[0] for name in metrics}
+        bins: dict[str, Int64s] = {}
+        if plain & {"ece", "mce", "ece_debiased"}:
+            bins["chosen"] = _ends_of(view, chosen_bins)
+        if "ace" in plain:
+            bins["equal-mass"] = _ends_of(view, equal_mass_bins)
+        self.cells = cells_of(view, list(bins.values()), most)
+        self.parts: list[tuple[tuple[str, ...], Statistic]] = []
+        for kind, ends in bins.items():
+            names = ("ece", "mce", "ece_debiased") if kind == "chosen" else ("ace", "", "")
+            self.parts.append((names, partial(self._gaps, self.cells.after(ends))))
+        if plain & {"miscalibration", "discrimination"}:
+            self.parts.append((("miscalibration", "discrimination"), self._corp))
+        if "smooth_ece" in plain:
+            self.parts.append((("smooth_ece",), _Smooth(view, self.cells)))
+        for name in metrics:
+            kind, _, bound = name.partition(":")
+            if kind == "recall_at_precision":
+                self.parts.append(((name,), partial(_recall, float(bound))))
+            elif kind == "precision_at_recall":
+                self.parts.append(((name,), partial(_precision, float(bound))))
+
+    def of(self, table: Floats) -> dict[str, float]:
+        """Return the metrics of a table; NaN where one is not defined."""
+        return {
+            name: value
+            for names, statistic in self.parts
+            for name, value in zip(names, statistic(table), strict=True)
+            if name
+        }
+
+    def _gaps(self, ends: Int64s, table: Floats) -> Sequence[float]:
+        out = np.empty(3)
+        kernels.gap_statistics(table, self.cells.score, ends, out)
+        return out.tolist()
+
+    def _corp(self, table: Floats) -> Sequence[float]:
+        out = np.empty(2)
+        kernels.corp_statistics(table, self.cells.score, np.empty_like(table), out)
+        return out.tolist()
+
+
+def _ends_of(view: View, bins: Callable[[View], Bins | None]) -> Int64s:
+    found = view.once(bins)
+    assert found is not None
+    return _bin_ends(view, found)
+
+
+def _recall(precision: float, table: Floats) -> Sequence[float]:
+    return [float(kernels.largest_recall(table, precision))]
+
+
+def _precision(recall: float, table: Floats) -> Sequence[float]:
+    return [float(kernels.largest_precision(table, recall))]
+
+
+class _Smooth:
+    """Smooth ECE of a table, to first order about the value of the rows.
+
+    smECE at a fixed width sigma is cheap; the fixed point moves by that change over 1 - f'(sigma).
+    """
+
+    def __init__(self, view: View, cells: Cells) -> None:
+        self.cells = cells
+        self.sigma = max(smooth_calibration_error(view) or 0.0, 1e-3)
+        self.terms = min(_MOST_TERMS, 1 + math.ceil(_DROPPED / (math.pi * self.sigma)))
+        step = 0.05 * self.sigma
+        own = self._residuals(cells.table)
+        low, self.centre, high = (self._at(own, self.sigma + shift) for shift in (-step, 0.0, step))
+        self.slope = min((high - low) / (2.0 * step), 0.0)
+
+    def __call__(self, table: Floats) -> Sequence[float]:
+        moved = self._at(self._residuals(table), self.sigma) - self.centre
+        return [self.sigma + moved / (1.0 - self.slope)]
+
+    def _residuals(self, table: Floats) -> Floats:
+        rows = table[:, 0] + table[:, 1]
+        residual = (table[:, 0] - rows * self.cells.score) / max(math.fsum(rows), 1e-300)
+        out = np.zeros(self.terms)
+        smooth.cosine_sums(self.cells.score, residual[:, None].copy(), out)
+        return out
+
+    def _at(self, coefficients: Floats, sigma: float) -> float:
+        series = np.empty((1 + max(256, _POINTS * self.terms), 2))
+        smooth.damped_series(coefficients, sigma, series)
+        return float(smooth.absolute_integral(series))
+
+
+@dataclass(frozen=True)
+class Units:
+    """What is drawn together: records of rows, each in the unit it belongs to.
+
+    Attributes
+    ----------
+    mean
+        How often each unit is drawn in the mean.
+    unit, label, weight
+        The unit of each record, the label of its rows, and their weight.
+    cell
+        The cell of each record, for each score.
+    """
+
+    mean: Floats
+    unit: Int64s
+    label: Int64s
+    weight: Floats
+    cell: tuple[Int64s, ...]
+
+    def tables(self, sizes: Sequence[int], key: np.uint64) -> list[Floats]:
+        """Return what one replicate draws, as a table for each score."""
+        drawn = np.empty(self.mean.size)
+        kernels.draw_numbers(self.mean, key, drawn)
+        plus, minus = self.weight * self.label, self.weight * (1 - self.label)
+        tables = [np.zeros((size, 2)) for size in sizes]
+        for cell, table in zip(self.cell, tables, strict=True):
+            kernels.add_records(cell, self.unit, plus, minus, drawn, table)
+        return tables
+
+
+def units_of(sample: Sample, settings: Settings, cell: tuple[Int64s, ...]) -> Units:
+    """Return the units of some rows, in an order that is a function of the rows."""
+    label = sample.label.astype(np.int64)
+    weight = np.ones(label.size) if sample.weight is None else sample.weight
+    if sample.group is None and not sampled(sample, settings):
+        return _gathered(label, weight, cell)
+    group = sample.group if sample.group is not None else np.zeros(label.size, np.int64)
+    order = np.lexsort((weight, label, *cell, group))
+    unit = np.arange(label.size)
+    if sample.group is not None:
+        unit = np.cumsum(np.diff(group[order], prepend=group[order[0]]) != 0)
+    return Units(
+        np.ones(int(unit[-1]) + 1), unit, label[order], weight[order], tuple(c[order] for c in cell)
+    )
+
+
+def _gathered(label: Int64s, weight: Floats, cell: tuple[Int64s, ...]) -> Units:
+    """Return units of rows that stand in the same cells with one label, drawn by their number."""
+    key = label.copy()
+    for own in cell:
+        key = key * (1 + int(own.max())) + own
+    order = np.lexsort((weight, key))
+    starts = np.flatnonzero(np.diff(key[order], prepend=-1))
+    first = order[starts]
+    mean = np.add.reduceat(weight[order], starts)
+    every = np.arange(starts.size)
+    return Units(mean, every, label[first], np.ones(starts.size), tuple(c[first] for c in cell))
+
+
+def spreads(view: View, metrics: Sequence[str], by_rows: bool, options: Draws) -> dict[str, Spread]:
+    """Return how metrics of one view vary.
+
+    Parameters
+    ----------
+    metrics
+        Of those in `Statistics`, whose values are defined for this view.
+    by_rows
+        Whether rows belong to groups or stand for others.
+    """
+    own = Statistics(view, metrics, FEW_CELLS if by_rows else MOST_CELLS)
+    if by_rows:
+        cell = _cell_of(view, own.cells)
+        units = units_of(view.sample, view.settings, (cell,))
+
+        def draw(key: np.uint64) -> dict[str, float]:
+            (table,) = units.tables([own.cells.score.size], key)
+            return own.of(table)
+
+    else:
+        mean = own.cells.table.ravel()
+
+        def draw(key: np.uint64) -> dict[str, float]:
+            table = np.empty(mean.size)
+            kernels.draw_numbers(mean, key, table)
+            return own.of(table.reshape(-1, 2))
+
+    return options.repeat(draw, own.of(own.cells.table))
+
+
+def paired_spreads(pair: Pair, metrics: Sequence[str], options: Draws) -> dict[str, Spread]:
+    """Return how differences of metrics vary, both scores drawn with the same rows."""
+    views = (pair.baseline, pair.other)
+    one, two = (Statistics(view, metrics, FEW_CELLS) for view in views)
+    cell = tuple(_cell_of(v, s.cells) for v, s in zip(views, (one, two), strict=True))
+    units = units_of(pair.other.sample, pair.other.settings, cell)
+    sizes = [one.cells.score.size, two.cells.score.size]
+
+    def differences(tables: Sequence[Floats]) -> dict[str, float]:
+        first, second = one.of(tables[0]), two.of(tables[1])
+        return {name: second[name] - first[name] for name in first}
+
+    return options.repeat(
+        lambda key: differences(units.tables(sizes, key)),
+        differences([one.cells.table, two.cells.table]),
+    )
+
+
+def _cell_of(view: View, cells: Cells) -> Int64s:
+    return np.searchsorted(cells.ends, entries(view), side="right").astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Draws:
+    """How replicates are drawn: how many, from which seed, by how many threads."""
+
+    replicates: int
+    seed: int
+    threads: int
+
+    def repeat(
+        self, draw: Callable[[np.uint64], Mapping[str, float]], value: Mapping[str, float]
+    ) -> dict[str, Spread]:
+        """Return how values vary; one that is defined in few replicates is left out."""
+        with np.errstate(over="ignore"):
+            seed = mix(np.uint64(self.seed))
+            keys = [mix(seed + np.uint64(b) * _STEP) for b in range(1, self.replicates + 1)]
+        with ThreadPoolExecutor(self.threads) as pool:
+            drawn = list(pool.map(draw, map(np.uint64, keys)))
+        found = {}
+        for name, own in value.items():
+            values = [one[name] for one in drawn if math.isfinite(one[name])]
+            if len(values) > 0.9 * len(drawn) and math.isfinite(own):
+                mean = math.fsum(values) / len(values)
+                square = math.fsum((x - mean) ** 2 for x in values) / (len(values) - 1)
+                found[name] = Spread(mean - own, math.sqrt(square))
+        return found
+
+
+#: An odd constant: how keys of successive replicates differ.
+_STEP = np.uint64(0x9E3779B97F4A7C15)

@@ -1,0 +1,227 @@
+"""The bootstrap of a tally: Poisson numbers of rows in its cells, and metrics of what was drawn.
+
+Resampling n rows with replacement gives each row a number of copies that is nearly Poisson; drawing
+these numbers independently (the Poisson bootstrap: Hanley, MacGibbon, Creating non-parametric
+bootstrap samples using Poisson frequencies, 2006) lets all rows of one cell and label be drawn at
+once.  A number is a function of its key and place, so nothing depends on threads or order.
+
+A *table* has a row for each cell by falling score and two columns: positive and negative rows drawn.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._jit import kernel
+from .splits import uniform
+
+Floats = NDArray[np.float64]
+Int64s = NDArray[np.int64]
+
+#: From this mean on a Poisson number is drawn as a rounded normal one, corrected for skewness.
+_MANY = 24.0
+
+
+@kernel
+def poisson(mean: float, key: np.uint64, place: int) -> float:
+    """Return the Poisson number of a key and place.
+
+    Below a mean of 24 by inversion; above, a normal number by Marsaglia's polar method with the
+    Cornish-Fisher term for skewness, rounded.
+    """
+    if mean <= 0.0:
+        return 0.0
+    draw = 64 * place
+    if mean < _MANY:
+        left = uniform(key, draw)
+        chance = math.exp(-mean)
+        number = 0.0
+        while left >= chance and number < 200.0:
+            left -= chance
+            number += 1.0
+            chance *= mean / number
+        return number
+    x, square = 0.0, 0.0
+    for attempt in range(31):
+        x = 2.0 * uniform(key, draw + 2 * attempt) - 1.0
+        y = 2.0 * uniform(key, draw + 2 * attempt + 1) - 1.0
+        square = x * x + y * y
+        if 0.0 < square < 1.0:
+            break
+    if not 0.0 < square < 1.0:
+        return mean
+    z = x * math.sqrt(-2.0 * math.log(square) / square)
+    number = math.floor(mean + math.sqrt(mean) * z + (z * z - 1.0) / 6.0 + 0.5)
+    return max(0.0, float(number))
+
+
+@kernel
+def draw_numbers(mean: Floats, key: np.uint64, out: Floats) -> None:
+    """Write a Poisson number for each mean."""
+    for i in range(mean.size):
+        out[i] = poisson(mean[i], key, i)
+
+
+@kernel
+def add_records(
+    cell: Int64s, unit: Int64s, plus: Floats, minus: Floats, drawn: Floats, out: Floats
+) -> None:
+    """Add records to a table as often as their unit was drawn.
+
+    Parameters
+    ----------
+    cell, unit
+        Where each record goes, and which number of `drawn` is its own.
+    plus, minus
+        Positive and negative rows of each record.
+    drawn
+        How often each unit was drawn.
+    out
+        A table.
+    """
+    for i in range(cell.size):
+        times = drawn[unit[i]]
+        out[cell[i], 0] += times * plus[i]
+        out[cell[i], 1] += times * minus[i]
+
+
+@kernel
+def fill_cells(
+    score: Floats, count: Int64s, positive: Int64s, breaks: Int64s, most: int, out: Floats
+) -> int:
+    """Gather the entries of a tally into cells; return how many.
+
+    Parameters
+    ----------
+    score, count, positive
+        The tally, by falling score.
+    breaks
+        Entries at which a cell has to begin, rising.
+    most
+        A cell takes no further entry once it has so many rows.
+    out
+        Room for enough cells, four columns: positive rows, negative rows, the sum of scores over
+        rows, and the entry after the last.
+    """
+    size, ahead = 0, 0
+    rows, hits, mass = np.int64(0), np.int64(0), 0.0
+    for i in range(score.size):
+        rows += count[i]
+        hits += positive[i]
+        mass += float(count[i]) * float(score[i])
+        while ahead < breaks.size and breaks[ahead] <= i:
+            ahead += 1
+        ends = ahead < breaks.size and breaks[ahead] == i + 1
+        if rows >= most or ends or i == score.size - 1:
+            out[size, 0] = float(hits)
+            out[size, 1] = float(rows - hits)
+            out[size, 2] = mass
+            out[size, 3] = float(i + 1)
+            size += 1
+            rows, hits, mass = np.int64(0), np.int64(0), 0.0
+    return size
+
+
+@kernel
+def gap_statistics(table: Floats, score: Floats, ends: Int64s, out: Floats) -> None:
+    """Write three calibration errors over bins: l1 (ECE), largest (MCE), debiased l2.
+
+    Parameters
+    ----------
+    table, score
+        A table, and the mean score of each cell.
+    ends
+        The cell after the last one of each bin, by falling score.
+    out
+        Three numbers; NaN without rows.
+    """
+    total, absolute, largest, squares, start = 0.0, 0.0, 0.0, 0.0, 0
+    for j in range(ends.size):
+        rows, hits, residual = 0.0, 0.0, 0.0
+        for k in range(start, ends[j]):
+            own = table[k, 0] + table[k, 1]
+            rows += own
+            hits += table[k, 0]
+            residual += table[k, 0] - own * score[k]
+        start = ends[j]
+        if rows > 0.0:
+            gap = residual / rows
+            total += rows
+            absolute += abs(residual)
+            largest = max(largest, abs(gap))
+            if rows > 1.0:
+                rate = hits / rows
+                squares += rows * (gap * gap - rate * (1.0 - rate) / (rows - 1.0))
+    if total > 0.0:
+        out[0] = absolute / total
+        out[1] = largest
+        out[2] = math.sqrt(max(0.0, squares / total))
+    else:
+        for j in range(3):
+            out[j] = math.nan
+
+
+@kernel
+def corp_statistics(table: Floats, score: Floats, stack: Floats, out: Floats) -> None:
+    """Write miscalibration and discrimination (CORP) of a table; NaN without rows.
+
+    Parameters
+    ----------
+    table, score
+        A table, and the mean score of each cell.
+    stack
+        Room for a row of two numbers a cell.
+    out
+        Two numbers.
+    """
+    size, total, good, brier = 0, 0.0, 0.0, 0.0
+    for k in range(score.size):
+        hits, misses = table[k, 0], table[k, 1]
+        rows = hits + misses
+        if rows <= 0.0:
+            continue
+        total += rows
+        good += hits
+        brier += hits * (1.0 - score[k]) * (1.0 - score[k]) + misses * score[k] * score[k]
+        while size > 0 and stack[size - 1, 1] * rows <= hits * stack[size - 1, 0]:
+            size -= 1
+            rows += stack[size, 0]
+            hits += stack[size, 1]
+        stack[size, 0] = rows
+        stack[size, 1] = hits
+        size += 1
+    pooled = 0.0
+    for j in range(size):
+        pooled += stack[j, 1] * (stack[j, 0] - stack[j, 1]) / stack[j, 0]
+    out[0] = (brier - pooled) / total if total > 0.0 else math.nan
+    out[1] = (good * (total - good) / total - pooled) / total if total > 0.0 else math.nan
+
+
+@kernel
+def largest_recall(table: Floats, precision: float) -> float:
+    """Return the largest recall of a threshold with this precision; NaN without a positive row."""
+    hits, rows, best = 0.0, 0.0, 0.0
+    for k in range(table.shape[0]):
+        hits += table[k, 0]
+        rows += table[k, 0] + table[k, 1]
+        if table[k, 0] > 0.0 and hits >= precision * rows:
+            best = hits
+    return best / hits if hits > 0.0 else math.nan
+
+
+@kernel
+def largest_precision(table: Floats, recall: float) -> float:
+    """Return the largest precision of a threshold with this recall; NaN without a positive row."""
+    total = 0.0
+    for k in range(table.shape[0]):
+        total += table[k, 0]
+    hits, rows, best = 0.0, 0.0, 0.0
+    for k in range(table.shape[0]):
+        hits += table[k, 0]
+        rows += table[k, 0] + table[k, 1]
+        if rows > 0.0 and hits >= recall * total:
+            best = max(best, hits / rows)
+    return best if total > 0.0 else math.nan
