@@ -167,29 +167,40 @@ class Tally:
 
     def before(self, part: int) -> Tally:
         """Return what a dealt tally holds in the parts before one."""
-        kept = self.part < part
-        return Tally(
-            self.score[kept],
-            self.level[kept],
-            self.count[kept],
-            self.positive[kept],
-            self.levels,
-            self.unit,
-            gain=self.gain[kept] if self.gain.size else self.gain,
-            worth=self.worth[kept] if self.worth.size else self.worth,
-            gain_unit=self.gain_unit,
-            classes=self.classes,
+        return replace(self.where(self.part < part), part=_NOT_DEALT)
+
+    def where(self, kept: NDArray[np.bool_]) -> Tally:
+        """Return some of the entries."""
+
+        def some(array: NDArray[Any]) -> NDArray[Any]:
+            return array[kept] if array.size else array
+
+        return replace(
+            self,
+            score=some(self.score),
+            level=some(self.level),
+            count=some(self.count),
+            positive=some(self.positive),
+            part=some(self.part),
+            gain=some(self.gain),
+            worth=some(self.worth),
         )
 
-    def merged(self, places: NDArray[np.uint16], levels: int) -> Tally:
-        """Return an undealt tally over coarser levels; `places` has the new level of each old one.
+    def coarser(self, places: NDArray[np.uint16], levels: int) -> Tally:
+        """Return the tally over coarser levels; `places` has the new level of each old one.
 
-        The places must not decrease: what becomes one entry then stands side by side.
+        The places must not decrease.  A pair of score and level may then have several entries, side
+        by side, which is the same to whatever counts; see `merged`.
         """
-        level = places[self.level]
-        first = np.append(True, (self.score[1:] != self.score[:-1]) | (level[1:] != level[:-1]))
+        return replace(self, level=places[self.level], levels=levels)
+
+    def merged(self) -> Tally:
+        """Return an undealt tally with one entry for each pair of score and level."""
+        first = np.append(
+            True, (self.score[1:] != self.score[:-1]) | (self.level[1:] != self.level[:-1])
+        )
         if first.all():
-            return replace(self, level=level, levels=levels)
+            return self
         starts = np.flatnonzero(first)
         count, positive, gain, worth = (
             np.add.reduceat(units, starts, dtype=np.int64) if units.size else units
@@ -198,10 +209,9 @@ class Tally:
         return replace(
             self,
             score=self.score[starts],
-            level=level[starts],
+            level=self.level[starts],
             count=count,
             positive=positive,
-            levels=levels,
             gain=gain,
             worth=worth,
         )

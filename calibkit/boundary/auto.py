@@ -118,7 +118,11 @@ def fit_choice(
     for tried in choice.ranked:
         try:
             fitted = fit_summary(
-                tried.summary, test=test, provenance=provenance, tags=tags, checked=tried.checked
+                _merged(tried.summary),
+                test=test,
+                provenance=provenance,
+                tags=tags,
+                checked=tried.checked,
             )
         except InfeasibleError as error:
             failure = error
@@ -198,6 +202,13 @@ def candidates(data: ScoreRows | GridTable, spec: BoundarySpec) -> list[Plan]:
     return plans
 
 
+def _merged(summary: Summary) -> Summary:
+    """Return a summary with the tally that a count over its own levels alone would give."""
+    tally = summary.problem.tally.merged()
+    single = tally if summary.single is summary.problem.tally else summary.single
+    return replace(summary, problem=replace(summary.problem, tally=tally), single=single)
+
+
 def _named(summary: Summary) -> Summary:
     """Let a model's provenance name the method that was asked for."""
     options = {**summary.origin.options, "method": AUTO}
@@ -224,7 +235,7 @@ def _count_finely(
     found: list[tuple[Summary, Places | None]] = []
     for planned, levels in zip(plans, own_levels, strict=True):
         places = np.searchsorted(levels.edges, starts, side="right").astype(np.uint16)
-        tally = base.problem.tally.merged(places, levels.count)
+        tally = base.problem.tally.coarser(places, levels.count)
         problem = replace(base.problem, tally=tally, levels=levels)
         options = {**base.origin.options, "uncertainty_bins": planned.levels, "method": AUTO}
         summary = replace(
@@ -247,8 +258,7 @@ def _try(summary: Summary, places: Places | None, dealt: Tally | None, goal: Goa
         own = deal(summary.problem, spec.folds, spec.seed, spec.threads)
         return Tried(summary, cross_validated(own.reweighted(goal.totals.classes), planned, goal))
     kept: dict[int, Found] = {}
-    own = replace(dealt, level=places[dealt.level], levels=tally.levels)
-    checked = cross_validated(own, planned, goal, kept)
+    checked = cross_validated(dealt.coarser(places, tally.levels), planned, goal, kept)
     fine = np.full((spec.folds, places.size), np.nan)
     for fold, found in kept.items():
         if fold >= 0:  # folds that go forward in time are fitted on what comes before
