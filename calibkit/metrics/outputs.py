@@ -1,0 +1,145 @@
+"""Metrics as files for other tools: Prometheus text, CSV, Markdown, beside metrics.json itself.
+
+All have one line a number, with its interval; numbers that are not defined are left out of
+Prometheus text, which has no word for them, and empty elsewhere.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from calibkit.errors import UsageError
+from calibkit.metrics.result import Metrics, Number
+
+#: A metric's name in pieces: ``recall_at_precision:0.9``, ``class_squared_loss[3]``.
+_PIECES = re.compile(r"(?P<name>[^:\[]*)(?::(?P<at>.*)|\[(?P<class>.*)\])?", re.DOTALL)
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_]")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One number; a difference has the part ``delta``, as in gate expressions."""
+
+    score: str
+    slice: str
+    metric: str
+    part: str
+    value: Number
+    low: float | None
+    high: float | None
+
+
+def lines(metrics: Metrics) -> Iterator[Line]:
+    """Yield all numbers with their intervals, differences last."""
+    for score, slices in metrics.metrics.items():
+        for part, values in slices.items():
+            bounds = metrics.intervals.get(score, {}).get(part, {})
+            for name, value in values.items():
+                own = bounds.get(name)
+                ends = (None, None) if own is None else (own.low, own.high)
+                yield Line(score, part, name, "", value, *ends)
+    for pair, compared in metrics.differences.items():
+        for part, found in compared.items():
+            for name, gap in found.items():
+                yield Line(pair, part, name, "delta", gap.value, gap.low, gap.high)
+
+
+def prometheus(metrics: Metrics) -> bytes:
+    """Return the metrics in the text format of Prometheus, for its node exporter's folder of files.
+
+    ``calibkit_auc{score="s",slice="all"} 0.83``; ``calibkit_auc_low`` and ``calibkit_auc_high`` are
+    the interval, ``calibkit_auc_difference`` a difference of two scores.  What follows a metric's
+    name becomes a label: ``recall_at_precision:0.9`` has ``at="0.9"``.
+    """
+    families: dict[str, list[str]] = {"calibkit_rows": [f"calibkit_rows {metrics.rows}"]}
+    for line in lines(metrics):
+        pieces = _PIECES.fullmatch(line.metric)
+        assert pieces is not None  # the pattern takes any text
+        labels = {"score": line.score, "slice": line.slice, "at": pieces["at"]}
+        labels["class"] = pieces["class"]
+        shown = ",".join(
+            f'{name}="{_escaped(text)}"' for name, text in labels.items() if text is not None
+        )
+        stem = "calibkit_" + _NOT_IN_NAMES.sub("_", pieces["name"])
+        stem += "_difference" if line.part else ""
+        for family, value in (
+            (stem, line.value),
+            (f"{stem}_low", line.low),
+            (f"{stem}_high", line.high),
+        ):
+            if value is not None:
+                families.setdefault(family, []).append(f"{family}{{{shown}}} {value!r}")
+    text = "".join(
+        "\n".join([f"# TYPE {family} gauge", *found]) + "\n" for family, found in families.items()
+    )
+    return text.encode()
+
+
+def table(metrics: Metrics) -> bytes:
+    """Return the metrics as CSV: score, slice, metric, value, low, high.
+
+    A difference has the metric's name with ``.delta``; what is not defined is empty.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(_HEADER)
+    for line in lines(metrics):
+        numbers = ("" if n is None else repr(n) for n in (line.value, line.low, line.high))
+        writer.writerow([line.score, line.slice, _named(line), *numbers])
+    return out.getvalue().encode()
+
+
+def markdown(metrics: Metrics) -> bytes:
+    """Return the metrics as a Markdown table with six significant digits."""
+    rows = [list(_HEADER), ["---", "---", "---", "---:", "---:", "---:"]]
+    for line in lines(metrics):
+        numbers = (
+            "" if n is None else (str(n) if isinstance(n, int) else f"{n:.6g}")
+            for n in (line.value, line.low, line.high)
+        )
+        names = (_cell(text) for text in (line.score, line.slice, _named(line)))
+        rows.append([*names, *numbers])
+    text = "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return f"{metrics.rows:,} rows.\n\n{text}".encode()
+
+
+def render(metrics: Metrics, output: str) -> bytes:
+    """Return the content of an output file, in the format of its suffix.
+
+    Raises
+    ------
+    UsageError
+        For a suffix that none of them has.
+    """
+    for suffix, write in WRITERS.items():
+        if output.endswith(suffix):
+            return write(metrics)
+    raise UsageError(f"{output}: metrics are written as {', '.join(WRITERS)}.", file=output)
+
+
+_HEADER = ("score", "slice", "metric", "value", "low", "high")
+
+WRITERS: dict[str, Callable[[Metrics], bytes]] = {
+    ".json": Metrics.to_json,
+    ".prom": prometheus,
+    ".csv": table,
+    ".md": markdown,
+}
+
+SUFFIXES = tuple(WRITERS)
+
+
+def _named(line: Line) -> str:
+    return f"{line.metric}.{line.part}" if line.part else line.metric
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _cell(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")
