@@ -179,7 +179,7 @@ def apply_model(model: Model, source: Source, spec: ApplySpec) -> Applied:
         _placed(column.alias(name), present)
         for name, column in zip(plan.added, values, strict=True)
     ]
-    result = rows.frame.select(plan.kept).with_columns(added)
+    result = rows.frame.select(*plan.kept, *added)  # in one step: there may be no kept column
     if spec.selected:
         result = result.filter(pl.col(plan.added[0]) == 1)
     return Applied(result, tuple(plan.added), (*source.warnings, *warnings))

@@ -1,0 +1,310 @@
+"""``calibkit vad``: golden cases, segments, tandem, what is refused, and the same bytes throughout."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.cli.score_files import write
+from tests.conftest import ROOT, Outcome
+
+Invoke = Callable[..., Outcome]
+GOLDEN = ROOT / "tests" / "golden"
+
+
+def members(rows: int = 400, seed: int = 1, noise: float = 0.4) -> pl.DataFrame:
+    """Return three replicate scores of unlabelled rows, with a segment and a weight."""
+    random = np.random.default_rng(seed)
+    truth = random.normal(-1.0, 1.0, rows)
+    links = truth[:, None] + random.normal(0.0, noise, (rows, 3))
+    frame = pl.DataFrame({f"score_{j + 1}": 1.0 / (1.0 + np.exp(-links[:, j])) for j in range(3)})
+    country = random.choice(["at", "be", "lu"], rows, p=[0.6, 0.38, 0.02])
+    weight = random.integers(0, 4, rows).astype(np.float64)
+    return frame.with_columns(country=pl.Series(country), weight=pl.Series(weight))
+
+
+def fit(invoke: Invoke, path: Path, *more: object) -> dict[str, Any]:
+    done = invoke("vad", path, "-q", "--json", *more)
+    assert done.code == 0, done.stderr
+    model: dict[str, Any] = json.loads(done.stdout)
+    return model
+
+
+def refused(invoke: Invoke, path: Path, *more: object, code: int = 3) -> str:
+    output = path.parent / "refused.json"
+    said = invoke("vad", path, "-o", output, *more)
+    assert (said.code, said.stdout) == (code, b""), said
+    assert "Traceback" not in said.stderr
+    assert not output.exists()
+    as_json = invoke("vad", path, "-o", output, "--json", *more)
+    error = json.loads(as_json.stdout)["error"]
+    assert error["code"] == code
+    assert error["message"] in said.stderr
+    return str(error["message"])
+
+
+@pytest.mark.parametrize("link", ["logit", "identity"])
+@pytest.mark.parametrize("replicates", ["exchangeable", "bootstrap"])
+def test_golden_case_of_three_members(
+    link: str, replicates: str, tmp_path: Path, invoke: Invoke
+) -> None:
+    folder = GOLDEN / "p14_vad_lambda_s3"
+    wanted = json.loads((folder / "expected.json").read_text())["expected"][f"{link}/{replicates}"]
+    path, out = tmp_path / "vad.json", tmp_path / "out.parquet"
+    options = ("--members", "f*", "--link", link, "--replicates", replicates)
+    assert invoke("vad", folder / "validation.parquet", *options, "-o", path).code == 0
+    model = json.loads(path.read_text())
+    assert model["lambda"] == pytest.approx(wanted["lam"], rel=1e-9)
+    assert model["fit"]["variance"] == pytest.approx(wanted["var_y"], rel=1e-9)
+    assert model["fit"]["conditional_variance"] == pytest.approx(wanted["var_f"], rel=1e-9)
+    assert invoke("apply", path, folder / "test.parquet", "--score", "pred", "-o", out).code == 0
+    found = pl.read_parquet(out)["calibrated"].to_list()
+    assert found == pytest.approx(wanted["applied"], rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("link", ["logit", "identity"])
+def test_golden_case_in_tandem(link: str, tmp_path: Path, invoke: Invoke) -> None:
+    folder = GOLDEN / "p15_vad_plus"
+    wanted = json.loads((folder / "expected.json").read_text())["expected"][link]
+    path, out = tmp_path / "vad.json", tmp_path / "out.parquet"
+    model = fit(
+        invoke,
+        folder / "val_test.parquet",
+        *("--members", "f*", "--link", link, "--calibrated", "calibrated"),
+        *("--train-input", folder / "val_train.parquet", "-o", path),
+    )
+    assert model["lambda"] == pytest.approx(wanted["lam"], rel=1e-9)
+    assert model["columns"]["score"]["name"] == "calibrated"
+    clash = invoke("apply", path, folder / "test.parquet", "-o", out)
+    assert clash.code == 2
+    for rename in (("--column", "debiased"), ("--overwrite-columns",)):
+        assert invoke("apply", path, folder / "test.parquet", *rename, "-o", out).code == 0
+        found = pl.read_parquet(out)[:, -1].to_list()
+        assert found == pytest.approx(wanted["applied"], rel=1e-9, abs=1e-9)
+
+
+def test_the_same_bytes_for_any_order_format_and_threads(tmp_path: Path, invoke: Invoke) -> None:
+    frame = members(40_000)
+    whole = write(frame, tmp_path / "a.parquet")
+    shuffled = write(frame.sample(fraction=1.0, shuffle=True, seed=5), tmp_path / "b.csv")
+    halves = tmp_path / "halves"
+    write(frame[17_000:], halves / "1.parquet")
+    write(frame[:17_000], halves / "2.parquet")
+    for more in ((), ("--by", "country"), ("--weight", "weight", "--link", "identity")):
+        wanted = invoke("vad", whole, "-q", *more).stdout
+        assert json.loads(wanted)["kind"] == "vad"
+        for path, threads in ((whole, 1), (shuffled, 4), (halves, 3)):
+            assert invoke("vad", path, "-q", *more, "--threads", threads).stdout == wanted
+
+
+def test_a_weight_of_two_is_two_rows(tmp_path: Path, invoke: Invoke) -> None:
+    frame = members(300)
+    written = frame.select(pl.all().repeat_by(pl.col("weight").cast(pl.Int64))).explode(pl.all())
+    weighted = fit(invoke, write(frame, tmp_path / "a.parquet"), "--weight", "weight")
+    plain = fit(invoke, write(written.drop_nulls(), tmp_path / "b.parquet"))
+    for key in ("lambda", "mean", "fit"):
+        assert weighted[key] == plain[key]
+    assert weighted["fit"]["rows"] == frame["weight"].sum()
+
+
+def test_segments_have_their_own_shrinkage_and_small_ones_that_of_all(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    frame = members(2000)
+    path = write(frame, tmp_path / "a.parquet")
+    said = invoke("vad", path, "--by", "country", "-o", tmp_path / "by.json")
+    assert "'lu': fewer than 100 rows; shrunk as all rows together" in said.stderr
+    model = json.loads((tmp_path / "by.json").read_text())
+    groups = model["groups"]
+    assert groups["pooled"] == ["lu"]
+    assert list(groups["values"]) == ["at", "be"]
+    alone = write(frame.filter(pl.col("country") == "be"), tmp_path / "be.parquet")
+    own = fit(invoke, alone)
+    for key in ("lambda", "mean", "fit"):
+        assert groups["values"]["be"][key] == own[key]
+        assert model[key] == fit(invoke, path)[key]
+    new = pl.DataFrame({"score_1": [0.7] * 4, "country": ["at", "lu", "xx", None]})
+    out = tmp_path / "out.parquet"
+    rows = write(new, tmp_path / "new.parquet")
+    assert invoke("apply", tmp_path / "by.json", rows, "-o", out).code == 0
+    found = pl.read_parquet(out)["calibrated"].to_list()
+    assert found[1] == found[2] == found[3]
+    assert found[0] != found[1]
+    shown = invoke("show", tmp_path / "by.json").stdout.decode()
+    assert "As all rows together: lu, and values not listed." in shown
+
+
+def test_apply_needs_the_first_member_only(tmp_path: Path, invoke: Invoke) -> None:
+    path = tmp_path / "vad.json"
+    fit(invoke, write(members(), tmp_path / "a.parquet"), "-o", path)
+    rows = write(pl.DataFrame({"score_1": [0.2, None, 0.9]}), tmp_path / "rows.csv")
+    assert invoke("apply", path, rows, "-o", tmp_path / "out.csv").code == 3
+    done = invoke("apply", path, rows, "--on-missing", "null", "-o", tmp_path / "out.parquet")
+    assert done.code == 0
+    found = pl.read_parquet(tmp_path / "out.parquet")["calibrated"]
+    assert found.is_null().to_list() == [False, True, False]
+    assert 0.2 < found[0] < found[2] < 0.9
+
+
+def test_clipped_rows_are_counted_and_said(tmp_path: Path, invoke: Invoke) -> None:
+    frame = members().with_columns(
+        score_2=pl.when(pl.int_range(pl.len()) < 7).then(0.0).otherwise("score_2")
+    )
+    path = write(frame, tmp_path / "a.parquet")
+    said = invoke("vad", path, "-o", tmp_path / "m.json")
+    assert "7 rows with a probability nearer to 0 or 1 than 1e-6" in said.stderr
+    assert json.loads((tmp_path / "m.json").read_text())["fit"]["clipped"] == 7
+    assert fit(invoke, path, "--link", "identity")["fit"]["clipped"] == 0
+
+
+def test_a_negative_lambda_is_reported_and_applied_as_zero(tmp_path: Path, invoke: Invoke) -> None:
+    random = np.random.default_rng(3)
+    frame = pl.DataFrame({"score_1": random.uniform(0.49, 0.51, 200)}).with_columns(
+        score_2=pl.Series(random.uniform(0.01, 0.99, 200))
+    )
+    path, model = write(frame, tmp_path / "a.parquet"), tmp_path / "m.json"
+    said = invoke("vad", path, "-o", model)
+    assert said.code == 0
+    assert "below 0" in said.stderr
+    assert "applied as 0" in said.stderr
+    assert json.loads(model.read_text())["lambda"] < 0
+    assert invoke("vad", path, "-o", model, "--warnings", "error").code == 3
+    invoke("apply", model, path, "-o", tmp_path / "out.parquet")
+    assert pl.read_parquet(tmp_path / "out.parquet")["calibrated"].n_unique() == 1
+
+
+def test_a_constant_first_member_keeps_its_value(tmp_path: Path, invoke: Invoke) -> None:
+    frame = members().with_columns(score_1=pl.lit(0.3))
+    path = write(frame, tmp_path / "a.parquet")
+    assert fit(invoke, path)["lambda"] == 1.0
+    assert "constant" in invoke("vad", path, "-o", tmp_path / "m.json").stderr
+
+
+def test_logits_are_not_clipped_and_raw_scores_take_the_identity(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    frame = members().select("score_1", "score_2", "score_3")
+    logits = frame.select((pl.all() / (1 - pl.all())).log())
+    path = write(logits, tmp_path / "logit.parquet")
+    own, model = fit(invoke, write(frame, tmp_path / "p.parquet")), tmp_path / "m.json"
+    found = fit(invoke, path, "--scale", "logit", "-o", model)
+    assert found["lambda"] == pytest.approx(own["lambda"], rel=1e-9)
+    assert invoke("apply", model, path, "-o", tmp_path / "out.parquet").code == 0
+    assert pl.read_parquet(tmp_path / "out.parquet")["calibrated"].is_between(0, 1).all()
+    message = refused(invoke, path, "--scale", "raw", code=2)
+    assert "--link identity" in message
+    fit(invoke, path, "--scale", "raw", "--link", "identity", "-o", model)
+    assert invoke("apply", model, path, "-o", tmp_path / "out.parquet").code == 0
+    assert cast_min(tmp_path / "out.parquet") < 0
+    as_probability = fit(invoke, path, "--scale", "logit", "--link", "identity")
+    plain = fit(invoke, tmp_path / "p.parquet", "--link", "identity")
+    assert as_probability["lambda"] == pytest.approx(plain["lambda"], rel=1e-9)
+
+
+def cast_min(path: Path) -> float:
+    return float(pl.read_parquet(path)["calibrated"].to_numpy().min())
+
+
+def test_what_is_wrong_with_members_is_said(tmp_path: Path, invoke: Invoke) -> None:
+    path = write(members(), tmp_path / "a.parquet")
+    assert "at least two replicates" in refused(invoke, path, "--members", "score_1", code=2)
+    two = ("--members", "score_1,score_2", "--replicates", "bootstrap")
+    assert "at least two bootstrap refits" in refused(invoke, path, *two, code=2)
+    assert "matches no column" in refused(invoke, path, "--members", "p_*", code=2)
+    named = ("--members", "score_1,weight", "--weight", "weight")
+    assert "both --members and --weight" in refused(invoke, path, *named, code=2)
+    twice = ("--weight", "weight", "--by", "weight")
+    assert "both --weight and --by" in refused(invoke, path, *twice, code=2)
+    nested = write(pl.DataFrame({"score_1": [[0.1, 0.2]]}), tmp_path / "nested.parquet")
+    assert "column of lists" in refused(invoke, nested, code=2)
+    assert "did you mean 'country'" in refused(invoke, path, "--by", "contry", code=2)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (None, "no value (null)"),
+        (float("nan"), "no value (NaN)"),
+        (1.5, "not in [0, 1]"),
+        (float("inf"), "not in [0, 1]"),
+    ],
+)
+def test_what_is_wrong_with_values_is_said(
+    value: float | None, words: str, tmp_path: Path, invoke: Invoke
+) -> None:
+    column = members()["score_2"].to_list()
+    column[4], column[9] = value, value
+    frame = members().with_columns(score_2=pl.Series(column))
+    path = write(frame, tmp_path / "a.parquet")
+    message = refused(invoke, path)
+    assert words in message
+    assert "column 'score_2'" in message
+    assert "2 rows (first: rows 5, 10" in message
+    if words.startswith("no value"):
+        said = invoke("vad", path, "--on-missing", "drop", "-o", tmp_path / "m.json")
+        assert said.code == 0
+        assert "2 rows without a value dropped" in said.stderr
+        assert json.loads((tmp_path / "m.json").read_text())["fit"]["rows"] == 398
+
+
+def test_values_beyond_squares_weights_and_text_are_refused(tmp_path: Path, invoke: Invoke) -> None:
+    frame = members()
+    large = write(frame.with_columns(score_1=pl.lit(1e200)), tmp_path / "large.parquet")
+    assert "squares" in refused(invoke, large, "--scale", "logit")
+    text = write(frame.with_columns(score_1=pl.lit("a")), tmp_path / "text.csv")
+    assert "text instead of numbers" in refused(invoke, text)
+    negative = write(frame.with_columns(weight=pl.lit(-1.0)), tmp_path / "weight.parquet")
+    assert "weights cannot be negative" in refused(invoke, negative, "--weight", "weight")
+
+
+def test_members_equal_in_every_row_are_noticed(tmp_path: Path, invoke: Invoke) -> None:
+    frame = members().with_columns(score_2=pl.col("score_1"))
+    path = write(frame, tmp_path / "a.parquet")
+    said = invoke("vad", path, "-o", tmp_path / "m.json")
+    assert "'score_1' and 'score_2' are equal in every row" in said.stderr
+
+
+def test_tandem_options_that_exclude_or_need_each_other(tmp_path: Path, invoke: Invoke) -> None:
+    frame = members().with_columns(cal=pl.col("score_1") ** 1.2)
+    path, train = write(frame, tmp_path / "a.parquet"), write(frame, tmp_path / "t.parquet")
+    assert "--train-input" in refused(invoke, path, "--calibrated", "cal", code=2)
+    assert "goes with" in refused(invoke, path, "--train-input", train, code=2)
+    vad = tmp_path / "vad.json"
+    fit(invoke, path, "-o", vad)
+    other = ("--calibrator", vad, "--train-input", train)
+    assert "kind 'vad'" in refused(invoke, path, *other, code=2)
+    noise = frame.with_columns(
+        score_1=pl.lit(0.5) + 1e-9 * pl.int_range(pl.len()), score_2=pl.col("score_3")
+    )
+    flat = write(noise, tmp_path / "flat.parquet")
+    message = refused(invoke, path, "--calibrated", "cal", "--train-input", flat)
+    assert "lambda of the training distribution" in message
+
+
+def test_the_rest_of_the_command_line(tmp_path: Path, invoke: Invoke) -> None:
+    path = write(members(), tmp_path / "in" / "a.parquet")
+    write(members(seed=2), tmp_path / "in" / "b.parquet")
+    plan = invoke("vad", path, "--dry-run", "--by", "country", "--json")
+    shown = json.loads(plan.stdout)
+    assert shown["columns"]["member 1"] == "score_1"
+    assert shown["columns"]["by"] == "country"
+    done = invoke("vad", tmp_path / "in" / "*.parquet", "-o", f"{tmp_path}/out/")
+    assert done.code == 0
+    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["a.json", "b.json"]
+    model = fit(invoke, path, "--tag", "run=7", "--provenance", "names")
+    assert model["tags"] == {"run": "7"}
+    assert model["provenance"]["files"] == [str(path)]
+    assert "provenance" not in {
+        k for k, v in fit(invoke, path, "--provenance", "none").items() if v
+    }
+    schema = json.loads(invoke("show", "--schema", "vad").stdout)
+    assert "lambda" in json.dumps(schema)
+    shown_model = tmp_path / "m.json"
+    fit(invoke, path, "-o", shown_model)
+    assert b"scores keep" in invoke("show", shown_model).stdout
