@@ -106,18 +106,6 @@ class Points:
         tally_quantiles(self.score if values is None else values, self.count, below, found)
         return found
 
-    def part(self, chosen: NDArray[np.bool_]) -> Points:
-        """Return some of the points."""
-        kept = np.flatnonzero(chosen)
-        return Points(
-            self.score[kept],
-            self.count[kept],
-            self.positive[kept],
-            self.unit,
-            self.scale,
-            self.what,
-        )
-
 
 def pooled(tally: Tally, scale: str) -> Points:
     """Return the points of all levels of a tally together."""

@@ -1,0 +1,105 @@
+"""Calibration maps against their definitions, and Venn-Abers tables against fitting again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibkit_kernels import maps, venn_abers
+from tests.naive import maps as naive
+
+probabilities = st.lists(st.floats(0, 1) | st.sampled_from([0.0, 1.0, 1e-9]), min_size=1)
+logits = st.lists(st.floats(-800, 800), min_size=1)
+groups = st.lists(
+    st.tuples(st.integers(1, 4), st.integers(0, 4)).map(lambda g: (g[0], min(g))),
+    min_size=1,
+    max_size=9,
+)
+
+
+def filled(kernel: Any, values: list[float], *rest: Any) -> np.ndarray:
+    score, out = np.array(values, np.float64), np.empty(len(values))
+    kernel(score, *rest, out)
+    return out
+
+
+@given(probabilities, st.sampled_from([0.0, 1e-6, 0.1]))
+def test_log_odds_of_probabilities(score: list[float], least: float) -> None:
+    assert filled(maps.log_odds, score, least) == pytest.approx(
+        naive.log_odds(score, least), rel=1e-9, abs=1e-12
+    )
+
+
+@given(probabilities, logits)
+def test_log_parts(score: list[float], z: list[float]) -> None:
+    for values, probability in ((score, True), (z, False)):
+        low, high = np.empty(len(values)), np.empty(len(values))
+        maps.log_parts(np.array(values), probability, 1e-6, low, high)
+        wanted = naive.log_parts(values, probability, 1e-6)
+        assert low == pytest.approx([pair[0] for pair in wanted], rel=1e-9, abs=1e-12)
+        assert high == pytest.approx([pair[1] for pair in wanted], rel=1e-9, abs=1e-12)
+
+
+@given(probabilities, logits, st.floats(-3, 3), st.floats(-3, 3), st.sampled_from([0.0, 0.01]))
+def test_lines(score: list[float], z: list[float], a: float, b: float, clip: float) -> None:
+    for values, probability in ((score, True), (z, False)):
+        found = filled(maps.line_map, values, a, b, probability, 1e-6, clip)
+        wanted = naive.line_map(values, a, b, probability, 1e-6, clip)
+        assert found == pytest.approx(wanted, rel=1e-8, abs=1e-12)
+        line = np.array([abs(a), abs(b), a])
+        found = filled(maps.beta_map, values, line, probability, 1e-6, clip)
+        wanted = naive.beta_map(values, line.tolist(), probability, 1e-6, clip)
+        assert found == pytest.approx(wanted, rel=1e-8, abs=1e-12)
+
+
+@given(st.lists(st.integers(-3, 3), unique=True).map(sorted), st.data())
+def test_steps(knots: list[int], data: st.DataObject) -> None:
+    size = len(knots) + 1
+    values = data.draw(st.lists(st.floats(0, 1), min_size=size, max_size=size))
+    score = [s / 2 for s in range(-8, 9)]
+    for kernel, twin in (
+        (maps.step_map, naive.step_map),
+        (maps.step_map_above, naive.step_map_above),
+    ):
+        steps = np.array(knots, np.float64), np.array(values)
+        assert filled(kernel, score, *steps, 0.1).tolist() == twin(score, knots, values, 0.1)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1))
+def test_merged_intervals(pairs: list[tuple[float, float]]) -> None:
+    low, high = (list(column) for column in zip(*pairs, strict=True))
+    found = filled(maps.merged_interval, low, np.array(high), 0.0)
+    assert found == pytest.approx(naive.merged_interval(low, high, 0.0))
+    assert maps.mass_outside(np.array(low), np.arange(len(low)), 0.2, 0.7) == naive.mass_outside(
+        low, range(len(low)), 0.2, 0.7
+    )
+
+
+def test_an_interval_of_both_certainties_merges_in_the_middle() -> None:
+    assert filled(maps.merged_interval, [1.0], np.array([0.0]), 0.0).tolist() == [0.5]
+    assert naive.merged_interval([1.0], [0.0], 0.0) == [0.5]
+
+
+def test_probabilities_of_any_log_odds() -> None:
+    for z in (-np.inf, -800.0, -3.0, 0.0, 3.0, 800.0, np.inf):
+        assert maps.expit_of(z) == pytest.approx(naive.expit_of(z), rel=1e-12, abs=1e-300)
+        assert maps.inside(maps.expit_of(z), 0.1) == naive.inside(naive.expit_of(z), 0.1)
+
+
+@given(groups, st.integers(1, 3), st.sampled_from([1, 2**40]))
+def test_fits_with_a_row_added(pairs: list[tuple[int, int]], weight: int, scale: int) -> None:
+    count, positive = (np.array(column) * scale for column in zip(*pairs, strict=True))
+    rows, hits = np.append(0, np.cumsum(count)), np.append(0, np.cumsum(positive))
+    corners = np.empty(rows.size, np.int64)
+    venn_abers.next_corners(rows, hits, corners)
+    assert corners.tolist() == naive.lower_hull_after(rows.tolist(), hits.tolist())
+    for complement in (False, True):
+        out = np.empty(count.size)
+        venn_abers.added_row_fits(rows, hits, corners, weight * scale, complement, out)
+        assert out.tolist() == naive.fits_with_a_row_added(
+            count.tolist(), positive.tolist(), weight * scale, complement
+        )
