@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import polars as pl
@@ -114,6 +114,30 @@ class ScoreRows:
     others: pl.DataFrame | None = None
     where: RowFinder | None = None
     source: Source | None = None
+
+    def only(self, rows: NDArray[np.int64]) -> ScoreRows:
+        """Return some of the rows, named by their place."""
+        where = self.where
+        if where is not None:
+            where = replace(where, kept=rows if where.kept is None else where.kept[rows])
+        return replace(
+            self,
+            score=_read_only(self.score[rows]),
+            uncertainty=None if self.uncertainty is None else _read_only(self.uncertainty[rows]),
+            label=None if self.label is None else self.label[rows],
+            weight=None if self.weight is None else _read_only(self.weight[rows]),
+            others=None if self.others is None else self.others[rows],
+            where=where,
+        )
+
+
+F = TypeVar("F", NDArray[np.float64], FloatArray)
+
+
+def _read_only(array: F) -> F:
+    """Return an array as `numeric_column` gives them, for which kernels are compiled."""
+    array.flags.writeable = False
+    return array
 
 
 def read_score_rows(

@@ -28,6 +28,7 @@ class BoundaryApplier:
     def reads(self, source: Source, spec: ApplySpec) -> Reads:
         """Return score, uncertainty and key; refuse a key that is missing or of no use."""
         used = find_columns(self.model, source, spec, ("score", "uncertainty"))
+        by = self._by(source)
         if self.random and spec.key is None:
             raise UsageError(
                 "a stochastic boundary decides some rows by the hash of a key: name a column that "
@@ -36,9 +37,17 @@ class BoundaryApplier:
         if not self.random and (spec.key is not None or spec.seed is not None):
             raise UsageError("this model decides without chance; leave --key and --seed out.")
         if spec.key is None or spec.key == ROW_NUMBER:
-            return Reads(used)
+            return Reads(used, by)
         _check_key(source, spec.key)
-        return Reads(used, (spec.key,))
+        return Reads(used, (*by, spec.key))
+
+    def _by(self, source: Source) -> tuple[str, ...]:
+        """Return the column of segments; a row without a value is one of no known segment."""
+        if "by" not in self.model.columns:
+            return ()
+        name = self.model.columns["by"].name
+        source.require([name], "the model's segments (--by)")
+        return (name,)
 
     def values(
         self, frame: pl.DataFrame, where: RowFinder, reads: Reads, spec: ApplySpec
@@ -48,7 +57,9 @@ class BoundaryApplier:
             role: as_fitted(self.model.columns[role], frame[name], where, finite=role != "score")
             for role, name in reads.needed.items()
         }
-        columns = arrays["score"], arrays.get("uncertainty")
+        by = self.model.columns.get("by")
+        segments = None if by is None else frame[by.name]
+        columns = arrays["score"], arrays.get("uncertainty"), segments
         decision, margin = decide(self.model, *columns)
         if not self.random:
             return [pl.Series(decision), pl.Series(margin, nan_to_null=True)]

@@ -11,13 +11,15 @@ brought back to the bound along a line of slope c.  Without a bound its worth is
 The rule is the usual one for candidates in order of complexity: the simplest within one standard
 error of the best.  The error is that of the *difference* of two candidates, which comes from the
 rows that one selects and the other does not; the figures themselves share most of their noise.
+Of very many rows a million or two, taken at random, are enough to choose by; the candidate chosen is
+then fitted and cross-validated as if it had been asked for.
+
 Candidates whose bounded figure falls short of the bound by more than two standard errors are left
 out, unless all do.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -26,62 +28,29 @@ from numpy.typing import NDArray
 
 from calibkit.binning import Levels, uncertainty_levels
 from calibkit.boundary.choose import marginal_rate
-from calibkit.boundary.figures import Judged, standard_error
 from calibkit.boundary.fit import Fitted, cross_validated, fit_summary, fold_count, need_classes
 from calibkit.boundary.goals import Goal
 from calibkit.boundary.logistic import distinct
 from calibkit.boundary.methods import Found
-from calibkit.boundary.model import Candidate, CrossValidated
+from calibkit.boundary.model import Candidate
 from calibkit.boundary.problem import deal, tally_totals
-from calibkit.boundary.spec import AUTO, BoundarySpec, Plan, plan
+from calibkit.boundary.spec import AUTO, MOST_FOLDS, BoundarySpec, Plan, plan
 from calibkit.boundary.summary import Summary, summarise
+from calibkit.boundary.tried import Judge, Tried
 from calibkit.columns import ScoreRows
 from calibkit.errors import InfeasibleError, UsageError
 from calibkit.grid_table import GridTable
 from calibkit.tally import Tally
-from calibkit_kernels.surface import differing
 
 #: The numbers of levels that the optimum is tried with.
 LEVELS = (2, 3, 5, 7, 11)
 
+#: Of more rows than twice as many, about so many are enough to choose by.
+ENOUGH = 1_000_000
+_THINNED = 2**32
+
 Floats = NDArray[np.float64]
 Places = NDArray[np.uint16]
-
-
-@dataclass(frozen=True)
-class Tried:
-    """A candidate.
-
-    Attributes
-    ----------
-    summary
-        What it is fitted on.
-    checked
-        Its cross-validation, the figures and each fold; None where there was none.
-    fine
-        On each fold, its threshold at each of the finest levels; None on a tally of its own.
-    """
-
-    summary: Summary
-    checked: tuple[CrossValidated, tuple[Judged, ...]] | None = None
-    fine: Floats | None = None
-
-    @property
-    def figures(self) -> CrossValidated:
-        """Its figures over all folds."""
-        assert self.checked is not None
-        return self.checked[0]
-
-    @property
-    def folds(self) -> tuple[Judged, ...]:
-        """Its folds."""
-        assert self.checked is not None
-        return self.checked[1]
-
-    @property
-    def pooled(self) -> Judged:
-        """The sum of its folds."""
-        return Judged(*(sum(column) for column in zip(*self.folds, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -117,13 +86,8 @@ def fit_choice(
     failure: InfeasibleError | None = None
     for tried in choice.ranked:
         try:
-            fitted = fit_summary(
-                _merged(tried.summary),
-                test=test,
-                provenance=provenance,
-                tags=tags,
-                checked=tried.checked,
-            )
+            summary = _merged(tried.summary)
+            fitted = fit_summary(summary, test=test, provenance=provenance, tags=tags)
         except InfeasibleError as error:
             failure = error
             continue
@@ -163,6 +127,18 @@ def choose_method(data: ScoreRows | GridTable, spec: BoundarySpec) -> Choice:
         base = _named(summarise(data, plans[0].spec))
         counted = [(base, None)]
         counted += [(_named(summarise(data, planned.spec)), None) for planned in plans[1:]]
+    return _choose(base, counted, shared=shared)
+
+
+def choose_among(summaries: list[Summary]) -> Choice:
+    """Return candidates counted apart, the simplest first, by what cross-validation says of them."""
+    named = [_named(summary) for summary in summaries]
+    return _choose(named[0], [(summary, None) for summary in named], shared=False)
+
+
+def _choose(base: Summary, counted: list[tuple[Summary, Places | None]], *, shared: bool) -> Choice:
+    """Rank candidates by their cross-validation, on a common deal of `base` where they share one."""
+    spec = base.planned.spec
     need_classes(base)
     warnings: list[str] = []
     if spec.folds == 0 or not fold_count(base, []):
@@ -175,10 +151,21 @@ def choose_method(data: ScoreRows | GridTable, spec: BoundarySpec) -> Choice:
     goal = spec.target.goal(tally_totals(base.problem.tally.reweighted(classes)))
     dealt = None
     if shared:
-        dealt = deal(base.problem, spec.folds, spec.seed, spec.threads).reweighted(classes)
+        dealt = _deal(base, spec).reweighted(classes)
     tried = [_try(summary, places, dealt, goal) for summary, places in counted]
     price = 0.0 if goal.uses_gain else marginal_rate(counted[0][0])
     return _rank(tried, dealt, goal, price)
+
+
+def _deal(base: Summary, spec: BoundarySpec) -> Tally:
+    """Return the rows, or `ENOUGH` of them taken at random, dealt to the folds."""
+    problem = base.problem
+    parts = problem.totals().rows // ENOUGH
+    if problem.rows is None and parts > 1:
+        # Another seed than that of the folds: both draws are keyed by score, level and label.
+        some = problem.tally.deal(min(parts, MOST_FOLDS), spec.seed + _THINNED).before(1)
+        problem = replace(problem, tally=some)
+    return deal(problem, spec.folds, spec.seed, spec.threads)
 
 
 def candidates(data: ScoreRows | GridTable, spec: BoundarySpec) -> list[Plan]:
@@ -269,7 +256,7 @@ def _try(summary: Summary, places: Places | None, dealt: Tally | None, goal: Goa
 def _rank(tried: list[Tried], dealt: Tally | None, goal: Goal, price: float) -> Choice:
     """Order candidates: the simplest that is as good as the best first, then by worth."""
     minimised = tried[0].summary.planned.spec.target.option == "minimize"
-    judge = _Judge(goal, price, dealt, minimised)
+    judge = Judge(goal, price, dealt, minimised)
     worth = [judge.worth(one) for one in tried]
     within = [judge.within(one) for one in tried]
     eligible = [k for k in range(len(tried)) if within[k] or not any(within)]
@@ -282,120 +269,3 @@ def _rank(tried: list[Tried], dealt: Tally | None, goal: Goal, price: float) -> 
         for one, inside, gap in zip(tried, within, gaps, strict=True)
     ]
     return Choice(tuple(tried[k] for k in order), tuple(seen), ())
-
-
-class _Judge:
-    """What candidates are worth on the rows that their fits left out.
-
-    Where the objective is more than counts of rows (a column of values or costs), a candidate is
-    worth the objective itself, and errors come from the folds.
-    """
-
-    def __init__(self, goal: Goal, price: float, dealt: Tally | None, minimised: bool) -> None:
-        self.goal, self.price, self.dealt, self.minimised = goal, price, dealt, minimised
-        self.priced = bool(goal.bounded) and not goal.uses_gain
-
-    def worth(self, tried: Tried) -> float:
-        """Return the worth of a candidate, in shares of the positives or in the objective's unit."""
-        return self._worth(tried.pooled)
-
-    def _worth(self, seen: Judged) -> float:
-        if self.priced:
-            return (seen.true_positives - self.price * seen.selected) / (seen.positives or 1)
-        value = self._goal(seen).value(*seen[2:]) or 0.0
-        return -value if self.minimised else value
-
-    def _goal(self, seen: Judged) -> Goal:
-        share = seen.rows / (self.goal.totals.rows or 1)
-        totals = replace(
-            self.goal.totals,
-            rows=int(seen.rows),
-            positives=int(seen.positives),
-            gain=int(self.goal.totals.gain * share),
-        )
-        return self.goal.of(totals)
-
-    def within(self, tried: Tried) -> bool:
-        """Tell whether the bounded figure is not short of its bound by two standard errors."""
-        seen = tried.pooled
-        selected, hits = seen.selected, seen.true_positives
-        if self.goal.bounded == "precision":
-            hits += 2 * _spread(hits, selected)
-        elif self.goal.bounded == "recall":
-            hits += 2 * _spread(hits, seen.positives)
-        elif self.goal.bounded == "fpr":
-            selected -= 2 * _spread(selected - hits, seen.rows - seen.positives)
-        else:
-            selected -= 2 * _spread(selected, seen.rows)
-        return self._goal(seen).met(math.floor(selected), math.ceil(hits), int(seen.gain))
-
-    def error(self, one: Tried, other: Tried) -> float:
-        """Return the standard error of the difference between two candidates' worths."""
-        if one is other:
-            return 0.0
-        apart = [
-            self._worth(a) - self._worth(b) for a, b in zip(one.folds, other.folds, strict=True)
-        ]
-        if self.dealt is None:  # dealt apart: the error of the better one's worth must do
-            return standard_error([self._worth(fold) for fold in other.folds]) or 0.0
-        over_folds = standard_error(apart) or 0.0
-        spec = one.summary.planned.spec
-        if one.fine is None or other.fine is None or self.goal.uses_gain:
-            return over_folds
-        found = self._error_of_rows(one, other)
-        return found if spec.groups is None else max(found, over_folds)
-
-    def _error_of_rows(self, one: Tried, other: Tried) -> float:
-        """Return the error that comes from the rows which one of two boundaries selects."""
-        dealt = self.dealt
-        assert dealt is not None and one.fine is not None and other.fine is not None
-        scale, price = self._slope(other.pooled)
-        apart = differing(
-            dealt.score, dealt.level, dealt.count, dealt.positive, dealt.part, one.fine, other.fine
-        )
-        rows, hits = (float(amount) for amount in apart.sum(axis=(0, 1)))
-        classes = dealt.classes
-        variance = classes.positive * hits * (1 - price) ** 2
-        variance += classes.negative * (rows - hits) * price**2
-        if dealt.unit.size != 1.0:  # counted in units far smaller than a row
-            totals = one.summary.problem.totals()
-            variance *= totals.rows / one.summary.rows
-        return scale * math.sqrt(variance)
-
-    def _slope(self, seen: Judged) -> tuple[float, float]:
-        """Return what a true positive adds to the worth, and what share of that a row costs."""
-        if self.priced:
-            return 1.0 / (seen.positives or 1.0), self.price
-        rows, hits = seen.selected, seen.true_positives
-        step = max(1.0, 0.01 * rows)
-        more, fewer = min(hits + step, rows, seen.positives), max(hits - step, 0.0)
-        wider, narrower = (
-            min(rows + step, seen.rows - seen.positives + hits),
-            max(rows - step, hits),
-        )
-
-        def worth(selected: float, true_positives: float) -> float:
-            return self._worth(seen._replace(selected=selected, true_positives=true_positives))
-
-        gain = (worth(rows, more) - worth(rows, fewer)) / max(more - fewer, 1.0)
-        cost = (worth(narrower, hits) - worth(wider, hits)) / max(wider - narrower, 1.0)
-        return (gain, cost / gain) if gain > 0.0 else (0.0, 0.0)
-
-    def describe(self, tried: Tried, within: bool, gap: float, error: float) -> Candidate:
-        """Return what a model says of a candidate."""
-        planned, figures = tried.summary.planned, tried.figures
-        return Candidate(
-            method=planned.method.name,
-            uncertainty_bins=planned.levels,
-            precision=figures.precision,
-            recall=figures.recall,
-            objective_value=figures.objective_value,
-            within_bound=within,
-            gap=gap,
-            gap_standard_error=error,
-        )
-
-
-def _spread(hits: float, trials: float) -> float:
-    """Return the standard deviation of a number of hits among some trials."""
-    return math.sqrt(max(hits * (trials - hits) / trials, 0.0)) if trials else 0.0

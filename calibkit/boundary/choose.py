@@ -9,6 +9,7 @@ The rule is the usual one for nested models: the fewest levels within one standa
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +22,9 @@ from calibkit.boundary.spec import BoundarySpec
 from calibkit.boundary.summary import Summary, summarise
 from calibkit.columns import ScoreRows
 from calibkit.errors import InfeasibleError, UsageError
+
+#: Counts rows for a specification.
+Count = Callable[[ScoreRows, BoundarySpec], Summary]
 
 #: The numbers of levels that are tried.
 CANDIDATES = (1, 2, 3, 5, 7, 11)
@@ -35,7 +39,7 @@ class Tried:
     error: float
 
 
-def choose_levels(data: ScoreRows, spec: BoundarySpec) -> Summary:
+def choose_levels(data: ScoreRows, spec: BoundarySpec, count: Count = summarise) -> Summary:
     """Return the rows' summary with the number of levels that cross-validation favours.
 
     Parameters
@@ -44,6 +48,8 @@ def choose_levels(data: ScoreRows, spec: BoundarySpec) -> Summary:
         Rows; without uncertainties there is one level.
     spec
         What to fit, with folds; its number of levels is not looked at.
+    count
+        How the rows are counted for a number of levels.
 
     Raises
     ------
@@ -54,7 +60,7 @@ def choose_levels(data: ScoreRows, spec: BoundarySpec) -> Summary:
     """
     if spec.folds == 0:
         raise UsageError("--uncertainty-bins auto is chosen by cross-validation: give it --folds.")
-    single = summarise(data, replace(spec, uncertainty_bins=1))
+    single = count(data, replace(spec, uncertainty_bins=1))
     if data.uncertainty is None:
         return single
     price = 0.0 if spec.target.worths else marginal_rate(single)
@@ -63,7 +69,7 @@ def choose_levels(data: ScoreRows, spec: BoundarySpec) -> Summary:
     for levels in CANDIDATES:
         summary = single
         if levels > 1:
-            summary = summarise(data, replace(spec, uncertainty_bins=levels))
+            summary = count(data, replace(spec, uncertainty_bins=levels))
         try:
             fitted = fit_summary(summary)
         except InfeasibleError as error:

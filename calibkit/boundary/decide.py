@@ -12,9 +12,15 @@ from numpy.typing import NDArray
 
 from calibkit.binning import Levels, assign
 from calibkit.boundary.model import BoundaryModel, threshold_value
+from calibkit.errors import UsageError
+from calibkit.segments import known_codes
 from calibkit_kernels.decide import margins, reaches
 
 Floats = NDArray[Any]
+Rows = NDArray[np.int64] | slice
+
+#: The group of the values with too few positives, and of those that the fit has not seen.
+OTHER = "other"
 
 
 def row_levels(
@@ -65,10 +71,48 @@ def _score_first_levels(
     return level
 
 
+def of_segments(model: BoundaryModel, by: pl.Series | None) -> list[tuple[BoundaryModel, Rows]]:
+    """Return the boundary without groups of each segment, and the rows that it decides.
+
+    Parameters
+    ----------
+    model
+        The boundary.
+    by
+        The column whose values are the segments.  A value that the model does not know, or none,
+        is decided by the group ``other``, or by the boundary of all rows together.
+    """
+    if model.groups is msgspec.UNSET:
+        return [(model, slice(None))]
+    if by is None:
+        raise UsageError("this boundary has a threshold for each segment: it needs their column.")
+    names = tuple(model.groups)
+    unknown = names.index(OTHER) if OTHER in names else len(names)
+    code = known_codes(by, names)
+    code = np.where(code < 0, unknown, code)
+    rules = [*(model.of_group(name) for name in names), model.with_rule(model)]
+    found = [(rule, np.flatnonzero(code == place)) for place, rule in enumerate(rules)]
+    return [(rule, rows) for rule, rows in found if rows.size]
+
+
 def probabilities(
-    model: BoundaryModel, score: Floats, uncertainty: Floats | None
+    model: BoundaryModel,
+    score: Floats,
+    uncertainty: Floats | None,
+    by: pl.Series | None = None,
 ) -> NDArray[np.float64]:
     """Return the probability with which each row is positive: 0 or 1 unless chance plays a part."""
+    chance = np.empty(score.size)
+    for rule, rows in of_segments(model, by):
+        chance[rows] = _probabilities(
+            rule, score[rows], None if uncertainty is None else uncertainty[rows]
+        )
+    return chance
+
+
+def _probabilities(
+    model: BoundaryModel, score: Floats, uncertainty: Floats | None
+) -> NDArray[np.float64]:
     level, thresholds = row_levels(model, score, uncertainty), level_thresholds(model)
     chance = reaches(score, level, thresholds).astype(np.float64)
     if model.randomise is msgspec.UNSET or model.tie_probability is msgspec.UNSET:
@@ -96,13 +140,21 @@ def draw(chance: NDArray[np.float64], keys: pl.Series, seed: int) -> NDArray[np.
 
 
 def decide(
-    model: BoundaryModel, score: Floats, uncertainty: Floats | None
+    model: BoundaryModel,
+    score: Floats,
+    uncertainty: Floats | None,
+    by: pl.Series | None = None,
 ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
     """Return the decision (0 or 1) and the margin of each row.
 
     The margin is score minus threshold, in logits for scores that are probabilities; NaN where the
     row's level never or always decides for.
     """
-    level, thresholds = row_levels(model, score, uncertainty), level_thresholds(model)
     probability = model.columns["score"].scale in (None, "probability")
-    return reaches(score, level, thresholds), margins(score, level, thresholds, probability)
+    decision, margin = np.empty(score.size, np.uint8), np.empty(score.size)
+    for rule, rows in of_segments(model, by):
+        own, spread = score[rows], None if uncertainty is None else uncertainty[rows]
+        level, thresholds = row_levels(rule, own, spread), level_thresholds(rule)
+        decision[rows] = reaches(own, level, thresholds)
+        margin[rows] = margins(own, level, thresholds, probability)
+    return decision, margin

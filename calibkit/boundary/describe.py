@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 
 from calibkit.binning import Grid, Levels
@@ -13,15 +14,20 @@ from calibkit.boundary.logistic import Cut, logistic
 from calibkit.boundary.methods import Found
 from calibkit.boundary.model import (
     COEFFICIENTS,
+    RULE,
     BoundaryFit,
     BoundaryModel,
     Objective,
     Reference,
+    Segment,
+    SegmentFit,
     threshold_json,
 )
-from calibkit.boundary.summary import Summary
+from calibkit.boundary.spec import BoundarySpec
+from calibkit.boundary.summary import Stack, Summary
 from calibkit.boundary.target import Target
 from calibkit.errors import DataError
+from calibkit.models import Column
 
 
 def reference(summary: Summary, share: float) -> Reference | None:
@@ -57,6 +63,8 @@ def flatten(summary: Summary, found: Found) -> tuple[Summary, Found]:
 
 def describe(summary: Summary, found_on: Found, fit: BoundaryFit) -> BoundaryModel:
     """Return the model of a boundary that was found on a tally."""
+    if summary.stack is not None:
+        return _describe_stack(summary, summary.stack, found_on, fit)
     lowest = found_on.thresholds
     planned, problem = summary.planned, summary.problem
     spec, levels = planned.spec, planned.levels
@@ -91,6 +99,62 @@ def describe(summary: Summary, found_on: Found, fit: BoundaryFit) -> BoundaryMod
     if found_on.cut is not None:
         _describe_surface(model, summary, found_on.cut)
     return model
+
+
+def _describe_stack(
+    summary: Summary, stack: Stack, found: Found, fit: BoundaryFit
+) -> BoundaryModel:
+    """Return the model of a boundary over the levels of several segments."""
+    alone = []
+    for segment, levels in enumerate(stack.levels):
+        own = stack.places(segment)
+        wide = None if found.wide is None else found.wide[own]
+        part = replace(found, thresholds=found.thresholds[own], wide=wide)
+        alone.append(describe(replace(summary, stack=None, levels=levels), part, fit))
+    fallback = stack.fallback or never(alone[0])
+    model = alone[0].with_rule(fallback)
+    model.method = summary.planned.method.name
+    model.columns = {**fallback.columns, **model.columns}
+    segments = {name: segment_of(one) for name, one in zip(stack.names, alone, strict=True)}
+    return with_segments(model, segments, stack.pooled, summary.planned.spec)
+
+
+def never(model: BoundaryModel) -> BoundaryModel:
+    """Return a boundary like another one that selects nothing."""
+    nothing = Segment(
+        method=model.method,
+        uncertainty_min=None,
+        uncertainty_edges=[],
+        score_thresholds=[None],
+        fit=SegmentFit(rows=0, positives=0, in_sample=None),
+    )
+    if model.randomise is not msgspec.UNSET:
+        nothing.randomise, nothing.seed = model.randomise, model.seed
+        nothing.random_thresholds, nothing.tie_probability = [None], [0.0]
+    return model.with_rule(nothing)
+
+
+def segment_of(model: BoundaryModel) -> Segment:
+    """Return a model as the boundary of a segment, without figures."""
+    nothing = SegmentFit(rows=0, positives=0, in_sample=None)
+    return Segment(fit=nothing, **{name: getattr(model, name) for name in RULE})
+
+
+def with_segments(
+    model: BoundaryModel,
+    segments: dict[str, Segment],
+    pooled: tuple[str, ...],
+    spec: BoundarySpec,
+) -> BoundaryModel:
+    """Return a model with boundaries for segments; beside them stands the one for other rows."""
+    assert spec.by is not None
+    return msgspec.structs.replace(
+        model,
+        columns={**model.columns, "by": Column(spec.by)},
+        groups=segments,
+        bound=spec.bound,
+        pooled=list(pooled),
+    )
 
 
 def _describe_random(model: BoundaryModel, summary: Summary, found: Found) -> None:

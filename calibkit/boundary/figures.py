@@ -86,7 +86,7 @@ def cross_validate(
         fitting = totals[:fold] if forward else np.delete(totals, fold, axis=0)
         others = goal_of(fitting).totals
         found = find(dealt.before(fold), -1, others) if forward else find(dealt, fold, others)
-        selected, hits, gain = (0, 0, 0) if found is None else _held_out(dealt, fold, found)
+        selected, hits, gain = (0, 0, 0) if found is None else held_out(dealt, fold, found)
         return Judged(int(totals[fold, 0]), int(totals[fold, 1]), selected, hits, gain)
 
     judged_folds = range(forward, parts)
@@ -120,7 +120,7 @@ def standard_error(values: Sequence[float]) -> float | None:
     return math.sqrt(spread / len(values))
 
 
-def _held_out(dealt: Tally, fold: int, found: Found) -> tuple[float, float, float]:
+def held_out(dealt: Tally, fold: int, found: Found) -> tuple[float, float, float]:
     """Return what a boundary selects of a fold; the expected numbers of a randomised one."""
     selected, hits = dealt.selected(found.thresholds, part=fold)
     if found.wide is None or found.probability == 0.0:
@@ -141,7 +141,9 @@ def judge_rows(
 ) -> TestFigures:
     """Return the figures of a boundary on labelled rows."""
     assert rows.label is not None
-    chance = probabilities(model, rows.score, rows.uncertainty)
+    by = model.columns.get("by")
+    segments = None if by is None or rows.others is None else rows.others[by.name]
+    chance = probabilities(model, rows.score, rows.uncertainty, segments)
     units, unit = np.ones(rows.score.size, np.int64), ROW
     if rows.weight is not None:
         units, unit = in_units(rows.weight)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fractions import Fraction
 
 import msgspec
 import numpy as np
 
 from calibkit.boundary import exact
 from calibkit.boundary.describe import describe, flatten, reference, warnings_of
-from calibkit.boundary.figures import Judged, cross_validate, figures, judge_rows
+from calibkit.boundary.figures import Judged, cross_validate, figures
 from calibkit.boundary.goals import Goal, Totals
 from calibkit.boundary.methods import METHODS, Found
 from calibkit.boundary.model import BoundaryFit, BoundaryModel, CrossValidated, Figures
 from calibkit.boundary.problem import deal, tally_totals
+from calibkit.boundary.segment_figures import Judging, judge_stack, judge_test
 from calibkit.boundary.spec import BoundarySpec, Plan
 from calibkit.boundary.summary import Summary, summarise
 from calibkit.columns import ScoreRows
@@ -25,11 +27,17 @@ from calibkit.threads import later
 
 @dataclass(frozen=True)
 class Fitted:
-    """A fitted boundary, what the user should be told, and its folds one by one."""
+    """A fitted boundary, what the user should be told, and its folds one by one.
+
+    `totals` is what the rows hold, in the units of the folds; `row_units` how many of them a weight
+    of 1 has before classes are reweighted.
+    """
 
     model: BoundaryModel
     warnings: tuple[str, ...]
     folds: tuple[Judged, ...] = ()
+    totals: Totals = field(default_factory=lambda: Totals(0, 0))
+    row_units: Fraction = field(default_factory=lambda: Fraction(1))
 
 
 def fit_boundary(
@@ -74,12 +82,8 @@ def fit_summary(
     test: ScoreRows | None = None,
     provenance: str = "hash",
     tags: dict[str, str] | None = None,
-    checked: tuple[CrossValidated, tuple[Judged, ...]] | None = None,
 ) -> Fitted:
-    """Fit a decision boundary on what was counted of its rows; see `fit_boundary`.
-
-    `checked` is its cross-validation where that was done before.
-    """
+    """Fit a decision boundary on what was counted of its rows; see `fit_boundary`."""
     planned, problem = summary.planned, summary.problem
     spec = planned.spec
     need_classes(summary)
@@ -87,16 +91,17 @@ def fit_summary(
     classes = spec.target.classes(problem.totals())
     tally, unit = problem.tally.reweighted(classes), problem.tally.unit
     goal = spec.target.goal(tally_totals(tally))
-    folds = fold_count(summary, warnings) if checked is None else 0
+    folds = fold_count(summary, warnings)
     # While the search runs: none of these needs another.
     single = later(spec.threads, _score_only, summary.single, goal)
     dealt = later(spec.threads if folds else 1, deal, problem, folds, spec.seed, spec.threads)
     found, optimum = planned.method.find_with_optimum(tally, goal)
     if found.selected == 0 and spec.target.bound is not None:
         raise _infeasible(tally, goal, planned)
+    kept: dict[int, Found] = {}
+    checked, judged = None, tuple[Judged, ...]()
     if folds:
-        checked = cross_validated(dealt().reweighted(classes), planned, goal)
-    cross_validation, judged = (None, ()) if checked is None else checked
+        checked, judged = cross_validated(dealt().reweighted(classes), planned, goal, kept)
     summary, found = flatten(summary, found)
     selected, _ = classes.rows(found.selected, found.true_positives)
     fit = BoundaryFit(
@@ -108,7 +113,7 @@ def fit_summary(
         exact_arithmetic=goal.totals.exact and tally.gain_unit.exact,
         bound_met=_is_met(planned, found, goal),
         score_only=single(),
-        cross_validated=cross_validation,
+        cross_validated=checked,
         test=None,
         reference=reference(summary, selected / problem.totals().rows),
     )
@@ -118,9 +123,18 @@ def fit_summary(
         model.provenance = summary.origin
     elif provenance == "hash":
         model.provenance = msgspec.structs.replace(summary.origin, files=None)
+    if summary.stack is not None:
+        held_out = None if spec.time is not None or not folds else dealt().reweighted(classes)
+        judge_stack(model, summary.stack, Judging(goal, unit, tally, found, held_out, kept))
     if test is not None:
-        model.fit.test = judge_rows(model, test, spec.target, goal.of)
-    return Fitted(model, (*warnings, *warnings_of(model, spec.target)), judged)
+        judge_test(model, test, spec.target, goal.of)
+    return Fitted(
+        model,
+        (*warnings, *warnings_of(model, spec.target)),
+        judged,
+        goal.totals,
+        problem.totals().row_units,
+    )
 
 
 def need_classes(summary: Summary) -> None:

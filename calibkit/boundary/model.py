@@ -10,118 +10,54 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from calibkit.boundary.parts import (
+    RULE,
+    BoundaryFit,
+    Candidate,
+    Certificate,
+    CrossValidated,
+    Figures,
+    Objective,
+    Reference,
+    Segment,
+    SegmentFit,
+    TestFigures,
+    Threshold,
+)
 from calibkit.errors import ModelError
 from calibkit.models import Model
 
-#: A threshold in JSON: a score, "-inf" (always), "inf" (only infinite scores), null (never).
-Threshold = float | str | None
+__all__ = [
+    "BOUNDS",
+    "COEFFICIENTS",
+    "MOST_LEVELS",
+    "RULE",
+    "BoundaryFit",
+    "BoundaryModel",
+    "Candidate",
+    "Certificate",
+    "CrossValidated",
+    "Figures",
+    "Objective",
+    "Reference",
+    "Segment",
+    "SegmentFit",
+    "TestFigures",
+    "Threshold",
+    "threshold_json",
+    "threshold_value",
+]
 
 #: A level is kept in 16 bits.
 MOST_LEVELS = 65_535
+
+#: What a bound holds for where there are segments.
+BOUNDS = ("overall", "each")
 
 #: Of a logistic surface.
 COEFFICIENTS = ("intercept", "score", "uncertainty", "product")
 
 _NAMED = {"-inf": -math.inf, "inf": math.inf}
-
-
-class _Part(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A part of a model: strict, like the whole."""
-
-
-class Objective(_Part):
-    """What was maximised (`maximize`) or minimised (`minimize`), under which bounds.
-
-    `prevalence` is the base rate to which the classes were reweighted, if they were.  Where there is
-    a column ``value``, recall is the share of its sum among the positive rows.
-    """
-
-    subject_to: dict[str, float]
-    prevalence: float | msgspec.UnsetType = msgspec.UNSET
-    maximize: str | msgspec.UnsetType = msgspec.UNSET
-    minimize: str | msgspec.UnsetType = msgspec.UNSET
-
-
-class Figures(_Part):
-    """Counts (sums of weights) and rates of a boundary on some rows; null where undefined."""
-
-    selected: int | float
-    true_positives: int | float
-    precision: float | None
-    recall: float | None
-    false_positive_rate: float | None
-    objective_value: float | None
-
-
-class TestFigures(Figures):
-    """Figures on rows that the fit did not see."""
-
-    rows: int | float
-    positives: int | float
-
-
-class CrossValidated(_Part):
-    """Figures of boundaries fitted without the rows they are judged on, pooled over the folds.
-
-    `standard_error` is that of `objective_value`, from its spread over the folds.
-    """
-
-    precision: float | None
-    recall: float | None
-    objective_value: float | None
-    standard_error: float | None
-    folds: int
-
-
-class Reference(_Part):
-    """The fitting data in outline, to notice later that new data differ.
-
-    The quantiles have ranks ``floor(j N / 20)``, j = 0 … 19, counted from 0.
-    """
-
-    score_quantiles: list[Threshold]
-    uncertainty_quantiles: list[float] | None
-    rows_per_level: list[int | float]
-    selected_share: float
-
-
-class Candidate(_Part):
-    """What the automatic choice saw of a candidate, cross-validated.
-
-    `gap` is how much less it is worth than the best candidate, with the standard error of that
-    difference; `within_bound` says that it is not short of the bound by two standard errors.
-    """
-
-    method: str
-    uncertainty_bins: int
-    precision: float | None
-    recall: float | None
-    objective_value: float | None
-    within_bound: bool
-    gap: float
-    gap_standard_error: float
-
-
-class BoundaryFit(_Part):
-    """What is known of a boundary from its fit.
-
-    `upper_bound` is what no boundary over the same levels and score bins (for a single threshold:
-    no other single threshold) can exceed on the fitting rows, or under ``minimize`` undercut;
-    `optimal_in_sample` says that this boundary reaches the best that any of them can.
-    """
-
-    rows: int | float
-    positives: int | float
-    in_sample: Figures
-    upper_bound: float
-    optimal_in_sample: bool
-    exact_arithmetic: bool
-    bound_met: bool
-    cross_validated: CrossValidated | None
-    score_only: Figures | None
-    test: TestFigures | None
-    reference: Reference | None
-    candidates: list[Candidate] | msgspec.UnsetType = msgspec.UNSET
 
 
 class BoundaryModel(Model):
@@ -152,6 +88,11 @@ class BoundaryModel(Model):
     order, score_min, score_edges, take
         With ``order = "score-uncertainty"``: the score bins, and how many of the highest ones each
         uncertainty bin takes; `score_thresholds` is then empty.
+    groups, bound, pooled
+        With a column ``by``: the boundary of each of its values; whether the bound was one on all
+        rows together (``overall``) or on ``each``; the values with too few positives, which share
+        the group ``other``.  A value that no group has takes that of ``other``, without one that of
+        the model itself, which was fitted on all rows together.
     """
 
     KIND: ClassVar[str] = "boundary"
@@ -175,6 +116,9 @@ class BoundaryModel(Model):
     score_min: float | msgspec.UnsetType = msgspec.UNSET
     score_edges: list[float] | msgspec.UnsetType = msgspec.UNSET
     take: list[int] | msgspec.UnsetType = msgspec.UNSET
+    groups: dict[str, Segment] | msgspec.UnsetType = msgspec.UNSET
+    bound: str | msgspec.UnsetType = msgspec.UNSET
+    pooled: list[str] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def levels(self) -> int:
@@ -189,6 +133,7 @@ class BoundaryModel(Model):
         """Raise `ModelError` where levels, edges and thresholds do not fit together."""
         if "score" not in self.columns:
             raise ModelError("a boundary names a score column; 'columns' has none")
+        self._check_groups()
         self._check_surface()
         if self.order == "score-uncertainty":
             self._check_random()
@@ -208,6 +153,31 @@ class BoundaryModel(Model):
                 raise ModelError("several levels need an uncertainty column; 'columns' has none")
             if not isinstance(self.uncertainty_min, float):
                 raise ModelError("'uncertainty_min' is a number where there are several levels")
+
+    def of_group(self, name: str) -> BoundaryModel:
+        """Return the boundary of one group, as a model without groups."""
+        assert self.groups is not msgspec.UNSET
+        return self.with_rule(self.groups[name])
+
+    def with_rule(self, rule: Segment | BoundaryModel) -> BoundaryModel:
+        """Return a model without groups that decides as another one, or a segment, does."""
+        own = {name: getattr(rule, name) for name in RULE}
+        without = dict.fromkeys(("groups", "bound", "pooled"), msgspec.UNSET)
+        return msgspec.structs.replace(self, **own, **without)
+
+    def _check_groups(self) -> None:
+        together = {self.groups is msgspec.UNSET, self.bound is msgspec.UNSET}
+        together |= {self.pooled is msgspec.UNSET, "by" not in self.columns}
+        if len(together) > 1:
+            raise ModelError("'groups', 'bound', 'pooled' and a column 'by' go together")
+        if self.groups is msgspec.UNSET:
+            return
+        if self.bound not in BOUNDS:
+            raise ModelError(f"'bound' is one of {', '.join(BOUNDS)}, not {self.bound!r}")
+        for name in self.groups:
+            alone = self.of_group(name)
+            columns = {role: column for role, column in self.columns.items() if role != "by"}
+            msgspec.structs.replace(alone, columns=columns).check()
 
     def _check_surface(self) -> None:
         names = ("coefficients", "uncertainty_ranks", "cut", "clipped")

@@ -44,6 +44,8 @@ class Problem:
         worths, or where `part` is given), and the part of each, if a column decides it.
     worths
         What each row is worth, where that counts.
+    level
+        The level of each row where `levels` does not say it: segments have levels of their own.
     """
 
     tally: Tally
@@ -53,6 +55,7 @@ class Problem:
     rows: ScoreRows | None = None
     part: NDArray[np.uint8] | None = None
     worths: Worths | None = None
+    level: NDArray[np.uint16] | None = None
 
     def totals(self) -> Totals:
         """Return rows and positive rows, in units."""
@@ -194,6 +197,8 @@ def deal(problem: Problem, parts: int, seed: int, threads: int) -> Tally:
 def _places(problem: Problem, rows: ScoreRows) -> tuple[Floats, NDArray[np.uint16]]:
     """Return each row's score in the tally (a score or a column's number) and its level."""
     grid, levels = problem.grid, problem.levels
+    if problem.level is not None:
+        return rows.score, problem.level
     if levels is not None:
         level = levels.of(rows.uncertainty, rows.score.size)
         if grid is None:

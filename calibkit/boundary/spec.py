@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from calibkit.binning import Grid, check_bins
 from calibkit.boundary.methods import Method, at_ties, method, on_scale
 from calibkit.boundary.target import Target
+from calibkit.bounds import Bound
 from calibkit.columns import ScoreRows
 from calibkit.errors import UsageError
 from calibkit.grid_table import GridTable
@@ -39,8 +40,14 @@ class BoundarySpec:
         Of the stochastic method: ``block``, or ``tie`` for one level.
     folds
         Of the cross-validation; 0 leaves it out.
+    confidence
+        With which the bound is to hold on new data, see `calibkit.boundary.certificate`.
     groups, time
         A column of groups that stay in one fold, or of times along which the folds go forward.
+    by, bound, min_group_positives
+        A column whose values, the segments, have thresholds of their own; whether the bound holds
+        for all rows together (``overall``) or for ``each`` segment; segments with fewer positive
+        rows share one (None: 50 with ``each``, none with ``overall``).
     seed, threads
         The seed of the folds; how many threads may work.
     """
@@ -53,8 +60,12 @@ class BoundarySpec:
     order: str = "uncertainty-score"
     randomise: str = "block"
     folds: int = 5
+    confidence: Bound | None = None
     groups: str | None = None
     time: str | None = None
+    by: str | None = None
+    bound: str = "overall"
+    min_group_positives: int | None = None
     seed: int = 0
     threads: int = 1
 

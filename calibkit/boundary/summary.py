@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from calibkit import __version__
 from calibkit.binning import Levels, quantile_edges, uncertainty_levels
 from calibkit.boundary.logistic import distinct
-from calibkit.boundary.model import Threshold, threshold_json
+from calibkit.boundary.model import BoundaryModel, Threshold, threshold_json
 from calibkit.boundary.problem import Problem, binned_problem, grid_problem, raw_problem
 from calibkit.boundary.spec import BoundarySpec, Plan, plan
 from calibkit.boundary.worths import read_worths
@@ -21,6 +21,7 @@ from calibkit.errors import DataError, UsageError
 from calibkit.grid_table import GridTable
 from calibkit.models import Provenance
 from calibkit.provenance import data_hash
+from calibkit.segments import read_segments
 from calibkit.splits import group_parts, time_parts
 from calibkit.tally import Tally
 from calibkit.threads import later
@@ -35,6 +36,31 @@ class Outline:
 
     score_quantiles: list[Threshold]
     uncertainty_quantiles: list[float] | None
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Segments with uncertainty levels of their own, as one problem over all of these.
+
+    Attributes
+    ----------
+    names, pooled
+        The segments, and the values of the column that share one of them.
+    levels
+        The uncertainty levels of each segment.
+    fallback
+        The boundary of rows of no known segment; None selects none of them.
+    """
+
+    names: tuple[str, ...]
+    pooled: tuple[str, ...]
+    levels: tuple[Levels, ...]
+    fallback: BoundaryModel | None = None
+
+    def places(self, segment: int) -> slice:
+        """Return which levels of the problem are those of a segment."""
+        own = self.levels[segment].count
+        return slice(segment * own, (segment + 1) * own)
 
 
 @dataclass(frozen=True)
@@ -60,6 +86,8 @@ class Summary:
         The provenance of a model fitted on this.
     file
         The first input, for messages.
+    stack
+        The segments whose levels the problem holds one after the other, if it does.
     """
 
     planned: Plan
@@ -71,6 +99,7 @@ class Summary:
     outline: Outline | None
     origin: Provenance
     file: str | None
+    stack: Stack | None = None
 
 
 def summarise(
@@ -215,6 +244,9 @@ def _origin(planned: Plan, data: ScoreRows | GridTable, rows: int, fingerprint: 
             options[name] = chosen
     if spec.groups is not None or spec.time is not None:
         options["groups" if spec.groups else "time"] = spec.groups or spec.time
+    if spec.by is not None:
+        options |= {"by": spec.by, "bound": spec.bound}
+        options["min_group_positives"] = spec.min_group_positives
     if planned.method.mix is not None:
         options["randomise"] = spec.randomise
     if isinstance(data, ScoreRows):
@@ -233,6 +265,10 @@ def _rows_hash(rows: ScoreRows, planned: Plan) -> str:
         used["uncertainty"] = rows.uncertainty
     if rows.weight is not None:
         used["weight"] = rows.weight
+    if planned.spec.by is not None:
+        assert rows.others is not None and rows.where is not None
+        segments = read_segments(rows.others[planned.spec.by], rows.where)
+        used["by"] = segments.code.astype(np.float64)
     for role, name in planned.spec.target.worth_columns.items():
         assert rows.others is not None
         used[role] = rows.others[name].cast(pl.Float64).to_numpy()

@@ -79,6 +79,27 @@ Prevalence = Annotated[
     ),
 ]
 
+Bounded = Annotated[
+    Literal["overall", "each"],
+    option(
+        "--bound",
+        panel=METHOD,
+        help="With --by: the bound holds for all rows together, or for each segment.",
+    ),
+]
+
+MinGroupPositives = Annotated[
+    int | None,
+    option(
+        "--min-group-positives",
+        metavar="N",
+        panel=METHOD,
+        min=0,
+        help="With --by: segments with fewer positive rows share the thresholds of one, other.",
+        show_default="50 with --bound each, else 0",
+    ),
+]
+
 Method = Annotated[
     str,
     option(

@@ -9,6 +9,7 @@ from calibkit.boundary.choose import CANDIDATES, choose_levels, chosen_note
 from calibkit.boundary.compare import HEADER, Compared, compare
 from calibkit.boundary.fit import Fitted, fit_summary
 from calibkit.boundary.frontier_rows import frontier_rows
+from calibkit.boundary.segmented import fit_segments
 from calibkit.boundary.spec import AUTO, BoundarySpec, plan
 from calibkit.boundary.summary import Summary, summarise
 from calibkit.columns import ColumnOptions, ScoreRows, read_score_rows, resolve
@@ -22,6 +23,9 @@ from calibkit.threads import later, warm_up
 from .console import Console
 from .dry_run import show_plan, used_columns
 from .views.boundary import boundary_lines, view
+
+#: What a boundary is fitted on: counted once, or for several methods, or later for each segment.
+Counted = Summary | Choice | ScoreRows | GridTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +70,21 @@ class BoundaryRun:
             raise UsageError("--frontier is that of one method; leave --compare out.")
         if self.compare and self.auto_levels:
             raise UsageError("--compare takes one number of levels for all methods, not auto.")
+        self._check_beside()
         if self.console.per_input and (self.compare or self.frontier or self.console.as_json):
             raise UsageError("-o DIR/ goes with neither --compare nor --frontier nor --json.")
+
+    def _check_beside(self) -> None:
+        """Refuse what a frontier or a comparison would have ignored."""
+        spec = self.spec
+        reweighted = "--prevalence" if spec.target.prevalence else spec.target.worths
+        if self.frontier is not None and (spec.by or reweighted):
+            raise UsageError(
+                f"--frontier counts rows as they are; it does not go with "
+                f"{'--by' if spec.by else reweighted}."
+            )
+        if self.compare and spec.by:
+            raise UsageError("--compare fits all rows together; leave --by out.")
 
     def show_plan(self, source: Source) -> None:
         """Print what the run would do."""
@@ -110,6 +127,7 @@ class BoundaryRun:
         with Transaction() as outputs:
             if self.frontier is not None:
                 thresholds = summary.thresholds if isinstance(summary, Choice) else summary
+                assert isinstance(thresholds, Summary)  # no frontier of segments
                 outputs.write_table(frontier_rows(thresholds.problem), self.frontier)
             self._write(fitted, outputs)
         self.console.wrote("Boundary")
@@ -119,8 +137,10 @@ class BoundaryRun:
         if self.console.output not in (None, "-"):
             outputs.write_bytes(fitted.model.to_json(), self.console.output, main=True)
 
-    def _summarise(self, data: ScoreRows | GridTable) -> Summary | Choice:
+    def _summarise(self, data: ScoreRows | GridTable) -> Counted:
         """Count the rows, over the number of levels asked for or chosen, or for several methods."""
+        if self.spec.by is not None:
+            return data
         if self.spec.method == AUTO:
             return choose_method(data, self.spec)
         if not self.auto_levels:
@@ -156,7 +176,8 @@ class BoundaryRun:
     def _beside(self, source: Source) -> list[str]:
         """Return the columns that are read beside those of the roles."""
         found = self._worth_columns(source)
-        for option, name in (("--groups", self.spec.groups), ("--time", self.spec.time)):
+        spec = self.spec
+        for option, name in (("--groups", spec.groups), ("--time", spec.time), ("--by", spec.by)):
             if name is not None and name not in found:
                 source.require([name], option)
                 found.append(name)
@@ -181,13 +202,26 @@ class BoundaryRun:
             options = replace(self.columns, score=score.name, uncertainty=name)
             dtype = score.dtype or self.dtype
         source = open_source([self.test], dtype=dtype)
-        rows = read_score_rows(source, options, others=self._worth_columns(source))
+        beside = self._worth_columns(source)
+        if self.spec.by is not None and self.spec.by not in beside:
+            source.require([self.spec.by], "--by")
+            beside.append(self.spec.by)
+        rows = read_score_rows(source, options, others=beside)
         for remark in rows.warnings:
             self.console.warn(f"--test: {remark}")
         return rows
 
-    def _fit(self, counted: Summary | Choice, test: ScoreRows | None) -> Fitted:
-        if isinstance(counted, Choice):
+    def _fit(self, counted: Counted, test: ScoreRows | None) -> Fitted:
+        if isinstance(counted, ScoreRows | GridTable):
+            fitted = fit_segments(
+                counted,
+                self.spec,
+                auto_levels=self.auto_levels,
+                test=test,
+                provenance=self.provenance,
+                tags=self.tags,
+            )
+        elif isinstance(counted, Choice):
             fitted = fit_choice(counted, test=test, provenance=self.provenance, tags=self.tags)
         else:
             fitted = fit_summary(counted, test=test, provenance=self.provenance, tags=self.tags)

@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 from calibkit.errors import UsageError
 from calibkit_cli.console import Console, cell_text
 
+from .segments import segment_lines, segment_tables
+
 if TYPE_CHECKING:
     from calibkit.boundary.model import BoundaryModel, Candidate
+
+
+#: The figures of a table.
+RATES = ("selected", "precision", "recall", "false_positive_rate")
 
 
 def boundary_lines(model: BoundaryModel) -> list[str]:
@@ -24,7 +30,10 @@ def boundary_lines(model: BoundaryModel) -> list[str]:
     ]
     if not fit.exact_arithmetic:
         lines.append("Weights are rounded by less than 1e-12; a bound is met with that margin.")
-    if model.coefficients:
+    lines += _meaning(model)
+    if model.groups:
+        lines += segment_lines(model)
+    elif model.coefficients:
         lines += _surface_lines(model)
     if fit.candidates:
         levels = ", ".join(
@@ -57,6 +66,19 @@ def _surface_lines(model: BoundaryModel) -> list[str]:
     lines = [f"Fitted log-odds: {' '.join(terms)}; selected: {cut} as a probability."]
     if model.clipped:
         lines.append(f"{cell_text(model.clipped)} scores nearer to 0 or 1 than 1e-6 count as that.")
+    return lines
+
+
+def _meaning(model: BoundaryModel) -> list[str]:
+    """Say what the figures are figures of where they do not count the rows as they are."""
+    lines = []
+    if "value" in model.columns:
+        name = model.columns["value"].name
+        lines.append(f"Recall is the share of the sum of {name} over the positive rows.")
+    if model.objective.prevalence:
+        lines.append(
+            f"Rates are those at a base rate of {model.objective.prevalence:g}; counts are of rows."
+        )
     return lines
 
 
@@ -98,6 +120,10 @@ def _bounded(model: BoundaryModel) -> str:
     rows, positives = (fit.test.rows, fit.test.positives) if fit.test else (fit.rows, fit.positives)
     if judged is None or judged.precision == 0.0:  # nothing says how many were selected
         return ""
+    if "value" in model.columns:  # the recall does not count rows
+        return ""
+    if model.objective.prevalence:
+        rows, positives = 1.0, model.objective.prevalence
     hits = (judged.recall or 0.0) * positives
     selected = hits / judged.precision if judged.precision else 0.0
     if "fpr" in bounds and rows > positives:
@@ -113,7 +139,9 @@ def _proof(model: BoundaryModel) -> str:
         word = "at least" if model.objective.minimize else "at most"
         return f" ({word} {fit.upper_bound:.6g} is possible)"
     if model.method == "st":
-        return ", the best single threshold"
+        return f", the best single threshold{' of each segment' if model.groups else ''}"
+    if model.bound == "each":
+        return ", each segment at its optimum"
     if model.method == "logistic":
         return ", the best cut of its surface"
     if model.randomise == "tie":
@@ -131,14 +159,17 @@ def view(model: BoundaryModel, console: Console) -> None:
     reference = model.fit.reference
     rows = reference.rows_per_level if reference else [None] * model.levels
     console.say("")
-    if model.take is not msgspec.UNSET:
+    if model.groups:
+        segment_tables(model, console)
+    elif model.take is not msgspec.UNSET:
         bins = len(model.score_edges) + 1 if model.score_edges is not msgspec.UNSET else 0
         console.table(
             ["uncertainty bin", "rows", f"highest of {bins} score bins taken"],
             [[level, rows[level], take] for level, take in enumerate(model.take)],
         )
     else:
-        console.table(["level", *_level_header(model), "rows", "positive if"], _levels(model, rows))
+        header = ["level", *_level_header(model), "rows", "positive if"]
+        console.table(header, level_rows(model, rows))
         if model.method == "logistic" and model.levels >= 20:
             console.say("", "Some of the levels; the model has them all.")
     console.say("")
@@ -159,7 +190,8 @@ def _level_header(model: BoundaryModel) -> list[str]:
     return [f"{model.columns['uncertainty'].name} from", "to below"]
 
 
-def _levels(model: BoundaryModel, rows: list[int | float] | list[None]) -> list[list[object]]:
+def level_rows(model: BoundaryModel, rows: list[int | float] | list[None]) -> list[list[object]]:
+    """Return a line a level: its limits, its rows, and from which score on it is positive."""
     score = model.columns["score"]
     edges: list[object] = [None, *model.uncertainty_edges, None]
     table = []
@@ -201,16 +233,16 @@ def _shortest(threshold: float | str, dtype: str | None) -> str:
 def _figures(model: BoundaryModel) -> list[list[object]]:
     fit = model.fit
     table: list[list[object]] = [
-        ["fitting rows", fit.rows, *_rates(fit.in_sample)],
+        ["fitting rows", fit.rows, *rates(fit.in_sample)],
     ]
     if fit.score_only:
-        table.append(["single threshold", fit.rows, *_rates(fit.score_only)])
+        table.append(["single threshold", fit.rows, *rates(fit.score_only)])
     if fit.cross_validated:
         checked = fit.cross_validated
         name = f"cross-validated ({checked.folds} folds)"
         table.append([name, fit.rows, None, checked.precision, checked.recall, None])
     if fit.test:
-        table.append(["test rows", fit.test.rows, *_rates(fit.test)])
+        table.append(["test rows", fit.test.rows, *rates(fit.test)])
     return table
 
 
@@ -227,9 +259,9 @@ def _candidate(one: Candidate) -> list[object]:
     ]
 
 
-def _rates(figures: object) -> list[object]:
-    names = ("selected", "precision", "recall", "false_positive_rate")
-    return [getattr(figures, name) for name in names]
+def rates(figures: object) -> list[object]:
+    """Return the figures of a table."""
+    return [getattr(figures, name, None) for name in RATES]
 
 
 def _rate(value: float | None) -> str:

@@ -1,0 +1,162 @@
+"""What a boundary model consists of: objective, figures, what was seen at the fit, segments."""
+
+from __future__ import annotations
+
+import msgspec
+
+#: A threshold in JSON: a score, "-inf" (always), "inf" (only infinite scores), null (never).
+Threshold = float | str | None
+
+
+class Part(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A part of a model: strict, like the whole."""
+
+
+class Objective(Part):
+    """What was maximised (`maximize`) or minimised (`minimize`), under which bounds.
+
+    `prevalence` is the base rate to which the classes were reweighted, if they were.  Where there is
+    a column ``value``, recall is the share of its sum among the positive rows.
+    """
+
+    subject_to: dict[str, float]
+    prevalence: float | msgspec.UnsetType = msgspec.UNSET
+    maximize: str | msgspec.UnsetType = msgspec.UNSET
+    minimize: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class Figures(Part):
+    """Counts (sums of weights) and rates of a boundary on some rows; null where undefined."""
+
+    selected: int | float
+    true_positives: int | float
+    precision: float | None
+    recall: float | None
+    false_positive_rate: float | None
+    objective_value: float | None
+
+
+class TestFigures(Figures):
+    """Figures on rows that the fit did not see."""
+
+    rows: int | float
+    positives: int | float
+
+
+class CrossValidated(Part):
+    """Figures of boundaries fitted without the rows they are judged on, pooled over the folds.
+
+    `standard_error` is that of `objective_value`, from its spread over the folds.
+    """
+
+    precision: float | None
+    recall: float | None
+    objective_value: float | None
+    standard_error: float | None
+    folds: int
+
+
+class Reference(Part):
+    """The fitting data in outline, to notice later that new data differ.
+
+    The quantiles have ranks ``floor(j N / 20)``, j = 0 … 19, counted from 0.
+    """
+
+    score_quantiles: list[Threshold]
+    uncertainty_quantiles: list[float] | None
+    rows_per_level: list[int | float]
+    selected_share: float
+
+
+class Candidate(Part):
+    """What the automatic choice saw of a candidate, cross-validated.
+
+    `gap` is how much less it is worth than the best candidate, with the standard error of that
+    difference; `within_bound` says that it is not short of the bound by two standard errors.
+    """
+
+    method: str
+    uncertainty_bins: int
+    precision: float | None
+    recall: float | None
+    objective_value: float | None
+    within_bound: bool
+    gap: float
+    gap_standard_error: float
+
+
+class Certificate(Part):
+    """What holds on new data: `quantity` is within `bound`, with probability `confidence`.
+
+    `side` is ``lower`` (at least the bound) or ``upper`` (at most); `rows` certified it, which took
+    no part in the fit.
+    """
+
+    confidence: float
+    quantity: str
+    bound: float
+    side: str
+    rows: int
+
+
+class BoundaryFit(Part):
+    """What is known of a boundary from its fit.
+
+    `upper_bound` is what no boundary over the same levels and score bins (for a single threshold:
+    no other single threshold) can exceed on the fitting rows, or under ``minimize`` undercut;
+    `optimal_in_sample` says that this boundary reaches the best that any of them can.
+    """
+
+    rows: int | float
+    positives: int | float
+    in_sample: Figures
+    upper_bound: float
+    optimal_in_sample: bool
+    exact_arithmetic: bool
+    bound_met: bool
+    cross_validated: CrossValidated | None
+    score_only: Figures | None
+    test: TestFigures | None
+    reference: Reference | None
+    certificate: Certificate | None = None
+    candidates: list[Candidate] | msgspec.UnsetType = msgspec.UNSET
+
+
+class SegmentFit(Part):
+    """What is known of one segment's thresholds; its recall is that within the segment."""
+
+    rows: int | float
+    positives: int | float
+    in_sample: Figures | None
+    bound_met: bool | None = None
+    cross_validated: CrossValidated | None = None
+    test: TestFigures | None = None
+
+
+class Segment(Part):
+    """The boundary of one value of the ``by`` column: what in the model it stands in for.
+
+    The fields are those of `BoundaryModel`.
+    """
+
+    method: str
+    uncertainty_min: float | list[float | None] | None
+    uncertainty_edges: list[float | list[float]]
+    score_thresholds: list[Threshold]
+    fit: SegmentFit
+    order: str = "uncertainty-score"
+    randomise: str | msgspec.UnsetType = msgspec.UNSET
+    random_thresholds: list[Threshold] | msgspec.UnsetType = msgspec.UNSET
+    tie_probability: list[float] | msgspec.UnsetType = msgspec.UNSET
+    seed: int | msgspec.UnsetType = msgspec.UNSET
+    coefficients: dict[str, float] | msgspec.UnsetType = msgspec.UNSET
+    uncertainty_ranks: list[float] | msgspec.UnsetType = msgspec.UNSET
+    cut: float | msgspec.UnsetType | None = msgspec.UNSET
+    clipped: int | float | msgspec.UnsetType = msgspec.UNSET
+    score_min: float | msgspec.UnsetType = msgspec.UNSET
+    score_edges: list[float] | msgspec.UnsetType = msgspec.UNSET
+    take: list[int] | msgspec.UnsetType = msgspec.UNSET
+
+
+#: What a segment has of its own.
+RULE = tuple(name for name in Segment.__struct_fields__ if name != "fit")
