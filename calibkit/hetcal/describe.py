@@ -1,0 +1,110 @@
+"""Trees in the words of a model, and back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from calibkit.hetcal.features import Features
+from calibkit.hetcal.grow import Node, Routes, Tree
+from calibkit.hetcal.maps import Maps, Steps
+from calibkit.hetcal.model import LeafMap, PartitionPart, TreeNode
+from calibkit.hetcal.payload import Growth
+
+
+def described_tree(
+    tree: Tree, growth: Growth, features: Features, *, brief: bool = False
+) -> list[TreeNode]:
+    """Return the nodes of a tree; `brief`: without rows and gains."""
+    leaves = tree.leaves()
+    total = float(tree.nodes[0].rows)
+    found = []
+    for place, node in enumerate(tree.nodes):
+        made = TreeNode()
+        if not brief:
+            rows = node.rows * growth.weight_unit
+            made.rows = int(rows) if float(rows).is_integer() else rows
+        if node.feature < 0:
+            made.leaf = int(leaves[place])
+            found.append(made)
+            continue
+        made.feature = features.columns[node.feature].name
+        made.missing = "left" if node.missing_left else "right"
+        made.left, made.right = node.left, node.right
+        if not brief:
+            made.gain = node.gain / total
+        names = features.categories[node.feature]
+        if node.categories is not None and names is not None:
+            left, right = node.categories
+            made.left_categories = [names[code] for code in left]
+            made.right_categories = [names[code] for code in right]
+        else:
+            made.cut = None if math.isnan(node.cut) else node.cut
+        found.append(made)
+    return found
+
+
+def known_categories(parts: Sequence[PartitionPart]) -> dict[str, tuple[str, ...]]:
+    """Return every category that some split names, by feature, in order."""
+    found: dict[str, set[str]] = {}
+    for part in parts:
+        for node in part.tree:
+            if node.feature is msgspec.UNSET or node.left_categories is msgspec.UNSET:
+                continue
+            assert node.right_categories is not msgspec.UNSET
+            found.setdefault(node.feature, set()).update(
+                node.left_categories, node.right_categories
+            )
+    return {name: tuple(sorted(values)) for name, values in found.items()}
+
+
+def tree_of(
+    nodes: Sequence[TreeNode], names: Sequence[str], categories: dict[str, tuple[str, ...]]
+) -> Tree:
+    """Return the tree that nodes of a model describe; features are places in `names`."""
+    found = []
+    code_of = {
+        name: {text: code for code, text in enumerate(texts)} for name, texts in categories.items()
+    }
+    for node in nodes:
+        made = Node(0, 0, 0)
+        found.append(made)
+        if node.feature is msgspec.UNSET:
+            continue
+        assert isinstance(node.left, int) and isinstance(node.right, int)
+        made.feature = names.index(node.feature)
+        made.left, made.right = node.left, node.right
+        made.missing_left = node.missing == "left"
+        if isinstance(node.left_categories, list) and isinstance(node.right_categories, list):
+            codes = code_of[node.feature]
+            made.categories = (
+                [codes[text] for text in node.left_categories],
+                [codes[text] for text in node.right_categories],
+            )
+        elif isinstance(node.cut, float):
+            made.cut = node.cut
+    return Tree(found)
+
+
+def routes_of(
+    part: PartitionPart, names: Sequence[str], categories: dict[str, tuple[str, ...]]
+) -> tuple[Routes, np.ndarray]:
+    """Return how rows find their node, and the leaf of each node (-1: it has children)."""
+    tree = tree_of(part.tree, names, categories)
+    leaves = [-1 if node.leaf is msgspec.UNSET else node.leaf for node in part.tree]
+    known = [len(categories.get(name, ())) for name in names]
+    return tree.routes(known), np.array(leaves, np.int32)
+
+
+def maps_of(maps: Sequence[LeafMap], pooled: tuple[float, float]) -> Maps:
+    """Return the maps that a model describes."""
+    if any(leaf.knots is not msgspec.UNSET for leaf in maps):
+        steps = [
+            Steps(np.array(leaf.knots), np.array(leaf.values), float(leaf.share or 0.0))
+            for leaf in maps
+        ]
+        return Maps(np.tile(np.array(pooled), (len(maps), 1)), tuple(steps))
+    return Maps(np.array([[leaf.a, leaf.b] for leaf in maps]))

@@ -1,0 +1,288 @@
+"""Fitting: rows to a partition, its maps and the model."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit import __version__
+from calibkit.hetcal import boosted, forest
+from calibkit.hetcal.choose import Choice, Grid, choose, deal_folds
+from calibkit.hetcal.describe import described_tree
+from calibkit.hetcal.maps import (
+    fit_maps,
+    loss_of_probabilities,
+    mean_loss,
+    pooled_line,
+)
+from calibkit.hetcal.model import (
+    CrossValidated,
+    HetcalFit,
+    HetcalModel,
+    Line,
+    Losses,
+    PartitionPart,
+)
+from calibkit.hetcal.payload import growth_of
+from calibkit.hetcal.rows import HetcalRows, need_both_classes, score_column
+from calibkit.hetcal.spec import DEPTHS, LEAF_SIZES, SHRINKAGES, HetcalSpec
+from calibkit.models import Column, Provenance
+from calibkit_kernels import leaf_maps as kernels
+
+Floats = NDArray[np.float64]
+
+#: Equal bins of the probability in the check of all cells.
+CELL_BINS = 10
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A fitted model, and what the user should be told."""
+
+    model: HetcalModel
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A partition with its maps, before it is written down.
+
+    Attributes
+    ----------
+    parts, final
+        As in the model.
+    probability, leaf
+        Of the calibration rows.
+    max_depth, min_leaf, shrinkage
+        What was used.
+    checked
+        What cross-validation saw.
+    """
+
+    parts: list[PartitionPart]
+    final: Line | None
+    probability: Floats
+    leaf: NDArray[np.int32]
+    max_depth: int
+    min_leaf: int
+    shrinkage: float | None
+    checked: CrossValidated | None
+
+
+def fit_hetcal(
+    rows: HetcalRows,
+    spec: HetcalSpec,
+    *,
+    train: HetcalRows | None = None,
+    provenance: str = "hash",
+    tags: dict[str, str] | None = None,
+) -> Fitted:
+    """Fit a calibration by parts.
+
+    Parameters
+    ----------
+    rows
+        Calibration rows: the maps are fitted on them.
+    spec
+        What to fit.
+    train
+        Rows to grow the partition on; None: on the calibration rows, cross-fitted.
+    provenance
+        ``hash``, ``names`` (adds file names) or ``none``.
+    tags
+        Copied into the model.
+
+    Raises
+    ------
+    DataError
+        Rows of one class.
+
+    Notes
+    -----
+    Durfee, Gupta, Basu, "Heterogeneous calibration", algorithm 1 and section 13.
+    """
+    need_both_classes(rows)
+    warnings = []
+    if train is not None:
+        need_both_classes(train)
+    folds = spec.folds
+    hits = int(np.count_nonzero(rows.label))
+    if rows.count < 2 * folds or min(hits, rows.count - hits) < 2:
+        warnings.append(
+            f"{hits} positive of {rows.count} rows are too few for {folds} folds: nothing is chosen "
+            "or checked by cross-validation"
+        )
+        folds = 0
+    before = Line(a=1.0, b=0.0)
+    if spec.precalibrate == "platt":
+        slope, intercept = pooled_line(rows).tolist()
+        before = Line(a=slope, b=intercept)
+    moved = replace(rows, score=before.a * rows.score + before.b)
+    pooled = pooled_line(moved)
+    if spec.partition == "tree":
+        found = _fit_tree(moved, train, spec, folds, pooled)
+    elif spec.partition == "forest":
+        found = Found(*forest.fit(moved, train, spec, folds, pooled))
+    else:
+        found = Found(*boosted.fit(moved, spec, folds))
+    model = HetcalModel(
+        kind=HetcalModel.KIND,
+        version=HetcalModel.VERSION,
+        columns=_columns(rows),
+        partition=spec.partition,
+        criterion="log-loss" if spec.partition == "boosted" else spec.criterion,
+        map=spec.map,
+        precalibrate=before if spec.precalibrate == "platt" else None,
+        pooled=Line(a=float(pooled[0]), b=float(pooled[1])),
+        clip=spec.clip,
+        fit=_figures(rows, moved, train, spec, found, pooled),
+        tags=dict(tags or {}),
+    )
+    if spec.partition == "tree":
+        model.tree, model.maps = found.parts[0].tree, found.parts[0].maps
+    else:
+        model.partitions = found.parts
+    if found.final is not None:
+        model.final = found.final
+    model.provenance = _origin(rows, train, spec, provenance)
+    return Fitted(model, tuple(warnings))
+
+
+def _fit_tree(
+    rows: HetcalRows, train: HetcalRows | None, spec: HetcalSpec, folds: int, pooled: Floats
+) -> Found:
+    growth = growth_of(
+        train or rows, spec.criterion, spec.max_bins, spec.threads, own=train is None
+    )
+    grid = Grid(
+        DEPTHS if spec.max_depth is None else (spec.max_depth,),
+        LEAF_SIZES if spec.min_leaf is None else (spec.min_leaf,),
+        SHRINKAGES if spec.shrinkage is None else (spec.shrinkage,),
+    )
+    choice, checked = None, None
+    if folds and (grid.open or train is None):
+        fold = deal_folds(rows, folds, spec.seed)
+        choice = choose(rows, growth, grid, fold, folds, spec.threads)
+        checked = CrossValidated(
+            pooled=choice.pooled,
+            calibrated=choice.loss,
+            folds=folds,
+            by_depth={str(depth): loss for depth, loss in choice.by_depth.items()},
+        )
+    choice = choice or Choice(
+        grid.depths[0] if len(grid.depths) == 1 else 0,
+        grid.leaf_sizes[0],
+        grid.shrinkages[0],
+        0.0,
+        0.0,
+        {},
+        1.0,
+        0.0,
+    )
+    with ThreadPoolExecutor(spec.threads) as pool:
+        rules = growth.rules(choice.max_depth, choice.min_leaf)
+        tree = growth.tree(rules, pool, spec.threads)
+    numbers = tree.leaves()
+    leaf = numbers[tree.routes(growth.known).ends(rows.features.values)]
+    count = int(numbers.max()) + 1
+    maps = fit_maps(rows, leaf, count, pooled, choice.shrinkage, spec.map)
+    if growth.own is not None and spec.map == "platt" and count > 1:
+        maps = maps.composed(choice.slope, choice.intercept)
+    part = PartitionPart(
+        tree=described_tree(tree, growth, (train or rows).features),
+        maps=maps.described(rows.unit),
+    )
+    return Found(
+        [part],
+        None,
+        maps.probabilities(rows.score, leaf),
+        leaf,
+        choice.max_depth,
+        choice.min_leaf,
+        choice.shrinkage,
+        checked,
+    )
+
+
+def _figures(
+    rows: HetcalRows,
+    moved: HetcalRows,
+    train: HetcalRows | None,
+    spec: HetcalSpec,
+    found: Found,
+    pooled: Floats,
+) -> HetcalFit:
+    probability = np.clip(found.probability, spec.clip, 1.0 - spec.clip)
+    leaves = int(found.leaf.max()) + 1
+    cells = np.zeros((leaves * CELL_BINS, 3))
+    largest, mean, counted = kernels.cell_gaps(
+        probability, rows.label, rows.mass, found.leaf, CELL_BINS, 0.0, cells
+    )
+    known = rows.data.options.scale != "raw"
+    grown = train or rows
+    return HetcalFit(
+        rows=rows.unit.amount(int(rows.weight.sum())),
+        positives=rows.unit.amount(int((rows.weight * rows.label).sum())),
+        clipped=rows.clipped,
+        leaves=sum(len(part.maps) for part in found.parts),
+        max_depth=found.max_depth,
+        min_leaf=found.min_leaf,
+        shrinkage=found.shrinkage,
+        in_sample=Losses(
+            scores=mean_loss(rows, rows.score) if known else None,
+            pooled=mean_loss(rows, pooled[0] * moved.score + pooled[1]),
+            calibrated=loss_of_probabilities(rows, probability),
+        ),
+        cross_validated=found.checked,
+        max_gap=float(largest),
+        mean_gap=float(mean),
+        cells=int(counted),
+        growth_rows=grown.unit.amount(int(grown.weight.sum())),
+        exact_arithmetic=rows.unit.exact,
+    )
+
+
+def _columns(rows: HetcalRows) -> dict[str, Column]:
+    options = rows.data.options
+    columns = {
+        "score": score_column(rows),
+        "label": Column(options.label, positive=options.positive),
+    }
+    if options.weight is not None:
+        columns["weight"] = Column(options.weight)
+    for place, column in enumerate(rows.features.columns, 1):
+        columns[f"feature_{place}"] = column
+    return columns
+
+
+def _origin(
+    rows: HetcalRows, train: HetcalRows | None, spec: HetcalSpec, provenance: str
+) -> Provenance | None:
+    if provenance == "none":
+        return None
+    names = (
+        "partition", "criterion", "max_depth", "min_leaf", "shrinkage", "trees", "map",
+        "precalibrate", "clip", "max_bins", "groups", "seed",
+    )  # fmt: skip
+    chosen = {name: getattr(spec, name) for name in names}
+    options: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
+    options |= {
+        "on_missing": rows.data.options.on_missing,
+        "unlabelled": rows.data.options.unlabelled,
+    }
+    files = [part.path for part in rows.data.source.parts] if rows.data.source else None
+    if train is not None:
+        options["train_data_hash"] = train.fingerprint
+        if files is not None and train.data.source is not None:
+            files = [*files, *(part.path for part in train.data.source.parts)]
+    return Provenance(
+        __version__,
+        options,
+        rows.count,
+        rows.fingerprint,
+        files if provenance == "names" else None,
+    )

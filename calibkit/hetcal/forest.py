@@ -1,0 +1,201 @@
+"""Forests: trees on bootstrap rows and random features, the mean of their probabilities."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.hetcal.choose import Grid, deal_folds
+from calibkit.hetcal.describe import described_tree
+from calibkit.hetcal.grow import Subsets, Tree
+from calibkit.hetcal.maps import Maps, fit_maps, loss_of_probabilities, node_lines, shrunk
+from calibkit.hetcal.model import CrossValidated, Line, PartitionPart
+from calibkit.hetcal.payload import Growth, growth_of
+from calibkit.hetcal.rows import HetcalRows
+from calibkit.hetcal.spec import FOREST_LEAF_SIZES, SHRINKAGES, HetcalSpec
+from calibkit.simulate.streams import stream
+from calibkit_kernels import leaf_maps as kernels
+
+Floats = NDArray[np.float64]
+Int64s = NDArray[np.int64]
+Ends = NDArray[np.int32]
+
+#: Trees of a forest, and of each forest that cross-validation compares.
+TREES = 100
+TRIED_TREES = 20
+
+#: Depths that cross-validation compares.
+DEPTHS = (0, 2, 4, 6, 8)
+
+_BOOTSTRAP, _FEATURES = 1, 2
+
+
+@dataclass(frozen=True)
+class Grower:
+    """Makes the trees of a forest, each a function of the seed and its number."""
+
+    growth: Growth
+    seed: int
+
+    def tree(self, number: int, max_depth: int, min_leaf: int) -> tuple[Tree, Int64s]:
+        """Return a tree and how often each row was drawn for it (Poisson, mean 1)."""
+        size = self.growth.payload.shape[0]
+        random = stream(self.seed, _BOOTSTRAP, number)
+        counts = np.asarray(random.poisson(1.0, size), np.int64)
+        if not counts.any():
+            counts[:] = 1
+        rules = self.growth.rules(max_depth, min_leaf)
+        return self.growth.tree(rules, counts=counts, subsets=self._subsets(number)), counts
+
+    def _subsets(self, number: int) -> Subsets:
+        """Return what draws a third of the features, at least two, for each node."""
+        features = self.growth.binned.codes.shape[0]
+        kept = min(features, max(2, -(-features // 3)))
+        random = stream(self.seed, _FEATURES, number)
+
+        def draw(_: int, nodes: int) -> NDArray[np.bool_]:
+            ranks = random.random((nodes, features)).argsort(axis=1, kind="stable")
+            chosen = np.zeros((nodes, features), np.bool_)
+            np.put_along_axis(chosen, ranks[:, :kept], True, axis=1)
+            return chosen
+
+        return draw
+
+
+Fit = tuple[
+    list[PartitionPart], Line | None, Floats, Ends, int, int, float | None, CrossValidated | None
+]
+
+
+def fit(
+    rows: HetcalRows, train: HetcalRows | None, spec: HetcalSpec, folds: int, pooled: Floats
+) -> Fit:
+    """Return the partitions and maps of a forest; see `calibkit.hetcal.fit.Found`.
+
+    Without `train` the maps of a tree are fitted on the rows it was not grown on (out of the bag).
+    """
+    growth = growth_of(
+        train or rows, spec.criterion, spec.max_bins, spec.threads, own=train is None
+    )
+    grower = Grower(growth, spec.seed)
+    grid = Grid(
+        DEPTHS if spec.max_depth is None else (spec.max_depth,),
+        FOREST_LEAF_SIZES if spec.min_leaf is None else (spec.min_leaf,),
+        SHRINKAGES if spec.shrinkage is None else (spec.shrinkage,),
+    )
+    depth, least, shrinkage = grid.depths[-1], grid.leaf_sizes[0], grid.shrinkages[0]
+    checked = None
+    if folds and grid.open:
+        depth, least, shrinkage, checked = _choose(rows, grower, grid, spec, folds, pooled)
+    count = spec.trees or TREES
+
+    def one(number: int) -> tuple[Tree, Maps, Ends]:
+        tree, counts = grower.tree(number, depth, least)
+        numbers = tree.leaves()
+        leaf = numbers[tree.routes(growth.known).ends(rows.features.values)]
+        used = leaf if growth.own is None else np.where(counts > 0, -1, leaf).astype(np.int32)
+        maps = fit_maps(rows, used, int(numbers.max()) + 1, pooled, shrinkage, spec.map)
+        return tree, maps, leaf
+
+    with ThreadPoolExecutor(spec.threads) as pool:
+        made = list(pool.map(one, range(count)))
+    total = np.zeros(rows.count)
+    for _, maps, leaf in made:
+        total += maps.probabilities(rows.score, leaf)
+    features = (train or rows).features
+    parts = [
+        PartitionPart(tree=described_tree(tree, growth, features), maps=maps.described(rows.unit))
+        for tree, maps, _ in made
+    ]
+    return parts, None, total / count, made[0][2], depth, least, shrinkage, checked
+
+
+def _choose(
+    rows: HetcalRows, grower: Grower, grid: Grid, spec: HetcalSpec, folds: int, pooled: Floats
+) -> tuple[int, int, float, CrossValidated]:
+    """Choose depth, leaf size and shrinkage by the loss of small forests on held-out rows.
+
+    The maps of a tree are fitted on the other folds; without rows of their own to grow on, only the
+    trees that did not draw a row judge it.
+    """
+    fold = deal_folds(rows, folds, spec.seed)
+    trees = min(spec.trees or TRIED_TREES, TRIED_TREES)
+    best, found = np.inf, (grid.depths[0], grid.leaf_sizes[-1], grid.shrinkages[-1])
+    by_depth: dict[str, float] = {}
+    losses = {}
+    for size in grid.leaf_sizes:
+
+        def one(number: int, size: int = size) -> tuple[Floats, NDArray[np.bool_]]:
+            tree, counts = grower.tree(number, max(grid.depths), size)
+            eligible = np.ones(rows.count, np.bool_) if grower.growth.own is None else counts == 0
+            return _held_out(rows, tree, eligible, fold, folds, grid, grower.growth), eligible
+
+        with ThreadPoolExecutor(spec.threads) as pool:
+            judged = list(pool.map(one, range(trees)))
+        total = np.zeros_like(judged[0][0])
+        seen = np.zeros(rows.count)
+        for probability, eligible in judged:
+            total += probability
+            seen += eligible
+        none = seen == 0
+        total[..., none] = 0.5
+        for d, depth in enumerate(grid.depths):
+            for r, shrinkage in enumerate(grid.shrinkages):
+                mean = total[d, r] / np.maximum(seen, 1.0)
+                losses[depth, size, shrinkage] = loss_of_probabilities(rows, mean)
+    for depth in grid.depths:
+        for size in reversed(grid.leaf_sizes):
+            for shrinkage in reversed(grid.shrinkages):
+                loss = losses[depth, size, shrinkage]
+                by_depth[str(depth)] = min(loss, by_depth.get(str(depth), np.inf))
+                if loss < best * (1.0 - 1e-12):
+                    best, found = loss, (depth, size, shrinkage)
+    together = loss_of_probabilities(rows, _pooled_held_out(rows, fold, folds, pooled))
+    checked = CrossValidated(pooled=together, calibrated=best, folds=folds, by_depth=by_depth)
+    return *found, checked
+
+
+def _pooled_held_out(
+    rows: HetcalRows, fold: NDArray[np.uint8], folds: int, pooled: Floats
+) -> Floats:
+    out = np.empty(rows.count)
+    for part in range(folds):
+        held = np.flatnonzero(fold == part)
+        leaf = np.where(fold == part, -1, 0).astype(np.int32)
+        line = shrunk(node_lines(rows, leaf, 1), pooled, 0.0)
+        found = np.empty(held.size)
+        kernels.leaf_probabilities(rows.score[held], np.zeros(held.size, np.int32), line, found)
+        out[held] = found
+    return out
+
+
+def _held_out(
+    rows: HetcalRows,
+    tree: Tree,
+    eligible: NDArray[np.bool_],
+    fold: NDArray[np.uint8],
+    folds: int,
+    grid: Grid,
+    growth: Growth,
+) -> Floats:
+    """Return depth x shrinkage x row: the probability by maps of other folds, 0 if not eligible."""
+    ends = tree.routes(growth.known).ends(rows.features.values)
+    depth_of = np.array([node.depth for node in tree.nodes])
+    out = np.zeros((len(grid.depths), len(grid.shrinkages), rows.count))
+    for part in range(folds):
+        places = np.flatnonzero(eligible & (fold == part))
+        for d, depth in enumerate(grid.depths):
+            below = tree.ancestors(min(depth, int(depth_of.max())))[ends]
+            leaf = np.where(eligible & (fold != part), below, -1).astype(np.int32)
+            lines = node_lines(rows, leaf, len(tree.nodes))
+            root = np.where(leaf >= 0, 0, -1).astype(np.int32)
+            together = node_lines(rows, root, 1)[0, :2]
+            for r, shrinkage in enumerate(grid.shrinkages):
+                maps = shrunk(lines, together, shrinkage / rows.unit.size)
+                found = np.empty(places.size)
+                kernels.leaf_probabilities(rows.score[places], below[places], maps, found)
+                out[d, r, places] = found
+    return out

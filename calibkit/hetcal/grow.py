@@ -1,0 +1,359 @@
+"""Growing a tree: level by level, the features of a level shared among threads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.hetcal.features import Binned
+from calibkit_kernels import criteria
+from calibkit_kernels import tree as kernels
+
+Floats = NDArray[np.float64]
+Int64s = NDArray[np.int64]
+
+CRITERIA = {"gini": criteria.GINI, "entropy": criteria.ENTROPY, "auc": criteria.AUC}
+
+#: Fewer row visits a level than this are not worth a second thread.
+_SHARED_VISITS = 200_000
+
+
+@dataclass(frozen=True)
+class Rules:
+    """When and how nodes are split.
+
+    Attributes
+    ----------
+    kind
+        The criterion, one of `calibkit_kernels.criteria`.
+    max_depth, min_leaf
+        Of the tree; least count of a leaf.
+    unit, second
+        Of the fixed-point sums: the unit of the scores' and that of their squares (`AUC`), the
+        unit of gradients and the ridge (`NEWTON`).
+    """
+
+    kind: int
+    max_depth: int
+    min_leaf: int
+    unit: float = 1.0
+    second: float = 1.0
+
+    def array(self) -> Floats:
+        """Return the rules as kernels take them."""
+        return np.array([self.kind, self.min_leaf, self.unit, self.second], np.float64)
+
+
+@dataclass
+class Node:
+    """A node of a tree.
+
+    Attributes
+    ----------
+    rows, second, depth
+        Sums of its rows (count; positives or what else the criterion sums second), and its depth.
+    feature
+        The feature that splits it; -1 for a leaf.
+    cut
+        Values up to it go left; NaN: every value does.
+    left, right
+        Its children.
+    missing_left
+        Whether rows without a value, or with a category not listed, go left.
+    categories
+        The categories that go left, and those that go right; None for numbers.
+    gain
+        What the split brings by the criterion.
+    """
+
+    rows: int
+    second: int
+    depth: int
+    feature: int = -1
+    cut: float = math.nan
+    left: int = -1
+    right: int = -1
+    missing_left: bool = True
+    categories: tuple[list[int], list[int]] | None = None
+    gain: float = 0.0
+
+
+@dataclass
+class Tree:
+    """A grown tree; the first node is the root, a node's children stand after it."""
+
+    nodes: list[Node] = field(default_factory=list)
+
+    def pruned(self, depth: int) -> Tree:
+        """Return the tree cut off at a depth, its nodes numbered from the root, left before right."""
+        made: list[Node] = []
+
+        def visit(place: int) -> int:
+            node = self.nodes[place]
+            own = len(made)
+            copy = Node(**vars(node))
+            made.append(copy)
+            if node.feature >= 0 and node.depth < depth:
+                copy.left = visit(node.left)
+                copy.right = visit(node.right)
+            else:
+                made[own] = Node(node.rows, node.second, node.depth)
+            return own
+
+        visit(0)
+        return Tree(made)
+
+    def leaves(self) -> NDArray[np.int32]:
+        """Return the number of each node's leaf, from left to right; -1 for nodes with children.
+
+        Holds for a tree numbered as `pruned` does.
+        """
+        found = np.full(len(self.nodes), -1, np.int32)
+        ends = [place for place, node in enumerate(self.nodes) if node.feature < 0]
+        found[ends] = np.arange(len(ends))
+        return found
+
+    def ancestors(self, depth: int) -> NDArray[np.int32]:
+        """Return the node at a depth (or above, where a branch ends) that each node lies below."""
+        found = np.empty(len(self.nodes), np.int32)
+        for place, node in enumerate(self.nodes):
+            if node.depth <= depth:
+                found[place] = place
+            if node.feature >= 0:
+                for child in (node.left, node.right):
+                    found[child] = found[place]
+        return found
+
+    def routes(self, known: Sequence[int]) -> Routes:
+        """Return the tree as the kernel takes it; `known`: how many categories each feature has."""
+        links = np.full((len(self.nodes), 5), -1, np.int32)
+        cuts = np.full(len(self.nodes), np.inf)
+        sides: list[int] = []
+        for place, node in enumerate(self.nodes):
+            links[place, :4] = node.feature, node.left, node.right, node.missing_left
+            if not math.isnan(node.cut):
+                cuts[place] = node.cut
+            if node.categories is not None:
+                links[place, 4] = len(sides)
+                left, right = node.categories
+                table = [int(node.missing_left)] * known[node.feature]
+                for code in left:
+                    table[code] = 1
+                for code in right:
+                    table[code] = 0
+                sides += table
+        return Routes(links, cuts, np.array(sides, np.uint8))
+
+
+@dataclass(frozen=True)
+class Routes:
+    """A tree in arrays; see `calibkit_kernels.tree.route_rows`."""
+
+    links: NDArray[np.int32]
+    cuts: Floats
+    sides: NDArray[np.uint8]
+
+    def ends(self, values: Floats) -> NDArray[np.int32]:
+        """Return the node without children that each row (a column of `values`) ends in."""
+        out = np.empty(values.shape[1], np.int32)
+        kernels.route_rows(values, self.links, self.cuts, self.sides, out)
+        return out
+
+
+#: Tells which features a level may use: nodes x features, or None for all.
+Subsets = Callable[[int, int], NDArray[np.bool_]]
+
+
+def grow(
+    binned: Binned,
+    payload: Int64s,
+    rules: Rules,
+    pool: Executor | None = None,
+    threads: int = 1,
+    subsets: Subsets | None = None,
+    order: NDArray[np.int32] | None = None,
+) -> tuple[Tree, NDArray[np.int32]]:
+    """Grow a tree greedily.
+
+    Parameters
+    ----------
+    binned
+        The features.
+    payload
+        The integer vector of each row; see `calibkit_kernels.criteria.split_gain`.
+    rules
+        When and how to split.
+    pool, threads
+        Where several threads share the features of a level.
+    subsets
+        Called with the depth and the number of its nodes: the features each may use.
+    order
+        The rows to grow on; None: all with a count.
+
+    Returns
+    -------
+    tree, ends
+        The tree, its nodes level by level, and the leaf node of each row (-1: not grown on).
+
+    Notes
+    -----
+    A node is split by the largest gain (ties: the first feature, the lowest cut), unless it is at
+    the largest depth, pure, or no split with enough rows on both sides has a gain above 1e-12 a row.
+    """
+    if order is None:
+        order = np.flatnonzero(payload[:, 0]).astype(np.int32)
+    growing = _Growing(binned, payload, rules, order)
+    places = [0]
+    spans = np.array([[0, order.size]], np.int64)
+    for depth in range(rules.max_depth + 1):
+        totals = growing.add_level(len(places), spans, depth)
+        allowed = None if subsets is None else subsets(depth, len(places))
+        splits = growing.search(spans, totals, depth, allowed, pool, threads)
+        places, spans = growing.split_level(places, spans, splits, totals)
+        if not places:
+            break
+    return growing.tree, growing.ends
+
+
+class _Growing:
+    """A tree as it grows: its rows, always those of a node side by side."""
+
+    def __init__(
+        self, binned: Binned, payload: Int64s, rules: Rules, order: NDArray[np.int32]
+    ) -> None:
+        self.binned, self.payload, self.rules, self.order = binned, payload, rules, order
+        self.spare = np.empty_like(order)
+        self.gathered = np.empty((order.size, payload.shape[1]), np.int64)
+        self.tree = Tree()
+        self.ends = np.full(payload.shape[0], -1, np.int32)
+
+    def add_level(self, count: int, spans: Int64s, depth: int) -> Int64s:
+        """Add the nodes of a level, and return the sums of each."""
+        kernels.gather_rows(self.payload, self.order, self.gathered)
+        totals = np.zeros((count, self.payload.shape[1]), np.int64)
+        kernels.node_totals(self.gathered, spans, totals)
+        self.tree.nodes += [Node(rows, second, depth) for rows, second in totals[:, :2].tolist()]
+        return totals
+
+    def search(
+        self,
+        spans: Int64s,
+        totals: Int64s,
+        depth: int,
+        allowed: NDArray[np.bool_] | None,
+        pool: Executor | None,
+        threads: int,
+    ) -> Floats:
+        """Return the best split of each node on each feature."""
+        rules, binned = self.rules, self.binned
+        count = binned.codes.shape[0]
+        splits = np.full((count, len(spans), kernels.SPLIT_WIDTH), kernels.NONE)
+        hopeless = totals[:, 0] < 2 * rules.min_leaf
+        if rules.kind != criteria.NEWTON:
+            hopeless |= (totals[:, 1] == 0) | (totals[:, 1] == totals[:, 0])
+        if depth >= rules.max_depth or hopeless.all() or count == 0:
+            return splits
+        splits[:, hopeless, kernels.GAIN] = kernels.SKIP
+        if allowed is not None:
+            splits[~allowed.T, kernels.GAIN] = kernels.SKIP
+        array = rules.array()
+
+        def work(features: Int64s) -> None:
+            kernels.search_splits(
+                binned.codes,
+                self.order,
+                self.gathered,
+                spans,
+                features,
+                binned.bins,
+                array,
+                splits,
+            )
+
+        features = np.flatnonzero((splits[:, :, kernels.GAIN] != kernels.SKIP).any(axis=1))
+        parts = threads if pool is not None and self.order.size * count > _SHARED_VISITS else 1
+        if parts == 1 or pool is None:
+            work(features)
+        else:
+            # Features of many bins take longer: deal them out in turn.
+            heavy = features[np.argsort(-binned.bins[features, 0], kind="stable")]
+            list(pool.map(work, [np.sort(heavy[part::parts]) for part in range(parts)]))
+        return splits
+
+    def split_level(
+        self, places: list[int], spans: Int64s, splits: Floats, totals: Int64s
+    ) -> tuple[list[int], Int64s]:
+        """Part the rows of the nodes of a level; return their children, and where their rows are."""
+        chosen = np.full(len(places), -1, np.int64)
+        kernels.choose_splits(splits, totals, self.rules.kind, chosen)
+        children: list[int] = []
+        ranges: list[list[int]] = []
+        for index, (place, feature) in enumerate(zip(places, chosen.tolist(), strict=True)):
+            low, high = spans[index].tolist()
+            if feature < 0:
+                self.ends[self.order[low:high]] = place
+                continue
+            node, split = self.tree.nodes[place], splits[feature, index]
+            left = _settle(node, self.binned, feature, split)
+            if left is None:
+                rows = self.order[low:high], self.gathered[low:high]
+                left = _category_sides(node, self.binned, *rows, self.rules, split)
+            size = kernels.split_rows(
+                self.binned.codes[feature], self.order[low:high], left, self.spare
+            )
+            ranges += [[low, low + size], [low + size, high]]
+            node.left = len(self.tree.nodes) + len(children)
+            node.right = node.left + 1
+            children += [node.left, node.right]
+        return children, np.array(ranges, np.int64)
+
+
+def _settle(node: Node, binned: Binned, feature: int, split: Floats) -> NDArray[np.uint8] | None:
+    """Write a split into its node; return which bins go left, None for categories."""
+    node.feature = feature
+    node.gain = float(split[kernels.GAIN])
+    node.missing_left = bool(split[kernels.MISSING_LEFT])
+    if binned.bins[feature, 1]:
+        return None
+    size = int(binned.bins[feature, 0])
+    low, high = int(split[kernels.LOW]), int(split[kernels.HIGH])
+    left = np.ones(size + 1, np.uint8)
+    left[size] = node.missing_left
+    if high >= 0:
+        node.cut = midpoint(binned.highs[feature][low], binned.lows[feature][high])
+        left[np.searchsorted(binned.lows[feature], node.cut, "right") : size] = 0
+    return left
+
+
+def _category_sides(
+    node: Node,
+    binned: Binned,
+    order: NDArray[np.int32],
+    gathered: Int64s,
+    rules: Rules,
+    split: Floats,
+) -> NDArray[np.uint8]:
+    """Write the categories of both sides into a node; return which bins go left."""
+    size = int(binned.bins[node.feature, 0])
+    hist = np.zeros((size + 1, gathered.shape[1]), np.int64)
+    ranks = np.empty(size + 1, np.int64)
+    kernels.fill_histogram(binned.codes[node.feature], order, gathered, hist)
+    used = kernels.scan_order(hist, size, True, rules.kind, ranks)
+    ranked = ranks[:used].tolist()
+    cut = ranked.index(int(split[kernels.LOW])) + 1
+    node.categories = sorted(ranked[:cut]), sorted(ranked[cut:])
+    left = np.full(size + 1, node.missing_left, np.uint8)
+    left[ranked[:cut]] = 1
+    left[ranked[cut:]] = 0
+    return left
+
+
+def midpoint(low: float, high: float) -> float:
+    """Return the number half way between two, the lower one where rounding gives the upper."""
+    middle = 0.5 * float(low) + 0.5 * float(high)
+    return middle if middle < high else float(low)

@@ -1,0 +1,228 @@
+"""The maps of leaves: Platt's, or steps, each drawn towards the map of all rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.hetcal.model import LeafMap
+from calibkit.hetcal.rows import HetcalRows
+from calibkit.weights import Unit
+from calibkit_kernels import leaf_maps as kernels
+from calibkit_kernels.isotonic import concave_hull
+
+Floats = NDArray[np.float64]
+Ends = NDArray[np.int32]
+
+#: Fewer calibration rows than this are named in the model.
+FEW_ROWS = 50
+
+#: Bins of a histogram map.
+HISTOGRAM_BINS = 15
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A step function of the linear score, and its part in the average with the pooled map."""
+
+    knots: Floats
+    values: Floats
+    share: float
+
+
+@dataclass(frozen=True)
+class Maps:
+    """The maps of the leaves of one partition.
+
+    Attributes
+    ----------
+    lines
+        a and b of each leaf, shrunk; under step maps those of the pooled map.
+    steps
+        The steps of each leaf; None for lines.
+    counts
+        Rows and positives of each leaf, in units of weight; None where they are not kept.
+    """
+
+    lines: Floats
+    steps: tuple[Steps, ...] | None = None
+    counts: Floats | None = None
+
+    def probabilities(self, score: Floats, leaf: Ends) -> Floats:
+        """Return the probability of each row."""
+        out = np.empty(score.size)
+        kernels.leaf_probabilities(score, leaf, self.lines, out)
+        if self.steps is None:
+            return out
+        starts = np.cumsum([0, *(step.knots.size for step in self.steps)])
+        knots = np.concatenate([step.knots for step in self.steps])
+        values = np.concatenate([step.values for step in self.steps])
+        found = np.empty(score.size)
+        kernels.leaf_steps(score, leaf, starts, knots, values, found)
+        share = np.array([step.share for step in self.steps])[leaf]
+        return share * found + (1.0 - share) * out
+
+    def composed(self, slope: float, intercept: float) -> Maps:
+        """Return the lines followed by ``slope z + intercept``."""
+        lines = self.lines * slope
+        lines[:, 1] += intercept
+        return Maps(lines, None, self.counts)
+
+    def described(self, unit: Unit) -> list[LeafMap]:
+        """Return the maps as a model holds them."""
+        found = []
+        for leaf in range(len(self.lines)):
+            if self.steps is None:
+                made = LeafMap(a=float(self.lines[leaf, 0]), b=float(self.lines[leaf, 1]))
+            else:
+                step = self.steps[leaf]
+                made = LeafMap(
+                    knots=step.knots.tolist(), values=step.values.tolist(), share=step.share
+                )
+            if self.counts is not None:
+                rows, hits = self.counts[leaf]
+                made.rows, made.positives = unit.amount(int(rows)), unit.amount(int(hits))
+                note = note_of(rows * unit.size, hits * unit.size)
+                if note:
+                    made.note = note
+            found.append(made)
+        return found
+
+
+def note_of(rows: float, hits: float) -> str:
+    """Return what is special about the calibration rows of a leaf, empty where nothing is."""
+    if rows <= 0:
+        return "no rows: the map of all rows"
+    few = "few rows" if rows < FEW_ROWS else ""
+    one = "one class" if hits <= 0 or hits >= rows else ""
+    return ", ".join(text for text in (few, one) if text)
+
+
+def node_lines(rows: HetcalRows, leaf: Ends, count: int) -> Floats:
+    """Return Platt's map of each of `count` parts: a, b, rows, positives; NaN where there are none.
+
+    Parts are numbered from 0; rows of part -1 take no part.  Targets are Platt's (smoothed), so a part
+    may have one class.
+    """
+    spans = np.empty((count, 2), np.int64)
+    order = np.empty(leaf.size, np.int32)
+    kernels.rows_by_leaf(leaf, spans, order)
+    out = np.empty((count, 4))
+    kernels.fit_leaf_lines(rows.score, rows.label, rows.mass, order, spans, out)
+    return out
+
+
+def pooled_line(rows: HetcalRows) -> Floats:
+    """Return (a, b) of Platt's map of all rows."""
+    return node_lines(rows, np.zeros(rows.count, np.int32), 1)[0, :2]
+
+
+def shrunk(lines: Floats, pooled: Floats, shrinkage: float) -> Floats:
+    """Return (a, b) of each part, averaged with the pooled map with weights n and `shrinkage`."""
+    out = np.empty((len(lines), 2))
+    kernels.shrunk_lines(lines, pooled, shrinkage, out)
+    return out
+
+
+def fit_maps(
+    rows: HetcalRows, leaf: Ends, count: int, pooled: Floats, shrinkage: float, kind: str
+) -> Maps:
+    """Return the maps of leaves.
+
+    Parameters
+    ----------
+    rows, leaf, count
+        Calibration rows, the leaf of each (-1: takes no part), and how many leaves there are.
+    pooled
+        (a, b) of all rows: what a leaf without rows gets, and what maps are drawn towards.
+    shrinkage
+        In rows; under steps it averages probabilities.
+    kind
+        `platt`, `isotonic` or `histogram`.
+    """
+    lines = node_lines(rows, leaf, count)
+    own = shrinkage / rows.unit.size
+    if kind == "platt":
+        return Maps(shrunk(lines, pooled, own), None, lines[:, 2:])
+    make = {"isotonic": _isotonic, "histogram": _histogram}[kind]
+    steps = []
+    for place in range(count):
+        here = leaf == place
+        if not here.any() or lines[place, 2] <= 0:
+            steps.append(Steps(np.zeros(1), np.zeros(1), 0.0))
+            continue
+        knots, values = make(*_tally(rows, here))
+        steps.append(Steps(knots, values, float(lines[place, 2] / (lines[place, 2] + own))))
+    return Maps(np.tile(pooled, (count, 1)), tuple(steps), lines[:, 2:])
+
+
+Counted = NDArray[np.int64]
+
+
+def _tally(rows: HetcalRows, here: NDArray[np.bool_]) -> tuple[Floats, Counted, Counted]:
+    """Return the distinct scores of some rows, rising, with their weight and positive weight."""
+    score, weight = rows.score[here], rows.weight[here]
+    starts = np.flatnonzero(np.append(True, score[1:] != score[:-1]))
+    total = np.add.reduceat(weight, starts)
+    hits = np.add.reduceat(weight * rows.label[here], starts)
+    kept = total > 0
+    return score[starts][kept], total[kept], hits[kept]
+
+
+def _isotonic(score: Floats, total: Counted, hits: Counted) -> tuple[Floats, Floats]:
+    """Return the steps of the isotonic regression, each at its lowest score."""
+    rows, positives = np.cumsum(total[::-1]), np.cumsum(hits[::-1])
+    vertices = np.empty(rows.size, np.int64)
+    corners = vertices[: concave_hull(rows, positives, vertices)]
+    x, y = np.append(0, rows[corners]), np.append(0, positives[corners])
+    return score[::-1][corners][::-1].copy(), ((y[1:] - y[:-1]) / (x[1:] - x[:-1]))[::-1].copy()
+
+
+def _histogram(score: Floats, total: Counted, hits: Counted) -> tuple[Floats, Floats]:
+    """Return the positive rates of bins of about equal weight, each at its lowest score."""
+    through = np.cumsum(total)
+    bins = HISTOGRAM_BINS
+    edges = [
+        int(np.searchsorted(through, int(through[-1]) * j // bins, "right")) for j in range(bins)
+    ]
+    starts = np.unique(np.minimum(edges, score.size - 1))
+    rates = np.add.reduceat(hits, starts) / np.add.reduceat(total, starts)
+    return score[starts], rates
+
+
+def line_through(rows: HetcalRows, linear: Floats, kept: NDArray[np.bool_]) -> tuple[float, float]:
+    """Return Platt's map of some rows from linear scores that others gave them."""
+    # In the order of these scores: what is summed is then a function of the set of rows.
+    chosen = np.flatnonzero(kept)
+    chosen = chosen[np.argsort(linear[chosen], kind="stable")]
+    out = np.empty((1, 4))
+    spans = np.array([[0, chosen.size]], np.int64)
+    kernels.fit_leaf_lines(linear, rows.label, rows.mass, chosen.astype(np.int32), spans, out)
+    slope, intercept = out[0, :2].tolist()
+    return slope, intercept
+
+
+def mean_loss(rows: HetcalRows, linear: Floats, kept: NDArray[np.bool_] | None = None) -> float:
+    """Return the mean log loss of linear scores, in the order of the rows."""
+    losses = np.empty((2, rows.count))
+    leaf, line = np.zeros(rows.count, np.int32), np.array([[1.0, 0.0]])
+    mass = rows.mass
+    if kept is not None:
+        mass = np.where(kept, mass, 0.0)
+    kernels.leaf_losses(linear, rows.label, mass, leaf, line, losses)
+    return float(kernels.sum_in_order(losses[1]) / kernels.sum_in_order(mass))
+
+
+def loss_of_probabilities(rows: HetcalRows, probability: Floats) -> float:
+    """Return the mean log loss of probabilities, each kept 1e-15 from 0 and 1."""
+    kept = np.clip(probability, 1e-15, 1.0 - 1e-15)
+    parts = [
+        -mass * math.log(p if hit else 1.0 - p)
+        for p, hit, mass in zip(
+            kept.tolist(), rows.label.tolist(), rows.weight.tolist(), strict=True
+        )
+    ]
+    return math.fsum(parts) / float(rows.weight.sum())

@@ -1,0 +1,171 @@
+"""The rows of a fit in an order of their own, so that no result depends on that of the files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.columns import ColumnOptions, ScoreRows, read_score_rows
+from calibkit.errors import DataError
+from calibkit.hetcal.features import Features, read_features, read_known_features
+from calibkit.models import Column
+from calibkit.provenance import data_hash, row_hashes
+from calibkit.sources import Source
+from calibkit.splits import group_parts
+from calibkit.weights import ROW, Unit, in_units
+from calibkit_kernels.vad import clipped_logits
+
+Floats = NDArray[np.float64]
+
+#: Probabilities are moved this far from 0 and 1 before their logit is taken.
+INPUT_CLIP = 1e-6
+
+
+@dataclass(frozen=True, kw_only=True)
+class HetcalRows:
+    """Labelled rows with features, sorted by score and then by a hash of all that is used.
+
+    Attributes
+    ----------
+    score
+        The linear score: the logit of a probability, or the score as it is.
+    label, weight
+        0 or 1, and the weight in whole units.
+    features
+        Of each row.
+    unit
+        What a unit of weight is worth.
+    clipped
+        How many probabilities were moved away from 0 or 1.
+    group
+        A column of rows that belong together, as one fold a row; None without.
+    fingerprint
+        The hash of the data.
+    data
+        The columns as they were read.
+    """
+
+    score: Floats
+    label: NDArray[np.uint8]
+    weight: NDArray[np.int64]
+    features: Features
+    unit: Unit
+    clipped: int
+    group: NDArray[np.uint8] | None
+    fingerprint: str
+    data: ScoreRows
+
+    @property
+    def count(self) -> int:
+        """How many rows there are, whatever they weigh."""
+        return int(self.score.size)
+
+    @property
+    def mass(self) -> Floats:
+        """The weight of each row in units, as floats."""
+        return self.weight.astype(np.float64)
+
+
+def read_hetcal_rows(
+    source: Source,
+    options: ColumnOptions,
+    names: Sequence[str],
+    *,
+    known: Features | None = None,
+    groups: str | None = None,
+    folds: int = 5,
+    seed: int = 0,
+) -> HetcalRows:
+    """Read rows with their features.
+
+    Parameters
+    ----------
+    source, options
+        The inputs, and what their columns are.
+    names
+        The feature columns.
+    known
+        Features of other rows, whose categories and types these rows share.
+    groups, folds, seed
+        A column of rows that share a fold, of which there are `folds`.
+
+    Raises
+    ------
+    UsageError, DataError
+        As `read_score_rows`, `read_features`.
+    """
+    beside = [*names, *([groups] if groups is not None else [])]
+    data = read_score_rows(source, options, uncertainty=False, finite_scores=True, features=beside)
+    assert data.label is not None and data.others is not None and data.where is not None
+    if known is None:
+        features = read_features(data.others, names, data.where)
+    else:
+        features = read_known_features(data.others, known.columns, known.categories, data.where)
+    linear, clipped = linear_scores(data.score, options.scale)
+    weight, unit = np.ones(linear.size, np.int64), ROW
+    if data.weight is not None:
+        weight, unit = in_units(data.weight)
+    used: dict[str, NDArray[Any]] = {"score": data.score, "label": data.label, **features.words()}
+    if data.weight is not None:
+        used["weight"] = data.weight
+    order = np.argsort(row_hashes(used), kind="stable")
+    order = order[np.argsort(linear[order], kind="stable")]
+    group = None
+    if groups is not None:
+        group = group_parts(data.others[groups], folds, seed, data.where)[order]
+    return HetcalRows(
+        score=linear[order],
+        label=data.label[order],
+        weight=weight[order],
+        features=features.take(order),
+        unit=unit,
+        clipped=clipped,
+        group=group,
+        fingerprint=data_hash(used),
+        data=data,
+    )
+
+
+def linear_scores(score: NDArray[Any], scale: str) -> tuple[Floats, int]:
+    """Return scores on a linear scale, and how many were moved away from 0 or 1.
+
+    Probabilities are clipped to [1e-6, 1 - 1e-6] before their logit is taken; logits and raw scores
+    stay as they are.
+    """
+    if scale != "probability":
+        return score.astype(np.float64), 0
+    logits, clipped = np.empty(score.size), np.zeros(score.size, np.uint8)
+    clipped_logits(score, INPUT_CLIP, logits, clipped)
+    return logits, int(np.count_nonzero(clipped))
+
+
+def need_both_classes(rows: HetcalRows) -> None:
+    """Refuse rows of one class.
+
+    Raises
+    ------
+    DataError
+        Where no row, or every row, is positive.
+    """
+    hits = int(np.count_nonzero(rows.label))
+    if 0 < hits < rows.count:
+        return
+    column = rows.data.options.label
+    file = rows.data.source.parts[0].path if rows.data.source else None
+    raise DataError(
+        f"{file}: column {column!r}: {'no' if hits == 0 else 'every'} row is positive; a calibration "
+        "map needs rows of both classes; name the positive class by --positive if labels are not 0/1",
+        file=file,
+        column=column,
+        rows=rows.count,
+    )
+
+
+def score_column(rows: HetcalRows) -> Column:
+    """Return the description of the score column for a model."""
+    options = rows.data.options
+    return Column(options.score, str(rows.data.score.dtype), scale=options.scale)

@@ -1,0 +1,267 @@
+"""A Platt map for each leaf at once, what shrinkage makes of them, and the check of all cells."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._jit import kernel
+from .boosting import label_loss, probability
+from .logistic import BLOCK, FLAT, add_blocks, line_sums, spread
+
+Int64s = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Ends = NDArray[np.int32]
+
+_MOST_STEPS = 100
+_ROUNDING = 1e-14
+
+
+@kernel
+def rows_by_leaf(leaf: Ends, spans: Int64s, out: NDArray[np.int32]) -> None:
+    """Write the rows sorted by leaf, those of a leaf in their own order, and where each leaf stands.
+
+    Rows whose leaf is negative are left out.  `spans` gets the first row and the end of each leaf.
+    """
+    spans[:] = 0
+    for i in range(leaf.size):
+        if leaf[i] >= 0:
+            spans[leaf[i], 1] += 1
+    filled = 0
+    for j in range(spans.shape[0]):
+        spans[j, 0] = filled
+        filled += spans[j, 1]
+        spans[j, 1] = spans[j, 0]
+    for i in range(leaf.size):
+        if leaf[i] >= 0:
+            out[spans[leaf[i], 1]] = i
+            spans[leaf[i], 1] += 1
+
+
+@kernel
+def fit_leaf_lines(
+    score: Floats,
+    label: NDArray[np.uint8],
+    weight: Floats,
+    order: NDArray[np.int32],
+    spans: Int64s,
+    out: Floats,
+) -> None:
+    """Write Platt's map of each leaf: a, b, the weight of its rows and that of its positives.
+
+    Parameters
+    ----------
+    score, label, weight
+        Rows in score order, which makes the sums a function of the set of rows.
+    order, spans
+        See `rows_by_leaf`.
+    out
+        Leaf x 4; a leaf without rows gets NaN for a and b.
+    """
+    most = 0
+    for leaf in range(spans.shape[0]):
+        most = max(most, spans[leaf, 1] - spans[leaf, 0])
+    x, high, low = np.empty(most), np.empty(most), np.empty(most)
+    line = np.empty(2)
+    for leaf in range(spans.shape[0]):
+        first, size = spans[leaf, 0], spans[leaf, 1] - spans[leaf, 0]
+        own = hits = 0.0
+        for i in range(size):
+            row = order[first + i]
+            x[i] = score[row]
+            own += weight[row]
+            if label[row] == 1:
+                hits += weight[row]
+        out[leaf, 2], out[leaf, 3] = own, hits
+        if own <= 0.0:
+            out[leaf, 0], out[leaf, 1] = math.nan, math.nan
+            continue
+        # Platt's targets: there is a minimum even where the leaf has one class.
+        above = (hits + 1.0) / (hits + 2.0)
+        below = 1.0 / (own - hits + 2.0)
+        for i in range(size):
+            row = order[first + i]
+            target = above if label[row] == 1 else below
+            high[i] = weight[row] * target
+            low[i] = weight[row] * (1.0 - target)
+        fit_platt(x[:size], high[:size], low[:size], line)
+        out[leaf, 0], out[leaf, 1] = line[0], line[1]
+
+
+@kernel
+def fit_platt(x: Floats, positive: Floats, negative: Floats, out: Floats) -> None:
+    """Write slope and intercept of the logistic regression on one feature, by Newton's method.
+
+    Points carry weights of positive and negative rows, both classes some.  Constant x: slope 0.
+    """
+    shift, width = spread(x, positive, negative)
+    total = rate = 0.0
+    for i in range(x.size):
+        total += positive[i] + negative[i]
+        rate += positive[i]
+    line = np.empty(4)
+    line[0], line[1] = 0.0, math.log(rate / (total - rate))
+    line[2], line[3] = shift, 0.0
+    if width > 0.0:
+        line[3] = 1.0 / width
+        newton_line(x, positive, negative, total, line)
+    out[0] = line[0] * line[3]
+    out[1] = line[1] - out[0] * shift
+
+
+@kernel
+def newton_line(x: Floats, positive: Floats, negative: Floats, total: float, line: Floats) -> None:
+    """Move ``line`` (a, c, shift, scale) to the minimum of the loss, halving steps that rise."""
+    blocks = (x.size + BLOCK - 1) // BLOCK
+    parts, sums, tried = np.empty((blocks, 6)), np.empty(6), np.empty(6)
+    line_sums(x, positive, negative, line, 0, blocks, parts)
+    add_blocks(parts, sums)
+    for _ in range(_MOST_STEPS):
+        g, h = sums[1], sums[2]
+        flat = max(abs(g), abs(h)) <= FLAT * total
+        ridge = 1e-13 * (sums[3] + sums[5]) + 1e-300
+        aa, cc, ac = sums[3] + ridge, sums[5] + ridge, sums[4]
+        determinant = aa * cc - ac * ac
+        if determinant <= 0.0:
+            return
+        step_a = -(cc * g - ac * h) / determinant
+        step_c = -(aa * h - ac * g) / determinant
+        if flat:  # the step that is known already gains the last digits
+            line[0] += step_a
+            line[1] += step_c
+            return
+        a, c, length = line[0], line[1], 1.0
+        while True:
+            line[0], line[1] = a + length * step_a, c + length * step_c
+            line_sums(x, positive, negative, line, 0, blocks, parts)
+            add_blocks(parts, tried)
+            if tried[0] <= sums[0] * (1.0 + _ROUNDING):
+                break
+            length *= 0.5
+            if length < 1e-9:
+                line[0], line[1] = a, c
+                return
+        sums[:] = tried
+
+
+@kernel
+def shrunk_lines(lines: Floats, pooled: Floats, shrinkage: float, out: Floats) -> None:
+    """Write (a, b) of each leaf averaged with the pooled (a, b), weights n and `shrinkage`.
+
+    `lines` as `fit_leaf_lines` writes them; a leaf without rows gets the pooled map.
+    """
+    for leaf in range(lines.shape[0]):
+        own = lines[leaf, 2]
+        for j in range(2):
+            out[leaf, j] = pooled[j]
+            if own > 0.0:
+                share = own / (own + shrinkage)
+                out[leaf, j] = share * lines[leaf, j] + (1.0 - share) * pooled[j]
+
+
+@kernel
+def leaf_losses(
+    score: Floats,
+    label: NDArray[np.uint8],
+    weight: Floats,
+    leaf: Ends,
+    lines: Floats,
+    out: Floats,
+) -> None:
+    """Write the linear score of each row under the map of its leaf, and its weighted log loss."""
+    for i in range(score.size):
+        z = lines[leaf[i], 0] * score[i] + lines[leaf[i], 1]
+        out[0, i] = z
+        out[1, i] = weight[i] * label_loss(z, label[i] == 1)
+
+
+@kernel
+def sum_in_order(values: Floats) -> float:
+    """Return the sum of values, by blocks, in the order given."""
+    total = 0.0
+    for start in range(0, values.size, BLOCK):
+        part = 0.0
+        for i in range(start, min(start + BLOCK, values.size)):
+            part += values[i]
+        total += part
+    return total
+
+
+@kernel
+def cell_gaps(
+    probability: Floats,
+    label: NDArray[np.uint8],
+    weight: Floats,
+    leaf: Ends,
+    bins: int,
+    least: float,
+    cells: Floats,
+) -> tuple[float, float, int]:
+    """Return the largest and the mean gap of the cells (leaf, bin of the probability).
+
+    Parameters
+    ----------
+    probability, label, weight, leaf
+        Rows, in an order that does not depend on the files.
+    bins
+        Equal bins of [0, 1].
+    least
+        Cells of less weight are left out.
+    cells
+        Room for the sums of each cell, zero: leaves * bins x (weight, positives, probabilities).
+
+    Returns
+    -------
+    largest, mean, cells
+        The largest ``|mean probability - positive rate|``, the sum of ``weight of the cell / weight
+        of all rows * gap``, and how many cells there are.
+    """
+    total = 0.0
+    for i in range(probability.size):
+        place = 0
+        while place + 1 < bins and float(place + 1) / float(bins) <= probability[i]:
+            place += 1
+        cell = leaf[i] * bins + place
+        cells[cell, 0] += weight[i]
+        cells[cell, 1] += weight[i] * float(label[i])
+        cells[cell, 2] += weight[i] * probability[i]
+        total += weight[i]
+    largest = mean = 0.0
+    counted = 0
+    for cell in range(cells.shape[0]):
+        own = cells[cell, 0]
+        if own <= 0.0 or own < least:
+            continue
+        gap = abs(cells[cell, 2] - cells[cell, 1]) / own
+        largest = max(largest, gap)
+        mean += own / total * gap
+        counted += 1
+    return largest, mean, counted
+
+
+@kernel
+def leaf_probabilities(score: Floats, leaf: Ends, lines: Floats, out: Floats) -> None:
+    """Write the probability of each row under the map ``a score + b`` of its leaf."""
+    for i in range(score.size):
+        out[i] = probability(lines[leaf[i], 0] * score[i] + lines[leaf[i], 1])
+
+
+@kernel
+def leaf_steps(
+    score: Floats, leaf: Ends, starts: Int64s, knots: Floats, values: Floats, out: Floats
+) -> None:
+    """Write the value of the greatest knot of each row's leaf up to its score, the first below all.
+
+    The knots of leaf j are ``starts[j]`` up to ``starts[j + 1]``, increasing, at least one.
+    """
+    for i in range(score.size):
+        low, high = starts[leaf[i]], starts[leaf[i] + 1]
+        while high - low > 1:
+            middle = (low + high) >> 1
+            if knots[middle] <= score[i]:
+                low = middle
+            else:
+                high = middle
+        out[i] = values[low]

@@ -1,0 +1,285 @@
+"""Growing classification trees: split histograms, the best cut of each, rows sent to their sides.
+
+Rows are integer vectors (`payload`): a count first, then what the criterion needs, so that every sum
+is exact and no result depends on the order of rows or on threads.  A feature is a bin number a row;
+the bin after the last is that of missing values, which take whichever side is better.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._jit import kernel
+from .criteria import NEWTON, is_better, split_gain
+
+Int64s = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Codes = NDArray[np.uint16]
+
+#: The columns of a split: gain, the bins (or the number of categories) on both sides of the cut,
+#: whether missing values go left, the left side's count and second sum, rows without a value.
+GAIN, LOW, HIGH, MISSING_LEFT, LEFT_COUNT, LEFT_SECOND, MISSING = range(7)
+SPLIT_WIDTH = 7
+
+#: Gains that say: do not search here; nothing found.
+SKIP, NONE = -2.0, -1.0
+
+
+@kernel
+def bin_codes(values: Floats, lows: Floats, out: Codes) -> None:
+    """Write the bin of each value: the last one whose lowest value does not exceed it.
+
+    NaN gets the bin after the last, a value below all bins the first.
+    """
+    for i in range(values.size):
+        x = values[i]
+        if x != x:
+            out[i] = lows.size
+            continue
+        low, high = 0, lows.size
+        while high - low > 1:
+            middle = (low + high) >> 1
+            if lows[middle] <= x:
+                low = middle
+            else:
+                high = middle
+        out[i] = low
+
+
+@kernel
+def gather_rows(payload: Int64s, order: NDArray[np.int32], out: Int64s) -> None:
+    """Write the rows of `payload` in the order given."""
+    for i in range(order.size):
+        for c in range(payload.shape[1]):
+            out[i, c] = payload[order[i], c]
+
+
+@kernel
+def node_totals(payload: Int64s, spans: Int64s, out: Int64s) -> None:
+    """Write the sums of each node, whose rows are ``spans[node, 0]`` up to ``spans[node, 1]``."""
+    out[:] = 0
+    for node in range(spans.shape[0]):
+        for i in range(spans[node, 0], spans[node, 1]):
+            for c in range(payload.shape[1]):
+                out[node, c] += payload[i, c]
+
+
+@kernel
+def fill_histogram(codes: Codes, order: NDArray[np.int32], payload: Int64s, hist: Int64s) -> None:
+    """Add rows to the bins they are in; `payload` is in the order of `order`."""
+    if payload.shape[1] == 2:
+        for i in range(order.size):
+            b = codes[order[i]]
+            hist[b, 0] += payload[i, 0]
+            hist[b, 1] += payload[i, 1]
+        return
+    for i in range(order.size):
+        b = codes[order[i]]
+        for c in range(payload.shape[1]):
+            hist[b, c] += payload[i, c]
+
+
+@kernel
+def scan_order(hist: Int64s, bins: int, by_rate: bool, kind: int, out: Int64s) -> int:
+    """Write the bins that hold rows in the order of a scan; return how many there are.
+
+    `by_rate`: categories, by rising second sum a row (the positive rate; a row's Hessian stands for
+    the row under the Newton criterion), ties in their own order.
+    """
+    used = 0
+    for b in range(bins):
+        if hist[b, 0] > 0:
+            out[used] = b
+            used += 1
+    if by_rate and used > 1:
+        rate = np.empty(used, np.float64)
+        below = 2 if kind == NEWTON else 0
+        for i in range(used):
+            # A Hessian can round to 0 where a probability is next to 0 or 1.
+            rate[i] = float(hist[out[i], 1]) / float(max(hist[out[i], below], 1))
+        places = np.argsort(rate, kind="mergesort")
+        ranked = np.empty(used, np.int64)
+        for i in range(used):
+            ranked[i] = out[places[i]]
+        out[:used] = ranked
+    return used
+
+
+@kernel
+def best_cut(
+    hist: Int64s,
+    ranks: Int64s,
+    missing: Int64s,
+    total: Int64s,
+    rules: Floats,
+    best: Floats,
+) -> None:
+    """Write the best split of a node along the ranked bins into `best`.
+
+    Parameters
+    ----------
+    hist, ranks
+        The histogram, and its bins in the order of the scan.
+    missing, total
+        Sums of the rows without a value, and of all rows of the node.
+    rules
+        Criterion, least count of a side, and what the criterion needs; see `criteria.split_gain`.
+    best
+        One split; ``best[GAIN]`` comes in as `NONE`.
+    """
+    channels = total.size
+    left = np.zeros(channels, np.int64)
+    tried = np.zeros(channels, np.int64)
+    candidate = np.empty(SPLIT_WIDTH, np.float64)
+    for i in range(ranks.size):
+        for c in range(channels):
+            left[c] += hist[ranks[i], c]
+        last = i + 1 == ranks.size
+        if last and missing[0] == 0:
+            return
+        # Missing values to the right, then to the left; all values left only against them.
+        for side in range(2 if missing[0] > 0 and not last else 1):
+            for c in range(channels):
+                tried[c] = left[c] + side * missing[c]
+            rest = total[0] - tried[0]
+            if tried[0] < rules[1] or rest < rules[1]:
+                continue
+            if missing[0] == 0:
+                candidate[MISSING_LEFT] = 1.0 if tried[0] >= rest else 0.0
+            else:
+                candidate[MISSING_LEFT] = float(side)
+            candidate[GAIN] = split_gain(tried, total, rules)
+            candidate[LOW] = float(ranks[i])
+            candidate[HIGH] = -1.0 if last else float(ranks[i + 1])
+            candidate[LEFT_COUNT] = float(tried[0])
+            candidate[LEFT_SECOND] = float(tried[1])
+            candidate[MISSING] = float(missing[0])
+            if is_better(candidate, best, total, int(rules[0])):
+                best[:] = candidate
+
+
+@kernel
+def search_splits(
+    codes: Codes,
+    order: NDArray[np.int32],
+    payload: Int64s,
+    spans: Int64s,
+    features: Int64s,
+    bins: Int64s,
+    rules: Floats,
+    out: Floats,
+) -> None:
+    """Write the best split of every node on every feature given.
+
+    Parameters
+    ----------
+    codes
+        A row of bin numbers a feature.
+    order, payload
+        The rows of the nodes, and their vectors in this order.
+    spans
+        Where the rows of each node stand.
+    features
+        The features to search.
+    bins
+        Of each feature: how many bins, and whether they are categories.
+    rules
+        See `best_cut`.
+    out
+        Feature x node x split; where the gain is `SKIP` the node is not searched.
+    """
+    most = 0
+    for feature in features:
+        most = max(most, bins[feature, 0])
+    hist = np.zeros((most + 1, payload.shape[1]), np.int64)
+    ranks = np.empty(most + 1, np.int64)
+    missing = np.empty(payload.shape[1], np.int64)
+    total = np.empty(payload.shape[1], np.int64)
+    for feature in features:
+        size = bins[feature, 0]
+        for node in range(spans.shape[0]):
+            if out[feature, node, GAIN] == SKIP:
+                continue
+            low, high = spans[node, 0], spans[node, 1]
+            fill_histogram(codes[feature], order[low:high], payload[low:high], hist)
+            used = scan_order(hist, size, bins[feature, 1] == 1, int(rules[0]), ranks)
+            missing[:] = hist[size]
+            total[:] = missing
+            for i in range(used):
+                for c in range(total.size):
+                    total[c] += hist[ranks[i], c]
+            best_cut(hist, ranks[:used], missing, total, rules, out[feature, node])
+            hist[size] = 0
+            for i in range(used):
+                hist[ranks[i]] = 0
+
+
+@kernel
+def choose_splits(splits: Floats, totals: Int64s, kind: int, out: Int64s) -> None:
+    """Write the feature of the best split of each node, -1 where there is none; ties: the first."""
+    best = np.empty(SPLIT_WIDTH, np.float64)
+    for node in range(totals.shape[0]):
+        out[node] = -1
+        best[GAIN] = NONE
+        for feature in range(splits.shape[0]):
+            if splits[feature, node, GAIN] > 0.0 and is_better(
+                splits[feature, node], best, totals[node], kind
+            ):
+                best[:] = splits[feature, node]
+                out[node] = feature
+
+
+@kernel
+def split_rows(
+    codes: Codes, order: NDArray[np.int32], left: NDArray[np.uint8], spare: NDArray[np.int32]
+) -> int:
+    """Bring the rows of a node whose bin is in `left` to the front, in order; return their number."""
+    front, back = 0, 0
+    for i in range(order.size):
+        row = order[i]
+        if left[codes[row]]:
+            order[front] = row
+            front += 1
+        else:
+            spare[back] = row
+            back += 1
+    for i in range(back):
+        order[front + i] = spare[i]
+    return front
+
+
+@kernel
+def route_rows(
+    values: Floats,
+    links: NDArray[np.int32],
+    cuts: Floats,
+    sides: NDArray[np.uint8],
+    out: NDArray[np.int32],
+) -> None:
+    """Write the node without children that each row ends in.
+
+    Parameters
+    ----------
+    values
+        A row of values a feature, NaN where there is none; categories as their numbers.
+    links
+        Of each node: feature (-1: no children), left and right child, whether rows without a
+        value go left, and where its categories begin in `sides` (-1: a number is compared).
+    cuts
+        Values up to the cut go left.
+    sides
+        Whether a category goes left.
+    """
+    for i in range(out.size):
+        node = 0
+        while links[node, 0] >= 0:
+            x = values[links[node, 0], i]
+            if x != x:
+                left = links[node, 3] == 1
+            elif links[node, 4] >= 0:
+                left = sides[links[node, 4] + int(x)] == 1
+            else:
+                left = x <= cuts[node]
+            node = links[node, 1] if left else links[node, 2]
+        out[i] = node
