@@ -52,7 +52,7 @@ class VadSpec:
     replicates
         ``exchangeable``: members that differ as retrained models do; ``bootstrap``: the first is
         fitted on all rows, the others on bootstrap samples of them.
-    min_group_rows
+    min_rows
         Segments with fewer rows (less weight) share the shrinkage of all rows.
     calibrator
         A model of kind ``calibrator`` that comes first (with `read_vad_rows`), or None.
@@ -62,7 +62,7 @@ class VadSpec:
 
     link: str = "logit"
     replicates: str = "exchangeable"
-    min_group_rows: int = 100
+    min_rows: int = 100
     calibrator: Model | None = None
     threads: int = 1
 
@@ -82,7 +82,11 @@ class VadSpec:
         if options.calibrated is not None:
             raise UsageError("--calibrator and --calibrated say the same; keep one.")
         score = self.calibrator.columns.get("score")
-        if score is not None and score.scale not in (None, options.scale):
+        if score is None:
+            raise UsageError(
+                "--calibrator holds a map of class probabilities; expected one of scores."
+            )
+        if score.scale not in (None, options.scale):
             raise UsageError(
                 f"--calibrator was fitted on scores of --scale {score.scale}, but the members are "
                 f"of --scale {options.scale}."
@@ -266,7 +270,7 @@ def _moments(rows: MemberRows, setting: Setting, spec: VadSpec) -> dict[str | No
         return {None: sum_moments(rows.parts, setting, spec.threads)}
     return {
         name: sum_moments([part], setting, spec.threads)
-        for name, part in _split(joined(rows.parts), rows.segments, spec.min_group_rows)
+        for name, part in _split(joined(rows.parts), rows.segments, spec.min_rows)
     }
 
 
@@ -336,7 +340,7 @@ def _groups(
         if found is not None:
             values[name] = found
     pooled = [name for name in rows.segments.names if name not in values]
-    return SegmentTable(min_rows=spec.min_group_rows, values=values, pooled=pooled)
+    return SegmentTable(min_rows=spec.min_rows, values=values, pooled=pooled)
 
 
 def _columns(rows: VadRows) -> dict[str, Column]:
@@ -362,7 +366,7 @@ def _options(rows: VadRows, spec: VadSpec) -> dict[str, Any]:
         "on_missing": rows.options.on_missing,
     }
     if rows.options.by is not None:
-        found["min_group_rows"] = spec.min_group_rows
+        found["min_rows"] = spec.min_rows
     if rows.train is not None:
         found["train_rows"] = rows.train.frame.height
         found["train_hash"] = _hash(rows.train)

@@ -66,10 +66,10 @@ def vad(
             "is the fit on all rows, the others (two or more) are refits on bootstrap samples.",
         ),
     ] = "exchangeable",
-    min_group_rows: Annotated[
+    min_rows: Annotated[
         int,
         option(
-            "--min-group-rows",
+            "--min-rows",
             metavar="N",
             panel=METHOD,
             min=2,
@@ -137,7 +137,7 @@ def vad(
     spec = VadSpec(
         link=link,
         replicates=replicates,
-        min_group_rows=min_group_rows,
+        min_rows=min_rows,
         calibrator=None if calibrator is None else load(calibrator),
         threads=thread_count(threads),
     )

@@ -287,6 +287,46 @@ def test_tandem_options_that_exclude_or_need_each_other(tmp_path: Path, invoke: 
     assert "lambda of the training distribution" in message
 
 
+def test_a_calibrator_becomes_part_of_the_model(tmp_path: Path, invoke: Invoke) -> None:
+    random = np.random.default_rng(8)
+    frame = members(3000).with_columns(site=pl.Series(random.choice(["x", "y"], 3000)))
+    frame = frame.with_columns(label=pl.Series(random.random(3000)) < pl.col("score_1") ** 1.3)
+    train = write(frame, tmp_path / "train.parquet")
+    rows = write(members(2000, seed=2).with_columns(site=pl.lit("x")), tmp_path / "rows.parquet")
+    cal, vad, out = (tmp_path / name for name in ("cal.json", "vad.json", "out.parquet"))
+    calibrate = ("calibrate", train, "--score", "score_1", "--method", "isotonic")
+    assert invoke(*calibrate, "--by", "site", "-q", "-o", cal).code == 0
+    options = ("--train-input", train, "--by", "country")
+    model = fit(invoke, rows, "--calibrator", cal, *options, "-o", vad)
+    assert model["calibrator"]["kind"] == "calibrator"
+    assert model["columns"]["score"]["name"] == "score_1"
+    assert "After the calibrator" in invoke("show", vad).stdout.decode()
+    new = write(members(50, seed=3).with_columns(site=pl.lit("x")), tmp_path / "new.parquet")
+    assert invoke("apply", vad, new, "-o", out).code == 0
+    # The same in two steps, by a column of calibrated probabilities.
+    for name in ("rows", "new"):
+        step = ("apply", cal, tmp_path / f"{name}.parquet", "--score", "score_1", "--column", "c")
+        assert invoke(*step, "-o", tmp_path / f"{name}_c.parquet").code == 0
+    other = fit(invoke, tmp_path / "rows_c.parquet", "--calibrated", "c", *options, "-o", vad)
+    for key in ("lambda", "mean", "groups", "fit"):
+        assert model[key] == other[key]
+    assert (
+        invoke("apply", vad, tmp_path / "new_c.parquet", "-o", tmp_path / "two.parquet").code == 0
+    )
+    assert pl.read_parquet(tmp_path / "two.parquet")["calibrated"].equals(
+        pl.read_parquet(out)["calibrated"]
+    )
+
+
+def test_a_calibrator_of_another_scale_is_refused(tmp_path: Path, invoke: Invoke) -> None:
+    frame = members().with_columns(label=pl.int_range(pl.len()) % 2)
+    path, cal = write(frame, tmp_path / "a.parquet"), tmp_path / "cal.json"
+    score = ("--score", "score_1", "--scale", "logit", "--method", "platt", "-q")
+    assert invoke("calibrate", path, *score, "-o", cal).code == 0
+    message = refused(invoke, path, "--calibrator", cal, "--train-input", path, code=2)
+    assert "--scale logit" in message
+
+
 def test_the_rest_of_the_command_line(tmp_path: Path, invoke: Invoke) -> None:
     path = write(members(), tmp_path / "in" / "a.parquet")
     write(members(seed=2), tmp_path / "in" / "b.parquet")
