@@ -14,26 +14,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.metrics.registry import metric
+from calibkit.metrics.reliability import brier
 from calibkit.metrics.views import View
 from calibkit_kernels import smooth
 
 Floats = NDArray[np.float64]
 
-#: Of sigma, when bisection ends.
+#: How far sigma may be from where it equals its error.
 TOLERANCE = 1e-6
 
 #: Terms of the cosine series are dropped where their factor is below exp(-DROPPED^2 / 2) = 1e-11.
 _DROPPED = 7.1
 
-#: More terms than this are not computed: widths below 3e-4 are then smoothed a little more.
-_MOST_TERMS = 8192
+#: More terms than this are not computed: narrower kernels than 6e-4 smooth a little more than said.
+_MOST_TERMS = 4096
 
 #: Cells a term and moments a cell: the angle within a cell is at most pi / 8, and the first order
 #: left out contributes less than 3e-11 of a residual.
 _CELLS, _ORDERS = 4, 10
 
-#: Points a term at which the smoothed residual is looked at, so that no change of sign is missed.
-_POINTS = 4
+#: Points a term at which the smoothed residual is looked at, and points at least: a term changes
+#: sign once between two zeros, and those of high frequency are damped.
+_POINTS, _LEAST_POINTS = 2, 512
 
 
 class Series:
@@ -47,7 +49,7 @@ class Series:
     def smoothed(self, sigma: float) -> float:
         """Return smECE_sigma."""
         terms = min(_MOST_TERMS, 1 + math.ceil(_DROPPED / (math.pi * sigma)))
-        series = np.empty((1 + max(256, _POINTS * terms), 2))
+        series = np.empty((1 + max(_LEAST_POINTS, _POINTS * terms), 2))
         smooth.damped_series(self._first(terms), sigma, series)
         return float(smooth.absolute_integral(series))
 
@@ -75,15 +77,28 @@ class Series:
 
 @metric("smooth_ece", kernel="gaussian-reflected", tolerance="1e-6")
 def smooth_calibration_error(view: View) -> float | None:
-    """Return smECE_sigma at the sigma that equals it, found by bisection to 1e-6."""
-    if view.probability is None or not view.total:
-        return None
-    series = Series(view)
-    low, high = 0.0, 1.0
+    """Return smECE_sigma at the sigma that equals it, to 1e-6."""
+    squares = brier(view)
+    # No width has a larger error than the mean absolute residual, which the root bounds.
+    return None if squares is None else _fixed_point(Series(view), math.sqrt(squares))
+
+
+def _fixed_point(series: Series, highest: float) -> float:
+    """Return sigma where it equals its error, given an error that no width exceeds.
+
+    The error falls as sigma grows, so that the two differ by at least as much as sigma is off, and
+    the error at any sigma is a bound on the other side.
+    """
+    low, high = 0.0, min(1.0, highest)
+    sigma, before = high, None
     while high - low > TOLERANCE:
-        middle = 0.5 * (low + high)
-        if series.smoothed(middle) >= middle:
-            low = middle
-        else:
-            high = middle
+        gap = series.smoothed(sigma) - sigma
+        if abs(gap) <= 0.25 * TOLERANCE:
+            return sigma
+        low, high = max(low, min(sigma, sigma + gap)), min(high, max(sigma, sigma + gap))
+        guess, margin = 0.5 * (low + high), 0.01 * (high - low)
+        if before is not None and gap != before[1]:
+            secant = sigma - gap * (sigma - before[0]) / (gap - before[1])
+            guess = secant if low + margin < secant < high - margin else guess
+        sigma, before = guess, (sigma, gap)
     return 0.5 * (low + high) if low else 0.0
