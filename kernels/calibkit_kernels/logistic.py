@@ -304,7 +304,10 @@ def fit_logistic(
     is convex, so a point where it is flat is a minimum.  Where there is no finite minimum the
     iteration ends somewhere far out: ask `is_separated` before.
     """
-    scales = [spread(values, positive, negative) for values in features]
+    scales = []
+    for values in features:
+        mean, width = spread(values, positive, negative)
+        scales.append((float(mean), float(width)))
     if any(math.isnan(width) for _, width in scales):
         quarter = fit_logistic(
             [values * 0.25 for values in features],

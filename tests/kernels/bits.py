@@ -17,11 +17,14 @@ from calibkit_kernels import (
     grid_dp,
     isotonic,
     knapsack,
+    logistic,
+    maps,
     normal,
     ranking,
     reliability,
     smooth,
     splits,
+    venn_abers,
 )
 from calibkit_kernels import tally as kernels
 
@@ -118,10 +121,31 @@ def metrics() -> Iterator[object]:
     yield from (moments, cosines, series, smooth.absolute_integral(series))
 
 
+def calibrations() -> Iterator[object]:
+    score, _, count, positive = _fixed_tally()
+    ones, zeros = positive.astype(float), (count - positive).astype(float)
+    low, high, out = np.empty(score.size), np.empty(score.size), np.empty(score.size)
+    maps.log_parts(score, True, 1e-6, low, high)
+    yield from (low, high)
+    line = logistic.fit_line(low + high, ones, zeros)
+    beta = logistic.fit_logistic((low, high), ones, zeros, rising=True)
+    for found in (line, beta):
+        yield from (found.slopes, found.intercept, found.loss)
+    maps.line_map(score, line.slopes[0], line.intercept, True, 1e-6, 0.0, out)
+    yield out.copy()
+    maps.beta_map(score, np.array([*beta.slopes, beta.intercept]), True, 1e-6, 0.0, out)
+    yield out.copy()
+    rows, hits = np.append(0, np.cumsum(count)), np.append(0, np.cumsum(count - positive))
+    corners = np.empty(rows.size, np.int64)
+    venn_abers.next_corners(rows, hits, corners)
+    venn_abers.added_row_fits(rows, hits, corners, 1, True, out)
+    yield out
+
+
 def digests() -> dict[str, str]:
     """Return a digest of the bits of each group's results."""
     found = {}
-    for group in (tallies, draws, tails, searches, margins, normals, metrics):
+    for group in (tallies, draws, tails, searches, margins, normals, metrics, calibrations):
         digest = hashlib.sha256()
         for result in group():
             array = np.asarray(result)
