@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from calibkit import __version__
 from calibkit.hetcal import boosted, forest
+from calibkit.hetcal.cells import cell_gaps
 from calibkit.hetcal.choose import Choice, Grid, choose, deal_folds
 from calibkit.hetcal.describe import described_tree
 from calibkit.hetcal.maps import (
@@ -31,12 +32,8 @@ from calibkit.hetcal.payload import growth_of
 from calibkit.hetcal.rows import HetcalRows, need_both_classes, score_column
 from calibkit.hetcal.spec import DEPTHS, LEAF_SIZES, SHRINKAGES, HetcalSpec
 from calibkit.models import Column, Provenance
-from calibkit_kernels import leaf_maps as kernels
 
 Floats = NDArray[np.float64]
-
-#: Equal bins of the probability in the check of all cells.
-CELL_BINS = 10
 
 
 @dataclass(frozen=True)
@@ -217,11 +214,7 @@ def _figures(
     pooled: Floats,
 ) -> HetcalFit:
     probability = np.clip(found.probability, spec.clip, 1.0 - spec.clip)
-    leaves = int(found.leaf.max()) + 1
-    cells = np.zeros((leaves * CELL_BINS, 3))
-    largest, mean, counted = kernels.cell_gaps(
-        probability, rows.label, rows.mass, found.leaf, CELL_BINS, 0.0, cells
-    )
+    gaps = cell_gaps(probability, rows.label, rows.mass, found.leaf)
     known = rows.data.options.scale != "raw"
     grown = train or rows
     return HetcalFit(
@@ -238,9 +231,9 @@ def _figures(
             calibrated=loss_of_probabilities(rows, probability),
         ),
         cross_validated=found.checked,
-        max_gap=float(largest),
-        mean_gap=float(mean),
-        cells=int(counted),
+        max_gap=gaps.largest,
+        mean_gap=gaps.mean,
+        cells=gaps.cells,
         growth_rows=grown.unit.amount(int(grown.weight.sum())),
         exact_arithmetic=rows.unit.exact,
     )

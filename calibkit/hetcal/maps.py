@@ -102,16 +102,23 @@ def note_of(rows: float, hits: float) -> str:
 
 
 def node_lines(rows: HetcalRows, leaf: Ends, count: int) -> Floats:
+    """Return Platt's map of each part of some rows; see `part_lines`."""
+    return part_lines(rows.score, rows.label, rows.mass, leaf, count)
+
+
+def part_lines(
+    score: Floats, label: NDArray[np.uint8], mass: Floats, leaf: Ends, count: int
+) -> Floats:
     """Return Platt's map of each of `count` parts: a, b, rows, positives; NaN where there are none.
 
     Parts are numbered from 0; rows of part -1 take no part.  Targets are Platt's (smoothed), so a part
-    may have one class.
+    may have one class.  Sums run in the order of the rows.
     """
     spans = np.empty((count, 2), np.int64)
     order = np.empty(leaf.size, np.int32)
     kernels.rows_by_leaf(leaf, spans, order)
     out = np.empty((count, 4))
-    kernels.fit_leaf_lines(rows.score, rows.label, rows.mass, order, spans, out)
+    kernels.fit_leaf_lines(score, label, mass, order, spans, out)
     return out
 
 

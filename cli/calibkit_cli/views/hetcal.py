@@ -88,9 +88,9 @@ def _leaf_table(part: PartitionPart, console: Console) -> None:
 
 
 def _map_text(made: LeafMap) -> str:
-    if isinstance(made.knots, list):
-        return f"{len(made.knots)} steps"
-    return f"{made.a:.4g} x {'-' if made.b < 0 else '+'} {abs(made.b):.4g}"
+    if isinstance(made.a, float) and isinstance(made.b, float):
+        return f"{made.a:.4g} x {'-' if made.b < 0 else '+'} {abs(made.b):.4g}"
+    return f"{len(made.knots) if isinstance(made.knots, list) else 0} steps"
 
 
 def _split_table(part: PartitionPart, console: Console) -> None:

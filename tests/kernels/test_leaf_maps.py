@@ -1,0 +1,161 @@
+"""Maps of leaves and steps of boosting, against their definitions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibkit_kernels import boosting, leaf_maps
+from tests.naive import trees as naive
+
+scores = st.integers(-40, 40).map(lambda k: k / 8)
+rows = st.lists(st.tuples(scores, st.integers(0, 1), st.integers(0, 3)), min_size=1, max_size=40)
+LEAVES = 4
+
+
+def arrays(table: list[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    score, label, leaf = zip(*table, strict=True)
+    return np.array(score), np.array(label, np.uint8), np.array(leaf, np.int32)
+
+
+def leaf_lines(table: list[Any], weight: np.ndarray | None = None) -> np.ndarray:
+    score, label, leaf = arrays(table)
+    spans, order = np.empty((LEAVES, 2), np.int64), np.empty(leaf.size, np.int32)
+    leaf_maps.rows_by_leaf(leaf, spans, order)
+    out = np.empty((LEAVES, 4))
+    mass = np.ones(score.size) if weight is None else weight
+    leaf_maps.fit_leaf_lines(score, label, mass, order, spans, out)
+    return out
+
+
+@given(rows)
+def test_rows_of_a_leaf_keep_their_order(table: list[Any]) -> None:
+    _, _, leaf = arrays(table)
+    leaf = leaf - 1  # some rows take no part
+    spans, order = np.empty((LEAVES, 2), np.int64), np.empty(leaf.size, np.int32)
+    leaf_maps.rows_by_leaf(leaf, spans, order)
+    found = [order[low:high].tolist() for low, high in spans]
+    assert found == naive.rows_by_leaf(leaf.tolist(), LEAVES)
+
+
+@given(rows)
+def test_the_map_of_a_leaf_is_platts(table: list[Any]) -> None:
+    lines = leaf_lines(table)
+    for leaf in range(LEAVES):
+        own = [(score, label) for score, label, place in table if place == leaf]
+        if not own:
+            assert math.isnan(lines[leaf, 0])
+            assert math.isnan(lines[leaf, 1])
+            continue
+        a, b = naive.fit_platt(*map(list, zip(*own, strict=True)))
+        for score, _ in own:
+            expected = naive.probability(a * score + b)
+            found = naive.probability(lines[leaf, 0] * score + lines[leaf, 1])
+            assert found == pytest.approx(expected, abs=1e-7)
+        assert lines[leaf, 2:].tolist() == [len(own), sum(label for _, label in own)]
+
+
+@given(rows)
+def test_weight_two_is_the_row_twice(table: list[Any]) -> None:
+    twice = leaf_lines([row for row in table for _ in range(2)])
+    weighted = leaf_lines(table, np.full(len(table), 2.0))
+    np.testing.assert_allclose(weighted, twice, rtol=1e-7, atol=1e-7)
+
+
+lines_of = st.lists(
+    st.tuples(scores, scores, st.integers(0, 30).map(float)), min_size=1, max_size=6
+)
+
+
+@given(lines_of, scores, scores, st.sampled_from([0.0, 1.0, 100.0]))
+def test_shrinkage_averages_with_the_pooled_map(
+    lines: list[Any], a: float, b: float, shrinkage: float
+) -> None:
+    given_lines = np.array([[*line, 0.0] for line in lines])
+    out = np.empty((len(lines), 2))
+    leaf_maps.shrunk_lines(given_lines, np.array([a, b]), shrinkage, out)
+    expected = naive.shrunk_lines(lines, (a, b), shrinkage)
+    np.testing.assert_allclose(out, np.array(expected), rtol=1e-12, atol=1e-12)
+
+
+@given(rows)
+def test_losses_and_probabilities_are_those_of_the_leafs_map(table: list[Any]) -> None:
+    score, label, leaf = arrays(table)
+    lines = np.array([[1.0, 0.0], [0.5, 1.0], [-2.0, 0.25], [300.0, 1.0]])
+    out = np.empty((2, score.size))
+    leaf_maps.leaf_losses(score, label, np.ones(score.size), leaf, lines, out)
+    expected = naive.leaf_losses(score.tolist(), leaf.tolist(), label.tolist(), lines.tolist())
+    np.testing.assert_allclose(out.T, np.array(expected), rtol=1e-12, atol=1e-12)
+    assert leaf_maps.sum_in_order(out[1]) == pytest.approx(naive.sum_in_order(out[1].tolist()))
+    found = np.empty(score.size)
+    leaf_maps.leaf_probabilities(score, leaf, lines, found)
+    assert found == pytest.approx([naive.probability(z) for z in out[0]], rel=1e-12)
+
+
+@given(scores, st.lists(st.integers(-40, 40), min_size=1, max_size=6, unique=True))
+def test_steps_take_the_greatest_knot_below(score: float, places: list[int]) -> None:
+    knots = sorted(place / 8 for place in places)
+    values = [k / 10 for k in range(len(knots))]
+    out = np.empty(1)
+    starts, leaf = np.array([0, 0, len(knots)]), np.array([1], np.int32)
+    leaf_maps.leaf_steps(np.array([score]), leaf, starts, np.array(knots), np.array(values), out)
+    assert out[0] == naive.leaf_steps(score, knots, values)
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 1), st.integers(0, 1), st.integers(0, 3), st.integers(0, 3)),
+        min_size=1,
+        max_size=40,
+    ).filter(lambda table: any(row[3] for row in table)),
+    st.sampled_from([0.0, 2.0]),
+)
+def test_cells_are_compared_with_their_positive_rates(table: list[Any], least: float) -> None:
+    p, y, leaf, weight = (list(column) for column in zip(*table, strict=True))
+    cells = np.zeros((LEAVES * 5, 3))
+    found = leaf_maps.cell_gaps(
+        np.array(p), np.array(y, np.uint8), np.array(weight, np.float64),
+        np.array(leaf, np.int32), 5, least, cells,
+    )  # fmt: skip
+    expected = naive.cell_gaps(p, y, weight, leaf, 5, least)
+    assert found[2] == expected[2]
+    assert found[:2] == pytest.approx(expected[:2], abs=1e-12)
+
+
+@given(rows)
+def test_gradients_are_whole_units_of_their_definition(table: list[Any]) -> None:
+    score, label, weight = arrays(table)
+    out = np.empty((score.size, 3), np.int64)
+    boosting.newton_rows(score, label, weight.astype(np.int64), 2.0**20, out)
+    expected = naive.newton_rows(score.tolist(), label.tolist(), weight.tolist(), 2.0**20)
+    assert np.abs(out - np.array(expected)).max() <= 1
+    sums = np.zeros((LEAVES, 3), np.int64)
+    boosting.leaf_sums(weight, out, sums)
+    assert sums.tolist() == naive.leaf_sums(weight.tolist(), out.tolist(), LEAVES)
+
+
+@given(rows)
+def test_steps_move_scores_leaf_by_leaf(table: list[Any]) -> None:
+    score, label, leaf = arrays(table)
+    steps = np.array([[1.0, 0.5], [1.0, -0.25], [0.5, 0.0], [2.0, 1.0]])
+    expected = naive.move_scores(score.tolist(), leaf.tolist(), steps.tolist())
+    moved = score.copy()
+    boosting.move_scores(moved, leaf, steps)
+    assert moved.tolist() == expected
+    weight = (leaf % 3).astype(np.int64)
+    loss = naive.total_loss(expected, label.tolist(), weight.tolist())
+    assert boosting.total_loss(moved, label, weight) == pytest.approx(loss, rel=1e-12)
+
+
+@pytest.mark.parametrize("score", [-800.0, -30.0, 0.0, 30.0, 800.0])
+def test_nothing_overflows_far_out(score: float) -> None:
+    assert boosting.probability(score) == pytest.approx(naive.probability(score))
+    for positive in (True, False):
+        loss = boosting.label_loss(score, positive)
+        assert loss == pytest.approx(naive.label_loss(score, positive), rel=1e-9)
+        assert math.isfinite(loss)

@@ -1,0 +1,236 @@
+"""Trees: every split against enumeration, criteria against their definitions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from calibkit.hetcal.features import Features, bin_features
+from calibkit.hetcal.grow import Rules, Tree, grow
+from calibkit.hetcal.payload import moments
+from calibkit.models import Column
+from calibkit_kernels import criteria
+from calibkit_kernels import tree as kernels
+from tests.naive import trees as naive
+
+values = st.one_of(st.none(), st.integers(-3, 3).map(float))
+tables = st.integers(1, 3).flatmap(
+    lambda width: st.lists(
+        st.tuples(st.tuples(*[values] * width), st.integers(0, 1)), min_size=2, max_size=30
+    )
+)
+
+
+def features_of(rows: list[tuple[Any, ...]], categories: list[bool]) -> Features:
+    columns = np.array(
+        [[np.nan if row[f] is None else row[f] for row in rows] for f in range(len(categories))],
+        np.float64,
+    ).reshape(len(categories), len(rows))
+    names = tuple(tuple("abcdefg") if category else None for category in categories)
+    kinds = tuple(Column(f"x{f}") for f in range(len(categories)))
+    return Features(kinds, columns, names)
+
+
+def grown(features: Features, labels: list[int], depth: int, least: int, kind: int = 0) -> Tree:
+    payload = np.array([[1, label] for label in labels], np.int64)
+    tree, ends = grow(bin_features(features, 1), payload, Rules(kind, depth, least))
+    known = [len(names or ()) for names in features.categories]
+    assert tree.routes(known).ends(features.values).tolist() == ends.tolist()
+    return tree.pruned(depth)
+
+
+def nested(tree: Tree, place: int = 0) -> Any:
+    node = tree.nodes[place]
+    if node.feature < 0:
+        return node.rows, node.second
+    cut: Any = None if math.isnan(node.cut) else node.cut
+    if node.categories is not None:
+        cut = set(map(float, node.categories[0]))
+    children = nested(tree, node.left), nested(tree, node.right)
+    return node.feature, cut, node.missing_left, *children
+
+
+def counted(tree: Any) -> Any:
+    if isinstance(tree, list):
+        return len(tree), sum(tree)
+    return *tree[:3], counted(tree[3]), counted(tree[4])
+
+
+@given(tables, st.integers(0, 3), st.integers(1, 4), st.lists(st.booleans(), min_size=3))
+def test_a_gini_tree_is_that_of_exact_enumeration(
+    table: list[Any], depth: int, least: int, kinds: list[bool]
+) -> None:
+    rows = [row for row, _ in table]
+    labels = [label for _, label in table]
+    categories = kinds[: len(rows[0])]
+    rows = [
+        tuple(v if v is None or not c else v + 3.0 for v, c in zip(row, categories, strict=True))
+        for row in rows
+    ]
+    expected = naive.grown_tree(rows, labels, categories, depth, least)
+    tree = grown(features_of(rows, categories), labels, depth, least)
+    assert nested(tree) == counted(expected)
+
+
+@given(tables, st.integers(1, 3))
+def test_an_entropy_tree_decreases_entropy_as_no_other_split(table: list[Any], least: int) -> None:
+    rows, labels = [row for row, _ in table], [label for _, label in table]
+
+    def gain(left: Any, right: Any) -> float:
+        whole = naive.entropy_bits(left[1] + right[1], left[0] + right[0])
+        parts = [naive.entropy_bits(side[1], side[0]) for side in (left, right)]
+        return whole - sum(parts)
+
+    expected = naive.grown_tree(rows, labels, [False] * len(rows[0]), 1, least, gain)
+    tree = grown(features_of(rows, [False] * len(rows[0])), labels, 1, least, criteria.ENTROPY)
+    if isinstance(expected, list):
+        assert len(tree.nodes) == 1
+    else:
+        sides = counted(expected)[3:]
+        assert tree.nodes[0].gain == pytest.approx(gain(*sides), rel=1e-9, abs=1e-9)
+
+
+@given(tables, st.permutations(range(30)))
+def test_the_order_of_rows_changes_nothing(table: list[Any], order: list[int]) -> None:
+    kept = [place for place in order if place < len(table)]
+    width = len(table[0][0])
+    trees = []
+    for places in (range(len(table)), kept):
+        rows = [table[place][0] for place in places]
+        labels = [table[place][1] for place in places]
+        trees.append(nested(grown(features_of(rows, [False] * width), labels, 3, 1)))
+    assert trees[0] == trees[1]
+
+
+@given(tables)
+def test_weight_two_is_the_row_twice(table: list[Any]) -> None:
+    rows, labels = [row for row, _ in table], [label for _, label in table]
+    kinds = [False] * len(rows[0])
+    doubled = grown(features_of([*rows, *rows], kinds), [*labels, *labels], 3, 2)
+    payload = np.array([[2, 2 * label] for label in labels], np.int64)
+    weighted, _ = grow(bin_features(features_of(rows, kinds), 1), payload, Rules(0, 3, 2))
+    assert nested(doubled) == nested(weighted.pruned(3))
+
+
+@given(tables, st.integers(1, 3))
+def test_a_shallow_tree_is_the_top_of_a_deep_one(table: list[Any], depth: int) -> None:
+    rows, labels = [row for row, _ in table], [label for _, label in table]
+    features = features_of(rows, [False] * len(rows[0]))
+    deep = grown(features, labels, 5, 1)
+    assert nested(deep.pruned(depth)) == nested(grown(features, labels, depth, 1))
+    ends = deep.routes([0] * len(rows[0])).ends(features.values)
+    top = deep.pruned(depth)
+    below = deep.ancestors(depth)[ends]
+    found = top.routes([0] * len(rows[0])).ends(features.values)
+    assert len(set(zip(below.tolist(), found.tolist(), strict=True))) == len(set(below.tolist()))
+
+
+@given(st.lists(values, max_size=20), st.lists(st.integers(-3, 3), unique=True, max_size=5))
+def test_bins_begin_at_their_least_values(column: list[Any], lows: list[int]) -> None:
+    edges = sorted(map(float, lows))
+    array = np.array([np.nan if value is None else value for value in column], np.float64)
+    out = np.empty(array.size, np.uint16)
+    kernels.bin_codes(array, np.array(edges, np.float64), out)
+    assert out.tolist() == naive.bin_codes(column, edges)
+
+
+@given(tables, st.lists(values, min_size=3, max_size=3))
+def test_new_rows_follow_the_splits(table: list[Any], row: list[Any]) -> None:
+    rows, labels = [row for row, _ in table], [label for _, label in table]
+    width = len(rows[0])
+    features = features_of(rows, [False] * width)
+    tree = grown(features, labels, 3, 1)
+    new = features_of([tuple(row)], [False] * width)
+    end = tree.nodes[int(tree.routes([0] * width).ends(new.values)[0])]
+    expected = naive.route_rows(row, naive.grown_tree(rows, labels, [False] * width, 3, 1))
+    assert (end.rows, end.second) == (len(expected), sum(expected))
+
+
+big = st.integers(1, 2**31 - 1)
+
+
+@given(big, st.data())
+def test_gini_gains_are_compared_exactly(total: int, data: st.DataObject) -> None:
+    assume(total > 2)
+    hits = data.draw(st.integers(1, total - 1))
+    sides = []
+    for _ in range(2):
+        rows = data.draw(st.integers(1, total - 1))
+        own = data.draw(st.integers(max(0, rows - (total - hits)), min(rows, hits)))
+        sides.append((rows, own))
+    near = (sides[0][0], sides[0][1] + data.draw(st.integers(-1, 1)))
+    if 0 <= near[1] <= near[0] and 0 <= hits - near[1] <= total - near[0]:
+        sides.append(near)
+    whole = np.array([total, hits], np.int64)
+    for first in sides:
+        for second in sides:
+            arrays = np.array(first, np.int64), np.array(second, np.int64)
+            found = criteria.compare_gini(*arrays, whole)
+            assert found == naive.compare_gini(first, second, (total, hits))
+
+
+def test_ties_that_floats_cannot_tell_go_to_the_better_split() -> None:
+    total = np.array([2**31 - 1, 2**30], np.int64)
+    first = np.array([2**30, 2**29 + 1], np.int64)
+    second = np.array([2**30 + 1, 2**29 + 1], np.int64)
+    exact = naive.compare_gini(first.tolist(), second.tolist(), total.tolist())
+    assert exact != 0
+    assert criteria.compare_gini(first, second, total) == exact
+    assert criteria.gini_gain(first, total) == pytest.approx(
+        float(naive.gini_decrease(first.tolist(), (total - first).tolist())), rel=1e-9
+    )
+
+
+@given(st.integers(1, 200), st.data())
+def test_entropy_is_its_definition(rows: int, data: st.DataObject) -> None:
+    hits = data.draw(st.integers(0, rows))
+    assert criteria.entropy_bits(hits, rows) == pytest.approx(
+        naive.entropy_bits(hits, rows), rel=1e-12, abs=1e-12
+    )
+
+
+pairs = st.tuples(st.integers(-50, 50), st.integers(1, 50))
+
+
+@given(pairs, pairs, st.sampled_from([0.5, 1.0, 3.0]))
+def test_the_gain_of_newton_steps_is_its_definition(
+    left: tuple[int, int], right: tuple[int, int], ridge: float
+) -> None:
+    total = np.array([2, left[0] + right[0], left[1] + right[1]], np.int64)
+    rules = np.array([criteria.NEWTON, 1, 0.5, ridge])
+    found = criteria.split_gain(np.array([1, *left], np.int64), total, rules)
+    sides = [(0.5 * g, 0.5 * h) for g, h in (left, right)]
+    assert found == pytest.approx(naive.newton_gain(*sides, ridge), rel=1e-9, abs=1e-9)
+
+
+scored = st.lists(
+    st.tuples(st.integers(-40, 40).map(lambda k: k / 8), st.integers(0, 1), st.booleans()),
+    min_size=4,
+    max_size=40,
+)
+
+
+@given(scored)
+def test_the_auc_of_a_split_is_its_definition(rows: list[tuple[float, int, bool]]) -> None:
+    labels = [label for _, label, _ in rows]
+    assume(0 < sum(labels) < len(labels))
+    assume(any(left for *_, left in rows) and not all(left for *_, left in rows))
+    sides = [
+        tuple([score for score, y, left in rows if left == side and y == hit] for hit in (1, 0))
+        for side in (True, False)
+    ]
+    score = np.array([score for score, _, _ in rows])
+    label = np.array(labels, np.uint8)
+    weight = np.ones(len(rows), np.int64)
+    columns, unit, second = moments(score, label, weight)
+    payload = np.stack([weight, label.astype(np.int64), *columns], axis=1)
+    left = np.array([left for *_, left in rows])
+    rules = np.array([criteria.AUC, 1, unit, second])
+    found = criteria.auc_of_split(payload[left].sum(axis=0), payload.sum(axis=0), rules)
+    assert found == pytest.approx(naive.auc_of_split(sides), rel=1e-7, abs=1e-7)
+    assert 0.0 <= found <= 1.0 + 1e-12
