@@ -55,11 +55,10 @@ Places = NDArray[np.uint16]
 
 @dataclass(frozen=True)
 class Choice:
-    """Candidates, the best to use first, what was seen of each, and what the user should be told."""
+    """Candidates, the best to use first, and what was seen of each."""
 
     ranked: tuple[Tried, ...]
     seen: tuple[Candidate, ...]
-    warnings: tuple[str, ...]
 
     @property
     def thresholds(self) -> Summary:
@@ -93,7 +92,7 @@ def fit_choice(
             continue
         if choice.seen:
             fitted.model.fit.candidates = list(choice.seen)
-        return replace(fitted, warnings=(*choice.warnings, *fitted.warnings))
+        return fitted
     assert failure is not None
     raise failure
 
@@ -106,7 +105,8 @@ def choose_method(data: ScoreRows | GridTable, spec: BoundarySpec) -> Choice:
     data
         Rows, or a grid of their counts (a grid has one number of levels, and no surface).
     spec
-        What to fit, with method ``auto``.  A number of levels restricts the optimum to it.
+        What to fit, with method ``auto``.  A number of levels is that of every candidate.  Without
+        folds, or with too few rows for them, the simplest comes first.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def choose_method(data: ScoreRows | GridTable, spec: BoundarySpec) -> Choice:
     plans = candidates(data, spec)
     shared = isinstance(data, ScoreRows) and not any(planned.score_bins for planned in plans)
     if len(plans) == 1:
-        return Choice((Tried(_named(summarise(data, plans[0].spec))),), (), ())
+        return Choice((Tried(_named(summarise(data, plans[0].spec))),), ())
     counted: list[tuple[Summary, Places | None]]
     if shared:
         assert isinstance(data, ScoreRows)
@@ -140,13 +140,8 @@ def _choose(base: Summary, counted: list[tuple[Summary, Places | None]], *, shar
     """Rank candidates by their cross-validation, on a common deal of `base` where they share one."""
     spec = base.planned.spec
     need_classes(base)
-    warnings: list[str] = []
-    if spec.folds == 0 or not fold_count(base, []):
-        warnings.append(
-            f"--method {AUTO} chooses by cross-validation, and there are no folds: a single threshold "
-            "is taken if it meets the bound"
-        )
-        return Choice(tuple(Tried(summary) for summary, _ in counted), (), tuple(warnings))
+    if not fold_count(base, []):  # of too few rows the fit warns
+        return Choice(tuple(Tried(summary) for summary, _ in counted), ())
     classes = spec.target.classes(base.problem.totals())
     goal = spec.target.goal(tally_totals(base.problem.tally.reweighted(classes)))
     dealt = None
@@ -172,12 +167,15 @@ def candidates(data: ScoreRows | GridTable, spec: BoundarySpec) -> list[Plan]:
     """Return what ``auto`` tries, the simplest first."""
     levels = spec.uncertainty_bins
     if isinstance(data, GridTable):
-        wanted = [("st", levels), ("exact", levels)]
+        wanted = [("st", levels)] if data.grid.score_edges.shape[0] == 1 else []
+        wanted.append(("exact", levels))
     elif data.uncertainty is None or levels == 1:
         wanted = [("st", levels)]
     else:
-        optima = [("exact", own) for own in (LEVELS if levels is None else (levels,))]
-        wanted = [("st", None), ("logistic", None), *optima]
+        wanted = [("st", levels)]
+        if data.options.scale == "probability" or not np.isinf(data.score).any():
+            wanted.append(("logistic", levels))
+        wanted += [("exact", own) for own in (LEVELS if levels is None else (levels,))]
     plans, refused = [], None
     for name, own in wanted:
         try:
@@ -268,4 +266,4 @@ def _rank(tried: list[Tried], dealt: Tally | None, goal: Goal, price: float) -> 
         judge.describe(one, inside, *gap)
         for one, inside, gap in zip(tried, within, gaps, strict=True)
     ]
-    return Choice(tuple(tried[k] for k in order), tuple(seen), ())
+    return Choice(tuple(tried[k] for k in order), tuple(seen))

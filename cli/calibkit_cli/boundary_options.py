@@ -119,8 +119,7 @@ UncertaintyBins = Annotated[
         LEVELS,
         metavar="K|auto",
         panel=METHOD,
-        help="Uncertainty levels; auto: chosen among 1, 2, 3, 5, 7 and 11 by cross-validation. With "
-        "--method auto a number leaves exact this one.",
+        help="Uncertainty levels; auto: chosen among 1, 2, 3, 5, 7 and 11 by cross-validation.",
         show_default="auto with auto; 3; 100 for logistic, 1 for st and without uncertainty",
     ),
 ]
@@ -160,6 +159,18 @@ Randomise = Annotated[
 Folds = Annotated[
     int,
     option("--folds", metavar="F", panel=METHOD, help="Folds of cross-validation; 0: none."),
+]
+
+Confidence = Annotated[
+    str | None,
+    option(
+        "--confidence",
+        metavar="C",
+        panel=METHOD,
+        help="Certify the bound: it holds on new data with this probability. Goes with --method "
+        "auto, st, logistic and exact.",
+        show_default="none: nothing is guaranteed",
+    ),
 ]
 
 Test = Annotated[

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from calibkit.boundary.auto import Choice, candidates, choose_method, fit_choice
+from calibkit.boundary.certificate import certificate_steps, certify_boundary
 from calibkit.boundary.choose import CANDIDATES, choose_levels, chosen_note
 from calibkit.boundary.compare import HEADER, Compared, compare
 from calibkit.boundary.fit import Fitted, fit_summary
@@ -68,6 +69,10 @@ class BoundaryRun:
                 raise UsageError("--frontier - would mix with the model; give it a file.")
         if self.compare and self.frontier is not None:
             raise UsageError("--frontier is that of one method; leave --compare out.")
+        if self.auto_levels and self.spec.folds == 0:
+            raise UsageError(
+                "--uncertainty-bins auto is chosen by cross-validation: give it --folds."
+            )
         if self.compare and self.auto_levels:
             raise UsageError("--compare takes one number of levels for all methods, not auto.")
         self._check_beside()
@@ -83,6 +88,10 @@ class BoundaryRun:
                 f"--frontier counts rows as they are; it does not go with "
                 f"{'--by' if spec.by else reweighted}."
             )
+        if spec.confidence is not None and (self.compare or self.frontier is not None):
+            raise UsageError(
+                "--confidence certifies one boundary; it goes with neither --compare nor --frontier."
+            )
         if self.compare and spec.by:
             raise UsageError("--compare fits all rows together; leave --by out.")
 
@@ -94,6 +103,9 @@ class BoundaryRun:
         else:
             resolved = resolve(source, self.columns, label=True, uncertainty=True)
             columns = used_columns(resolved, label=True)
+        if self.spec.confidence is not None:
+            show_plan(self.console, source, columns, certificate_steps(self.spec, data))
+            return
         auto = self.spec.method == AUTO
         plans = candidates(data, self.spec) if auto else [plan(self.spec, data)]
         steps = [step for planned in plans for step in planned.steps()[:1]] + plans[0].steps()[1:]
@@ -139,7 +151,7 @@ class BoundaryRun:
 
     def _summarise(self, data: ScoreRows | GridTable) -> Counted:
         """Count the rows, over the number of levels asked for or chosen, or for several methods."""
-        if self.spec.by is not None:
+        if self.spec.by is not None or self.spec.confidence is not None:
             return data
         if self.spec.method == AUTO:
             return choose_method(data, self.spec)
@@ -212,7 +224,11 @@ class BoundaryRun:
         return rows
 
     def _fit(self, counted: Counted, test: ScoreRows | None) -> Fitted:
-        if isinstance(counted, ScoreRows | GridTable):
+        if isinstance(counted, ScoreRows | GridTable) and self.spec.confidence is not None:
+            fitted = certify_boundary(
+                counted, self.spec, test=test, provenance=self.provenance, tags=self.tags
+            )
+        elif isinstance(counted, ScoreRows | GridTable):
             fitted = fit_segments(
                 counted,
                 self.spec,
