@@ -1,0 +1,426 @@
+"""``calibkit evaluate`` from the command line: files, pipes, slices, decisions, bad input."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn import metrics as oracle
+
+from tests.cli.score_files import encode, simulate, write
+from tests.cli.test_determinism import stored
+from tests.conftest import Outcome
+
+Invoke = Callable[..., Outcome]
+Evaluate = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def evaluate(invoke: Invoke) -> Evaluate:
+    """Evaluate and return metrics.json, without intervals unless they are asked for."""
+
+    def call(*given: object, intervals: bool = False) -> dict[str, Any]:
+        more = [] if intervals else ["--no-intervals"]
+        done = invoke("evaluate", *given, *more, "--json")
+        assert done.code == 0, done.stderr
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    return call
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    """Return a file of good rows with a second score, a segment and a decision."""
+    return write(rows(), tmp_path / "good.parquet")
+
+
+def rows(count: int = 600) -> pl.DataFrame:
+    random = np.random.default_rng(4)
+    return simulate(count, ties=True).with_columns(
+        other=pl.Series(random.random(count).round(2)),
+        country=pl.Series(random.choice(["at", "be", "de", "lu"], count, p=[0.4, 0.3, 0.2, 0.1])),
+        decision=pl.Series(random.integers(0, 2, count)),
+        user=pl.Series(random.integers(0, 90, count)),
+    )
+
+
+def finite(found: object) -> bool:
+    """Tell whether no number in some JSON is NaN or infinite."""
+    if isinstance(found, dict):
+        return all(map(finite, found.values()))
+    return not isinstance(found, float) or math.isfinite(found)
+
+
+def test_metrics_json_has_its_structure(good: Path, evaluate: Evaluate) -> None:
+    found = evaluate(good)
+    assert sorted(found) == ["differences", "intervals", "metrics", "rows", "signature"]
+    own = found["metrics"]["score"]["all"]
+    frame = rows()
+    assert found["rows"] == own["count"] == frame.height
+    assert own["positives"] == frame["label"].sum()
+    expected = oracle.roc_auc_score(frame["label"], frame["score"])
+    assert own["auc"] == pytest.approx(expected, rel=1e-12)
+    names = {
+        *("count", "positives", "base_rate", "mean_score", "lift", "calibration_bias", "auc"),
+        *("average_precision", "log_loss", "brier", "ece", "ace", "mce", "ece_debiased"),
+        *("smooth_ece", "miscalibration", "discrimination", "brier_uncertainty"),
+    }
+    assert set(own) == set(found["signature"]) == names
+    assert found["intervals"] == found["differences"] == {}
+    assert found["signature"]["ece"].startswith(
+        "ece|bins:15|norm:l1|strategy:equal-width|ties:whole|v:"
+    )
+
+
+def test_intervals_hold_their_metrics(good: Path, evaluate: Evaluate) -> None:
+    found = evaluate(good, intervals=True)
+    own, spans = found["metrics"]["score"]["all"], found["intervals"]["score"]["all"]
+    assert {"auc", "brier", "log_loss", "base_rate"} <= set(spans)
+    for name in ("auc", "brier", "log_loss", "base_rate"):
+        assert spans[name]["low"] <= own[name] <= spans[name]["high"]
+        assert "|interval:" in found["signature"][name]
+    narrow = evaluate(good, "--confidence", "0.5", intervals=True)["intervals"]["score"]["all"]
+    assert narrow["auc"]["high"] < spans["auc"]["high"]
+
+
+def test_several_scores_are_compared_with_the_baseline(good: Path, evaluate: Evaluate) -> None:
+    found = evaluate(good, "--score", "score,other", "--baseline", "other", "--top", "0.1,.5")
+    one, two = found["metrics"]["other"], found["metrics"]["score"]
+    assert list(found["differences"]) == ["score-other"]
+    assert set(one) == {"all", "top:0.1", "top:.5"}
+    for part, differences in found["differences"]["score-other"].items():
+        assert one[part]["count"] == two[part]["count"]
+        assert not {"count", "positives", "base_rate"} & set(differences)
+        for name, difference in differences.items():
+            known = one[part][name] is not None and two[part][name] is not None
+            assert difference["value"] == (two[part][name] - one[part][name] if known else None)
+    ratio = two["all"]["log_loss"] / one["all"]["log_loss"] - 1
+    assert two["all"]["log_loss_reduction"] == pytest.approx(ratio)
+    assert one["all"]["log_loss_reduction"] == 0
+
+
+def test_a_slice_is_what_its_rows_alone_would_be(
+    good: Path, evaluate: Evaluate, tmp_path: Path
+) -> None:
+    found = evaluate(good, "--by", "country", "--top", "0.2", "--top-by", "uncertainty")
+    frame = rows()
+    cut = np.sort(frame["uncertainty"])[::-1][120 - 1]
+    parts = {"top:0.2": frame.filter(pl.col("uncertainty") >= cut)}
+    for name in ("at", "be", "de"):
+        parts[f"country:{name}"] = frame.filter(country=name)
+    base = found["metrics"]["score"]["all"]["base_rate"]
+    for part, own in parts.items():
+        alone = evaluate(write(own, tmp_path / "part.parquet"))["metrics"]["score"]["all"]
+        alone["lift"] = alone["base_rate"] / base
+        assert found["metrics"]["score"][part] == alone
+
+
+def test_small_segments_are_null(good: Path, evaluate: Evaluate) -> None:
+    own = evaluate(good, "--by", "country", "--boundary", boundary(good, evaluate))
+    small = own["metrics"]["score"]["country:lu"]
+    assert small.pop("count") < 100
+    assert set(small.values()) == {None}
+    assert set(own["metrics"]["boundary"]["country:lu"].values()) == {None}
+    found = evaluate(good, "--by", "country", "--min-rows", "10")
+    assert found["metrics"]["score"]["country:lu"]["auc"] is not None
+
+
+def boundary(good: Path, evaluate: Evaluate) -> Path:
+    from calibkit_cli.main import run
+
+    path = good.with_name("boundary.json")
+    assert run(["boundary", str(good), "--precision", "0.7", "-q", "-o", str(path)]) == 0
+    return path
+
+
+def test_decisions_of_a_model_and_of_a_column(
+    good: Path, evaluate: Evaluate, invoke: Invoke, tmp_path: Path
+) -> None:
+    model, applied = boundary(good, evaluate), tmp_path / "applied.parquet"
+    found = evaluate(good, "--boundary", model)["metrics"]["boundary"]["all"]
+    columns = ["--overwrite-columns", "-q", "-o", applied]
+    assert invoke("apply", model, good, *columns).code == 0
+    given = evaluate(applied, "--decision", "decision")["metrics"]["decision"]["all"]
+    assert found == given
+    frame = pl.read_parquet(applied)
+    label, decision = frame["label"].to_numpy(), frame["decision"].to_numpy()
+    assert found["tp"] == int((label & decision).sum())
+    assert found["selected"] == int(decision.sum())
+    expected = {
+        "precision": oracle.precision_score(label, decision),
+        "recall": oracle.recall_score(label, decision),
+        "f1": oracle.f1_score(label, decision),
+        "mcc": oracle.matthews_corrcoef(label, decision),
+    }
+    for name, value in expected.items():
+        assert found[name] == pytest.approx(value, rel=1e-12)
+    names = {"tp", "fp", "fn", "tn", "selected", "selected_share", "precision", "recall"}
+    assert set(found) == names | {"specificity", "fpr", "npv", "f1", "mcc"}
+
+
+def test_decisions_that_select_nothing_are_null(tmp_path: Path, evaluate: Evaluate) -> None:
+    path = write(rows().with_columns(decision=pl.lit(0)), tmp_path / "a.parquet")
+    found = evaluate(path, "--decision", "decision")["metrics"]["decision"]["all"]
+    assert (found["selected"], found["recall"]) == (0, 0.0)
+    assert found["precision"] is found["mcc"] is None
+
+
+def test_metrics_wanted(good: Path, evaluate: Evaluate) -> None:
+    found = evaluate(good, "--metrics", "auc,recall_at_precision:.80", "--metrics", "ece")
+    own = found["metrics"]["score"]["all"]
+    assert sorted(own) == ["auc", "ece", "recall_at_precision:0.8"]
+    more = ("--recall-at-precision", "0.8", "--precision-at-recall", "0.5,1")
+    also = evaluate(good, *more)["metrics"]["score"]["all"]
+    assert also["recall_at_precision:0.8"] == own["recall_at_precision:0.8"]
+    assert also["precision_at_recall:1"] <= also["precision_at_recall:0.5"]
+
+
+def test_weights_are_rows_written_out(tmp_path: Path, evaluate: Evaluate) -> None:
+    frame = rows()
+    twice = frame.select(pl.all().repeat_by("weight")).explode(pl.all())
+    weighted = evaluate(write(frame, tmp_path / "a.parquet"), "--weight", "weight")
+    plain = evaluate(write(twice, tmp_path / "b.parquet"))
+    assert weighted["metrics"] == plain["metrics"]
+    assert "weights:frequency" in weighted["signature"]["auc"]
+
+
+def test_prevalence_reweights_classes(good: Path, evaluate: Evaluate) -> None:
+    found = evaluate(good, "--prevalence", "0.1")["metrics"]["score"]["all"]
+    plain = evaluate(good)["metrics"]["score"]["all"]
+    assert found["base_rate"] == pytest.approx(0.1)
+    assert found["count"] == pytest.approx(600)
+    assert found["auc"] == pytest.approx(plain["auc"], rel=1e-9)
+    assert found["average_precision"] < plain["average_precision"]
+
+
+def test_logits_and_raw_scores(tmp_path: Path, evaluate: Evaluate) -> None:
+    frame = rows().with_columns(pl.col("score").clip(0.01, 0.99))
+    logits = frame.with_columns((pl.col("score") / (1 - pl.col("score"))).log())
+    path = write(logits, tmp_path / "a.parquet")
+    plain = evaluate(write(frame, tmp_path / "b.parquet"))["metrics"]["score"]["all"]
+    found = evaluate(path, "--scale", "logit")["metrics"]["score"]["all"]
+    assert found["log_loss"] == pytest.approx(plain["log_loss"], rel=1e-9)
+    raw = evaluate(path, "--scale", "raw")["metrics"]["score"]["all"]
+    assert (raw["auc"], raw["log_loss"]) == (plain["auc"], None)
+    endless = logits.with_columns(
+        score=pl.when(pl.col("id") == 0).then(math.inf).otherwise("score")
+    )
+    path = write(endless, tmp_path / "c.parquet")
+    found = evaluate(path, "--scale", "logit", intervals=True)["metrics"]["score"]["all"]
+    assert found["auc"] is not None
+    assert found["log_loss"] is found["mean_score"] is None
+
+
+def test_reliability_diagrams(good: Path, tmp_path: Path, evaluate: Evaluate) -> None:
+    output = tmp_path / "curve.parquet"
+    found = evaluate(good, "--reliability", output, "--bins", "7", intervals=True)
+    frame = pl.read_parquet(output)
+    bins, corp = frame.filter(curve="bins"), frame.filter(curve="corp")
+    assert bins.height == 7
+    assert bins["count"].sum() == corp["count"].sum() == 600
+    assert bins["positives"].sum() == corp["positives"].sum()
+    assert corp["mean_label"].is_sorted()
+    gaps = (bins["mean_label"] - bins["mean_score"]).abs() * bins["count"]
+    assert gaps.sum() / 600 == pytest.approx(found["metrics"]["score"]["all"]["ece"])
+    held = bins.filter(pl.col("count") > 0)
+    assert ((held["low"] <= held["mean_label"]) & (held["mean_label"] <= held["high"])).all()
+    assert (corp["score_low"] <= corp["score_high"]).all()
+
+
+def test_many_classes(tmp_path: Path, evaluate: Evaluate) -> None:
+    random = np.random.default_rng(2)
+    chance = random.dirichlet([1, 1, 1], 500)
+    label = [random.choice(3, p=row) for row in chance]
+    frame = pl.DataFrame({f"p_{name}": chance[:, k] for k, name in enumerate("abc")})
+    frame = frame.with_columns(label=pl.Series(["abc"[k] for k in label]))
+    found = evaluate(write(frame, tmp_path / "a.parquet"), "--probs", "p_*")
+    own = found["metrics"]["p_*"]["all"]
+    assert sorted(own) == ["accuracy", "brier", "classwise_ece", "count", "ece", "log_loss"]
+    assert own["accuracy"] == pytest.approx(oracle.accuracy_score(label, chance.argmax(axis=1)))
+    assert own["log_loss"] == pytest.approx(oracle.log_loss(label, chance), rel=1e-9)
+    truth = np.eye(3)[label]
+    assert own["brier"] == pytest.approx(((chance - truth) ** 2).sum(axis=1).mean(), rel=1e-9)
+    assert "of:top-label" in found["signature"]["ece"]
+
+
+def test_outputs_of_every_kind(good: Path, tmp_path: Path, invoke: Invoke) -> None:
+    for name in ("m.json", "m.prom", "m.csv", "m.md"):
+        done = invoke("evaluate", good, "--metrics", "auc,ece", "-o", tmp_path / name)
+        assert (done.code, done.stdout) == (0, b""), done.stderr
+        assert b"auc" in (tmp_path / name).read_bytes()
+    piped = invoke("evaluate", good, "--metrics", "auc,ece", "-q")
+    assert piped.stdout == (tmp_path / "m.json").read_bytes()
+    assert invoke("evaluate", good, "-o", tmp_path / "m.parquet").code == 2
+
+
+def test_one_output_for_each_input(good: Path, tmp_path: Path, invoke: Invoke) -> None:
+    other = write(rows(300), tmp_path / "b.csv")
+    done = invoke("evaluate", good, other, "--metrics", "count", "-q", "-o", f"{tmp_path}/out/")
+    assert done.code == 0, done.stderr
+    counts = [
+        json.loads((tmp_path / "out" / name).read_text())["rows"]
+        for name in ("good.json", "b.json")
+    ]
+    assert counts == [600, 300]
+
+
+def test_standard_input(good: Path, command: Callable[..., CompletedProcess[bytes]]) -> None:
+    text = encode(rows(), ".csv")
+    given = ["--metrics", "auc,ece,log_loss", "--no-intervals"]
+    done = command("evaluate", "-", *given, input=text)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == command("evaluate", good, *given).stdout
+
+
+def test_gates(good: Path, tmp_path: Path, invoke: Invoke) -> None:
+    output = tmp_path / "m.json"
+    given = ["evaluate", good, "--metrics", "auc", "-q", "-o", output]
+    assert invoke(*given, "--fail-if", "auc<0.5").code == 0
+    output.unlink()
+    failed = invoke(*given, "--fail-if", "auc>0.5")
+    assert failed.code == 1
+    assert "auc" in failed.stderr
+    assert output.exists()
+    assert invoke(*given, "--fail-if", "acu>0.5").code == 2
+    assert invoke(*given, "--fail-if", "auc>>").code == 2
+
+
+WAYS: dict[str, list[str]] = {
+    "plain": ["--top", "0.1", "--by", "country", "--score", "score,other"],
+    "weighted": ["--weight", "eighth"],
+    "groups": ["--groups", "user", "--metrics", "auc,brier,base_rate,recall,precision"],
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_same_bytes(way: str, tmp_path: Path, invoke: Invoke) -> None:
+    frame = rows(1500).with_columns(eighth=pl.col("weight") / 8)
+    more = ["--no-intervals"] if way != "groups" else ["--decision", "decision"]
+    found = {}
+    for name, given in stored(tmp_path, frame).items():
+        done = invoke("evaluate", *given, *WAYS[way], *more, "-q")
+        assert done.code == 0, done.stderr
+        found[name] = done.stdout
+    assert len(set(found.values())) == 1, [
+        name for name, one in found.items() if one != found["parquet"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("score", "label"),
+    [
+        ([0.5], [1]),
+        ([0.0, 1.0, 1.0], [0, 1, 0]),
+        ([0.2, 0.8], [0, 0]),
+        ([0.2, 0.8], [1, 1]),
+        ([0.3] * 5, [0, 1, 0, 1, 1]),
+        ([0.1, 0.5, 0.9] * 4, [0, 1, 1] * 4),
+        ([1.0, 1.0], [1, 1]),
+    ],
+)
+def test_edges_are_numbers_or_null(
+    score: list[float], label: list[int], tmp_path: Path, evaluate: Evaluate
+) -> None:
+    path = write(pl.DataFrame({"score": score, "label": label}), tmp_path / "a.parquet")
+    output = tmp_path / "curve.csv"
+    found = evaluate(path, "--top", "0.5", "--reliability", output, intervals=True)
+    assert finite(found)
+    assert found["metrics"]["score"]["all"]["count"] == len(score)
+    assert b"NaN" not in output.read_bytes()
+
+
+def refused(done: Outcome, code: int, *words: str) -> None:
+    assert done.code == code, done
+    assert done.stdout == b""
+    assert "Traceback" not in done.stderr
+    for word in words:
+        assert word in done.stderr, done.stderr
+
+
+BAD_USAGE = {
+    "no score": (["--score", "scor"], "scor"),
+    "metric": (["--metrics", "aux,brie"], "'auc'"),
+    "bound": (["--metrics", "recall_at_precision"], "needs a bound"),
+    "share": (["--top", "1.5"], "--top"),
+    "no share": (["--top", "0"], "--top"),
+    "share twice": (["--top", "0.1,.1"], "one share"),
+    "top by": (["--top-by", "score"], "--top"),
+    "confidence": (["--confidence", "1"], "--confidence"),
+    "prevalence": (["--prevalence", "1"], "--prevalence"),
+    "by": (["--by", "land"], "--by"),
+    "both": (["--boundary", "b.json", "--decision", "decision"], "one of them"),
+    "grid score": (["--grid-score", "score"], "--grid"),
+    "probs and score": (["--probs", "p_*", "--score", "score"], "--probs"),
+    "no grid": (["--grid", "nowhere.parquet"], "nowhere.parquet"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_USAGE)
+def test_bad_usage(case: str, good: Path, invoke: Invoke) -> None:
+    given, word = BAD_USAGE[case]
+    refused(invoke("evaluate", good, *given), 2, word)
+
+
+BAD_ROWS = {
+    "null score": ({"score": {3: None}}, "no value"),
+    "score above one": ({"score": {3: 1.5}}, "[0, 1]"),
+    "label": ({"label": {3: 2}}, "0/1"),
+    "weight": ({"weight": {3: -1.0}}, "weights"),
+    "segment": ({"country": {3: None}}, "no value"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_ROWS)
+def test_bad_rows(case: str, tmp_path: Path, invoke: Invoke) -> None:
+    changed, word = BAD_ROWS[case]
+    frame = rows(40).with_columns(pl.col("weight").cast(pl.Float64))
+    for name, values in changed.items():
+        column = frame[name].to_list()
+        for row, value in values.items():
+            column[row - 1] = value
+        frame = frame.with_columns(pl.Series(name, column, strict=False))
+    path = write(frame, tmp_path / "bad.parquet")
+    done = invoke("evaluate", path, "--weight", "weight", "--by", "country")
+    refused(done, 3, word, "row 3", "bad.parquet")
+
+
+def test_rows_left_out(tmp_path: Path, invoke: Invoke, evaluate: Evaluate) -> None:
+    frame = rows().with_columns(
+        score=pl.when(pl.col("id") < 5).then(None).otherwise("score"),
+        label=pl.when(pl.col("id") > 595).then(None).otherwise("label"),
+    )
+    path = write(frame, tmp_path / "a.parquet")
+    done = invoke(
+        "evaluate", path, "--on-missing", "drop", "--unlabelled", "drop", "--no-intervals"
+    )
+    assert done.code == 0
+    assert "5 rows" in done.stderr
+    assert "4 rows" in done.stderr
+    assert json.loads(done.stdout)["rows"] == 591
+
+
+def test_dry_run_writes_nothing(good: Path, tmp_path: Path, invoke: Invoke) -> None:
+    output = tmp_path / "m.json"
+    done = invoke("evaluate", good, "--by", "country", "--dry-run", "-o", output)
+    assert done.code == 0
+    assert b"by: column 'country'" in done.stdout
+    assert not output.exists()
+
+
+def test_the_table_on_a_terminal(
+    good: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("calibkit_cli.console._is_terminal", lambda stream: True)
+    monkeypatch.setenv("COLUMNS", "160")
+    given = ["--score", "score,other", "--by", "country", "--decision", "decision"]
+    shown = invoke("evaluate", good, *given).stdout.decode()
+    for text in ("600 rows", "auc", "other-score", "precision", "score by slice", "country:at"):
+        assert text in shown
