@@ -23,6 +23,7 @@ RUN_BIN := build/bench/venv/bin
 RUN_TIME := build/bench/venv/installed.stamp
 
 .PHONY: help demo test lint format bench profile readme docs evidence reproduce-raters \
+	reproduce-vad vad-real-files \
 	sample-data clean
 
 help:  ## list these targets
@@ -66,6 +67,13 @@ evidence: $(INSTALLED)  ## judge all methods on real score files (folder DATA) a
 
 reproduce-raters: $(INSTALLED)  ## simulated votes (Mimori et al., figure 1) and real ones: docs/evidence/raters.md
 	$(BIN)/python docs/evidence/write_raters.py $(DATA)
+
+reproduce-vad: $(INSTALLED)  ## simulated selections (Fan, Si and Zhang, tables 1, 4 to 7): docs/evidence/vad_simulation.md
+	$(BIN)/python docs/evidence/write_vad_simulation.py $(REPLICATIONS)
+	@cat docs/evidence/vad_simulation.md
+
+vad-real-files: $(INSTALLED)  ## bias of selected rows on real ensembles (folder DATA): docs/evidence/vad_real_files.md
+	$(BIN)/python docs/evidence/write_vad_real_files.py $(DATA)
 
 sample-data: $(INSTALLED)  ## simulate the files in sample_data/ again
 	$(BIN)/python sample_data/make.py

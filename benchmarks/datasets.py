@@ -38,6 +38,15 @@ def counts(python: str, rows: int) -> str:
     return str(path)
 
 
+def members(python: str, rows: int) -> str:
+    """Return a file of three replicate scores, as ``calibkit simulate selection`` writes it."""
+    path = FOLDER / f"members-{rows}.parquet"
+    if not path.is_file():
+        options = ("--rows", str(rows), "--keep", "score_*", "--seed", "1")
+        _make(calibkit(python, "simulate", "selection", *options, "-q", "-o"), path)
+    return str(path)
+
+
 def _make(command: list[str], path: Path) -> None:
     """Run a command that writes a file; a file that is there is whole."""
     FOLDER.mkdir(parents=True, exist_ok=True)

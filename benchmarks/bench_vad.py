@@ -1,0 +1,52 @@
+"""`calibkit vad` on three members against polars that computes their logits and covariances.
+
+    python benchmarks/bench_vad.py [--python PATH] [--rows N] [--rounds N]
+
+polars streams the file, its sums rounded in whatever order they come; calibkit checks every value,
+sums without rounding, fingerprints the rows and writes a model.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+import datasets
+import harness
+from harness import Pair, calibkit, compare, million, peer_script
+
+#: The ratio of wall times aimed at, at the full number of rows.
+LIMIT = 1.5
+
+
+def pairs(options: argparse.Namespace) -> Iterator[Pair]:
+    """Measure at a tenth of the rows and at all, each less start-up."""
+    start = datasets.members(options.python, 100)
+    for rows in (options.rows // 10, options.rows):
+        path = datasets.members(options.python, rows)
+        output = str(harness.FOLDER / "vad.json")
+
+        def ours(file: str, output: str = output) -> list[str]:
+            return calibkit(options.python, "vad", file, "-q", "-o", output)
+
+        def peer(file: str) -> list[str]:
+            return peer_script(options.python, "polars_covariances.py", file)
+
+        yield compare(
+            f"{million(rows)}, 3 members",
+            ours(path),
+            peer(path),
+            rounds=options.rounds,
+            limit=LIMIT if rows == options.rows else None,
+            starts=(ours(start), peer(start)),
+            kind="vad",
+        )
+
+
+def main() -> None:
+    options = harness.arguments(__doc__, rounds=5)
+    harness.save("vad", options.python, pairs=list(pairs(options)))
+
+
+if __name__ == "__main__":
+    main()
