@@ -11,7 +11,8 @@ from calibkit.calibrators.model import ScoreMap
 from calibkit.calibrators.points import LEAST, Points
 from calibkit.calibrators.spec import CalibratorSpec
 from calibkit.errors import DataError
-from calibkit_kernels.logistic import fit_line, is_separated, smoothed_targets
+from calibkit_kernels.logistic import fit_line, smoothed_targets
+from calibkit_kernels.logistic_sums import is_separated
 from calibkit_kernels.maps import line_map
 
 

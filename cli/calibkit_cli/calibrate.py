@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from calibkit.calibrators.spec import DEFAULT_BINS, METHODS
+from calibkit.errors import UsageError
 
 from . import options, typed
 from .console import Console
 from .options import option
-
-if TYPE_CHECKING:
-    from calibkit.sources import Source
 
 METHOD = "Method"
 
@@ -29,6 +27,8 @@ Examples:
   calibkit calibrate calib.csv --method platt --scale logit --score logit -o cal.json
 
   calibkit calibrate calib.parquet --method venn-abers --by country -o cal.json
+
+  calibkit calibrate votes.parquet --probs 'prob_*' --counts 'count_*' --method vector -o cal.json
 """
 
 
@@ -40,14 +40,16 @@ def register(app: typer.Typer) -> None:
 def calibrate(
     inputs: options.Inputs,
     method: Annotated[
-        str,
+        str | None,
         option(
             "--method",
             metavar="METHOD",
             panel=METHOD,
-            help=f"{', '.join(METHODS[:-1])} or {METHODS[-1]}.",
+            help=f"{', '.join(METHODS[:-1])} or {METHODS[-1]}; of class probabilities: "
+            "temperature, vector or matrix.",
+            show_default="beta; temperature with --probs",
         ),
-    ] = "beta",
+    ] = None,
     targets: Annotated[
         Literal["smoothed", "mle"] | None,
         option(
@@ -96,6 +98,16 @@ def calibrate(
             show_default=False,
         ),
     ] = None,
+    regularization: Annotated[
+        str | None,
+        option(
+            "--regularization",
+            metavar="INTERCEPT[,OFF]|cv",
+            panel=METHOD,
+            help="Penalties of vector and matrix; cv: chosen by cross-validation.",
+            show_default="cv",
+        ),
+    ] = None,
     by: options.By = None,
     min_rows: Annotated[
         int,
@@ -118,15 +130,18 @@ def calibrate(
         ),
     ] = None,
     out_of_range: Annotated[
-        Literal["error", "clip"],
+        Literal["error", "clip"] | None,
         option(
             "--out-of-range",
             panel=options.INPUT,
             help="Probabilities outside [0, 1], now and when the map is applied: refuse or clip them.",
+            show_default="error",
         ),
-    ] = "error",
+    ] = None,
     score: options.Score = "score",
     scale: options.Scale = "probability",
+    probs: options.Probs = None,
+    counts: options.Counts = None,
     label: options.Label = "label",
     positive: options.Positive = None,
     unlabelled: options.Unlabelled = "error",
@@ -148,29 +163,63 @@ def calibrate(
     """Parse, fit, print."""
     console = Console(output, as_json, quiet, verbose, warnings)
     tags = typed.tags(tag)
-    from calibkit.calibrators.fit import fit_calibrator
-    from calibkit.calibrators.rows import read_calibration_rows
     from calibkit.calibrators.spec import CalibratorSpec
     from calibkit.columns import ColumnOptions
     from calibkit.sources import open_source
-    from calibkit.threads import later, thread_count, warm_up
+    from calibkit.threads import thread_count
 
-    from .each_model import Fit, write_models
-    from .views.calibrator import calibrator_lines
+    from .calibrate_run import CalibrateRun
 
+    if probs or counts:
+        from calibkit.calibrators.classes import ClassSpec
+        from calibkit.raters.rows import RaterOptions
+
+        from . import calibrate_classes as of_classes
+
+        of_classes.refuse(
+            {
+                "--targets": targets,
+                "--bins": bins,
+                "--bin-strategy": bin_strategy,
+                "--split": split,
+                "--negatives-kept": negatives_kept,
+                "--by": by,
+                "--clip": clip,
+                "--out-of-range": out_of_range,
+                "--positive": positive,
+                "--weight": weight,
+            }
+        )
+        classes = ClassSpec(
+            method=method or "temperature",
+            regularization=typed.penalties(regularization or "cv", "--regularization"),
+            scale=scale,
+            seed=seed,
+        )
+        roles = RaterOptions(
+            probs=tuple(typed.listed(probs)) or ("prob_*",),
+            counts=counts,
+            label=label,
+            scale=scale,
+            on_missing=on_missing,
+            unlabelled=unlabelled,
+        )
+        source = open_source(inputs, input_format=input_format, dtype=dtype)
+        of_classes.run(console, source, classes, roles, provenance, tags, dry_run)
+        return
+    if regularization is not None:
+        raise UsageError("--regularization goes with --probs, for vector and matrix scaling.")
     spec = CalibratorSpec(
-        method=method,
+        method=method or "beta",
         targets=targets,
         bins=bins,
         bin_strategy=bin_strategy,
         split=split,
-        negatives_kept=(
-            None if negatives_kept is None else typed.number(negatives_kept, "--negatives-kept")
-        ),
+        negatives_kept=typed.given(negatives_kept, "--negatives-kept"),
         by=by,
         min_rows=min_rows,
-        clip=None if clip is None else typed.number(clip, "--clip"),
-        out_of_range=out_of_range,
+        clip=typed.given(clip, "--clip"),
+        out_of_range=out_of_range or "error",
         seed=seed,
         threads=thread_count(threads),
     )
@@ -183,21 +232,9 @@ def calibrate(
         weight=weight,
         on_missing=on_missing,
     )
+    run = CalibrateRun(console, spec, columns, provenance, tags)
     source = open_source(inputs, input_format=input_format, dtype=dtype)
     if dry_run:
-        from calibkit.calibrators.rows import used_columns
-
-        from .dry_run import show_plan
-
-        spec.check_scale(scale)
-        show_plan(console, source, used_columns(source, columns, spec), spec.steps())
-        return
-
-    def fit(part: Source) -> Fit:
-        later(spec.threads, warm_up)
-        rows = read_calibration_rows(part, columns, spec)
-        console.detail(f"{rows.score.size:,} rows used of {rows.rows_read:,} read")
-        made = fit_calibrator(rows, spec, provenance=provenance, tags=tags)
-        return Fit(made.model, (*rows.warnings, *made.warnings), calibrator_lines(made.model))
-
-    write_models(console, source, fit, "Calibrator")
+        run.show_plan(source)
+    else:
+        run.fit(source)

@@ -64,6 +64,11 @@ def number(text: str, name: str, least: float = 0.0) -> float:
     return value
 
 
+def given(text: str | None, name: str) -> float | None:
+    """Return a number that was typed, None where none was; see `number`."""
+    return None if text is None else number(text, name)
+
+
 def penalties(text: str, name: str) -> tuple[float, float] | None:
     """Return one or two penalties; None for ``cv``, which chooses them.
 

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from calibkit_kernels import logistic
-from calibkit_kernels.logistic import BLOCK, fit_line, fit_logistic, is_separated, smoothed_targets
+from calibkit_kernels import logistic, logistic_sums
+from calibkit_kernels.logistic import fit_line, fit_logistic, smoothed_targets
+from calibkit_kernels.logistic_sums import BLOCK, is_separated
 from tests.conftest import INTERPRETED
 from tests.naive import logistic as naive
 
@@ -41,15 +42,15 @@ def test_sums_are_those_of_single_rows(
     x, y, positive, negative = arrays(rows)
     out, total = np.empty((1, 10)), np.empty(10)
     plane = np.array([a, b, c, 0.5, -1.0, 2.0, 0.25])
-    logistic.plane_sums(x, y, positive, negative, plane, 0, 1, out)
-    logistic.add_blocks(out, total)
+    logistic_sums.plane_sums(x, y, positive, negative, plane, 0, 1, out)
+    logistic_sums.add_blocks(out, total)
     features = [(x - 0.5) * 2.0, (y + 1.0) * 0.25]
     loss, gradient, hessian = naive.logistic_sums(features, positive, negative, [a, b, c])
     upper = [hessian[i][j] for i in range(3) for j in range(i, 3)]
     assert total == pytest.approx([loss, *gradient, *upper], rel=1e-9, abs=1e-9)
     out, total = np.empty((1, 6)), np.empty(6)
-    logistic.line_sums(x, positive, negative, np.array([a, c, 0.5, 2.0]), 0, 1, out)
-    logistic.add_blocks(out, total)
+    logistic_sums.line_sums(x, positive, negative, np.array([a, c, 0.5, 2.0]), 0, 1, out)
+    logistic_sums.add_blocks(out, total)
     loss, gradient, hessian = naive.logistic_sums(features[:1], positive, negative, [a, c])
     upper = [hessian[i][j] for i in range(2) for j in range(i, 2)]
     assert total == pytest.approx([loss, *gradient, *upper], rel=1e-9, abs=1e-9)
@@ -58,20 +59,20 @@ def test_sums_are_those_of_single_rows(
 @given(points)
 def test_spread_separation_and_neighbours(rows: list[tuple[float, ...]]) -> None:
     x, _, positive, negative = arrays(rows)
-    assert logistic.spread(x, positive, negative) == pytest.approx(
+    assert logistic_sums.spread(x, positive, negative) == pytest.approx(
         naive.spread(x, positive, negative), abs=1e-9
     )
     assert is_separated(x, positive, negative) == naive.is_separated(x, positive, negative)
     for stride in (1, 3):
         out = np.empty(-(-x.size // stride))
-        logistic.thin_points(x, positive, negative, stride, out)
+        logistic_sums.thin_points(x, positive, negative, stride, out)
         assert out == pytest.approx(naive.neighbour_means(x, positive, negative, stride))
 
 
 def test_blocks_add_up() -> None:
     sums = np.random.default_rng(0).normal(size=(7, 4))
     total = np.empty(4)
-    logistic.add_blocks(sums, total)
+    logistic_sums.add_blocks(sums, total)
     assert total == pytest.approx(naive.column_totals(sums.tolist()))
 
 

@@ -1,0 +1,202 @@
+"""The sums and looks over weighted points that logistic regression needs."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._jit import kernel
+
+Floats = NDArray[np.float64]
+
+#: Points summed together.
+BLOCK: Final = 16_384
+
+
+@kernel
+def line_sums(
+    x: Floats,
+    positive: Floats,
+    negative: Floats,
+    line: Floats,
+    first: int,
+    last: int,
+    out: NDArray[np.float64],
+) -> None:
+    """Write loss, gradient and Hessian of blocks of points under ``z = a (x - shift) scale + c``.
+
+    Parameters
+    ----------
+    x, positive, negative
+        Points.
+    line
+        a, c, shift, scale.
+    first, last
+        The blocks to sum, `last` not included.
+    out
+        A row for each block: loss; d/da, d/dc; the second derivatives aa, ac, cc.
+    """
+    a, c, shift, scale = line[0], line[1], line[2], line[3]
+    for block in range(first, last):
+        loss = grad_a = grad_c = aa = ac = cc = 0.0
+        for i in range(block * BLOCK, min((block + 1) * BLOCK, x.size)):
+            u = (x[i] - shift) * scale
+            z = a * u + c
+            e = math.exp(-abs(z))
+            most = 1.0 / (1.0 + e)
+            least = e * most
+            weight = positive[i] + negative[i]
+            loss += weight * math.log(1.0 + e)
+            if z >= 0.0:
+                loss += negative[i] * z
+                residual = negative[i] * most - positive[i] * least
+            else:
+                loss -= positive[i] * z
+                residual = negative[i] * least - positive[i] * most
+            bend = weight * most * least
+            grad_a += residual * u
+            grad_c += residual
+            aa += bend * u * u
+            ac += bend * u
+            cc += bend
+        row = out[block]
+        row[0], row[1], row[2] = loss, grad_a, grad_c
+        row[3], row[4], row[5] = aa, ac, cc
+
+
+@kernel
+def plane_sums(
+    x: Floats,
+    y: Floats,
+    positive: Floats,
+    negative: Floats,
+    plane: Floats,
+    first: int,
+    last: int,
+    out: NDArray[np.float64],
+) -> None:
+    """Do what `line_sums` does under ``z = a (x - shift) scale + b (y - shift') scale' + c``.
+
+    `plane` is a, b, c, shift, shift', scale, scale'; a row of `out` is loss; d/da, d/db, d/dc;
+    aa, ab, ac, bb, bc, cc.
+    """
+    a, b, c = plane[0], plane[1], plane[2]
+    x_shift, y_shift, x_scale, y_scale = plane[3], plane[4], plane[5], plane[6]
+    for block in range(first, last):
+        loss = grad_a = grad_b = grad_c = 0.0
+        aa = ab = ac = bb = bc = cc = 0.0
+        for i in range(block * BLOCK, min((block + 1) * BLOCK, x.size)):
+            u = (x[i] - x_shift) * x_scale
+            v = (y[i] - y_shift) * y_scale
+            z = a * u + b * v + c
+            e = math.exp(-abs(z))
+            most = 1.0 / (1.0 + e)
+            least = e * most
+            weight = positive[i] + negative[i]
+            loss += weight * math.log(1.0 + e)
+            if z >= 0.0:
+                loss += negative[i] * z
+                residual = negative[i] * most - positive[i] * least
+            else:
+                loss -= positive[i] * z
+                residual = negative[i] * least - positive[i] * most
+            bend = weight * most * least
+            grad_a += residual * u
+            grad_b += residual * v
+            grad_c += residual
+            aa += bend * u * u
+            ab += bend * u * v
+            ac += bend * u
+            bb += bend * v * v
+            bc += bend * v
+            cc += bend
+        row = out[block]
+        row[0], row[1], row[2], row[3] = loss, grad_a, grad_b, grad_c
+        row[4], row[5], row[6] = aa, ab, ac
+        row[7], row[8], row[9] = bb, bc, cc
+
+
+@kernel
+def add_blocks(sums: NDArray[np.float64], out: Floats) -> None:
+    """Write the sum of the rows, added from the first to the last."""
+    out[:] = 0.0
+    for block in range(sums.shape[0]):
+        for j in range(out.size):
+            out[j] += sums[block, j]
+
+
+@kernel
+def spread(x: Floats, positive: Floats, negative: Floats) -> tuple[float, float]:
+    """Return the weighted mean and standard deviation of points; 0 where x is constant.
+
+    Points without weight count for nothing.  NaN where the range of x overflows.
+    """
+    low, high = math.inf, -math.inf
+    for i in range(x.size):
+        if positive[i] + negative[i] > 0.0:
+            low = min(low, x[i])
+            high = max(high, x[i])
+    width = high - low
+    if not width > 0.0 or width == math.inf:
+        return low, 0.0 if width <= 0.0 else math.nan
+    total = first = 0.0
+    for start in range(0, x.size, BLOCK):  # by blocks: rounding stays small
+        weights = sums = 0.0
+        for i in range(start, min(start + BLOCK, x.size)):
+            weight = positive[i] + negative[i]
+            if weight > 0.0:
+                weights += weight
+                sums += weight * ((x[i] - low) / width)
+        total += weights
+        first += sums
+    mean = low + width * (first / total)
+    second = 0.0
+    for start in range(0, x.size, BLOCK):
+        sums = 0.0
+        for i in range(start, min(start + BLOCK, x.size)):
+            weight = positive[i] + negative[i]
+            if weight > 0.0:
+                away = (x[i] - mean) / width
+                sums += weight * away * away
+        second += sums
+    return mean, width * math.sqrt(second / total)
+
+
+@kernel
+def is_separated(x: Floats, positive: Floats, negative: Floats) -> bool:
+    """Return whether some line sends the loss to its infimum only at infinity.
+
+    That is so where one class has no weight, or where x of one class nowhere passes x of the other
+    (equality allowed) and is not the same for all points.
+    """
+    low_positive = low_negative = math.inf
+    high_positive = high_negative = -math.inf
+    for i in range(x.size):
+        if positive[i] > 0.0:
+            low_positive = min(low_positive, x[i])
+            high_positive = max(high_positive, x[i])
+        if negative[i] > 0.0:
+            low_negative = min(low_negative, x[i])
+            high_negative = max(high_negative, x[i])
+    if high_positive == -math.inf or high_negative == -math.inf:
+        return True
+    if min(low_positive, low_negative) == max(high_positive, high_negative):
+        return False
+    return high_negative <= low_positive or high_positive <= low_negative
+
+
+@kernel
+def thin_points(
+    values: Floats, positive: Floats, negative: Floats, stride: int, out: NDArray[np.float64]
+) -> None:
+    """Write the weighted mean of each `stride` neighbouring values (0 where nothing weighs)."""
+    for group in range(out.size):
+        weights = sums = 0.0
+        for i in range(group * stride, min((group + 1) * stride, values.size)):
+            weight = positive[i] + negative[i]
+            weights += weight
+            sums += weight * values[i]
+        out[group] = sums / weights if weights > 0.0 else 0.0
