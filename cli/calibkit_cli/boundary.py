@@ -46,6 +46,7 @@ def boundary(
     order: own.Order = "uncertainty-score",
     randomise: own.Randomise = "block",
     folds: own.Folds = 5,
+    confidence: own.Confidence = None,
     test: own.Test = None,
     compare: own.Compare = False,
     frontier: own.Frontier = None,
@@ -57,6 +58,7 @@ def boundary(
     uncertainty: options.Uncertainty = None,
     value: own.Value = None,
     weight: options.Weight = None,
+    weight_kind: options.WeightKind = "frequency",
     groups: options.Groups = None,
     time: options.Time = None,
     by: options.By = None,
@@ -79,6 +81,7 @@ def boundary(
     """Parse, fit, print."""
     console = Console(output, as_json, quiet, verbose, warnings)
     tags = typed.tags(tag)
+    from calibkit.boundary.certificate_tests import read_confidence
     from calibkit.boundary.spec import BoundarySpec
     from calibkit.boundary.target import read_target
     from calibkit.columns import ColumnOptions
@@ -109,6 +112,7 @@ def boundary(
         order=order,
         randomise=randomise,
         folds=folds,
+        confidence=read_confidence(confidence),
         groups=groups,
         time=time,
         by=by,
@@ -125,6 +129,7 @@ def boundary(
         unlabelled=unlabelled,
         uncertainty=uncertainty,
         weight=weight,
+        weight_kind=weight_kind,
         on_missing=on_missing,
     )
     run = BoundaryRun(

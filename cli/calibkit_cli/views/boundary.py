@@ -10,7 +10,7 @@ from calibkit_cli.console import Console, cell_text
 from .segments import segment_lines, segment_tables
 
 if TYPE_CHECKING:
-    from calibkit.boundary.model import BoundaryModel, Candidate
+    from calibkit.boundary.model import BoundaryModel, Candidate, Certificate
 
 
 #: The figures of a table.
@@ -43,7 +43,7 @@ def boundary_lines(model: BoundaryModel) -> list[str]:
         lines.append(
             f"Chosen by cross-validation among {', '.join(others)} and exact with {levels} levels."
         )
-    if model.method != "st" and single is not None:
+    if model.method != "st" and single is not None and fit.certificate is None:
         lines.append(
             f"A single threshold reaches {name} {_rate(single.objective_value)} there."
             if single.selected
@@ -91,6 +91,8 @@ def figure_name(model: BoundaryModel) -> str:
 def _expectation(model: BoundaryModel) -> str:
     """Say what to expect on new data, and whether a bound is guaranteed there."""
     fit = model.fit
+    if fit.certificate is not None:
+        return _guarantee(model, fit.certificate)
     judged = fit.test or fit.cross_validated
     bounds = " and ".join(
         f"{name} {'>=' if name in ('precision', 'recall') else '<='} {bound:g}"
@@ -110,6 +112,19 @@ def _expectation(model: BoundaryModel) -> str:
     return (
         f"On new data expect {own}precision {_rate(judged.precision)}, recall "
         f"{_rate(judged.recall)} ({how}){caveat}."
+    )
+
+
+def _guarantee(model: BoundaryModel, certificate: Certificate) -> str:
+    """Say what is guaranteed on new data, and what was seen of the rest."""
+    sign = ">=" if certificate.side == "lower" else "<="
+    seen, where = model.fit.in_sample, "on all rows of the fit"
+    if model.fit.test:
+        seen, where = model.fit.test, "on the test rows"
+    return (
+        f"On new data guaranteed: {certificate.quantity} {sign} {certificate.bound:g} with confidence "
+        f"{certificate.confidence:g} ({certificate.rows:,} rows set aside certify it); precision "
+        f"{_rate(seen.precision)}, recall {_rate(seen.recall)} {where}."
     )
 
 
