@@ -39,6 +39,8 @@ __all__ = [
 
 SCALES: Final = ("probability", "logit", "raw")
 
+WEIGHT_KINDS: Final = ("frequency", "sampling")
+
 _MISSING_CHOICES: Final = ("error", "drop")
 _DEFAULT_UNCERTAINTY: Final = "uncertainty"
 _NO_UNCERTAINTY: Final = "no column 'uncertainty': one uncertainty level (K = 1)"
@@ -60,6 +62,8 @@ class ColumnOptions:
         ``"error"`` or ``"drop"``: rows whose label is null or empty.
     uncertainty
         None: the column ``uncertainty`` if the inputs have it.
+    weight_kind
+        ``"frequency"``: a weight 2 is two rows; ``"sampling"``: one row that stands for two.
     on_missing
         ``"error"`` or ``"drop"``: rows with null or NaN in a numeric column.
     """
@@ -71,7 +75,13 @@ class ColumnOptions:
     unlabelled: str = "error"
     uncertainty: str | None = None
     weight: str | None = None
+    weight_kind: str = "frequency"
     on_missing: str = "error"
+
+    @property
+    def sampled(self) -> bool:
+        """Whether a row stands for as many rows as its weight."""
+        return self.weight is not None and self.weight_kind == "sampling"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,6 +248,9 @@ def resolve(
     _check_choice("--scale", options.scale, SCALES)
     _check_choice("--on-missing", options.on_missing, _MISSING_CHOICES)
     _check_choice("--unlabelled", options.unlabelled, _MISSING_CHOICES)
+    _check_choice("--weight-kind", options.weight_kind, WEIGHT_KINDS)
+    if options.weight_kind != "frequency" and options.weight is None:
+        raise UsageError(f"--weight-kind {options.weight_kind} says what --weight is; name it.")
     roles = [("--score", options.score)]
     roles += [("--label", options.label)] if label else []
     roles += [("--weight", options.weight)] if options.weight is not None else []

@@ -6,6 +6,7 @@ function of the *set* of rows, so no result depends on their order, their files 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -23,6 +24,7 @@ Int64s = NDArray[np.int64]
 
 _NOT_DEALT = np.empty(0, np.uint8)
 _NO_GAIN = np.empty(0, np.int64)
+_NO_SQUARES = np.empty((0, 2), np.int64)
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,9 @@ class Tally:
     The arrays are described in `calibkit_kernels.tally`.  `gain` is what the rows of each entry are
     worth in `gain_unit` (an empty array where only their number counts), `worth` the same without
     those that are worth less than nothing; `classes` says by how much the rows of each class were
-    reweighted.
+    reweighted.  `squares`, shape (entries, 2), has the sums of squared
+    weights of negative and positive rows, in units of `square_unit`, where rows stand for several
+    rows each.
     """
 
     score: Floats
@@ -88,6 +92,8 @@ class Tally:
     worth: Int64s = field(default_factory=lambda: _NO_GAIN)
     gain_unit: Unit = ROW
     classes: ClassWeights = AS_THEY_ARE
+    squares: Int64s = field(default_factory=lambda: _NO_SQUARES)
+    square_unit: float = 1.0
 
     @cached_property
     def level_totals(self) -> Int64s:
@@ -184,6 +190,7 @@ class Tally:
             part=some(self.part),
             gain=some(self.gain),
             worth=some(self.worth),
+            squares=some(self.squares),
         )
 
     def coarser(self, places: NDArray[np.uint16], levels: int) -> Tally:
@@ -254,6 +261,7 @@ def count_rows(
     part: NDArray[np.uint8] | None = None,
     gain: Int64s | None = None,
     gain_unit: Unit = ROW,
+    sampled: bool = False,
     threads: int = 1,
 ) -> Tally:
     """Return the tally of rows.
@@ -273,6 +281,8 @@ def count_rows(
     gain, gain_unit
         What each row is worth, beside being counted, in which unit; None where only their number
         counts.
+    sampled
+        Whether a row stands for as many as its weight: squares of the weights are summed too.
     threads
         How many threads may sort.
     """
@@ -291,6 +301,10 @@ def count_rows(
     grouped = kernels.group_weighted(places, score, level, label, units, dealt)
     scores, levels_of, count, positive, parts = grouped
     tally = Tally(scores, levels_of, count, positive, levels, unit, parts)
+    if sampled and weight is not None:
+        tally = _with_squares(
+            tally, weight, label, partial(gains_of.group_gains, places, score, level, units, dealt)
+        )
     if gain is None:
         return tally
     net, worth = (
@@ -298,6 +312,20 @@ def count_rows(
         for amounts in (gain, np.maximum(gain, 0))
     )
     return replace(tally, gain=net, worth=worth, gain_unit=gain_unit)
+
+
+def _with_squares(
+    tally: Tally,
+    weight: NDArray[np.float64],
+    label: NDArray[np.uint8],
+    sums: Callable[[Int64s, int], Int64s],
+) -> Tally:
+    """Return a tally with sums of squared weights, rounded so far that they are exact integers."""
+    bits = (61 - weight.size.bit_length()) // 2
+    size = float(weight.max()) / 2.0**bits
+    squares = np.rint(weight / size).astype(np.int64) ** 2
+    found = [sums(np.where(label == own, squares, 0), tally.score.size) for own in (0, 1)]
+    return replace(tally, squares=np.column_stack(found), square_unit=size * size)
 
 
 def _falling_keys(score: Floats) -> tuple[NDArray[np.uint64], np.uint64]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from calibkit.boundary.decide import probabilities
 from calibkit.boundary.goals import Goal, Totals
+from calibkit.boundary.linearised import linearised_error
 from calibkit.boundary.methods import Found
 from calibkit.boundary.model import BoundaryModel, CrossValidated, Figures, TestFigures
 from calibkit.boundary.problem import tally_totals
@@ -72,11 +73,13 @@ def cross_validate(
     judged by a boundary fitted on those before it.
 
     Counts are pooled over the folds.  The standard error of the objective comes from its values on
-    the single folds, null where fewer than two are defined.
+    the single folds, null where fewer than two are defined; where rows stand for several rows each,
+    from their influences (see `calibkit.boundary.linearised`).
     """
     parts = folds + forward
     totals = np.column_stack((dealt.part_totals(parts), dealt.part_gains(parts)))
     like = tally_totals(dealt)
+    squares = np.full((parts, 4), np.nan)
 
     def goal_of(fold_totals: NDArray[np.int64]) -> Goal:
         rows, positives, gain = map(int, fold_totals.sum(axis=0))
@@ -87,6 +90,8 @@ def cross_validate(
         others = goal_of(fitting).totals
         found = find(dealt.before(fold), -1, others) if forward else find(dealt, fold, others)
         selected, hits, gain = (0, 0, 0) if found is None else held_out(dealt, fold, found)
+        if found is not None:
+            squares[fold] = _squares(dealt, fold, found)
         return Judged(int(totals[fold, 0]), int(totals[fold, 1]), selected, hits, gain)
 
     judged_folds = range(forward, parts)
@@ -101,14 +106,49 @@ def cross_validate(
         for fold, (_, _, m, t, g) in zip(judged_folds, judged, strict=True)
         if (value := goal_of(totals[[fold]]).value(m, t, g)) is not None
     ]
+    error = standard_error(values)
+    if dealt.squares.size and not pooled.uses_gain and np.isfinite(squares[forward:]).all():
+        sums = squares[forward:].sum(axis=0) * dealt.square_unit
+        error = _linearised(pooled, selected, hits, sums, dealt)
     found = CrossValidated(
         precision=hits / selected if selected else None,
         recall=pooled.recall(hits, gain),
         objective_value=pooled.value(selected, hits, gain),
-        standard_error=standard_error(values),
+        standard_error=error,
         folds=folds,
     )
     return found, judged
+
+
+def _squares(dealt: Tally, fold: int, found: Found) -> NDArray[np.float64]:
+    """Return the sums of squared weights in the cells of a fold; NaN where chance decides."""
+    if not dealt.squares.size or found.probability > 0.0:
+        return np.full(4, np.nan)
+    own = dealt.part == fold
+    with np.errstate(invalid="ignore"):
+        taken = dealt.score >= found.thresholds[dealt.level]
+    negative, positive = (dealt.squares[:, side] for side in (0, 1))
+    cells = (
+        positive[own & taken],
+        negative[own & taken],
+        positive[own & ~taken],
+        negative[own & ~taken],
+    )
+    return np.array([float(cell.sum()) for cell in cells])
+
+
+def _linearised(
+    goal: Goal, selected: float, hits: float, squares: NDArray[np.float64], dealt: Tally
+) -> float | None:
+    """Return the error of pooled totals from sums of squared weights."""
+    classes, size = dealt.classes, dealt.unit.size
+    rows, positives = classes.rows(float(goal.totals.rows), float(goal.totals.positives))
+    taken, found = classes.rows(float(selected), float(hits))
+    cells = np.array([found, taken - found, positives - found, rows - positives - taken + found])
+    prevalence = None
+    if classes != AS_THEY_ARE:
+        prevalence = goal.totals.positives / goal.totals.rows
+    return linearised_error(goal, cells * size, squares, prevalence)
 
 
 def standard_error(values: Sequence[float]) -> float | None:

@@ -119,7 +119,7 @@ def raw_problem(
         gain_unit=ROW if worths is None else worths.unit,
         threads=threads,
     )
-    kept = rows if worths is not None else _if_fractional(rows, tally)
+    kept = rows if worths is not None else _if_whole(rows, tally)
     return Problem(tally, levels, columns_of(rows, worths), rows=kept, worths=worths)
 
 
@@ -137,11 +137,14 @@ def grid_problem(grid: Grid, columns: dict[str, Column], rows: ScoreRows | None 
     if grid.order == "uncertainty-score":
         levels = Levels(float(grid.uncertainty_min[0]), grid.uncertainty_edges[0])
     tally = grid.as_tally()
-    return Problem(tally, levels, columns, grid, _if_fractional(rows, tally))
+    return Problem(tally, levels, columns, grid, _if_whole(rows, tally))
 
 
-def _if_fractional(rows: ScoreRows | None, tally: Tally) -> ScoreRows | None:
-    return rows if tally.unit.size != 1.0 else None
+def _if_whole(rows: ScoreRows | None, tally: Tally) -> ScoreRows | None:
+    """Return rows if each of them has to stay whole: a weight is no number of rows."""
+    if rows is not None and (tally.unit.size != 1.0 or rows.options.sampled):
+        return rows
+    return None
 
 
 def columns_of(rows: ScoreRows, worths: Worths | None = None) -> dict[str, Column]:
@@ -154,7 +157,7 @@ def columns_of(rows: ScoreRows, worths: Worths | None = None) -> dict[str, Colum
     if rows.uncertainty is not None and options.uncertainty is not None:
         columns["uncertainty"] = Column(options.uncertainty, dtype=str(rows.uncertainty.dtype))
     if options.weight is not None:
-        columns["weight"] = Column(options.weight, kind="frequency")
+        columns["weight"] = Column(options.weight, kind=options.weight_kind)
     if worths is not None:
         columns |= worths.columns
     return columns
@@ -163,8 +166,8 @@ def columns_of(rows: ScoreRows, worths: Worths | None = None) -> dict[str, Colum
 def deal(problem: Problem, parts: int, seed: int, threads: int) -> Tally:
     """Return the problem's tally dealt to parts of equal size.
 
-    Counts of rows are dealt as such.  Fractional weights are dealt row by row, in parts of about
-    equal size.
+    Counts of rows are dealt as such.  Rows with fractional or sampling weights, or with worths, are
+    dealt one by one, in parts of about equal size.
     """
     rows = problem.rows
     if rows is None:
@@ -190,6 +193,7 @@ def deal(problem: Problem, parts: int, seed: int, threads: int) -> Tally:
         part=part,
         gain=None if problem.worths is None else problem.worths.gain,
         gain_unit=problem.tally.gain_unit,
+        sampled=rows.options.sampled and problem.part is None,
         threads=threads,
     )
 

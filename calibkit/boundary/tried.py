@@ -113,7 +113,8 @@ class Judge:
         if one.fine is None or other.fine is None or self.goal.uses_gain:
             return over_folds
         found = self._error_of_rows(one, other)
-        return found if spec.groups is None else max(found, over_folds)
+        independent = spec.groups is None and not self.dealt.squares.size
+        return found if independent else max(found, over_folds)
 
     def _error_of_rows(self, one: Tried, other: Tried) -> float:
         """Return the error that comes from the rows which one of two boundaries selects."""
