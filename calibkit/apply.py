@@ -28,7 +28,7 @@ Floats = NDArray[Any]
 APPLIERS = {
     "alpha": "calibkit.raters.application:AlphaApplier",
     "boundary": "calibkit.boundary.application:BoundaryApplier",
-    "calibrator": "calibkit.calibrators.application:CalibratorApplier",
+    "calibrator": "calibkit.calibrators.application:calibrator_applier",
     "hetcal": "calibkit.hetcal.application:HetcalApplier",
     "vad": "calibkit.vad.application:VadApplier",
 }

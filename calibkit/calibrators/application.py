@@ -7,7 +7,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.apply import ApplySpec, Reads, as_fitted, find_columns
+from calibkit.apply import Applier, ApplySpec, Reads, as_fitted, find_columns
+from calibkit.calibrators.classes import ClassApplier
 from calibkit.calibrators.method import mapped, method_of
 from calibkit.calibrators.model import CalibratorModel, ScoreMap
 from calibkit.calibrators.rows import SEGMENTS, into_unit_interval
@@ -17,6 +18,11 @@ from calibkit.segments import known_codes
 from calibkit.sources import Source
 
 Float64s = NDArray[np.float64]
+
+
+def calibrator_applier(model: CalibratorModel) -> Applier:
+    """Return what a calibrator does: of scores, or of class probabilities."""
+    return CalibratorApplier(model) if model.classes is msgspec.UNSET else ClassApplier(model)
 
 
 class CalibratorApplier:

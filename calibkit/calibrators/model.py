@@ -11,6 +11,7 @@ import msgspec
 from calibkit.calibrators.spec import METHODS
 from calibkit.errors import ModelError
 from calibkit.models import Model
+from calibkit.raters.model import LogitMapModel
 
 
 class MapFit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -28,6 +29,9 @@ class MapFit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Rows whose probability was moved to 1e-6 from 0 or 1 before its logit was taken.
     outputs_clipped
         Rows that `clip` moved.
+    votes, gradient, iterations, converged
+        Of class probabilities: the votes fitted to (losses are means over them), and how the
+        minimisation ended.
     """
 
     rows: int | float
@@ -38,6 +42,10 @@ class MapFit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     brier_before: float | None
     inputs_clipped: int | float
     outputs_clipped: int | float
+    votes: int | msgspec.UnsetType = msgspec.UNSET
+    gradient: float | msgspec.UnsetType = msgspec.UNSET
+    iterations: int | msgspec.UnsetType = msgspec.UNSET
+    converged: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class ScoreMap(
@@ -100,7 +108,8 @@ class CalibratorModel(Model, kw_only=True, omit_defaults=True):
 
     The fields of the map of all rows are those of a `ScoreMap`; `groups` has one for each segment
     that was large enough, `pooled_groups` names those that use the map of all rows, as values of
-    the column that were not seen do.
+    the column that were not seen do.  A calibrator of class probabilities has `classes` and a
+    `temperature`, or `weights` and `intercept`, instead.
     """
 
     KIND: ClassVar[str] = "calibrator"
@@ -122,6 +131,20 @@ class CalibratorModel(Model, kw_only=True, omit_defaults=True):
     high: list[float] | None = None
     groups: dict[str, ScoreMap] | msgspec.UnsetType = msgspec.UNSET
     pooled_groups: list[str] | msgspec.UnsetType = msgspec.UNSET
+    classes: list[str] | msgspec.UnsetType = msgspec.UNSET
+    weights: list[float | list[float]] | msgspec.UnsetType = msgspec.UNSET
+    intercept: list[float] | msgspec.UnsetType = msgspec.UNSET
+    regularization: list[float] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def logit_map(self) -> LogitMapModel:
+        """The map of class probabilities."""
+        return LogitMapModel(
+            method=self.method,
+            temperature=self.temperature,
+            weights=self.weights,
+            intercept=self.intercept,
+        )
 
     @property
     def own_map(self) -> ScoreMap:
@@ -131,6 +154,13 @@ class CalibratorModel(Model, kw_only=True, omit_defaults=True):
 
     def check(self) -> None:
         """Raise `ModelError` where the fields contradict each other."""
+        if self.classes is not msgspec.UNSET:
+            if "probs" not in self.columns or len(self.classes) < 2:
+                raise ModelError(
+                    "a calibrator of class probabilities needs 'probs' and two classes"
+                )
+            self.logit_map.check(len(self.classes))
+            return
         if self.method not in METHODS:
             raise ModelError(
                 f"unknown method {self.method!r} of a calibrator; known: {', '.join(METHODS)}"

@@ -54,8 +54,8 @@ class LogitMap:
         One number a class.
     objective
         The minimised loss, penalties included.
-    loss
-        Mean negative log-likelihood of a vote.
+    loss, loss_before
+        Mean negative log-likelihood of a vote, after the map and of the logits themselves.
     regularization
         The penalties of intercept and of weights off the diagonal.
     gradient, iterations, converged
@@ -67,6 +67,7 @@ class LogitMap:
     intercept: Floats
     objective: float
     loss: float
+    loss_before: float = 0.0
     regularization: tuple[float, float] = (0.0, 0.0)
     gradient: float = 0.0
     iterations: int = 0
@@ -130,11 +131,14 @@ def fit_logit_map(
     """
     order = canonical_order(logits, counts)
     logits, counts = np.ascontiguousarray(logits[order]), np.ascontiguousarray(counts[order])
+    before = vote_loss(logits, counts) / float(counts.sum())
     if method == "temperature":
-        return _fit_temperature(logits, counts)
+        return replace(_fit_temperature(logits, counts), loss_before=before)
     if regularization is None:
         regularization = _cross_validated(logits, counts, method, seed)
-    return _fit_linear(logits, counts, method, regularization, _identity(method, logits.shape[1]))
+    start = _identity(method, logits.shape[1])
+    fitted = _fit_linear(logits, counts, method, regularization, start)
+    return replace(fitted, loss_before=before)
 
 
 def _fit_temperature(logits: Floats, counts: Counts) -> LogitMap:

@@ -91,30 +91,17 @@ def evaluate(
     from calibkit.metrics.settings import read_bounds, read_metrics, read_prevalence, read_shares
     from calibkit.metrics.spec import EvaluateSpec
     from calibkit.metrics.views import Settings
-    from calibkit.raters.spec import Votes
     from calibkit.sources import open_source
     from calibkit.threads import thread_count
 
-    from .evaluate_run import EvaluateRun
+    from .evaluate_run import EvaluateRun, read_votes
     from .gates import expressions
 
     if (probs or counts) and (score or (baseline and counts is None)):
         raise UsageError("--probs and --score: evaluate one of them at a time.")
-    votes = None
-    if counts is not None:
-        votes = Votes(
-            counts=counts,
-            ensemble=ensemble,
-            alpha0=tuple(typed.listed(alpha0)),
-            disagreement=disagreement,
-            class_disagreement=class_disagreement,
-            baseline=baseline,
-        )
+    votes = read_votes(counts, ensemble, alpha0, disagreement, class_disagreement, baseline)
+    if votes is not None:
         probs, baseline = probs or ["prob_*"], None
-    elif ensemble or alpha0 or disagreement or class_disagreement:
-        raise UsageError(
-            "--ensemble, --alpha0 and disagreements are judged by votes: name --counts."
-        )
     scores = list(dict.fromkeys([*([baseline] if baseline else []), *typed.listed(score)]))
     bounds = read_bounds(typed.listed(recall_at_precision), typed.listed(precision_at_recall))
     wanted = read_metrics(typed.listed(metrics), bounds)

@@ -12,6 +12,7 @@ from calibkit.metrics.evaluate import Evaluated, evaluate
 from calibkit.metrics.rows import columns_used
 from calibkit.metrics.spec import EvaluateSpec
 from calibkit.outputs import check_output, directory_outputs, spare_inputs
+from calibkit.raters.spec import Votes
 from calibkit.sinks import Transaction, make_folders
 from calibkit.sources import Source
 from calibkit.threads import later, warm_up
@@ -19,6 +20,7 @@ from calibkit.threads import later, warm_up
 from .console import Console
 from .dry_run import show_plan
 from .gates import settle
+from .typed import listed
 from .views.metrics import view
 
 
@@ -97,6 +99,37 @@ class EvaluateRun:
             self.console.warn(remark)
         self.console.summary(*found.notes)
         return found
+
+
+def read_votes(
+    counts: str | None,
+    ensemble: bool,
+    alpha0: list[str] | None,
+    disagreement: str | None,
+    class_disagreement: str | None,
+    baseline: str | None,
+) -> Votes | None:
+    """Return what the options say of votes, None where labels judge.
+
+    Raises
+    ------
+    UsageError
+        For options that mean nothing without votes.
+    """
+    if counts is None:
+        if ensemble or alpha0 or disagreement or class_disagreement:
+            raise UsageError(
+                "--ensemble, --alpha0 and disagreements are judged by votes: name --counts."
+            )
+        return None
+    return Votes(
+        counts=counts,
+        ensemble=ensemble,
+        alpha0=tuple(listed(alpha0)),
+        disagreement=disagreement,
+        class_disagreement=class_disagreement,
+        baseline=baseline,
+    )
 
 
 def _content(found: Evaluated, output: str) -> bytes:

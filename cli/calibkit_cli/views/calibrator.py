@@ -18,6 +18,8 @@ def calibrator_lines(model: CalibratorModel) -> list[str]:
     import msgspec
 
     fit = model.fit
+    if model.classes is not msgspec.UNSET:
+        return _class_lines(model)
     weighted = " (sums of weights)" if "weight" in model.columns else ""
     lines = []
     if fit.log_loss is not None:
@@ -47,6 +49,24 @@ def calibrator_lines(model: CalibratorModel) -> list[str]:
             f"{len(model.groups)} values of {model.columns['by'].name!r} have a map of their "
             f"own{pooled}."
         )
+    return lines
+
+
+def _class_lines(model: CalibratorModel) -> list[str]:
+    """Return the summary of a calibrator of class probabilities."""
+    import msgspec
+
+    fit = model.fit
+    lines = [
+        f"{model.method}: {_change('log loss', fit.log_loss_before, fit.log_loss or 0.0)}, "
+        f"{_change('squared loss', fit.brier_before, fit.brier or 0.0)} a vote on the fitting rows; "
+        "expect a little less gain on new ones.",
+        f"{cell_text(fit.rows)} rows, {cell_text(fit.votes)} votes.",
+    ]
+    if model.regularization is not msgspec.UNSET:
+        intercept, beside = model.regularization
+        off = f", weights off the diagonal {beside:g}" if model.method == "matrix" else ""
+        lines.append(f"Penalties: intercept {intercept:g}{off}.")
     return lines
 
 
@@ -84,6 +104,12 @@ def view(model: CalibratorModel, console: Console) -> None:
     import msgspec
 
     console.say(*calibrator_lines(model))
+    if model.classes is not msgspec.UNSET:
+        from .alpha import logit_map_view
+
+        console.say("")
+        logit_map_view(model.logit_map, model.classes, console)
+        return
     if model.knots is not None and model.values is not None:
         what = model.columns["score"].name if model.a is None else "expit(a x + b)"
         console.say("")

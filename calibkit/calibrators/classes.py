@@ -1,0 +1,218 @@
+"""Calibrating class probabilities: temperature, vector and matrix scaling of their logits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calibkit import __version__
+from calibkit.apply import ApplySpec, Reads
+from calibkit.calibrators.model import CalibratorModel, MapFit
+from calibkit.columns import RowFinder
+from calibkit.errors import UsageError
+from calibkit.models import Column, Provenance
+from calibkit.patterns import Matched
+from calibkit.provenance import data_hash
+from calibkit.raters.application import match_classes, needed_columns, read_classes
+from calibkit.raters.histograms import bin_sums, class_targets
+from calibkit.raters.logit_maps import (
+    LEAST_PROBABILITY,
+    MAPS,
+    MOST_INVERSE_TEMPERATURE,
+    LogitMap,
+    fit_logit_map,
+    logits_of,
+    softmax,
+)
+from calibkit.raters.losses import losses
+from calibkit.raters.model import LogitMapModel
+from calibkit.raters.rows import RaterRows
+from calibkit.sources import Source
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassSpec:
+    """What to fit.
+
+    Attributes
+    ----------
+    method
+        ``temperature``, ``vector`` or ``matrix``.
+    regularization
+        Penalties of intercept and of weights off the diagonal; None chooses by cross-validation.
+    scale
+        ``probability``, or ``logit``.
+    seed
+        Of the cross-validation.
+    """
+
+    method: str
+    regularization: tuple[float, float] | None = None
+    scale: str = "probability"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.method not in MAPS:
+            raise UsageError(
+                f"--method {self.method} is not for class probabilities (--probs); use one of "
+                f"{', '.join(MAPS)}."
+            )
+        if self.regularization is not None and self.method == "temperature":
+            raise UsageError("--regularization goes with --method vector and matrix.")
+
+    def steps(self) -> list[str]:
+        """Return in words what the fit will do."""
+        chosen = " with penalties chosen by cross-validation"
+        penalties = chosen if self.regularization is None and self.method != "temperature" else ""
+        return [f"fit {self.method} scaling of the logits{penalties}"]
+
+
+@dataclass(frozen=True)
+class ClassesCalibrated:
+    """A fitted calibrator, and what the user should be told."""
+
+    model: CalibratorModel
+    warnings: tuple[str, ...]
+
+
+def fit_class_calibrator(
+    rows: RaterRows,
+    spec: ClassSpec,
+    *,
+    provenance: str = "hash",
+    tags: Mapping[str, str] | None = None,
+) -> ClassesCalibrated:
+    """Fit a map of logits to labels or votes; see `calibkit.raters.logit_maps.fit_logit_map`.
+
+    Parameters
+    ----------
+    rows
+        Class probabilities with labels or votes.
+    spec
+        What to fit.
+    provenance
+        ``hash``, ``names`` (adds file names) or ``none``.
+    tags
+        Copied into the model.
+    """
+    pattern, prediction = next(iter(rows.predictions.items()))
+    logits = prediction if spec.scale == "logit" else logits_of(prediction)
+    fitted = fit_logit_map(logits, rows.counts, spec.method, spec.regularization, seed=spec.seed)
+    stored = LogitMapModel.of(fitted)
+    matched = rows.matched[pattern]
+    kinds = {str(rows.source.schema[name]) for name in matched.columns}
+    dtype = "float32" if kinds == {"Float32"} else "float64"
+    model = CalibratorModel(
+        kind=CalibratorModel.KIND,
+        version=CalibratorModel.VERSION,
+        columns={"probs": Column(pattern, dtype=dtype, scale=spec.scale)},
+        method=spec.method,
+        clip=0.0,
+        classes=list(rows.classes),
+        temperature=stored.temperature,
+        weights=stored.weights,
+        intercept=stored.intercept,
+        regularization=(
+            msgspec.UNSET if spec.method == "temperature" else list(fitted.regularization)
+        ),
+        fit=_figures(rows, logits, fitted, spec),
+        tags=dict(tags or {}),
+    )
+    if provenance != "none":
+        model.provenance = _origin(rows, spec, names=provenance == "names")
+    return ClassesCalibrated(model, _warnings(fitted))
+
+
+def _figures(rows: RaterRows, logits: Floats, fitted: LogitMap, spec: ClassSpec) -> MapFit:
+    votes = int(rows.counts.sum())
+    before, after = softmax(logits), fitted.probabilities(logits)
+    clipped = 0
+    if spec.scale != "logit":
+        prediction = next(iter(rows.predictions.values()))
+        clipped = int((prediction < LEAST_PROBABILITY).any(axis=1).sum())
+    return MapFit(
+        rows=int(rows.counts.shape[0]),
+        positives=None,
+        votes=votes,
+        log_loss=fitted.loss,
+        log_loss_before=fitted.loss_before,
+        brier=_squared_loss(after, rows),
+        brier_before=_squared_loss(before, rows),
+        inputs_clipped=clipped,
+        outputs_clipped=0,
+        gradient=fitted.gradient,
+        iterations=fitted.iterations,
+        converged=fitted.converged,
+    )
+
+
+def _squared_loss(probabilities: Floats, rows: RaterRows) -> float:
+    """Return the mean squared distance of prediction and a rater's vote."""
+    found = losses(bin_sums(class_targets(probabilities, rows.counts)))
+    return float(np.cumsum(found.squared)[-1])
+
+
+def _warnings(fitted: LogitMap) -> tuple[str, ...]:
+    if fitted.method == "temperature":
+        beta = float(fitted.weights[0])
+        if beta == 0.0:
+            return ("the logits say nothing of the classes: the best temperature is infinite",)
+        if beta == MOST_INVERSE_TEMPERATURE:
+            return (
+                "the most probable class is always right: the best temperature is 0; stopped at "
+                f"{1 / beta:g}",
+            )
+    if not fitted.converged:
+        return (
+            f"the fit did not converge (gradient {fitted.gradient:.1e} after {fitted.iterations} "
+            "steps): give a larger --regularization",
+        )
+    return ()
+
+
+def _origin(rows: RaterRows, spec: ClassSpec, *, names: bool) -> Provenance:
+    prediction = next(iter(rows.predictions.values()))
+    used: dict[str, NDArray[np.generic]] = {
+        f"p{place:x}": prediction[:, place] for place in range(prediction.shape[1])
+    }
+    used |= {f"c{place:x}": rows.counts[:, place] for place in range(rows.counts.shape[1])}
+    options: dict[str, object] = {"method": spec.method, "scale": spec.scale}
+    if spec.method != "temperature":
+        chosen = spec.regularization
+        options |= {"regularization": "cv" if chosen is None else list(chosen), "seed": spec.seed}
+    files = [part.path for part in rows.source.parts] if names else None
+    return Provenance(__version__, options, int(rows.counts.shape[0]), data_hash(used), files)
+
+
+class ClassApplier:
+    """Adds `calibrated_<class>`."""
+
+    def __init__(self, model: CalibratorModel) -> None:
+        assert isinstance(model.classes, list)
+        self.model, self.classes = model, model.classes
+        self.added = tuple(f"calibrated_{name}" for name in self.classes)
+        self.matched: Matched | None = None
+
+    def reads(self, source: Source, spec: ApplySpec) -> Reads:
+        """Return the columns of class probabilities."""
+        self.matched = match_classes(self.model, self.classes, source, spec)
+        return needed_columns(self.matched, [])
+
+    def values(
+        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, spec: ApplySpec
+    ) -> list[pl.Series]:
+        """Return the calibrated class probabilities."""
+        assert self.matched is not None  # `reads` comes first
+        width = len(self.classes)
+        prediction = read_classes(self.model, width, frame, self.matched, where)
+        scale = self.model.columns["probs"].scale
+        logits = prediction if scale == "logit" else logits_of(prediction)
+        found = self.model.logit_map.fitted(width).probabilities(logits)
+        return [pl.Series(np.ascontiguousarray(found[:, place])) for place in range(width)]

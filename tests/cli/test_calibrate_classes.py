@@ -1,0 +1,175 @@
+"""``calibkit calibrate --probs``: temperature, vector and matrix scaling, fitted and applied."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from calibkit.raters.logit_maps import logits_of, softmax
+from tests.conftest import ROOT, Outcome
+from tests.library.samples import golden
+
+Invoke = Callable[..., Outcome]
+ROWS = ROOT / "tests" / "golden" / "p22_logit_scaling" / "rows.parquet"
+GOLDEN = [ROWS, "--probs", "logit*", "--counts", "y*", "--scale", "logit"]
+
+
+@pytest.fixture(scope="module")
+def frame() -> pl.DataFrame:
+    generator = np.random.default_rng(3)
+    truth = generator.dirichlet(np.ones(3), 500)
+    stretched = softmax(2 * logits_of(truth) + [0.3, 0.0, -0.3])
+    counts = generator.multinomial(4, truth)
+    label = np.array(["cat", "dog", "fox"])[[generator.choice(3, p=p) for p in truth]]
+    columns = {f"prob_{name}": stretched[:, k] for k, name in enumerate(("cat", "dog", "fox"))}
+    columns |= {f"count_{name}": counts[:, k] for k, name in enumerate(("cat", "dog", "fox"))}
+    return pl.DataFrame(columns).with_columns(label=pl.Series(label))
+
+
+@pytest.fixture
+def rows(tmp_path: Path, frame: pl.DataFrame) -> Path:
+    path = tmp_path / "rows.parquet"
+    frame.write_parquet(path)
+    return path
+
+
+def fit(invoke: Invoke, *arguments: object) -> dict[str, Any]:
+    said = invoke("calibrate", *arguments, "--json")
+    assert said.code == 0, said
+    model: dict[str, Any] = json.loads(said.stdout)
+    return model
+
+
+def test_golden_maps(invoke: Invoke) -> None:
+    expected = golden("p22_logit_scaling")["expected"]
+    one = fit(invoke, *GOLDEN)
+    assert one["method"] == "temperature"
+    assert 1 / one["temperature"] == pytest.approx(expected["temperature"]["beta"], abs=2e-3)
+    assert one["fit"]["log_loss"] <= expected["temperature"]["loss"] + 1e-6
+    assert one["fit"]["log_loss_before"] == pytest.approx(expected["raw_loss"], rel=1e-6)
+    vector = fit(invoke, *GOLDEN, "--method", "vector", "--regularization", "0.1")
+    assert vector["weights"] == pytest.approx(expected["vector"]["v"], abs=2e-3)
+    assert vector["intercept"] == pytest.approx(expected["vector"]["b"], abs=2e-3)
+    matrix = fit(invoke, *GOLDEN, "--method", "matrix", "--regularization", "0.1,1")
+    assert np.array(matrix["weights"]) == pytest.approx(np.array(expected["matrix"]["W"]), abs=2e-3)
+    assert matrix["regularization"] == [0.1, 1.0]
+
+
+@pytest.mark.parametrize("method", ["temperature", "vector", "matrix"])
+@pytest.mark.parametrize("votes", [["--counts", "count_*"], ["--label", "label"]])
+def test_maps_gain_and_are_applied(
+    invoke: Invoke, rows: Path, frame: pl.DataFrame, tmp_path: Path, method: str, votes: list[str]
+) -> None:
+    out, applied = tmp_path / "cal.json", tmp_path / "rows.csv"
+    said = invoke("calibrate", rows, "--probs", "prob_*", *votes, "--method", method, "-o", out)
+    assert said.code == 0, said
+    model = json.loads(out.read_text())
+    assert model["kind"] == "calibrator"
+    assert model["classes"] == ["cat", "dog", "fox"]
+    assert model["fit"]["log_loss"] < model["fit"]["log_loss_before"]
+    assert f"{method}: log loss" in said.stderr
+    assert f"{method}: log loss" in invoke("show", out).stdout.decode()
+    assert invoke("apply", out, rows, "-q", "-o", applied).code == 0
+    found = pl.read_csv(applied)
+    z = found.select("^calibrated_.*$").to_numpy()
+    assert z.sum(axis=1) == pytest.approx(1.0)
+    u = logits_of(frame.select("^prob_.*$").to_numpy())
+    if method == "temperature":
+        expected = softmax(u / model["temperature"])
+    else:
+        weights = np.array(model["weights"])
+        mapped = u * weights if method == "vector" else u @ weights.T
+        expected = softmax(mapped + model["intercept"])
+    assert z == pytest.approx(expected)
+
+
+def test_same_bytes_however_rows_are_stored(
+    invoke: Invoke, rows: Path, frame: pl.DataFrame, tmp_path: Path
+) -> None:
+    start = ["--probs", "prob_*", "--counts", "count_*", "--method", "matrix"]
+    known = fit(invoke, rows, *start)
+    frame.sample(fraction=1.0, shuffle=True, seed=1).write_csv(tmp_path / "rows.csv")
+    assert fit(invoke, tmp_path / "rows.csv", *start) == known
+    assert fit(invoke, rows, *start, "--threads", "1") == known
+
+
+def test_labels_by_index_and_rows_without_one(
+    invoke: Invoke, frame: pl.DataFrame, tmp_path: Path
+) -> None:
+    place = pl.col("label").replace_strict({"cat": 0, "dog": 1, "fox": 2})
+    some = frame.with_columns(label=place).with_row_index()
+    some = some.with_columns(label=pl.when(pl.col("index") == 7).then(None).otherwise("label"))
+    some.write_parquet(tmp_path / "some.parquet")
+    said = invoke("calibrate", tmp_path / "some.parquet", "--probs", "prob_*", "--json")
+    error = json.loads(said.stdout)["error"]
+    assert (said.code, error["column"], error["first_rows"]) == (3, "label", [8])
+    more = ["--unlabelled", "drop"]
+    found = fit(invoke, tmp_path / "some.parquet", "--probs", "prob_*", *more)
+    assert found["fit"]["rows"] == 499
+    by_name = fit(invoke, tmp_path / "some.parquet", "--probs", "prob_*", *more)
+    assert by_name["temperature"] == found["temperature"]
+
+
+def test_labels_that_are_no_class(invoke: Invoke, frame: pl.DataFrame, tmp_path: Path) -> None:
+    wrong = frame.with_row_index().with_columns(
+        label=pl.when(pl.col("index") == 4).then(pl.lit("cow")).otherwise("label")
+    )
+    wrong.write_parquet(tmp_path / "wrong.parquet")
+    said = invoke("calibrate", tmp_path / "wrong.parquet", "--probs", "prob_*", "--json")
+    error = json.loads(said.stdout)["error"]
+    assert (said.code, error["rows"], error["first_rows"]) == (3, 1, [5])
+    assert "'cow'" in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--method", "beta"], "temperature, vector, matrix"),
+        (["--regularization", "1"], "goes with --method vector and matrix"),
+        (["--method", "vector", "--regularization", "x"], "expected a number"),
+        (["--bins", "3"], "--bins is for scores"),
+        (["--by", "label"], "--by is for scores"),
+        (["--clip", "0.1"], "--clip is for scores"),
+        (["--out-of-range", "clip"], "--out-of-range is for scores"),
+        (["--weight", "w"], "--weight is for scores"),
+        (["--scale", "raw"], "--scale raw"),
+        (["--probs", "count_*"], "one pattern"),
+    ],
+)
+def test_bad_options_are_refused(
+    invoke: Invoke, rows: Path, options: list[str], words: str
+) -> None:
+    said = invoke("calibrate", rows, "--probs", "prob_*", *options)
+    assert said.code == 2, said
+    assert words in said.stderr
+    said = invoke("calibrate", rows, "--regularization", "1", "--label", "label")
+    assert said.code == 2
+
+
+def test_an_infinite_temperature_says_so(invoke: Invoke, tmp_path: Path) -> None:
+    wrong = pl.DataFrame(
+        {"prob_0": [0.9, 0.1], "prob_1": [0.1, 0.9], "count_0": [0, 3], "count_1": [3, 0]}
+    )
+    wrong.write_parquet(tmp_path / "wrong.parquet")
+    said = invoke(
+        *("calibrate", tmp_path / "wrong.parquet", "--counts", "count_*", "-o", tmp_path / "c.json")
+    )
+    assert "the best temperature is infinite" in said.stderr
+    assert json.loads((tmp_path / "c.json").read_text())["temperature"] is None
+    assert "temperature infinite" in invoke("show", tmp_path / "c.json").stdout.decode()
+    applied = invoke("apply", tmp_path / "c.json", tmp_path / "wrong.parquet", "-o", "-")
+    assert applied.code == 0
+
+
+def test_a_damaged_model_is_refused(invoke: Invoke, rows: Path, tmp_path: Path) -> None:
+    model = fit(invoke, rows, "--probs", "prob_*", "--method", "vector")
+    for key, value in (("weights", [1.0]), ("classes", ["a"]), ("method", "beta")):
+        path = tmp_path / "bad.json"
+        path.write_text(json.dumps({**model, key: value}))
+        assert invoke("show", path).code == 3, key
