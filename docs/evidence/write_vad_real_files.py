@@ -195,13 +195,15 @@ What to see in it:
   in it. Where labels exist, a labelled calibrator does far more.
 * The logit link lowers the mean of all scores where most rows are negative, since it shrinks towards
   the mean logit; the identity link leaves that mean as it is.
-* After a calibrator fitted on the same distribution there is nothing left to take off: the two
-  lambdas are equal, and VAD+ changes next to nothing. Where the rows have shifted, it goes in the
-  right direction, by less than is needed.
-* In the top 2 % of criteo_tau3 the scores are too low already, within noise: shrinking them makes
-  the bias there worse, while it removes that in the top 5 and 10 %.
-
-The plain script's figures are those of another implementation, with other rows drawn."""
+* After a calibrator fitted on rows like these there is nothing left to take off: the two lambdas are
+  equal, and VAD+ changes next to nothing.
+* Rows thinned by another model, as in the paper: on census the selected scores are far too high, and
+  VAD, alone or after a calibrator, takes off a good part of that, in the top 5 and 10 % all of it or
+  more. On criteo_tau3 the members differ little, and so little is taken off.
+* Rows thinned by `score_1` itself: its highest scores are gone, those of its replicates are not. These
+  are no longer exchangeable, lambda comes out too low, and on census VAD makes matters worse.
+* In the top 2 % of criteo_tau3 the scores are too low already, within noise: shrinking them adds to
+  the bias there, while it removes that in the top 10 %."""
 
 
 def main() -> None:
