@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from calibkit.errors import UsageError
 from calibkit.minimise import minimise
 from calibkit.raters.order import canonical_order, hashes
 from calibkit.roots import rising_root
@@ -38,6 +39,8 @@ MOST_INVERSE_TEMPERATURE: Final = 1e6
 #: What cross-validation tries, for the intercept and for the weights off the diagonal.
 GRID: Final = (0.01, 0.1, 1.0, 10.0)
 _FOLDS: Final = 3
+#: Classes of matrix scaling up to which cross-validation ends within minutes.
+_MOST_CLASSES: Final = 100
 #: How flat the objective is made: for a model, and where maps are only compared.
 _FLAT, _ROUGHLY_FLAT = 1e-9, 1e-5
 
@@ -122,6 +125,11 @@ def fit_logit_map(
         divided by the number of votes; None chooses both by cross-validation over `GRID`.
     seed
         Of the folds.
+
+    Raises
+    ------
+    UsageError
+        For cross-validated matrix scaling of more than 100 classes.
 
     Notes
     -----
@@ -247,6 +255,11 @@ def _penalised(
 
 def _cross_validated(logits: Floats, counts: Counts, method: str, seed: int) -> tuple[float, float]:
     """Return the penalties whose maps lose least on votes they were not fitted on."""
+    if method == "matrix" and logits.shape[1] > _MOST_CLASSES:
+        raise UsageError(
+            f"matrix scaling of {logits.shape[1]} classes has too many weights to try penalties on; "
+            "give them, as in --regularization 1,10, or use vector scaling."
+        )
     keys = hashes(logits, counts, np.full((logits.shape[0], 1), seed))
     part = (keys >> np.uint64(32)) % np.uint64(_FOLDS)
     lost: dict[tuple[float, float], float] = {}
