@@ -95,7 +95,7 @@ def _mean(
 def _log_loss(view: View) -> Callable[[int], Shares]:
     def values(block: int) -> Shares:
         plus, minus = _room(view, block)
-        kernels.log_losses(_probability(view, block), plus, minus)
+        kernels.log_losses(_probability(view, block), *_counts(view, block), plus, minus)
         return plus, minus
 
     return _mean(view, log_loss(view), values)

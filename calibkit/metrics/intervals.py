@@ -23,7 +23,7 @@ from calibkit.metrics.influence import (
     variance,
 )
 from calibkit.metrics.rates import RATES, Level, decision_intervals, effective_rows, wilson
-from calibkit.metrics.resampling import Draws, Spread, paired_spreads, spreads
+from calibkit.metrics.resampling import NOISE, Draws, Spread, paired_spreads, spreads
 from calibkit.metrics.result import Interval, Number
 from calibkit.metrics.views import Confusion, Pair, Sample, View
 
@@ -108,10 +108,9 @@ def intervals(
             found |= {} if own is None else {name: own}
     drawn = [name for name in defined if name.partition(":")[0] in RESAMPLED]
     if drawn:
-        varied = spreads(data, drawn, by_rows(data), options.draws)
-        found |= {
-            name: _around(defined[name], varied[name], level) for name in varied if name in drawn
-        }
+        varied = spreads(data, drawn, options.draws)
+        for name in varied.keys() & drawn:
+            found[name] = _resampled_interval(name, defined[name], varied, level)
     return {name: found[name] for name in defined if name in found}
 
 
@@ -136,10 +135,12 @@ def differences(
             found[name] = Interval(value - reach, value + reach)
     drawn = [name for name in defined if name.partition(":")[0] in RESAMPLED]
     if drawn:
-        for name, spread in paired_spreads(pair, drawn, options.draws).items():
-            if name in drawn:
-                centre, reach = defined[name] - spread.bias, level.reach * spread.deviation
-                found[name] = Interval(centre - reach, centre + reach)
+        varied = paired_spreads(pair, drawn, options.draws)
+        for name in varied.keys() & drawn:
+            centre = _centre(name, defined[name], varied)
+            reach = level.reach * varied[name].deviation
+            value = defined[name]
+            found[name] = Interval(min(centre - reach, value), max(centre + reach, value))
     return {name: found[name] for name in defined if name in found}
 
 
@@ -186,10 +187,7 @@ def _smooth_interval(name: str, value: float, view: View, level: Level) -> Inter
         factor = math.exp(reach / (1.0 + value))
         return Interval((1.0 + value) / factor - 1.0, (1.0 + value) * factor - 1.0)
     if scale == "logit" and 0.0 < value < 1.0:
-        odds = math.log(value / (1.0 - value))
-        reach /= value * (1.0 - value)
-        low, high = (1.0 / (1.0 + math.exp(-x)) for x in (odds - reach, odds + reach))
-        return Interval(low, high)
+        return _on_logits(value, reach)
     if name == "auc":
         return Interval(max(0.0, value - reach), min(1.0, value + reach))
     return Interval(value - reach, value + reach)
@@ -231,7 +229,36 @@ def _reduction(value: float, view: View, level: Level) -> Interval | None:
     return Interval((1.0 + value) / factor - 1.0, (1.0 + value) * factor - 1.0)
 
 
-def _around(value: float, spread: Spread, level: Level) -> Interval:
-    """Return the normal interval about a value less its bias, within [0, 1]."""
-    centre, reach = value - spread.bias, level.reach * spread.deviation
-    return Interval(min(1.0, max(0.0, centre - reach)), min(1.0, max(0.0, centre + reach)))
+def _centre(name: str, value: float, varied: Mapping[str, Spread]) -> float:
+    """Return a resampled metric's value less what noise adds to it."""
+    own = varied[name]
+    if name in ("ece", "ace"):
+        return own.own
+    if name in ("miscalibration", "discrimination"):
+        return value - varied[NOISE].own
+    if name in ("mce", "smooth_ece"):
+        return value - (own.mean - own.own)
+    return value
+
+
+def _resampled_interval(
+    name: str, value: float, varied: Mapping[str, Spread], level: Level
+) -> Interval:
+    """Return a normal interval about the centre, within [0, 1] and wide enough for the value."""
+    reach = level.reach * varied[name].deviation
+    if name == "ece_debiased":
+        square = varied[name].own
+        low, high = (math.sqrt(max(0.0, end)) for end in (square - reach, square + reach))
+        return Interval(min(low, value), max(high, value))
+    if name.startswith(("recall", "precision")) and 0.0 < value < 1.0:
+        return _on_logits(value, reach)
+    centre = _centre(name, value, varied)
+    return Interval(max(0.0, min(centre - reach, value)), min(1.0, max(centre + reach, value)))
+
+
+def _on_logits(value: float, reach: float) -> Interval:
+    """Return an interval of a value between 0 and 1 that is symmetric in its log-odds."""
+    odds = math.log(value / (1.0 - value))
+    reach /= value * (1.0 - value)
+    low, high = (1.0 / (1.0 + math.exp(-x)) for x in (odds - reach, odds + reach))
+    return Interval(low, high)

@@ -95,7 +95,9 @@ def decision_intervals(names: Sequence[str], found: Confusion, level: Level) -> 
 def _rate_interval(name: str, found: Confusion, level: Level) -> Interval:
     above, below = RATES[name]
     cells = (found.tn, found.fn, found.fp, found.tp)
-    hits, of = (sum(n for n, use in zip(cells, side, strict=True) if use) for side in (above, below))
+    hits, of = (
+        sum(n for n, use in zip(cells, side, strict=True) if use) for side in (above, below)
+    )
     rate, whole = hits / of, of * found.unit.size
     sample, settings = found.sample, found.settings
     if sample.group is None and not sampled(sample, settings):

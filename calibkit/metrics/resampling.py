@@ -17,10 +17,11 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.metrics.influence import entries, sampled
+from calibkit.metrics.influence import by_rows, entries, group_sums, sampled
 from calibkit.metrics.reliability import Bins, chosen_bins, equal_mass_bins
 from calibkit.metrics.smooth import smooth_calibration_error
 from calibkit.metrics.views import Pair, Sample, Settings, View
+from calibkit.sums import exact_sum, exact_sum_products
 from calibkit_kernels import bootstrap as kernels
 from calibkit_kernels import reliability, smooth
 from calibkit_kernels.digest import mix
@@ -30,6 +31,10 @@ Int64s = NDArray[np.int64]
 
 #: Cells of a tally that is resampled by itself, and of one that is resampled row by row.
 MOST_CELLS, FEW_CELLS = 4096, 1024
+
+#: The name of what isotonic regression fits too well, and its size in the noise of pools: between
+#: 1, exact for one pool, and the 3/2 of a curve that rises everywhere.
+NOISE, _POOL_NOISE = "corp_noise", 1.25
 
 #: Terms of the cosine series of smooth ECE; narrower kernels are no smoother than these.
 _MOST_TERMS, _DROPPED, _POINTS = 512, 7.1, 4
@@ -63,9 +68,10 @@ class Cells:
 
 @dataclass(frozen=True)
 class Spread:
-    """How a metric varied over the replicates: its mean less its value, and standard deviation."""
+    """A metric on the cells themselves, and its mean and standard deviation over the replicates."""
 
-    bias: float
+    own: float
+    mean: float
     deviation: float
 
 
@@ -91,7 +97,12 @@ def _bin_ends(view: View, found: Bins) -> Int64s:
 
 
 class Statistics:
-    """The metrics of one view that are resampled, as functions of a table of its cells."""
+    """The metrics of one view that are resampled, as functions of a table of its cells.
+
+    Where the noise of the rows makes a metric larger, and by how much is known, it is left out:
+    of the gaps of bins (`ece`, `ace`), and of what isotonic regression fits too well (CORP; the
+    amount is the metric `NOISE`).  `ece_debiased` is squared, and may be negative.
+    """
 
     def __init__(self, view: View, metrics: Sequence[str], most: int) -> None:
         plain = {name.partition(":")[0] for name in metrics}
@@ -101,12 +112,13 @@ class Statistics:
         if "ace" in plain:
             bins["equal-mass"] = _ends_of(view, equal_mass_bins)
         self.cells = cells_of(view, list(bins.values()), most)
+        self.share = independent_share(view) if by_rows(view) else 1.0
         self.parts: list[tuple[tuple[str, ...], Statistic]] = []
         for kind, ends in bins.items():
             names = ("ece", "mce", "ece_debiased") if kind == "chosen" else ("ace", "", "")
             self.parts.append((names, partial(self._gaps, self.cells.after(ends))))
         if plain & {"miscalibration", "discrimination"}:
-            self.parts.append((("miscalibration", "discrimination"), self._corp))
+            self.parts.append((("miscalibration", "discrimination", NOISE), self._corp))
         if "smooth_ece" in plain:
             self.parts.append((("smooth_ece",), _Smooth(view, self.cells)))
         for name in metrics:
@@ -127,13 +139,14 @@ class Statistics:
 
     def _gaps(self, ends: Int64s, table: Floats) -> Sequence[float]:
         out = np.empty(3)
-        kernels.gap_statistics(table, self.cells.score, ends, out)
+        kernels.gap_statistics(table, self.cells.score, ends, self.share, out)
         return out.tolist()
 
     def _corp(self, table: Floats) -> Sequence[float]:
-        out = np.empty(2)
+        out = np.empty(3)
         kernels.corp_statistics(table, self.cells.score, np.empty_like(table), out)
-        return out.tolist()
+        noise = _POOL_NOISE * float(out[2]) / self.share
+        return [float(out[0]) - noise, float(out[1]) - noise, noise]
 
 
 def _ends_of(view: View, bins: Callable[[View], Bins | None]) -> Int64s:
@@ -242,18 +255,25 @@ def _gathered(label: Int64s, weight: Floats, cell: tuple[Int64s, ...]) -> Units:
     return Units(mean, every, label[first], np.ones(starts.size), tuple(c[first] for c in cell))
 
 
-def spreads(view: View, metrics: Sequence[str], by_rows: bool, options: Draws) -> dict[str, Spread]:
-    """Return how metrics of one view vary.
+def independent_share(view: View) -> float:
+    """Return how many independent rows a row is worth, by the variance of the residuals' sum."""
+    sample, probability = view.sample, view.probability
+    if probability is None:
+        return 1.0
+    weight = np.ones(sample.label.size) if sample.weight is None else sample.weight
+    residual = sample.label.astype(np.float64) - probability[entries(view)]
+    residual -= exact_sum_products(weight, residual) / exact_sum(weight)
+    own = residual * weight
+    sums = own if sample.group is None else group_sums(own, sample.group)
+    together = exact_sum_products(sums, sums)
+    return min(1.0, exact_sum_products(own, residual) / together) if together > 0.0 else 1.0
 
-    Parameters
-    ----------
-    metrics
-        Of those in `Statistics`, whose values are defined for this view.
-    by_rows
-        Whether rows belong to groups or stand for others.
-    """
-    own = Statistics(view, metrics, FEW_CELLS if by_rows else MOST_CELLS)
-    if by_rows:
+
+def spreads(view: View, metrics: Sequence[str], options: Draws) -> dict[str, Spread]:
+    """Return how metrics of one view vary: of those in `Statistics`, all with defined values."""
+    rows = by_rows(view)
+    own = Statistics(view, metrics, FEW_CELLS if rows else MOST_CELLS)
+    if rows:
         cell = _cell_of(view, own.cells)
         units = units_of(view.sample, view.settings, (cell,))
 
@@ -281,13 +301,19 @@ def paired_spreads(pair: Pair, metrics: Sequence[str], options: Draws) -> dict[s
     sizes = [one.cells.score.size, two.cells.score.size]
 
     def differences(tables: Sequence[Floats]) -> dict[str, float]:
-        first, second = one.of(tables[0]), two.of(tables[1])
+        first, second = (_unsquared(s.of(t)) for s, t in zip((one, two), tables, strict=True))
         return {name: second[name] - first[name] for name in first}
 
     return options.repeat(
         lambda key: differences(units.tables(sizes, key)),
         differences([one.cells.table, two.cells.table]),
     )
+
+
+def _unsquared(found: dict[str, float]) -> dict[str, float]:
+    if "ece_debiased" in found:
+        found["ece_debiased"] = math.sqrt(max(0.0, found["ece_debiased"]))
+    return found
 
 
 def _cell_of(view: View, cells: Cells) -> Int64s:
@@ -317,7 +343,7 @@ class Draws:
             if len(values) > 0.9 * len(drawn) and math.isfinite(own):
                 mean = math.fsum(values) / len(values)
                 square = math.fsum((x - mean) ** 2 for x in values) / (len(values) - 1)
-                found[name] = Spread(mean - own, math.sqrt(square))
+                found[name] = Spread(own, mean, math.sqrt(square))
         return found
 
 

@@ -118,12 +118,14 @@ def precision_shares(
 
 
 @kernel
-def log_losses(probability: Floats, plus: Float64s, minus: Float64s) -> None:
-    """Write the logarithmic loss of a positive and of a negative row."""
+def log_losses(
+    probability: Floats, count: Counts, positive: Counts, plus: Float64s, minus: Float64s
+) -> None:
+    """Write the logarithmic loss of a positive and of a negative row; 0 where there is none."""
     for i in range(probability.size):
         clipped = min(max(float(probability[i]), CLIP), 1.0 - CLIP)
-        plus[i] = -math.log(clipped)
-        minus[i] = -math.log(1.0 - clipped)
+        plus[i] = -math.log(clipped) if positive[i] > 0 else 0.0
+        minus[i] = -math.log(1.0 - clipped) if count[i] > positive[i] else 0.0
 
 
 @kernel
