@@ -29,7 +29,8 @@ def _fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     folder = tmp_path_factory.mktemp("models")
     good, path = write(simulate(200), folder / "good.parquet"), folder / "boundary.json"
-    assert run(["boundary", str(good), "--precision", "0.6", "-q", "-o", str(path)]) == 0
+    fit = ["boundary", str(good), "--precision", "0.6", "--method", "exact"]
+    assert run([*fit, "-q", "-o", str(path)]) == 0
     return path
 
 

@@ -32,7 +32,8 @@ def fit(tmp_path: Path, invoke: Invoke) -> Fit:
     def call(path: Path, *options: object) -> Model:
         output = tmp_path / "fitted.json"
         output.unlink(missing_ok=True)
-        done = invoke("boundary", path, *options, "--folds", 0, "-q", "-o", output)
+        given = ["--method", "exact", *options, "--folds", 0]
+        done = invoke("boundary", path, *given, "-q", "-o", output)
         assert done.stdout == b""
         if done.code == 4:
             assert not output.exists()
@@ -309,7 +310,7 @@ def test_the_fields_of_a_model(tmp_path: Path, invoke: Invoke) -> None:
     frame = simulate()
     path, out = write(frame, tmp_path / "a.parquet"), tmp_path / "b.json"
     tags = ["--tag", "owner=risk", "--tag", "run=a=b"]
-    goal = ["--precision", "0.75", "--seed", "3", "--provenance", "names", *tags]
+    goal = ["--precision", "0.75", "--method", "exact", "--seed", "3", "--provenance", "names", *tags]
     assert invoke("boundary", path, *goal, "--test", path, "-o", out).code == 0
     model = json.loads(out.read_text())
     assert (model["kind"], model["version"], model["method"]) == ("boundary", 1, "exact")

@@ -43,7 +43,8 @@ def test_a_column_of_folds_that_cannot_be(tmp_path: Path, invoke: Invoke) -> Non
 
 def test_cross_validation_chooses_the_levels(tmp_path: Path, invoke: Invoke) -> None:
     path, out = write(simulate(), tmp_path / "a.parquet"), tmp_path / "b.json"
-    line = ("boundary", path, "--precision", "0.75", "--uncertainty-bins")
+    goal = ("--precision", "0.75", "--method", "exact")
+    line = ("boundary", path, *goal, "--uncertainty-bins")
     done = invoke(*line, "auto", "-o", out)
     assert done.code == 0 and "chosen by cross-validation" in done.stderr
     levels = json.loads(out.read_text())["provenance"]["options"]["uncertainty_bins"]

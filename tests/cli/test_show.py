@@ -21,7 +21,8 @@ def fit(tmp_path: Path, invoke: Invoke) -> Callable[..., Path]:
     def call(*options: object, frame: pl.DataFrame | None = None) -> Path:
         path = write(simulate() if frame is None else frame, tmp_path / "fit.parquet")
         output = tmp_path / "model.json"
-        done = invoke("boundary", path, "--precision", "0.75", *options, "-q", "-o", output)
+        goal = ("--precision", "0.75", "--method", "exact")
+        done = invoke("boundary", path, *goal, *options, "-q", "-o", output)
         assert done.code == 0, done.stderr
         return output
 
@@ -53,7 +54,8 @@ def test_levels_thresholds_rows_and_what_to_expect(fit: Fit, invoke: Invoke) -> 
 
 def test_what_is_shown_is_what_the_fit_said(tmp_path: Path, fit: Fit, invoke: Invoke) -> None:
     model = fit()
-    said = invoke("boundary", tmp_path / "fit.parquet", "--precision", "0.75", "-o", model).stderr
+    goal = ("--precision", "0.75", "--method", "exact")
+    said = invoke("boundary", tmp_path / "fit.parquet", *goal, "-o", model).stderr
     assert said.splitlines()[0] == invoke("show", model).stdout.decode().splitlines()[0]
 
 
@@ -69,6 +71,8 @@ def test_figures_on_test_rows_are_shown(tmp_path: Path, fit: Fit, invoke: Invoke
     [
         ["--folds", "0"],
         ["--method", "st"],
+        ["--method", "logistic"],
+        ["--method", "auto"],
         ["--method", "mist", "--uncertainty-bins", "9"],
         ["--score-bins", "5"],
         ["--score-bins", "5", "--order", "score-uncertainty"],

@@ -307,8 +307,8 @@ def test_added_names_must_not_clash(tmp_path: Path, fit: Fit, invoke: Invoke) ->
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--fpr", "0.1", "--method", "gmt"], ["exact, st, stochastic", "--precision"]),
-        (["--maximize", "f1", "--method", "mist"], ["--maximize: exact, st, stochastic"]),
+        (["--fpr", "0.1", "--method", "gmt"], ["exact, st, logistic, stochastic", "--precision"]),
+        (["--maximize", "f1", "--method", "mist"], ["--maximize: exact, st, logistic, stochastic"]),
         (["--minimize", "cost:1,1", "--method", "ew-dpmt"], ["vw-dpmt"]),
         (["--capacity", "5", "--method", "ew-dpmt-mono"], ["--capacity: exact"]),
         (["--precision", "0.5", "--randomise", "tie"], ["--method stochastic"]),

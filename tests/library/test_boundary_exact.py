@@ -380,6 +380,8 @@ def test_no_method_beats_the_exact_one(bounded: str, seed: int, bound: str, bins
             continue
         if method.mix:  # with chance more is possible than for any fixed boundary
             continue
+        if method.surface and bins:  # it works on the scores themselves
+            continue
         if name == "st" and bins:  # its grid has one level, with other edges
             continue
         if name.startswith("ew-"):  # may break the bound on the true counts

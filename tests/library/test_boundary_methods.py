@@ -195,7 +195,7 @@ def test_methods_and_objectives_that_do_not_go_together() -> None:
 def test_every_method_says_what_it_does() -> None:
     for name, found in METHODS.items():
         assert found.name == name and found.summary
-        ways = (found.choose, found.take, found.mix)
+        ways = (found.choose, found.take, found.mix, found.surface)
         assert sum(way is not None for way in ways) == 1
         assert set(found.objectives) <= set(OPTIONS)
         assert found.needs_grid == (found.score_bins > 0)
