@@ -1,0 +1,226 @@
+"""``calibkit hetcal``: files in, a model out, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.cli.score_files import write
+from tests.conftest import Outcome
+from tests.library.test_hetcal import sample
+
+Invoke = Callable[..., Outcome]
+ARGUMENTS = ["--features", "x,noise,kind", "--max-depth", "3", "--min-leaf", "100"]
+QUICK = [*ARGUMENTS, "--shrinkage", "50"]
+
+
+@pytest.fixture
+def calib(tmp_path: Path) -> Path:
+    return write(sample(1200), tmp_path / "calib.parquet")
+
+
+def refused(done: Outcome, code: int, *words: str) -> dict[str, Any]:
+    assert done.code == code, done.stderr
+    error = json.loads(done.stdout)["error"]
+    assert error["code"] == code
+    for word in words:
+        assert word in error["message"]
+    return dict(error)
+
+
+def test_fit_apply_and_show(tmp_path: Path, invoke: Invoke, calib: Path) -> None:
+    model, output = tmp_path / "hetcal.json", tmp_path / "out.parquet"
+    train = write(sample(1200, seed=3), tmp_path / "train.parquet")
+    done = invoke("hetcal", calib, "--train", train, *QUICK, "--tag", "run=7", "-o", model)
+    assert done.code == 0, done.stderr
+    assert "one map for all rows" in done.stderr or "Not cross-validated" in done.stderr
+    content = json.loads(model.read_bytes())
+    assert content["kind"] == "hetcal"
+    assert content["tags"] == {"run": "7"}
+    assert len(content["maps"]) == content["fit"]["leaves"]
+    assert {"max_gap", "mean_gap", "cells"} <= content["fit"].keys()
+    assert invoke("apply", model, calib, "-o", output).code == 0
+    rows = pl.read_parquet(output)
+    assert rows.columns == [*sample(1).columns, "calibrated", "leaf"]
+    assert rows["leaf"].unique().sort().to_list() == list(range(len(content["maps"])))
+    assert rows["calibrated"].is_between(0, 1).all()
+    shown = invoke("show", model)
+    assert shown.code == 0
+    text = shown.stdout.decode()
+    for word in ("kind in {", "positive rate", "gain a row", "or missing"):
+        assert word in text
+    schema = invoke("show", "--schema", "hetcal")
+    assert "maps" in json.loads(schema.stdout)["$defs"]["HetcalModel"]["properties"]
+
+
+def test_what_is_not_given_is_chosen(tmp_path: Path, invoke: Invoke, calib: Path) -> None:
+    done = invoke("hetcal", calib, "--features", "x", "--features", "kind", "--json")
+    assert done.code == 0
+    model = json.loads(done.stdout)
+    checked = model["fit"]["cross_validated"]
+    assert checked["calibrated"] < checked["pooled"]
+    assert list(checked["by_depth"]) == [str(depth) for depth in range(9)]
+    assert "Expect log loss" in done.stderr
+
+
+@pytest.mark.parametrize("partition", ["forest", "boosted"])
+def test_several_partitions(tmp_path: Path, invoke: Invoke, calib: Path, partition: str) -> None:
+    model, output = tmp_path / "m.json", tmp_path / "o.csv"
+    more = ["--trees", "12", "--max-depth", "3", "--min-leaf", "50"]
+    more += ["--shrinkage", "20"] if partition == "forest" else []
+    arguments = ["--features", "x,kind", "--partition", partition, *more, "-o", model]
+    assert invoke("hetcal", calib, *arguments).code == 0
+    assert len(json.loads(model.read_bytes())["partitions"]) == 12
+    assert invoke("apply", model, calib, "--keep", "label", "-o", output).code == 0
+    rows = pl.read_csv(output)
+    assert rows["calibrated"].is_between(0, 1).all()
+    text = invoke("show", model).stdout.decode()
+    assert f"12 {partition} trees" in text
+    assert "The first of 12 partitions" in text
+
+
+def test_boosting_says_that_train_takes_no_part(invoke: Invoke, calib: Path) -> None:
+    done = invoke(
+        "hetcal", calib, "--train", calib, "--features", "x", "--partition", "boosted",
+        "--trees", "3", "--json",
+    )  # fmt: skip
+    assert done.code == 0
+    assert "--train takes no part" in done.stderr
+
+
+def test_files_folders_pipes_and_formats_give_the_same_bytes(
+    tmp_path: Path, invoke: Invoke, command: Callable[..., Any]
+) -> None:
+    frame = sample(900)
+    whole = write(frame, tmp_path / "rows.parquet")
+    shuffled = frame.sample(fraction=1, shuffle=True, seed=2)
+    parts = tmp_path / "parts"
+    for number, part in enumerate((shuffled.head(300), shuffled.slice(300))):
+        write(part, parts / f"{number}.parquet")
+    text = write(frame, tmp_path / "rows.csv")
+    made = []
+    for inputs in ([whole], [parts], [text], [parts / "1.parquet", parts / "0.parquet"]):
+        for threads in (1, 3):
+            model = tmp_path / "model.json"
+            done = invoke("hetcal", *inputs, *ARGUMENTS, "--threads", threads, "-q", "-o", model)
+            assert done.code == 0, done.stderr
+            made.append(model.read_bytes())
+    piped = command("hetcal", "-", *ARGUMENTS, "-q", input=text.read_bytes())
+    assert {*made, piped.stdout} == {made[0]}
+
+
+def test_float32_columns_are_rounded_as_in_the_fit(tmp_path: Path, invoke: Invoke) -> None:
+    frame = sample(900, gaps=False).with_columns(pl.col("score", "x", "noise").cast(pl.Float32))
+    narrow = write(frame, tmp_path / "narrow.parquet")
+    text = write(frame, tmp_path / "text.csv")
+    model = tmp_path / "m.json"
+    assert invoke("hetcal", narrow, *QUICK, "-q", "-o", model).code == 0
+    found = []
+    for path in (narrow, text):
+        output = tmp_path / f"{path.stem}-out.parquet"
+        assert invoke("apply", model, path, "-o", output, "-q").code == 0
+        found.append(pl.read_parquet(output).select("calibrated", "leaf"))
+    assert found[0].equals(found[1])
+
+
+def test_rows_without_a_score_get_null(tmp_path: Path, invoke: Invoke, calib: Path) -> None:
+    model, output = tmp_path / "m.json", tmp_path / "o.parquet"
+    assert invoke("hetcal", calib, *QUICK, "-q", "-o", model).code == 0
+    holes = sample(20).with_columns(
+        score=pl.when(pl.int_range(pl.len()) == 3).then(None).otherwise(pl.col("score"))
+    )
+    path = write(holes, tmp_path / "holes.parquet")
+    done = invoke("apply", model, path, "--on-missing", "null", "-o", output)
+    assert done.code == 0
+    rows = pl.read_parquet(output)
+    assert rows["calibrated"].is_null().to_list() == [place == 3 for place in range(20)]
+    assert rows["leaf"].is_null().to_list() == [place == 3 for place in range(20)]
+
+
+def test_a_missing_feature_column_is_named(tmp_path: Path, invoke: Invoke, calib: Path) -> None:
+    model = tmp_path / "m.json"
+    assert invoke("hetcal", calib, *QUICK, "-q", "-o", model).code == 0
+    short = write(sample(20).drop("kind"), tmp_path / "short.parquet")
+    output = tmp_path / "o.parquet"
+    refused(invoke("apply", model, short, "--json", "-o", output), 2, "'kind'", "feature")
+    other = write(sample(20).with_columns(x=pl.lit("high")), tmp_path / "other.parquet")
+    refused(invoke("apply", model, other, "--json", "-o", output), 3, "'x'", "text instead of")
+    numbers = write(sample(20).with_columns(kind=pl.lit(1)), tmp_path / "numbers.parquet")
+    refused(invoke("apply", model, numbers, "--json", "-o", output), 3, "'kind'", "as text")
+    assert not output.exists()
+
+
+def test_bad_usage(tmp_path: Path, invoke: Invoke, calib: Path) -> None:
+    def call(*more: object) -> Outcome:
+        return invoke("hetcal", calib, "--json", *more)
+
+    refused(call(), 2, "'feature_*'", "matches no column")
+    refused(call("--features", "knd"), 2, "'kind'")
+    refused(call("--features", "label"), 2, "--label")
+    refused(call("--features", "x", "--trees", "5"), 2, "--partition forest")
+    refused(call("--features", "x", "--max-depth", "99"), 2, "--max-depth")
+    refused(call("--features", "x", "--train", tmp_path / "no.parquet"), 2, "no.parquet")
+    refused(call("--features", "x", "--groups", "user"), 2, "'user'")
+    short = write(sample(50).drop("x"), tmp_path / "short.parquet")
+    refused(call("--features", "x", "--train", short), 2, "'x'", "--train")
+    assert invoke("hetcal", calib, *QUICK, "-o", f"{tmp_path}/").code == 2
+
+
+def test_bad_data(tmp_path: Path, invoke: Invoke) -> None:
+    def call(frame: pl.DataFrame, suffix: str, *more: object) -> Outcome:
+        path = write(frame, tmp_path / f"bad.{suffix}")
+        model = tmp_path / "model.json"
+        done = invoke("hetcal", path, "--json", "-o", model, "--features", "x,kind", *more)
+        assert not model.exists()
+        return done
+
+    good = sample(60)
+    row = pl.int_range(pl.len()) == 6
+    for suffix in ("parquet", "csv"):
+        wild = good.with_columns(x=pl.when(row).then(np.inf).otherwise(pl.col("x")))
+        error = refused(call(wild, suffix), 3, "'x'", "infinite")
+        assert error["first_rows"] == [7]
+        assert error["column"] == "x"
+        high = good.with_columns(score=pl.when(row).then(1.5).otherwise(pl.col("score")))
+        refused(call(high, suffix), 3, "1.5", "[0, 1]")
+        one = good.with_columns(label=pl.lit(1))
+        refused(call(one, suffix), 3, "every row is positive")
+        hole = good.with_columns(score=pl.when(row).then(None).otherwise(pl.col("score")))
+        refused(call(hole, suffix), 3, "no value")
+    dates = good.with_columns(x=pl.date(2020, 1, 1))
+    refused(call(dates, "parquet"), 3, "'x'", "Date")
+
+
+def test_missing_features_drop_no_row(tmp_path: Path, invoke: Invoke, calib: Path) -> None:
+    done = invoke("hetcal", calib, *QUICK, "--on-missing", "drop", "--json")
+    assert json.loads(done.stdout)["fit"]["rows"] == 1200
+
+
+def test_dry_run_writes_nothing(tmp_path: Path, invoke: Invoke, calib: Path) -> None:
+    model = tmp_path / "m.json"
+    done = invoke("hetcal", calib, "--features", "k*,x", "--dry-run", "-o", model)
+    assert done.code == 0
+    assert "feature 1: column 'kind'" in done.stdout.decode()
+    assert "choose by cross-validation depth" in done.stdout.decode()
+    assert not model.exists()
+
+
+def test_simulated_partitions(tmp_path: Path, invoke: Invoke) -> None:
+    output = tmp_path / "rows.parquet"
+    done = invoke("simulate", "partitions", "--rows", "500", "--seed", "1", "-o", output)
+    assert done.code == 0
+    frame = pl.read_parquet(output)
+    assert frame.height == 500
+    assert frame.columns[:4] == ["id", "label", "score", "feature_pattern"]
+    kept = invoke(
+        "simulate", "partitions", "--rows", "3", "--kind", "training", "--keep", "label,score"
+    )
+    assert kept.stdout.decode().splitlines()[0] == "label,score"
+    assert invoke("hetcal", output, "-q", "--json").code == 0  # features are found by default
+    assert invoke("simulate", "partitions", "--rows", "3", "--pattern-weight", "1e9").code == 2

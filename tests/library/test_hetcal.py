@@ -1,0 +1,438 @@
+"""Calibration by parts: against scikit-learn, and what theory says of it."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.tree import DecisionTreeClassifier
+
+from calibkit.apply import ApplySpec, apply_model
+from calibkit.columns import ColumnOptions
+from calibkit.errors import DataError, ModelError, UsageError
+from calibkit.hetcal.features import bin_features, find_features, read_features
+from calibkit.hetcal.fit import Fitted, fit_hetcal
+from calibkit.hetcal.grow import Rules, grow
+from calibkit.hetcal.model import HetcalModel
+from calibkit.hetcal.rows import HetcalRows, read_hetcal_rows
+from calibkit.hetcal.spec import HetcalSpec
+from calibkit.models import decode
+from calibkit.rows import RowFinder
+from calibkit.simulate.partitions import BEST_WEIGHT, simulate_partitions
+from calibkit.sources import Source
+from tests.library.samples import FEWER
+
+
+def sample(rows: int = 3000, seed: int = 1, gaps: bool = True) -> pl.DataFrame:
+    """Return over-confident scores with numbers, text and gaps beside them."""
+    random = np.random.default_rng(seed)
+    x, noise = random.normal(size=(2, rows))
+    kind = random.integers(0, 5, rows)
+    truth = random.normal(size=rows) + np.where(kind < 2, 1.5, -0.5) + np.where(x > 0.5, 1.0, 0.0)
+    label = random.random(rows) < 1.0 / (1.0 + np.exp(-truth))
+    logit = 3.0 * (truth - np.where(kind < 2, 1.5, -0.5)) + random.normal(size=rows)
+    names = np.array(["ash", "birch", "cedar", "elm", "fir"])[kind]
+    frame = pl.DataFrame(
+        {
+            "label": label.astype(np.int8),
+            "score": 1.0 / (1.0 + np.exp(-logit)),
+            "x": x,
+            "noise": noise,
+            "kind": names,
+        }
+    )
+    if gaps:
+        frame = frame.with_columns(
+            x=pl.when(pl.int_range(pl.len()) % 7 == 0).then(None).otherwise(pl.col("x")),
+            kind=pl.when(pl.int_range(pl.len()) % 11 == 0).then(None).otherwise(pl.col("kind")),
+        )
+    return frame
+
+
+FEATURES = ["x", "noise", "kind"]
+
+
+def read(frame: pl.DataFrame, names: Any = FEATURES, **more: Any) -> HetcalRows:
+    options = ColumnOptions(**more.pop("options", {}))
+    return read_hetcal_rows(Source.from_frame(frame), options, list(names), **more)
+
+
+def fit(frame: pl.DataFrame, *, train: pl.DataFrame | None = None, **options: Any) -> Fitted:
+    columns = options.pop("columns", {})
+    grown = None if train is None else read(train, options=columns)
+    known = grown.features if grown else None
+    rows = read(frame, options=columns, known=known)
+    return fit_hetcal(rows, HetcalSpec(**options), train=grown)
+
+
+def applied(model: HetcalModel, frame: pl.DataFrame) -> pl.DataFrame:
+    return apply_model(model, Source.from_frame(frame), ApplySpec(columns={})).frame
+
+
+@pytest.mark.parametrize("criterion", ["gini", "entropy"])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_tree_of_float32_numbers_is_that_of_scikit_learn(criterion: str, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    x = random.normal(size=(4000, 5)).astype(np.float32)
+    y = (random.random(4000) < 1 / (1 + np.exp(-x[:, 0] * x[:, 1] - x[:, 2]))).astype(np.int64)
+    frame = pl.DataFrame({f"x{j}": x[:, j] for j in range(5)})
+    source = Source.from_frame(frame)
+    features = read_features(frame, frame.columns, RowFinder(source))
+    payload = np.stack([np.ones_like(y), y], axis=1)
+    kind = {"gini": 0, "entropy": 1}[criterion]
+    tree, _ = grow(bin_features(features, 2), payload, Rules(kind, 6, 40))
+    tree = tree.pruned(6)
+    peer = DecisionTreeClassifier(
+        criterion=criterion, max_depth=6, min_samples_leaf=40, random_state=0
+    ).fit(x, y)
+    assert [node.feature for node in tree.nodes] == np.maximum(peer.tree_.feature, -1).tolist()
+    cuts = [node.cut for node in tree.nodes if node.feature >= 0]
+    assert cuts == peer.tree_.threshold[peer.tree_.feature >= 0].tolist()
+    assert [node.rows for node in tree.nodes] == peer.tree_.n_node_samples.tolist()
+
+
+def test_maps_of_leaves_are_unpenalised_logistic_regressions() -> None:
+    frame = sample(gaps=False)
+    model = fit(frame, train=frame, max_depth=2, min_leaf=200, shrinkage=0.0).model
+    rows = applied(model, frame)
+    assert model.fit.leaves == 4
+    for leaf in range(4):
+        own = rows.filter(leaf=leaf)
+        p = np.clip(own["score"].to_numpy(), 1e-6, 1 - 1e-6)
+        s = np.log(p / (1 - p))
+        y = own["label"].to_numpy()
+        high, low = (y.sum() + 1) / (y.sum() + 2), 1 / ((1 - y).sum() + 2)
+        target = np.where(y == 1, high, low)
+        peer = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000)
+        peer.fit(
+            np.tile(s, 2)[:, None],
+            np.repeat([1, 0], s.size),
+            sample_weight=np.concatenate([target, 1 - target]),
+        )
+        expected = peer.predict_proba(s[:, None])[:, 1]
+        np.testing.assert_allclose(own["calibrated"].to_numpy(), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("precalibrate", ["platt", "none"])
+def test_precalibration_changes_no_platt_map(precalibrate: str) -> None:
+    frame = sample()
+    kept = fit(frame, train=frame, max_depth=2, min_leaf=200, shrinkage=100.0).model
+    other = fit(
+        frame, train=frame, max_depth=2, min_leaf=200, shrinkage=100.0, precalibrate=precalibrate
+    ).model
+    ours, theirs = (applied(model, frame)["calibrated"].to_numpy() for model in (kept, other))
+    np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
+def test_shrinkage_leads_from_each_leafs_own_map_to_the_pooled_one() -> None:
+    frame = sample()
+    size = {"max_depth": 2, "min_leaf": 200}
+    pooled = applied(fit(frame, max_depth=0, min_leaf=1, shrinkage=0.0).model, frame)
+    strong = applied(fit(frame, train=frame, shrinkage=1e12, **size).model, frame)
+    np.testing.assert_allclose(strong["calibrated"], pooled["calibrated"], atol=1e-6)
+    own = fit(frame, train=frame, shrinkage=0.0, **size).model
+    half = fit(frame, train=frame, shrinkage=500.0, **size).model
+    assert isinstance(own.maps, list)
+    assert isinstance(half.maps, list)
+    for mine, drawn in zip(own.maps, half.maps, strict=True):
+        share = mine.rows / (mine.rows + 500.0)
+        assert drawn.a == pytest.approx(share * mine.a + (1 - share) * half.pooled.a)
+        assert drawn.b == pytest.approx(share * mine.b + (1 - share) * half.pooled.b)
+
+
+@pytest.mark.parametrize(
+    ("partition", "with_train"),
+    [("tree", True), ("tree", False), ("forest", True), ("forest", False), ("boosted", False)],
+)
+def test_parts_lower_the_loss_on_new_rows(partition: str, with_train: bool) -> None:
+    frame, new = sample(6000), sample(6000, seed=9)
+    train = sample(6000, seed=5) if with_train else None
+    more = {"trees": 20} if partition == "forest" else {}
+    model = fit(frame, train=train, partition=partition, threads=2, **more).model
+    rows = applied(model, new)
+    pooled = applied(fit(frame, max_depth=0, min_leaf=1, shrinkage=0.0).model, new)
+    losses = [loss(table) for table in (rows, pooled)]
+    assert losses[0] < losses[1] - 0.02
+    checked = model.fit.cross_validated
+    assert checked is not None
+    assert checked.calibrated == pytest.approx(losses[0], abs=0.03)
+    better = [roc_auc_score(table["label"], table["calibrated"]) for table in (rows, pooled)]
+    assert better[0] > better[1] + 0.01
+
+
+def loss(rows: pl.DataFrame) -> float:
+    p, y = rows["calibrated"].to_numpy(), rows["label"].to_numpy()
+    return float(-np.log(np.where(y == 1, p, 1 - p)).mean())
+
+
+def test_noise_is_not_partitioned() -> None:
+    random = np.random.default_rng(3)
+    s = random.normal(size=4000)
+    y = (random.random(4000) < 1 / (1 + np.exp(-s))).astype(np.int8)
+    noise = random.normal(size=(3, 4000))
+    frame = pl.DataFrame(
+        {"label": y, "score": 1 / (1 + np.exp(-s)), "x": noise[0], "noise": noise[1], "kind": "a"}
+    )
+    model = fit(frame).model
+    assert loss(applied(model, frame)) == pytest.approx(model.fit.in_sample.pooled, abs=0.003)
+
+
+def test_isotonic_leaves_never_rank_worse_than_constant_ones_in_sample() -> None:
+    frame = sample()
+    size: dict[str, Any] = {"max_depth": 3, "min_leaf": 100, "shrinkage": 0.0}
+    rows = applied(fit(frame, train=frame, map="isotonic", **size).model, frame)
+    rate = rows.select(pl.col("label").mean().over("leaf"))["label"]
+    assert roc_auc_score(rows["label"], rows["calibrated"]) >= roc_auc_score(rows["label"], rate)
+    for _, own in rows.group_by("leaf"):
+        assert own.sort("score")["calibrated"].is_sorted()
+        assert own["calibrated"].mean() == pytest.approx(own["label"].mean())
+
+
+def test_gaps_new_categories_and_leaves_without_rows_are_defined() -> None:
+    frame = sample()
+    model = fit(frame, train=frame, max_depth=3, min_leaf=50, shrinkage=30.0).model
+    new = pl.DataFrame(
+        {
+            "score": [0.5] * 4,
+            "x": [None, 0.2, 0.2, math.nan],
+            "noise": [0.0] * 4,
+            "kind": ["ash", "yew", None, ""],
+        }
+    )
+    rows = applied(model, new)
+    assert rows["calibrated"].null_count() == 0
+    assert rows["leaf"][1] == rows["leaf"][2]  # a new category goes where a missing one goes
+    few = frame.filter(pl.col("kind") == "elm").head(60)
+    rare = fit(few, train=frame, max_depth=3, min_leaf=50, shrinkage=0.0).model
+    assert isinstance(rare.maps, list)
+    empty = [leaf for leaf in rare.maps if leaf.rows == 0]
+    assert empty
+    assert all((leaf.a, leaf.b) == (rare.pooled.a, rare.pooled.b) for leaf in empty)
+    assert all(str(leaf.note).startswith("no rows") for leaf in empty)
+
+
+def test_a_leaf_of_one_class_has_a_finite_map_and_is_named() -> None:
+    frame = sample(1000, gaps=False).with_columns(x=pl.col("label").cast(pl.Float64))
+    model = fit(frame, train=frame, max_depth=1, min_leaf=10, shrinkage=0.0).model
+    assert isinstance(model.maps, list)
+    assert [leaf.note for leaf in model.maps] == ["one class", "one class"]
+    assert loss(applied(model, frame)) < 0.01
+
+
+def test_scores_at_0_and_1_are_moved_and_counted() -> None:
+    frame = sample().with_columns(score=pl.col("score").round(2))
+    edge = frame.filter(pl.col("score").is_in([0.0, 1.0])).height
+    model = fit(frame, max_depth=2, min_leaf=200, shrinkage=0.0).model
+    assert model.fit.clipped == edge > 0
+    assert all(math.isfinite(leaf.a) for leaf in model.maps)
+
+
+def test_clip_keeps_probabilities_from_the_ends() -> None:
+    frame = sample()
+    spec: dict[str, Any] = {"max_depth": 3, "min_leaf": 50, "shrinkage": 0.0, "map": "isotonic"}
+    rows = applied(fit(frame, clip=0.05, **spec).model, frame)
+    assert rows["calibrated"].min() == 0.05
+    assert rows["calibrated"].max() == 0.95
+
+
+def test_one_leaf_for_data_that_cannot_be_split() -> None:
+    frame = sample(200).with_columns(x=pl.lit(None, pl.Float64), noise=1.0, kind=pl.lit("a"))
+    for partition in ("tree", "forest", "boosted"):
+        more = {"trees": 3} if partition != "tree" else {}
+        model = fit(frame, partition=partition, **more).model
+        rows = applied(model, frame)
+        assert rows["leaf"].unique().to_list() == [0] or partition == "boosted"
+        assert rows["calibrated"].null_count() == 0
+
+
+def test_few_rows_are_fitted_without_cross_validation() -> None:
+    frame = sample(8, seed=4)
+    done = fit(frame)
+    assert "too few" in done.warnings[0]
+    assert done.model.fit.cross_validated is None
+    with pytest.raises(DataError, match="every row is positive"):
+        fit(frame.filter(label=1))
+
+
+@pytest.mark.parametrize("criterion", ["entropy", "auc"])
+def test_other_criteria_split_too(criterion: str) -> None:
+    frame, new = sample(6000), sample(6000, seed=9)
+    model = fit(frame, criterion=criterion, max_depth=3, min_leaf=200, shrinkage=30.0).model
+    pooled = fit(frame, max_depth=0, min_leaf=1, shrinkage=0.0).model
+    assert loss(applied(model, new)) < loss(applied(pooled, new)) - 0.02
+
+
+@given(st.integers(1, 12), st.integers(0, 5))
+@FEWER
+def test_depth_and_leaf_size_are_kept(least: int, depth: int) -> None:
+    frame = sample(120)
+    model = fit(frame, max_depth=depth, min_leaf=least, shrinkage=0.0, train=frame).model
+    assert isinstance(model.tree, list)
+    assert len(model.tree) < 2 ** (depth + 1)
+    assert all(node.rows >= least for node in model.tree if isinstance(node.leaf, int))
+    again = decode(model.to_json())
+    assert again.to_json() == model.to_json()
+
+
+@pytest.mark.parametrize("partition", ["tree", "forest", "boosted"])
+def test_rows_in_another_order_and_other_threads_give_the_same_bytes(partition: str) -> None:
+    frame = sample(1500)
+    more = {"trees": 10} if partition == "forest" else {}
+    models = [
+        fit(rows, partition=partition, threads=threads, **more).model.to_json()
+        for rows, threads in ((frame, 1), (frame.sample(fraction=1, shuffle=True, seed=3), 3))
+    ]
+    assert models[0] == models[1]
+
+
+def test_integer_weights_are_rows_written_out() -> None:
+    frame = sample(800, gaps=False)
+    twice = pl.concat([frame, frame])
+    weighted = frame.with_columns(weight=pl.lit(2))
+    spec: dict[str, Any] = {"max_depth": 3, "min_leaf": 50, "shrinkage": 50.0}
+    written = fit(twice, train=twice, **spec).model
+    given_ = fit(weighted, train=weighted, columns={"weight": "weight"}, **spec).model
+    ours, theirs = (applied(model, frame)["calibrated"] for model in (written, given_))
+    np.testing.assert_allclose(ours, theirs, atol=1e-9)
+    halves = frame.with_columns(weight=pl.lit(0.3))
+    light = fit(halves, train=halves, columns={"weight": "weight"}, **spec).model
+    assert light.fit.rows == pytest.approx(240.0)
+
+
+def test_groups_stay_in_one_fold() -> None:
+    frame = sample(900).with_columns(user=pl.int_range(pl.len()) // 3)
+    rows = read(frame, groups="user")
+    assert rows.group is not None
+    by_user: dict[float, set[int]] = {}
+    for score, fold in zip(rows.score.tolist(), rows.group.tolist(), strict=True):
+        by_user.setdefault(score, set()).add(fold)
+    assert all(len(folds) == 1 for folds in by_user.values())
+    assert fit_hetcal(rows, HetcalSpec(groups="user")).model.fit.cross_validated is not None
+
+
+def test_quantile_bins_stand_in_for_many_values() -> None:
+    frame = sample(5000, gaps=False)
+    source = Source.from_frame(frame)
+    features = read_features(frame, ["x", "noise"], RowFinder(source))
+    exact, coarse = bin_features(features, 1), bin_features(features, 1, 16)
+    assert exact.bins[:, 0].tolist() == [5000, 5000]
+    assert coarse.bins[:, 0].tolist() == [16, 16]
+    assert np.bincount(coarse.codes[0]).max() <= 314
+    done = fit(frame, max_bins=16, max_depth=2, min_leaf=100, shrinkage=0.0).model
+    assert done.fit.leaves > 1
+
+
+def test_features_are_found_by_name_and_glob() -> None:
+    source = Source.from_frame(sample())
+    taken = {"score": "--score", "label": "--label"}
+    assert find_features(source, ["*"], taken) == ["kind", "noise", "x"]
+    assert find_features(source, ["x", "n*", "x"], taken) == ["x", "noise"]
+    with pytest.raises(UsageError, match="both --label and --features"):
+        find_features(source, ["label"], taken)
+    with pytest.raises(UsageError, match=r"matches no column.*'noise'"):
+        find_features(source, ["noisy"], taken)
+    with pytest.raises(UsageError, match="matches no column"):
+        find_features(source, ["s*"], taken)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"partition": "bush"},
+        {"criterion": "luck"},
+        {"max_depth": -1},
+        {"min_leaf": 0},
+        {"trees": 0, "partition": "forest"},
+        {"trees": 5},
+        {"shrinkage": -1.0},
+        {"clip": 0.5},
+        {"max_bins": 1},
+        {"partition": "boosted", "map": "isotonic"},
+        {"partition": "boosted", "shrinkage": 1.0},
+        {"partition": "boosted", "criterion": "auc"},
+    ],
+)
+def test_impossible_options_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        HetcalSpec(**options)
+
+
+def damaged(change: Any) -> bytes:
+    frame = sample(400, gaps=False)
+    model = fit(frame, train=frame, max_depth=1, min_leaf=50, shrinkage=0.0).model
+    content = json.loads(model.to_json())
+    change(content)
+    return json.dumps(content).encode()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda m: m["tree"].pop(), "children"),
+        (lambda m: m["maps"].pop(), "no map"),
+        (lambda m: m["tree"][0].update(left=0), "children"),
+        (lambda m: m["tree"][0].update(right=1), "child of one"),
+        (lambda m: m["tree"][0].update(missing="up"), "missing"),
+        (lambda m: m["tree"][0].update(feature="no"), "no feature 'no'"),
+        (lambda m: m["maps"][0].pop("a"), "knots"),
+        (lambda m: m.update(partition="forest"), "'tree' and 'maps'"),
+        (lambda m: m.update(partition="grove"), "grove"),
+        (lambda m: m.update(clip=0.7), "clip"),
+        (lambda m: m["columns"].pop("score"), "score"),
+    ],
+)
+def test_damaged_models_are_refused(change: Any, words: str) -> None:
+    with pytest.raises(ModelError, match=words):
+        decode(damaged(change))
+
+
+def test_the_toy_example_of_the_paper() -> None:
+    rows = simulate_partitions(200_000, seed=1)
+    label = rows["label"].to_numpy()
+    assert label.mean() == pytest.approx(0.5, abs=0.01)
+    for weight, auc in ((1.8, 0.830), (3.6, 0.852), (BEST_WEIGHT, 0.8533), (0.0, 0.760)):
+        score = simulate_partitions(200_000, seed=1, weight=weight)["score"]
+        assert roc_auc_score(label, score) == pytest.approx(auc, abs=0.004)
+    train = simulate_partitions(200_000, seed=2, kind="training")
+    pattern = train["feature_pattern"].to_numpy()
+    linear = np.log(train["score"] / (1 - train["score"])).to_numpy() - 1.8 * (pattern - 0.5)
+    best = min(
+        np.arange(1.2, 2.6, 0.1),
+        key=lambda w: -_likelihood(linear + w * (pattern - 0.5), train["label"].to_numpy()),
+    )
+    assert best == pytest.approx(1.8, abs=0.1)
+    truth = rows["true_positivity"].to_numpy()
+    assert _likelihood(np.log(truth / (1 - truth)), label) > -0.53
+
+
+def _likelihood(linear: np.ndarray, label: np.ndarray) -> float:
+    return float(-np.log1p(np.exp(np.where(label == 1, -linear, linear))).mean())
+
+
+def test_calibrating_both_values_of_the_pattern_ranks_as_the_truth_does() -> None:
+    rows = simulate_partitions(50_000, seed=1)
+    new = simulate_partitions(50_000, seed=2)
+    names = ["feature_pattern", "feature_noise"]
+    done = fit_hetcal(read(rows, names), HetcalSpec(max_depth=1, min_leaf=1000, shrinkage=0.0))
+    found = applied(done.model, new)
+    aucs = [
+        roc_auc_score(new["label"], column)
+        for column in (new["score"], found["calibrated"], new["true_positivity"])
+    ]
+    assert aucs[0] < 0.835
+    assert aucs[1] == pytest.approx(aucs[2], abs=0.001)
+
+
+def test_simulations_refuse_what_is_out_of_range() -> None:
+    for options in ({"kind": "old"}, {"weight": 1e9}, {"keep": ["nothing"]}):
+        with pytest.raises(UsageError):
+            simulate_partitions(10, **options)
+    assert simulate_partitions(70_000, seed=1).head(5).equals(simulate_partitions(5, seed=1))
