@@ -129,9 +129,8 @@ def signed(
         parts["weights"] = settings.weight_kind
     if settings.prevalence is not None:
         parts["prevalence"] = settings.prevalence
-    if interval is not None:
-        parts["interval"] = interval
-    return "|".join([name, *(f"{key}:{parts[key]}" for key in sorted(parts)), f"v:{__version__}"])
+    shaped = [name, *(f"{key}:{parts[key]}" for key in sorted(parts)), f"v:{__version__}"]
+    return "|".join(shaped if interval is None else [*shaped, f"interval:{interval}"])
 
 
 def _function(name: str, settings: Settings) -> Function:
