@@ -162,10 +162,9 @@ class Tally:
         """Return the tally with its rows counted by the weights of their class."""
         if classes == AS_THEY_ARE:
             return self
-        hits = self.positive.astype(np.int64)
-        harm = self.count.astype(np.int64) - hits
-        hits *= classes.positive
-        return replace(self, count=hits + harm * classes.negative, positive=hits, classes=classes)
+        positive = self.positive.astype(np.int64)
+        hits, harm = classes.of(positive, self.count.astype(np.int64) - positive)
+        return replace(self, count=hits + harm, positive=hits, classes=classes)
 
     def part_totals(self, parts: int) -> Int64s:
         """Return rows and positive rows (in units) of each part of a dealt tally."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import gcd
 from typing import TypeVar
 
 import numpy as np
@@ -57,27 +56,45 @@ class ClassWeights:
     Attributes
     ----------
     positive, negative
-        At least 1 each.
-    exact
-        Whether they stand for the base rate without rounding.
+        Integers where they stand for the base rate exactly; else floats, and products are rounded.
     """
 
-    positive: int = 1
-    negative: int = 1
-    exact: bool = True
+    positive: int | float = 1
+    negative: int | float = 1
+
+    @property
+    def exact(self) -> bool:
+        """Whether they stand for the base rate without rounding."""
+        return isinstance(self.positive, int)
 
     def weigh(self, selected: T, true_positives: T) -> tuple[T, T]:
-        """Return all rows and positive rows in reweighted units."""
+        """Return all rows and positive rows in reweighted units; integers stay integers."""
         hits = self.positive * true_positives
-        return hits + self.negative * (selected - true_positives), hits
+        harm = self.negative * (selected - true_positives)
+        if isinstance(selected, int) and not self.exact:
+            hits, harm = round(hits), round(harm)
+        return hits + harm, hits  # type: ignore[return-value]
 
     def rows(self, selected: float, true_positives: float) -> tuple[float, float]:
         """Return what reweighted totals are without the weights: integers stay integers."""
         harm = selected - true_positives
-        if isinstance(selected, int) and isinstance(true_positives, int):
-            hits = true_positives // self.positive
-            return hits + harm // self.negative, hits
-        return true_positives / self.positive + harm / self.negative, true_positives / self.positive
+        if not (isinstance(selected, int) and isinstance(true_positives, int)):
+            hits = true_positives / self.positive
+            return hits + harm / self.negative, hits
+        if self.exact:
+            whole = int(true_positives // self.positive)
+            return whole + int(harm // self.negative), whole
+        whole = round(true_positives / self.positive)
+        return whole + round(harm / self.negative), whole
+
+    def of(self, hits: NDArray[np.int64], harm: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+        """Return numbers of positive and of negative rows in reweighted units."""
+        if self.exact:
+            return hits * int(self.positive), harm * int(self.negative)
+        return tuple(
+            np.maximum(np.rint(amount * weight), amount > 0).astype(np.int64)
+            for amount, weight in ((hits, self.positive), (harm, self.negative))
+        )
 
 
 #: Rows as they are.
@@ -99,13 +116,12 @@ def at_prevalence(rows: int, positives: int, prevalence: Fraction | None) -> Cla
         return AS_THEY_ARE
     share = prevalence / (1 - prevalence) * Fraction(negatives, positives)
     positive, negative = share.numerator, share.denominator
-    total = positive * positives + negative * negatives
-    if total < _MOST_UNITS:
+    if positive * positives + negative * negatives < _MOST_UNITS:
         return ClassWeights(positive, negative)
-    shrink = -(-total // _MOST_UNITS)
-    positive, negative = max(1, positive // shrink), max(1, negative // shrink)
-    common = gcd(positive, negative)
-    return ClassWeights(positive // common, negative // common, exact=False)
+    return ClassWeights(
+        float(prevalence * _MOST_UNITS / positives),
+        float((1 - prevalence) * _MOST_UNITS / negatives),
+    )
 
 
 def in_units(weight: NDArray[np.float64]) -> tuple[NDArray[np.int64], Unit]:

@@ -6,7 +6,7 @@ the columns as scores.  Every method and the cross-validation work on the tally 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -100,7 +100,9 @@ def tally_totals(tally: Tally) -> Totals:
         gain=gain,
         gain_unit=tally.gain_unit,
     )
-    return found if tally.classes == AS_THEY_ARE else found.reweighted(tally.classes)
+    if tally.classes == AS_THEY_ARE:
+        return found
+    return replace(found.reweighted(tally.classes), rows=rows, positives=positives)
 
 
 def raw_problem(
