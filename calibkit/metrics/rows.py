@@ -20,7 +20,7 @@ from calibkit.metrics.spec import EvaluateSpec
 from calibkit.models import load
 from calibkit.numeric import numeric_column
 from calibkit.patterns import match_columns
-from calibkit.rows import RowFinder
+from calibkit.rows import RowFinder, missing_mask
 from calibkit.segments import Segments, read_segments
 from calibkit.sources import Source, open_source
 from calibkit.weights import in_units
@@ -53,8 +53,6 @@ class EvaluateRows:
         The share of positives among all rows.
     warnings, notes
         What the user has to be told, and what a summary should say.
-    rows_read
-        How many rows the inputs have.
     """
 
     scores: dict[str, Floats]
@@ -68,7 +66,6 @@ class EvaluateRows:
     base_rate: float
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
-    rows_read: int
 
 
 def columns_used(source: Source, spec: EvaluateSpec) -> dict[str, str]:
@@ -140,7 +137,6 @@ def read_evaluate_rows(source: Source, spec: EvaluateSpec) -> EvaluateRows:
         base_rate=_base_rate(rows.label, weight),
         warnings=rows.warnings,
         notes=rows.notes,
-        rows_read=rows.rows_read,
     )
 
 
@@ -175,7 +171,11 @@ def _one(
 
 
 def _groups(column: pl.Series, where: RowFinder) -> NDArray[np.int64]:
-    return read_segments(column, where).code.astype(np.int64)
+    """Return the group of each row, numbered by value: there may be millions."""
+    absent = missing_mask(column, empty=True)
+    if absent is not None:
+        where.refuse(column, absent, "no value", f"fill these rows, or {where.remedy}")
+    return column.rank("dense").cast(pl.Int64).to_numpy() - 1
 
 
 def _decisions(source: Source, spec: EvaluateSpec) -> _Beside:

@@ -82,6 +82,9 @@ class EvaluateSpec:
             raise UsageError("--grid-score is the score of --grid; name its table.")
         if self.boundary is not None and self.decision is not None:
             raise UsageError("--boundary and --decision: judge one of them at a time.")
+        named = "boundary" if self.boundary is not None else self.decision
+        if named in self.scores:
+            raise UsageError(f"{named!r} is a score and names the decisions; rename the column.")
         if self.votes is not None:
             self.votes.check(len(self.probs))
             if self.settings.weight_kind == "sampling":

@@ -102,14 +102,16 @@ def evaluate(
     votes = read_votes(counts, ensemble, alpha0, disagreement, class_disagreement, baseline)
     if votes is not None:
         probs, baseline = probs or ["prob_*"], None
-    scores = list(dict.fromkeys([*([baseline] if baseline else []), *typed.listed(score)]))
+    scores = list(
+        dict.fromkeys([*([baseline] if baseline else []), *(typed.listed(score) or ["score"])])
+    )
     bounds = read_bounds(typed.listed(recall_at_precision), typed.listed(precision_at_recall))
     wanted = read_metrics(typed.listed(metrics), bounds)
     share = read_prevalence(prevalence)
     spec = EvaluateSpec(
-        scores=tuple(scores or ["score"]),
+        scores=tuple(scores),
         columns=ColumnOptions(
-            score=scores[0] if scores else "score",
+            score=scores[0],
             scale=scale,
             label=label,
             positive=positive,

@@ -107,6 +107,10 @@ def test_several_scores_are_compared_with_the_baseline(good: Path, evaluate: Eva
     assert one["all"]["log_loss_reduction"] == 0
 
 
+def test_a_baseline_stands_beside_the_default_score(good: Path, evaluate: Evaluate) -> None:
+    assert list(evaluate(good, "--baseline", "other")["differences"]) == ["score-other"]
+
+
 def test_a_slice_is_what_its_rows_alone_would_be(
     good: Path, evaluate: Evaluate, tmp_path: Path
 ) -> None:
@@ -357,6 +361,7 @@ BAD_USAGE = {
     "prevalence": (["--prevalence", "1"], "--prevalence"),
     "by": (["--by", "land"], "--by"),
     "both": (["--boundary", "b.json", "--decision", "decision"], "one of them"),
+    "decision that is a score": (["--decision", "score"], "rename"),
     "grid score": (["--grid-score", "score"], "--grid"),
     "probs and score": (["--probs", "p_*", "--score", "score"], "--probs"),
     "no grid": (["--grid", "nowhere.parquet"], "nowhere.parquet"),
