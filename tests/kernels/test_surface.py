@@ -1,0 +1,149 @@
+"""The kernels of the logistic surface against plain Python."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibkit_kernels import surface
+from tests.naive import surface as naive
+
+NOT_DEALT = np.empty(0, np.uint8)
+ROWS = st.lists(
+    st.tuples(
+        st.integers(-6, 6).map(lambda k: k / 4),  # score
+        st.integers(0, 2),  # level
+        st.integers(1, 3),  # count
+        st.integers(0, 3),  # positive, at most count
+        st.integers(0, 2),  # part
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+def arrays(rows: list[tuple[float, int, int, int, int]]) -> tuple[np.ndarray, ...]:
+    """Return a tally: by falling score, then level."""
+    rows = sorted(rows, key=lambda row: (-row[0], row[1], row[4]))
+    score, level, count, positive, part = (np.array(column) for column in zip(*rows, strict=True))
+    return (
+        score.astype(np.float64),
+        level.astype(np.uint16),
+        count.astype(np.int32),
+        np.minimum(positive, count).astype(np.int32),
+        part.astype(np.uint8),
+    )
+
+
+@given(st.lists(st.floats(0, 1) | st.sampled_from([0.0, 1.0, 1e-6, 1 - 1e-6]), min_size=1))
+def test_logits_are_clipped_and_counted(scores: list[float]) -> None:
+    out, count = np.empty(len(scores)), np.full(len(scores), 2, np.int32)
+    clipped = surface.score_logits(np.array(scores), count, out)
+    assert clipped == 2 * sum(not 1e-6 <= p <= 1 - 1e-6 for p in scores)
+    assert np.allclose(out, [naive.regressor(p, True) for p in scores], rtol=1e-9, atol=1e-12)
+
+
+@given(ROWS, st.integers(-1, 2))
+def test_sums_of_a_step_are_those_of_the_rows(
+    rows: list[tuple[float, int, int, int, int]], excluded: int
+) -> None:
+    score, level, count, positive, part = arrays(rows)
+    lines = np.array([[0.1, 1.0], [-0.3, 0.5], [0.0, 2.0], [0.25, 2.0]])
+    sums, moments = np.zeros((3, 6)), np.zeros((3, 4))
+    tally = (score, level, count, positive, part)
+    surface.newton_sums(*tally, lines, excluded, sums)
+    surface.moment_sums(*tally, lines, excluded, moments)
+    expected, wanted = np.zeros((3, 6)), np.zeros((3, 4))
+    for s, own, n, y, p in zip(*tally, strict=True):
+        if p == excluded:
+            continue
+        s = (s - 0.25) / 2
+        v = lines[own, 0] + lines[own, 1] * s
+        q = 1 / (1 + math.exp(-v))
+        r, w = n * q - y, n * q * (1 - q)
+        loss = -(y * math.log(q) + (n - y) * math.log(1 - q))
+        expected[own] += [r, r * s, w, w * s, w * s * s, loss]
+        wanted[own] += [n, n * s, n * s * s, y]
+    assert np.allclose(sums, expected, atol=1e-12)
+    assert np.allclose(moments, wanted, atol=1e-12)
+
+
+@given(st.integers(1, 4), st.integers(0, 10_000))
+def test_cholesky_solves(size: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(size, size))
+    matrix, right = root @ root.T + 0.1 * np.eye(size), rng.normal(size=size)
+    assert np.allclose(matrix @ surface.solve_cholesky(matrix, right), right, atol=1e-8)
+
+
+def test_a_singular_matrix_gives_numbers() -> None:
+    found = surface.solve_cholesky(np.zeros((2, 2)), np.array([0.0, 0.0]))
+    assert np.isfinite(found).all()
+
+
+@given(ROWS, st.integers(-1, 2))
+def test_points_and_limits(rows: list[tuple[float, int, int, int, int]], excluded: int) -> None:
+    score, level, count, positive, part = arrays(rows)
+    lines = np.array([[0.1, 1.0], [-0.3, 0.5], [0.0, 2.0], [0.0, 1.0]])
+    values, words = np.empty(score.size, np.float32), np.empty(score.size, np.uint64)
+    size = surface.surface_words(score, level, part, lines, excluded, values, words)
+    weights = [(float(a), float(g), 0.0, 0.0) for a, g in lines[:-1]]
+    wanted = [naive.value(weights[k], s, 0.0) for s, k in zip(score, level, strict=True)]
+    assert values.tolist() == wanted
+    ordered = np.array(sorted(words[:size].tolist(), key=lambda w: w & 0xFFFFFFFF), np.uint64)
+    gain = positive.astype(np.int64) * 5
+    found = surface.ordered_points(ordered, count, positive, gain, score.size)
+    kept = np.flatnonzero(part != excluded)
+    expected = naive.cuts(values[kept].tolist(), count[kept].tolist(), positive[kept].tolist())
+    selected, hits, entry, worth = (array.tolist() for array in found)
+    assert list(zip(selected, hits, strict=True)) == list(expected.values())
+    assert [float(values[i]) for i in entry] == list(expected)
+    assert worth == [5 * t for t in hits]
+    cut = list(expected)[-1] if expected else 0.0
+    limits = np.full((3, 2), np.nan)
+    surface.level_limits(score, values, level, part, cut, excluded, limits)
+    again = naive.limits(score[kept].tolist(), values[kept].tolist(), level[kept].tolist(), 3, cut)
+    assert np.array_equal(limits, np.array(again), equal_nan=True)
+
+
+def test_minus_zero_is_zero() -> None:
+    values, words = np.empty(2, np.float32), np.empty(2, np.uint64)
+    lines = np.array([[0.0, 1.0], [0.0, 1.0]])
+    score, level = np.array([0.0, -0.0]), np.zeros(2, np.uint16)
+    surface.surface_words(score, level, NOT_DEALT, lines, -1, values, words)
+    assert words[0] & np.uint64(0xFFFFFFFF) == words[1] & np.uint64(0xFFFFFFFF)
+
+
+@given(ROWS, st.lists(st.integers(-7, 7).map(lambda k: k / 4), min_size=18, max_size=18))
+def test_differing(rows: list[tuple[float, int, int, int, int]], draws: list[float]) -> None:
+    tally = arrays(rows)
+    first, second = np.array(draws).reshape(2, 3, 3)
+    first[0, 0] = np.nan
+    found = surface.differing(*tally, first, second)
+    assert np.array_equal(found, naive.apart(list(zip(*tally, strict=True)), first, second))
+
+
+def test_a_step_leads_downhill_and_ends_at_the_optimum() -> None:
+    rng = np.random.default_rng(1)
+    score = np.sort(rng.normal(size=400))[::-1].copy()
+    level = rng.integers(0, 3, 400).astype(np.uint16)
+    count = np.ones(400, np.int32)
+    positive = (rng.random(400) < 1 / (1 + np.exp(-score))).astype(np.int32)
+    ranks = np.array([0.2, 0.5, 0.8])
+    fixed = np.array([np.ones(3), np.zeros(3), ranks, np.zeros(3)])
+    along = np.array([np.zeros(3), np.ones(3), np.zeros(3), ranks])
+    weights = np.zeros(4)
+    for _ in range(12):
+        lines = np.vstack([np.column_stack([weights @ fixed, weights @ along]), [0.0, 1.0]])
+        sums = np.zeros((3, 6))
+        surface.newton_sums(score, level, count, positive, NOT_DEALT, lines, -1, sums)
+        step, decrement = surface.newton_step(sums, fixed, along, weights, 400.0, 1 / 400)
+        weights = weights + step
+    rank = ranks[level]
+    design = np.column_stack([np.ones(400), score, rank, score * rank])
+    expected = naive.newton(design, positive, np.ones(400))
+    assert decrement < 1e-18
+    assert np.allclose(weights, expected, atol=1e-9)
