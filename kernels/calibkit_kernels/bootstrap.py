@@ -129,7 +129,7 @@ def fill_cells(
 @kernel
 def folded_bias(mean: float, deviation: float) -> float:
     """Return by how much the mean size of a normal variable exceeds the size of its mean."""
-    if deviation <= 0.0:
+    if abs(mean) >= 38.0 * deviation:
         return 0.0
     z = abs(mean) / deviation
     return 2.0 * deviation * (normal_density(z) - z * normal_cdf(-z))

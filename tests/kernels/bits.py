@@ -13,8 +13,10 @@ import numpy as np
 
 from calibkit_kernels import (
     binomial,
+    bootstrap,
     decide,
     grid_dp,
+    influence,
     isotonic,
     knapsack,
     logistic,
@@ -142,10 +144,41 @@ def calibrations() -> Iterator[object]:
     yield out
 
 
+def resampling() -> Iterator[object]:
+    rng = np.random.default_rng(6)
+    count = rng.integers(1, 9, 40)
+    positive = rng.binomial(count, 0.4)
+    score = np.linspace(0.97, 0.02, 40)
+    plus, minus, out = np.empty(40), np.empty(40), np.empty(3)
+    influence.delong_shares(count, positive, 0, 0, 100, 90, plus, minus)
+    yield from (plus.copy(), minus.copy())
+    influence.precision_shares(count, positive, 300, 120, 0.1, 0.05, plus, minus)
+    yield from (plus.copy(), minus.copy())
+    influence.log_losses(score, count, positive, plus, minus)
+    yield influence.sum_of_squares(count, positive, plus, minus)
+    table = np.empty(80)
+    bootstrap.draw_numbers(np.geomspace(0.1, 1e5, 80), np.uint64(3), table)
+    drawn = table.reshape(-1, 2)
+    bootstrap.gap_statistics(drawn, score, np.array([5, 20, 40]), 0.7, out)
+    yield out.copy()
+    bootstrap.corp_statistics(drawn, score, np.empty_like(drawn), out)
+    yield out
+
+
 def digests() -> dict[str, str]:
     """Return a digest of the bits of each group's results."""
     found = {}
-    for group in (tallies, draws, tails, searches, margins, normals, metrics, calibrations):
+    for group in (
+        tallies,
+        draws,
+        tails,
+        searches,
+        margins,
+        normals,
+        metrics,
+        calibrations,
+        resampling,
+    ):
         digest = hashlib.sha256()
         for result in group():
             array = np.asarray(result)
