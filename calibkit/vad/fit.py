@@ -12,23 +12,19 @@ recommendation systems", algorithm 1 (VAD) and section 6.2 (in tandem with a cal
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibkit import __version__
-from calibkit.apply import ApplySpec, applier_of
-from calibkit.errors import DataError, UsageError
-from calibkit.models import Column, Model, Provenance
+from calibkit.errors import DataError
+from calibkit.models import Column, Provenance
 from calibkit.provenance import data_hash
 from calibkit.segments import Segments
-from calibkit.sources import Source
 from calibkit.threads import later
-from calibkit.vad.links import check_link
 from calibkit.vad.model import (
-    REPLICATES,
     Segment,
     SegmentTable,
     TrainSeen,
@@ -36,69 +32,10 @@ from calibkit.vad.model import (
     VadModel,
 )
 from calibkit.vad.moments import Columns, Estimate, Moments, Setting, joined, sum_moments
-from calibkit.vad.rows import MemberOptions, MemberRows, read_members, with_calibrated
+from calibkit.vad.rows import MemberRows
+from calibkit.vad.spec import VadRows, VadSpec
 
 Floats = NDArray[Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class VadSpec:
-    """What to fit.
-
-    Attributes
-    ----------
-    link
-        ``logit`` or ``identity``.
-    replicates
-        ``exchangeable``: members that differ as retrained models do; ``bootstrap``: the first is
-        fitted on all rows, the others on bootstrap samples of them.
-    min_rows
-        Segments with fewer rows (less weight) share the shrinkage of all rows.
-    calibrator
-        A model of kind ``calibrator`` that comes first (with `read_vad_rows`), or None.
-    threads
-        Used for speed; the result does not depend on it.
-    """
-
-    link: str = "logit"
-    replicates: str = "exchangeable"
-    min_rows: int = 100
-    calibrator: Model | None = None
-    threads: int = 1
-
-    def check(self, options: MemberOptions) -> None:
-        """Raise a `UsageError` for choices that are unknown or exclude each other."""
-        check_link(self.link, options.scale)
-        if self.replicates not in REPLICATES:
-            known = ", ".join(REPLICATES)
-            raise UsageError(f"--replicates {self.replicates!r} is not known; use one of {known}")
-        if self.calibrator is None:
-            return
-        if self.calibrator.kind != "calibrator":
-            raise UsageError(
-                f"--calibrator holds a model of kind {self.calibrator.kind!r}; expected one that "
-                "calibrate wrote."
-            )
-        if options.calibrated is not None:
-            raise UsageError("--calibrator and --calibrated say the same; keep one.")
-        score = self.calibrator.columns.get("score")
-        if score is None:
-            raise UsageError(
-                "--calibrator holds a map of class probabilities; expected one of scores."
-            )
-        if score.scale not in (None, options.scale):
-            raise UsageError(
-                f"--calibrator was fitted on scores of --scale {score.scale}, but the members are "
-                f"of --scale {options.scale}."
-            )
-
-    def steps(self, members: int) -> list[str]:
-        """Return what a run does, in words."""
-        how = "all" if self.replicates == "exchangeable" else "the others, bootstrap refits"
-        return [
-            f"compare {members} members on the {self.link} scale (replicates: {how})",
-            "shrink the first one towards its mean by lambda",
-        ]
 
 
 @dataclass(frozen=True)
@@ -107,92 +44,6 @@ class VadFitted:
 
     model: VadModel
     warnings: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class VadRows:
-    """The rows of a fit: those to shrink, and in tandem those of the training distribution."""
-
-    test: MemberRows
-    train: MemberRows | None
-    options: MemberOptions
-
-
-def read_vad_rows(
-    source: Source, options: MemberOptions, spec: VadSpec, train: Source | None = None
-) -> VadRows:
-    """Read the rows of a fit, after refusing what cannot work.
-
-    Parameters
-    ----------
-    source
-        Unlabelled rows of the distribution that the model will be applied to.
-    options
-        Which columns.
-    spec
-        What to fit.
-    train
-        Unlabelled rows of the distribution of the training rows; needed in tandem.
-
-    Raises
-    ------
-    UsageError
-        Options that exclude each other, or columns that are not there.
-    DataError
-        Values that are missing, infinite, out of range or of the wrong type.
-    """
-    spec.check(options)
-    tandem = spec.calibrator is not None or options.calibrated is not None
-    if tandem and train is None:
-        raise UsageError(
-            "after a calibrator lambda is that of the rows to shrink over that of rows like the "
-            "training rows; name these by --train-input."
-        )
-    if not tandem and train is not None:
-        raise UsageError("--train-input goes with --calibrator or --calibrated.")
-    if spec.calibrator is not None:
-        options = replace(options, others=_beside(spec.calibrator, source))
-    rows = read_members(source, options)
-    _need_members(rows, spec)
-    if spec.calibrator is not None:
-        rows = with_calibrated(rows, _calibrate(spec.calibrator, rows))
-    other = None
-    if train is not None:
-        own = replace(options, members=rows.names, calibrated=None, others=())
-        other = read_members(train, own)
-    return VadRows(test=rows, train=other, options=options)
-
-
-def _need_members(rows: MemberRows, spec: VadSpec) -> None:
-    least = 3 if spec.replicates == "bootstrap" else 2
-    if len(rows.names) < least:
-        found = ", ".join(map(repr, rows.names)) or "none"
-        what = (
-            "the fit on all rows and at least two bootstrap refits (one says too little of a variance)"
-            if least == 3
-            else "at least two replicates of the predictor"
-        )
-        raise UsageError(f"--members matches {found}; vad needs {what}.")
-
-
-def _beside(calibrator: Model, source: Source) -> tuple[str, ...]:
-    """Return the columns that a calibrator reads beside the score."""
-    names = [
-        column.name
-        for role, column in calibrator.columns.items()
-        if role not in ("score", "label", "weight")
-    ]
-    source.require(names, "the calibrator (see calibkit show)")
-    return tuple(names)
-
-
-def _calibrate(calibrator: Model, rows: MemberRows) -> Floats:
-    """Return the first member, calibrated."""
-    applier = applier_of(calibrator)
-    spec = ApplySpec(columns={"score": rows.names[0]})
-    reads = applier.reads(rows.source, spec)
-    found: Floats = applier.values(rows.frame, rows.where, reads, spec)[0].to_numpy()
-    return found
 
 
 def fit_vad(

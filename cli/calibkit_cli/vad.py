@@ -12,8 +12,8 @@ from .options import option
 
 if TYPE_CHECKING:
     from calibkit.sources import Source
-    from calibkit.vad.fit import VadSpec
     from calibkit.vad.rows import MemberOptions
+    from calibkit.vad.spec import VadSpec
 
 METHOD, TANDEM = "Method", "In tandem with a calibrator"
 
@@ -128,8 +128,9 @@ def vad(
     from calibkit.models import load
     from calibkit.sources import open_source
     from calibkit.threads import later, thread_count, warm_up
-    from calibkit.vad.fit import VadSpec, fit_vad, read_vad_rows
+    from calibkit.vad.fit import fit_vad
     from calibkit.vad.rows import MemberOptions
+    from calibkit.vad.spec import VadSpec, read_vad_rows
 
     from .each_model import Fit, write_models
     from .views.vad import vad_lines

@@ -22,8 +22,9 @@ from calibkit.metrics.spec import EvaluateSpec
 from calibkit.metrics.views import Settings
 from calibkit.simulate.selection import simulate_selection
 from calibkit.sources import Source
-from calibkit.vad.fit import VadSpec, fit_vad, read_vad_rows
+from calibkit.vad.fit import fit_vad
 from calibkit.vad.rows import MemberOptions
+from calibkit.vad.spec import VadSpec, read_vad_rows
 
 PAGE = Path(__file__).with_name("vad_simulation.md")
 ROWS = 30_000

@@ -13,8 +13,9 @@ import pytest
 from calibkit.apply import ApplySpec, apply_model
 from calibkit.models import decode
 from calibkit.sources import open_source
-from calibkit.vad.fit import VadSpec, fit_vad, read_vad_rows
+from calibkit.vad.fit import fit_vad
 from calibkit.vad.rows import MemberOptions
+from calibkit.vad.spec import VadSpec, read_vad_rows
 from tests.conftest import ROOT
 
 GOLDEN = ROOT / "tests" / "golden"
