@@ -185,6 +185,8 @@ def deal(problem: Problem, parts: int, seed: int, threads: int) -> Tally:
             columns["gain"] = problem.worths.gain.astype(np.float64)
         if rows.uncertainty is not None:
             columns["uncertainty"] = rows.uncertainty
+        if problem.level is not None:  # rows of different segments are no copies of each other
+            columns["level"] = problem.level.astype(np.float64)
         part = random_parts(columns, parts, seed)
     return count_rows(
         score,

@@ -1,0 +1,305 @@
+"""``boundary`` with values, costs of single rows, base rates and sampling weights."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.cli.score_files import Model, decisions, recount, simulate, write
+from tests.conftest import Outcome
+
+Invoke = Callable[..., Outcome]
+Refuse = Callable[..., dict[str, Any]]
+Fit = Callable[..., Model]
+
+METHODS = ["exact", "st", "logistic"]
+
+
+def rows(count: int = 600, seed: int = 3) -> pl.DataFrame:
+    random = np.random.default_rng(seed)
+    return simulate(count, seed).with_columns(
+        amount=pl.Series(random.exponential(80.0, count).round(2)),
+        alarm=pl.Series(random.integers(0, 5, count)),
+        miss=pl.Series(random.integers(0, 9, count)),
+    )
+
+
+@pytest.fixture
+def fit(tmp_path: Path, invoke: Invoke) -> Fit:
+    """Fit and return the model."""
+
+    def call(path: object, *options: object) -> Model:
+        output = tmp_path / "fitted.json"
+        done = invoke("boundary", path, *options, "-q", "-o", output)
+        assert done.code == 0, done.stderr
+        model: Model = json.loads(output.read_bytes())
+        return model
+
+    return call
+
+
+def caught(model: Model, frame: pl.DataFrame, weights: list[int] | None = None) -> float:
+    """Return the share of the amounts of positive rows that a boundary selects."""
+    weights = weights or [1] * frame.height
+    lines = zip(decisions(model, frame), frame["label"], frame["amount"], weights, strict=True)
+    pairs = [(d, Fraction(a) * w) for d, y, a, w in lines if y]
+    return float(sum(a for d, a in pairs if d) / sum(a for _, a in pairs))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "bound",
+    [("--precision", "0.8"), ("--recall", "0.6"), ("--fpr", "0.1"), ("--capacity", "150")],
+    ids=lambda pair: pair[0],
+)
+def test_recall_is_the_share_of_a_column(
+    tmp_path: Path, fit: Fit, bound: tuple[str, str], method: str
+) -> None:
+    frame = rows()
+    path, test = write(frame, tmp_path / "rows.parquet"), write(rows(500, 4), tmp_path / "b.csv")
+    options = [*bound, "--value", "amount", "--method", method]
+    model = fit(path, *options, "--test", test)
+    seen, again = model["fit"]["in_sample"], recount(model, frame)
+    for name in ("selected", "true_positives", "precision", "false_positive_rate"):
+        assert seen[name] == again[name]
+    assert seen["recall"] == pytest.approx(caught(model, frame), rel=1e-12)
+    figure = "precision" if bound[0] == "--recall" else "recall"
+    assert seen["objective_value"] == seen[figure]
+    assert model["fit"]["bound_met"]
+    assert model["fit"]["upper_bound"] >= seen["objective_value"]
+    assert model["columns"]["value"] == {"name": "amount"}
+    assert model["provenance"]["options"]["value"] == "amount"
+    judged = model["fit"]["test"]
+    assert judged["recall"] == pytest.approx(caught(model, rows(500, 4)), rel=1e-12)
+    assert judged["selected"] == recount(model, rows(500, 4))["selected"]
+    assert model["fit"]["cross_validated"]["standard_error"] > 0.0
+
+
+def test_value_differs_from_counts_where_it_should(tmp_path: Path, fit: Fit) -> None:
+    frame = rows()
+    path = write(frame, tmp_path / "rows.parquet")
+    options = ["--precision", "0.8", "--method", "exact"]
+    plain, valued = fit(path, *options), fit(path, *options, "--value", "amount")
+    assert caught(valued, frame) >= caught(plain, frame)
+    assert recount(plain, frame)["recall"] >= recount(valued, frame)["recall"]
+    same = write(frame.with_columns(amount=pl.lit(2.0)), tmp_path / "same.parquet")
+    again = fit(same, *options, "--value", "amount")
+    for name in ("in_sample", "upper_bound", "score_only"):
+        assert again["fit"][name] == plain["fit"][name]
+
+
+def test_costs_of_single_rows(tmp_path: Path, fit: Fit) -> None:
+    frame = rows()
+    path = write(frame, tmp_path / "rows.csv")
+    for method in METHODS:
+        for costs in ("alarm,miss", "2,miss", "alarm,3.5"):
+            model = fit(path, "--minimize", f"cost:{costs}", "--method", method)
+            alarm, miss = costs.split(",")
+            total = 0.0
+            for line, chosen in zip(frame.to_dicts(), decisions(model, frame), strict=True):
+                if chosen and not line["label"]:
+                    total += line[alarm] if alarm in line else float(alarm)
+                if line["label"] and not chosen:
+                    total += line[miss] if miss in line else float(miss)
+            assert model["fit"]["in_sample"]["objective_value"] == total / frame.height
+            assert model["objective"] == {"minimize": f"cost:{costs}", "subject_to": {}}
+            assert model["fit"]["in_sample"]["selected"] == recount(model, frame)["selected"]
+    numbers = fit(path, "--minimize", "cost:2,3", "--method", "exact")
+    columns = frame.with_columns(two=pl.lit(2), three=pl.lit(3.0))
+    same = fit(
+        write(columns, tmp_path / "c.csv"), "--minimize", "cost:two,three", "--method", "exact"
+    )
+    value = numbers["fit"]["in_sample"].pop("objective_value")
+    assert same["fit"]["in_sample"].pop("objective_value") == pytest.approx(value, abs=1e-12)
+    assert same["fit"]["in_sample"] == numbers["fit"]["in_sample"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_rates_are_those_of_another_base_rate(tmp_path: Path, fit: Fit, method: str) -> None:
+    frame = rows()
+    path = write(frame, tmp_path / "rows.parquet")
+    model = fit(
+        path, "--precision", "0.3", "--prevalence", "0.05", "--method", method, "--test", path
+    )
+    seen, again = model["fit"]["in_sample"], recount(model, frame)
+    assert (seen["selected"], seen["true_positives"]) == (
+        again["selected"],
+        again["true_positives"],
+    )
+    recall, fpr = again["recall"], again["false_positive_rate"]
+    precision = 0.05 * recall / (0.05 * recall + 0.95 * fpr)
+    assert seen["precision"] == pytest.approx(precision, rel=1e-12)
+    assert (seen["recall"], seen["false_positive_rate"]) == (recall, fpr)
+    assert precision >= 0.3 and model["fit"]["exact_arithmetic"]
+    assert model["objective"]["prevalence"] == 0.05
+    test = model["fit"]["test"]
+    assert {name: test[name] for name in seen} == seen
+    assert (model["fit"]["rows"], model["fit"]["positives"]) == (600, int(frame["label"].sum()))
+
+
+def test_the_base_rate_of_the_rows_changes_nothing(tmp_path: Path, fit: Fit) -> None:
+    frame = rows(500)
+    label = pl.Series([1] * 150 + [0] * 350).sample(500, shuffle=True, seed=1)
+    path = write(frame.with_columns(label=label), tmp_path / "rows.parquet")
+    options = ["--maximize", "f1", "--method", "exact"]
+    plain, same = fit(path, *options), fit(path, *options, "--prevalence", "0.3")
+    assert same["fit"]["in_sample"] == pytest.approx(plain["fit"]["in_sample"], rel=1e-12)
+    assert same["score_thresholds"] == plain["score_thresholds"]
+
+
+WORTHS = {
+    "value": ["--precision", "0.8", "--value", "amount", "--method", "exact"],
+    "costs": ["--minimize", "cost:alarm,miss", "--method", "st"],
+    "base rate": ["--fpr", "0.1", "--prevalence", "0.1", "--method", "exact"],
+    "sampled": ["--precision", "0.8", "--weight", "weight", "--weight-kind", "sampling"],
+    "segments": ["--precision", "0.8", "--by", "shop", "--value", "amount", "--method", "exact"],
+    "each": ["--precision", "0.7", "--by", "shop", "--bound", "each", "--method", "st"],
+}
+
+
+@pytest.mark.parametrize("options", WORTHS.values(), ids=WORTHS)
+def test_the_same_bytes_however_stored(tmp_path: Path, invoke: Invoke, options: list[str]) -> None:
+    frame = rows(800, 7).with_columns(shop=pl.Series(["a", "b", "c", "b"] * 200))
+    frame = pl.concat([frame, frame.head(50)])  # rows that are copies of each other
+    frame = pl.concat([frame, frame.head(20).with_columns(shop=pl.lit("c"))])
+    inputs = [
+        write(frame, tmp_path / "rows.parquet"),
+        write(frame.sample(fraction=1.0, shuffle=True, seed=2), tmp_path / "rows.csv"),
+    ]
+    found = set()
+    for path in inputs:
+        for threads in (1, 3):
+            done = invoke("boundary", path, *options, "--threads", threads, "-q", "-o", "-")
+            assert done.code == 0, done.stderr
+            found.add(done.stdout)
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--precision", "0.8", "--value", "amount"],
+        ["--recall", "0.6", "--value", "amount"],
+        ["--minimize", "cost:alarm,miss"],
+        ["--precision", "0.3", "--prevalence", "0.1"],
+        ["--precision", "0.7", "--by", "id", "--bound", "each"],
+        ["--precision", "0.7", "--by", "id"],
+    ],
+    ids=" ".join,
+)
+def test_a_weight_two_is_two_rows(tmp_path: Path, fit: Fit, options: list[str]) -> None:
+    frame = rows(400).with_columns(id=pl.col("id") % 2)
+    weights = frame["weight"].to_list()
+    lines = [line for line, w in zip(frame.to_dicts(), weights, strict=True) for _ in range(w)]
+    written = write(pl.DataFrame(lines), tmp_path / "written.parquet")
+    path = write(frame, tmp_path / "rows.parquet")
+    options = [*options, "--method", "exact", "--folds", "0"]
+    model, again = fit(path, *options, "--weight", "weight"), fit(written, *options)
+    for name in ("in_sample", "upper_bound", "rows", "positives"):
+        assert model["fit"][name] == pytest.approx(again["fit"][name], rel=1e-12)
+    assert model["score_thresholds"] == again["score_thresholds"]
+
+
+def test_errors_of_sampled_rows_come_from_their_weights(tmp_path: Path, fit: Fit) -> None:
+    path = write(rows(2000).with_columns(pl.col("weight") + 1), tmp_path / "rows.parquet")
+    options = ["--recall", "0.6", "--method", "st", "--weight", "weight"]
+    counted = fit(path, *options)
+    sampled = fit(path, *options, "--weight-kind", "sampling")
+    assert counted["columns"]["weight"]["kind"] == "frequency"
+    assert sampled["columns"]["weight"]["kind"] == "sampling"
+    assert counted["fit"]["in_sample"] == sampled["fit"]["in_sample"]
+    checked = sampled["fit"]["cross_validated"]
+    p, m = checked["precision"], sampled["fit"]["in_sample"]["selected"]
+    # Weights 1 to 4, equally often: effective rows are (2.5^2 / 7.5) of the rows, m / 2.5 of them.
+    expected = math.sqrt(p * (1 - p) / (m / 2.5 * 2.5**2 / 7.5))
+    assert checked["standard_error"] == pytest.approx(expected, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--precision", "0.8", "--value", "amont"], "did you mean 'amount'"),
+        (["--minimize", "cost:alarm,mis"], "did you mean 'miss'"),
+        (["--precision", "0.8", "--value", "amount", "--method", "mist"], "exact, st, logistic"),
+        (["--fpr", "0.1", "--value", "amount", "--method", "stochastic"], "methods that do"),
+        (["--maximize", "f1", "--value", "amount"], "--precision, --recall, --fpr, --capacity"),
+        (["--precision", "0.8", "--value", "amount", "--score-bins", "20"], "--score-bins"),
+        (["--precision", "0.8", "--prevalence", "1"], "above 0 and below 1"),
+        (["--precision", "0.8", "--prevalence", "x"], "decimal number"),
+        (["--minimize", "cost:alarm,miss", "--prevalence", "0.1"], "numbers"),
+        (["--precision", "0.8", "--weight-kind", "sampling"], "--weight"),
+        (["--precision", "0.8", "--value", "amount", "--frontier", "f.csv"], "--frontier"),
+    ],
+)
+def test_pairs_that_do_not_exist(
+    tmp_path: Path, invoke: Invoke, options: list[str], said: str
+) -> None:
+    path = write(rows(100), tmp_path / "rows.parquet")
+    done = invoke("boundary", path, *options, "-o", tmp_path / "b.json")
+    assert done.code == 2, done.stderr
+    assert said in done.stderr
+    assert not (tmp_path / "b.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "options", "said"),
+    [
+        ("amount", {3: -1.0}, ["--precision", "0.5", "--value", "amount"], "cannot be negative"),
+        ("amount", {3: None}, ["--precision", "0.5", "--value", "amount"], "no value"),
+        ("amount", {3: math.inf}, ["--precision", "0.5", "--value", "amount"], "infinite"),
+        ("miss", {3: -2}, ["--minimize", "cost:1,miss"], "cannot be negative"),
+    ],
+)
+def test_bad_amounts(
+    tmp_path: Path,
+    invoke: Invoke,
+    column: str,
+    values: dict[int, Any],
+    options: list[str],
+    said: str,
+) -> None:
+    frame = rows(60)
+    changed = frame[column].to_list()
+    for row, value in values.items():
+        changed[row - 1] = value
+    frame = frame.with_columns(pl.Series(column, changed, strict=False))
+    path = write(frame, tmp_path / "rows.parquet")
+    done = invoke("boundary", path, *options, "--json", "-o", tmp_path / "b.json")
+    assert done.code == 3
+    error = json.loads(done.stdout)["error"]
+    assert (error["column"], error["rows"], error["first_rows"]) == (column, 1, [3])
+    assert said in error["message"]
+
+
+def test_amounts_that_sum_to_nothing(tmp_path: Path, invoke: Invoke) -> None:
+    frame = rows(60).with_columns(
+        amount=pl.when(pl.col("label") == 1).then(0.0).otherwise(5.0), miss=pl.lit(0.0)
+    )
+    path = write(frame, tmp_path / "rows.parquet")
+    done = invoke("boundary", path, "--precision", "0.5", "--value", "amount")
+    assert done.code == 3 and "value 0 for every positive row" in done.stderr
+    done = invoke("boundary", path, "--minimize", "cost:0,miss")
+    assert done.code == 3 and "no row costs anything" in done.stderr
+
+
+def test_what_is_said_of_them(tmp_path: Path, invoke: Invoke) -> None:
+    path = write(rows(), tmp_path / "rows.parquet")
+    output = tmp_path / "b.json"
+    given = ["--precision", "0.6", "--prevalence", "0.2", "--value", "amount", "--method", "exact"]
+    done = invoke("boundary", path, *given, "-o", output)
+    assert done.code == 0, done.stderr
+    assert "Recall is the share of the sum of amount" in done.stderr
+    assert "base rate of 0.2" in done.stderr
+    shown = invoke("show", output)
+    assert shown.code == 0 and "base rate of 0.2" in shown.stdout.decode()
+    compared = invoke("boundary", path, "--recall", "0.5", "--value", "amount", "--compare")
+    assert compared.code == 0, compared.stderr
+    assert "exact" in compared.stdout.decode() and "gmt" not in compared.stdout.decode()
