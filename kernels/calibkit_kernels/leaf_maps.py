@@ -9,11 +9,14 @@ from numpy.typing import NDArray
 
 from ._jit import kernel
 from .boosting import label_loss, probability
-from .logistic import BLOCK, FLAT, add_blocks, line_sums, spread
+from .logistic_sums import BLOCK, add_blocks, line_sums, spread
 
 Int64s = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Ends = NDArray[np.int32]
+
+#: Largest slope of the mean loss, in standardised scores, that counts as a minimum.
+_FLAT = 1e-10
 
 _MOST_STEPS = 100
 _ROUNDING = 1e-14
@@ -120,7 +123,7 @@ def newton_line(x: Floats, positive: Floats, negative: Floats, total: float, lin
     add_blocks(parts, sums)
     for _ in range(_MOST_STEPS):
         g, h = sums[1], sums[2]
-        flat = max(abs(g), abs(h)) <= FLAT * total
+        flat = max(abs(g), abs(h)) <= _FLAT * total
         ridge = 1e-13 * (sums[3] + sums[5]) + 1e-300
         aa, cc, ac = sums[3] + ridge, sums[5] + ridge, sums[4]
         determinant = aa * cc - ac * ac
