@@ -23,9 +23,12 @@ from calibkit_kernels import (
     maps,
     normal,
     ranking,
+    regression,
     reliability,
     smooth,
     splits,
+    sums,
+    vad,
     venn_abers,
 )
 from calibkit_kernels import tally as kernels
@@ -144,6 +147,26 @@ def calibrations() -> Iterator[object]:
     yield out
 
 
+def replicates() -> Iterator[object]:
+    random = np.random.default_rng(9)
+    values, clipped = random.random((3, 150)), np.zeros(150, np.uint8)
+    values[0, :3] = (0.0, 1.0, 1e-7)
+    links, bins = np.empty_like(values), np.zeros((4200, 2), np.int64)
+    for own, column in zip(links, values, strict=True):
+        vad.clipped_logits(column, 1e-6, own, clipped)
+        sums.sum_floats(own.view(np.int64), -2148, bins)
+        sums.sum_products(own.view(np.int64), column.view(np.int64), -2148, bins)
+    square, rest, mean, spread = np.empty((4, 150))
+    vad.squares(links[0], square, rest)
+    vad.row_spreads(links, 0, 3, mean, spread)
+    yield from (links, clipped, bins, square, rest, spread)
+    label, times = (values[2] > 0.5).astype(np.uint8), random.integers(0, 3, 150)
+    gradient, hessian = np.empty(3), np.empty((3, 3))
+    inputs = np.ascontiguousarray(links.T)
+    yield regression.newton_sums(inputs, label, times, np.ones(3), gradient, hessian)
+    yield from (gradient, np.tril(hessian))
+
+
 def resampling() -> Iterator[object]:
     rng = np.random.default_rng(6)
     count = rng.integers(1, 9, 40)
@@ -177,6 +200,7 @@ def digests() -> dict[str, str]:
         normals,
         metrics,
         calibrations,
+        replicates,
         resampling,
     ):
         digest = hashlib.sha256()
