@@ -49,7 +49,7 @@ format: $(EQUIPPED)  ## let ruff mend what it can
 	$(BIN)/ruff format .
 
 bench: $(EQUIPPED) $(RUN_TIME)  ## measure speed and memory (LARGE=1: 50 million rows too), write docs/evidence/benchmarks.md
-	@for name in startup boundary mist grid profile; do \
+	@for name in startup boundary mist evaluate grid profile; do \
 		$(BIN)/python benchmarks/bench_$$name.py --python $(RUN_BIN)/python $(if $(LARGE),--large) || exit 1; done
 	$(BIN)/python benchmarks/write_page.py
 

@@ -3,6 +3,7 @@
     python sklearn_metrics.py FILE OUTPUT
 
 Its functions as one would call them, on float64 scores; no intervals, MCE from the curve's bins.
+It clips probabilities to another limit than 1e-15 by itself.
 """
 
 import json
@@ -21,7 +22,7 @@ rate, mean = calibration_curve(label, score, n_bins=15)
 found = {
     "auc": metrics.roc_auc_score(label, score),
     "average_precision": metrics.average_precision_score(label, score),
-    "log_loss": metrics.log_loss(label, score),
+    "log_loss": metrics.log_loss(label, np.clip(score, 1e-15, 1 - 1e-15)),
     "brier": metrics.brier_score_loss(label, score),
     "mce": np.abs(rate - mean).max(),
 }
