@@ -173,13 +173,12 @@ def _enough(name: str, view: View) -> bool:
 
 
 def _smooth_interval(name: str, value: float, view: View, level: Level) -> Interval:
-    error = math.sqrt(variance(name, view))
     scale = SMOOTH[name]
-    if error == 0.0 and name in ("auc", "average_precision") and value in (0.0, 1.0):
+    if name in ("auc", "average_precision") and value in (0.0, 1.0):
         # Every pair agrees: no spread to be seen, yet few rows prove little.
         rows = min(view.positives, view.negatives or view.positives) * view.unit.size
         return wilson(value, rows, level)
-    reach = level.reach * error
+    reach = level.reach * math.sqrt(variance(name, view))
     if scale == "log" and value > 0.0:
         factor = math.exp(reach / value)
         return Interval(value / factor, value * factor)

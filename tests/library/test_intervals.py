@@ -1,0 +1,405 @@
+"""Intervals: DeLong by its definition, weights, groups and order of rows, edge cases, outputs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from calibkit.bounds import decimal_bound
+from calibkit.errors import UsageError
+from calibkit.metrics import decisions, registry
+from calibkit.metrics.decisions import confusion_of
+from calibkit.metrics.intervals import IntervalOptions, differences, intervals, method
+from calibkit.metrics.outputs import SUFFIXES, render
+from calibkit.metrics.rates import Level, wilson
+from calibkit.metrics.result import Difference, Interval, Metrics
+from calibkit.metrics.views import Confusion, Pair, Sample, Settings, View, view_of
+from tests.naive import intervals as naive
+
+Z = 1.959963984540054
+OPTIONS = IntervalOptions(replicates=60)
+SETTINGS = Settings(precisions=(decimal_bound("0.5"),), recalls=(decimal_bound("0.5"),))
+COMPARED = ["auc", "average_precision", "log_loss", "brier", "mean_score", "calibration_bias"]
+
+rows_of_both = st.lists(
+    st.tuples(st.sampled_from([0.1, 0.2, 0.5, 0.7, 0.9]), st.integers(0, 1)),
+    min_size=4,
+    max_size=25,
+).filter(lambda rows: 2 <= sum(y for _, y in rows) <= len(rows) - 2)
+
+
+def simulate(rows: int = 300, seed: int = 1, ties: bool = False) -> Sample:
+    rng = np.random.default_rng(seed)
+    score = rng.beta(1, 2, rows)
+    if ties:
+        score = score.round(1)
+    return Sample(score=score, label=(rng.random(rows) < score**1.3).astype(np.uint8))
+
+
+def view(sample: Sample, **more: object) -> View:
+    return view_of(sample, "s", "all", replace(SETTINGS, **more))
+
+
+def bounds(data: View, options: IntervalOptions = OPTIONS) -> dict[str, Interval]:
+    names = registry.names(data.settings)
+    return intervals(registry.compute(data, names), data, options)
+
+
+def close(one: dict[str, Interval], two: dict[str, Interval], rel: float = 1e-9) -> None:
+    assert one.keys() == two.keys()
+    for name in one:
+        assert (one[name].low, one[name].high) == pytest.approx(
+            (two[name].low, two[name].high), rel=rel, abs=1e-12
+        ), name
+
+
+def taken(sample: Sample, rows: np.ndarray) -> Sample:
+    parts = {
+        name: None if (own := getattr(sample, name)) is None else own[rows]
+        for name in ("score", "label", "weight", "group")
+    }
+    return Sample(**parts)
+
+
+@given(rows_of_both)
+def test_auc_is_delongs(rows: list[tuple[float, int]]) -> None:
+    score, label = np.array(rows).T
+    data = view(Sample(score=score.copy(), label=label.astype(np.uint8)))
+    auc, variance = naive.delong_by_pairs(rows)
+    found = intervals({"auc": auc}, data, OPTIONS)["auc"]
+    reach = Z * math.sqrt(variance)
+    if variance:
+        assert found.low == pytest.approx(max(0, auc - reach), abs=1e-12)
+        assert found.high == pytest.approx(min(1, auc + reach), abs=1e-12)
+
+
+@given(rows_of_both, st.integers(0, 2**32))
+def test_differences_of_auc_are_paired_delong(rows: list[tuple[float, int]], seed: int) -> None:
+    score, label = np.array(rows).T
+    other = np.random.default_rng(seed).choice([0.1, 0.4, 0.8], score.size)
+    one, two = (
+        view(Sample(score=own.copy(), label=label.astype(np.uint8))) for own in (score, other)
+    )
+    gap = registry.compute(two, ["auc"])["auc"] - registry.compute(one, ["auc"])["auc"]
+    found = differences({"auc": gap}, Pair(baseline=one, other=two), OPTIONS)["auc"]
+    variance = naive.paired_delong(rows, list(zip(other.tolist(), label.tolist(), strict=True)))
+    reach = Z * math.sqrt(variance)
+    assert (found.low, found.high) == pytest.approx((gap - reach, gap + reach), abs=1e-7)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_standard_errors_are_those_of_means(ties: bool) -> None:
+    sample = simulate(ties=ties)
+    loss = (sample.score - sample.label) ** 2
+    found = bounds(view(sample))["brier"]
+    assert math.log(found.high / found.low) == pytest.approx(
+        2 * Z * loss.std() / math.sqrt(loss.size) / loss.mean()
+    )
+    found = bounds(view(sample))["mean_score"]
+    assert found.high - found.low == pytest.approx(2 * Z * sample.score.std() / math.sqrt(300))
+
+
+def test_influence_agrees_with_the_jackknife() -> None:
+    sample = simulate(200)
+    data = view(sample)
+    found = bounds(data)
+    left_out = [
+        registry.compute(view(taken(sample, np.delete(np.arange(200), i))), COMPARED)
+        for i in range(200)
+    ]
+    for name in COMPARED:
+        values = np.array([one[name] for one in left_out])
+        error = math.sqrt(199 / 200 * ((values - values.mean()) ** 2).sum())
+        low, high = found[name].low, found[name].high
+        if name in ("log_loss", "brier"):
+            own = math.log(high / low) * registry.compute(data, [name])[name]
+        elif name == "calibration_bias":
+            own = math.log((1 + high) / (1 + low)) * (1 + registry.compute(data, [name])[name])
+        elif name == "average_precision":
+            value = registry.compute(data, [name])[name]
+            own = (math.log(high / (1 - high)) - math.log(low / (1 - low))) * value * (1 - value)
+        else:
+            own = high - low
+        assert own / (2 * Z) == pytest.approx(error, rel=0.05), name
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_a_weight_is_so_many_rows(ties: bool) -> None:
+    sample = simulate(ties=ties)
+    weight = np.random.default_rng(3).integers(0, 4, 300)
+    written_out = view(taken(sample, np.repeat(np.arange(300), weight)))
+    weighted = view(replace(sample, weight=weight.astype(float)), weighted=True)
+    close(bounds(weighted), bounds(written_out))
+    group = np.arange(300) // 3
+    own = replace(sample, group=group)
+    written_out = view(taken(own, np.repeat(np.arange(300), weight)))
+    weighted = view(replace(own, weight=weight.astype(float)), weighted=True)
+    close(bounds(weighted), bounds(written_out))
+
+
+def designs() -> list[tuple[Sample, dict[str, object]]]:
+    sample, rng = simulate(ties=True), np.random.default_rng(4)
+    weight, group = rng.choice([0.5, 1.0, 2.5, 7.0], 300), rng.integers(0, 60, 300)
+    sampling = {"weighted": True, "weight_kind": "sampling"}
+    return [
+        (sample, {}),
+        (replace(sample, weight=weight), {"weighted": True}),
+        (replace(sample, weight=weight), sampling),
+        (replace(sample, group=group), {}),
+        (replace(sample, weight=weight, group=group), sampling),
+        (replace(sample, weight=weight), {**sampling, "prevalence": "0.2"}),
+    ]
+
+
+@pytest.mark.parametrize("place", range(6))
+def test_no_order_of_rows_and_no_thread_shows(place: int) -> None:
+    sample, more = designs()[place]
+    first = bounds(view(sample, **more))
+    order = np.random.default_rng(5).permutation(300)
+    assert bounds(view(taken(sample, order), **more)) == first
+    assert bounds(view(sample, **more, threads=3), replace(OPTIONS, threads=3)) == first
+    other = replace(sample, score=np.sqrt(sample.score))
+    pairs = []
+    for rows in (np.arange(300), order):
+        one, two = (view(taken(own, rows), **more) for own in (sample, other))
+        gaps = dict.fromkeys([*COMPARED, "ece", "ace", "mce", "miscalibration", "smooth_ece"], 0.01)
+        pairs.append(differences(gaps, Pair(baseline=one, other=two), OPTIONS))
+    assert pairs[0] == pairs[1]
+    assert set(pairs[0]) == set(gaps)
+
+
+@pytest.mark.parametrize("place", range(6))
+def test_values_lie_in_their_intervals(place: int) -> None:
+    sample, more = designs()[place]
+    data = view(sample, **more)
+    values = registry.compute(data, registry.names(data.settings))
+    found = intervals(values, data, OPTIONS)
+    assert set(values) - set(found) == {"count", "positives", "lift", "log_loss_reduction"}
+    for name, interval in found.items():
+        assert interval.low <= values[name] <= interval.high, name
+        if name != "calibration_bias":
+            assert interval.low >= 0
+        if name != "log_loss":
+            assert interval.high <= 1
+    for name, value in values.items():
+        assert (method(name, data, OPTIONS) is not None) >= (name in found), value
+
+
+def test_groups_and_sampling_weights_widen_what_they_should() -> None:
+    sample = simulate(ties=True)
+    alone = bounds(view(sample))
+    width = {name: one.high - one.low for name, one in alone.items()}
+    every = bounds(view(replace(sample, group=np.arange(300))))
+    equal = view(replace(sample, weight=np.full(300, 3.0)), weighted=True, weight_kind="sampling")
+    same = bounds(equal)
+    twice = taken(replace(sample, group=np.arange(300)), np.repeat(np.arange(300), 2))
+    doubled = bounds(view(twice))
+    for name in ("auc", "average_precision", "log_loss", "brier", "base_rate", "calibration_bias"):
+        for found in (every, same, doubled):
+            assert found[name].high - found[name].low == pytest.approx(width[name], rel=0.02)
+        assert bounds(view(twice))[name].high > bounds(view(replace(twice, group=None)))[name].high
+    for name in ("ece", "ace", "miscalibration", "discrimination", "smooth_ece"):
+        for found in (every, same, doubled):
+            assert found[name].high - found[name].low == pytest.approx(width[name], rel=0.5)
+
+
+def test_fixed_prevalence_leaves_no_doubt_of_the_base_rate() -> None:
+    sample = simulate()
+    rate = sample.label.mean()
+    weight = np.where(sample.label == 1, 0.2 / rate, 0.8 / (1 - rate))
+    data = view(replace(sample, weight=weight), weighted=True, prevalence="0.2")
+    brier = (sample.score - sample.label) ** 2
+    variance = sum(
+        share**2 * brier[sample.label == y].var() / (sample.label == y).sum()
+        for y, share in ((1, 0.2), (0, 0.8))
+    )
+    found = bounds(data)["brier"]
+    value = registry.compute(data, ["brier"])["brier"]
+    own = math.log(found.high / found.low) * value / (2 * Z)
+    assert own == pytest.approx(math.sqrt(variance), rel=0.01)
+
+
+def test_a_seed_and_its_replicates() -> None:
+    data = view(simulate())
+    first = bounds(data, IntervalOptions(replicates=100))
+    assert bounds(data, IntervalOptions(replicates=100)) == first
+    other = bounds(data, IntervalOptions(replicates=100, seed=1))
+    assert other["ece"] != first["ece"]
+    assert other["auc"] == first["auc"]
+    assert other["ece"].low == pytest.approx(first["ece"].low, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("score", "label"),
+    [
+        ([0.5], [1]),
+        ([0.2, 0.7], [1, 1]),
+        ([0.2, 0.7], [0, 0]),
+        ([0.5] * 6, [0, 1, 0, 1, 1, 1]),
+        ([0.0, 1.0, 0.0, 1.0], [0, 1, 0, 1]),
+        ([0.0, 1.0, 0.0, 1.0], [1, 0, 1, 0]),
+        ([0.1, 0.2, 0.9], [0, 0, 1]),
+        ([], []),
+    ],
+)
+def test_small_and_degenerate_rows(score: list[float], label: list[int]) -> None:
+    sample = Sample(score=np.array(score, float), label=np.array(label, np.uint8))
+    data = view(sample)
+    values = registry.compute(data, registry.names(data.settings))
+    for group in (None, np.arange(len(score)), np.zeros(len(score), np.int64)):
+        own = view(replace(sample, group=group))
+        for name, found in intervals(values, own, OPTIONS).items():
+            assert values[name] is not None
+            assert math.isfinite(found.low) and math.isfinite(found.high)
+            assert found.low <= values[name] + 1e-12 and values[name] <= found.high + 1e-12
+    taken_ = replace(sample, score=(sample.score > 0.4).astype(np.uint8))
+    confusion = confusion_of(taken_, "d", "all", SETTINGS)
+    values = decisions.compute(confusion, list(decisions.METRICS))
+    for name, found in intervals(values, confusion, OPTIONS).items():
+        assert found.low + (name == "mcc") >= 0 and found.high <= 1
+        assert found.low - 1e-12 <= values[name] <= found.high + 1e-12
+
+
+def test_perfect_ranking_leaves_doubt() -> None:
+    score = np.linspace(0, 1, 40)
+    data = view(Sample(score=score, label=(score > 0.5).astype(np.uint8)))
+    found = bounds(data)
+    assert found["auc"] == wilson(1.0, 20, Level(0.95))
+    assert found["average_precision"].low < 0.9
+
+
+def test_scores_that_are_no_probabilities() -> None:
+    sample = simulate()
+    logits = np.log(sample.score / (1 - sample.score))
+    raw = bounds(view(replace(sample, score=logits), scale="raw"))
+    assert set(raw) >= {"auc", "average_precision", "mean_score", "recall_at_precision:0.5"}
+    assert not set(raw) & {"ece", "brier", "miscalibration"}
+    as_logits = bounds(view(replace(sample, score=logits), scale="logit"))
+    close(as_logits, bounds(view(sample)), rel=1e-6)
+    logits[0] = np.inf
+    infinite = bounds(view(replace(sample, score=logits), scale="raw"))
+    assert "mean_score" not in infinite and "auc" in infinite
+
+
+# Rates -----------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 50), st.integers(1, 50), st.floats(0.5, 0.999))
+def test_wilson_solves_its_quadratic(hits: int, rows: int, confidence: float) -> None:
+    rate = min(hits, rows) / rows
+    found = wilson(rate, rows, Level(confidence))
+    z = stats.norm.ppf(0.5 + confidence / 2)
+    for end in (found.low, found.high):
+        if 0 < end < 1:
+            assert (rate - end) ** 2 == pytest.approx(z * z * end * (1 - end) / rows, abs=1e-9)
+    assert 0 <= found.low <= rate <= found.high <= 1
+
+
+@pytest.mark.parametrize("units", [4, 10, 40, 1000])
+@pytest.mark.parametrize("confidence", [0.8, 0.95, 0.99])
+def test_few_groups_have_students_quantile(units: int, confidence: float) -> None:
+    exact = stats.t(units - 1).ppf(0.5 + confidence / 2)
+    close = 0.05 if units < 10 else 1e-3
+    assert Level(confidence, units).reach == pytest.approx(exact, rel=close)
+    assert Level(confidence).reach == pytest.approx(stats.norm.ppf(0.5 + confidence / 2))
+
+
+def confusion(rows: int = 400, **more: object) -> Confusion:
+    sample = simulate(rows)
+    taken_ = replace(sample, score=(sample.score > 0.4).astype(np.uint8), **more)
+    settings = Settings(weight_kind="sampling") if "weight" in more else Settings()
+    return confusion_of(taken_, "d", "all", settings)
+
+
+def test_rates_of_decisions() -> None:
+    found = confusion()
+    values = decisions.compute(found, list(decisions.METRICS))
+    own = intervals(values, found, OPTIONS)
+    assert set(values) - set(own) == {"tp", "fp", "fn", "tn", "selected"}
+    assert own["precision"] == wilson(values["precision"], found.tp + found.fp, Level(0.95))
+    assert own["recall"] == wilson(values["recall"], found.tp + found.fn, Level(0.95))
+    assert own["fpr"].low == pytest.approx(1 - own["specificity"].high)
+    jaccard = wilson(values["f1"] / (2 - values["f1"]), found.tp + found.fp + found.fn, Level(0.95))
+    assert own["f1"].low == pytest.approx(2 * jaccard.low / (1 + jaccard.low))
+    every = confusion(group=np.arange(400))
+    equal = confusion(weight=np.full(400, 2.0))
+    for data in (every, equal):
+        other = intervals(values, data, OPTIONS)
+        assert other.keys() == own.keys()
+        for name, interval in other.items():
+            assert interval.low == pytest.approx(own[name].low, rel=0.02), name
+            assert interval.high == pytest.approx(own[name].high, rel=0.02), name
+
+
+def test_the_correlation_has_the_spread_of_its_bootstrap() -> None:
+    found = confusion()
+    rng = np.random.default_rng(6)
+    cells = np.array([found.tp, found.fp, found.fn, found.tn])
+    drawn = rng.multinomial(400, cells / 400, 4000)
+    values = [
+        decisions.matthews(replace(found, tp=int(a), fp=int(b), fn=int(c), tn=int(d)))
+        for a, b, c, d in drawn
+    ]
+    own = intervals({"mcc": 0.0}, found, OPTIONS)["mcc"]
+    assert own.high - own.low == pytest.approx(2 * Z * np.std(values), rel=0.05)
+
+
+# Outputs ---------------------------------------------------------------------------------------
+
+
+def written() -> Metrics:
+    return Metrics(
+        signature={"auc": "auc|v:1"},
+        rows=1200,
+        metrics={
+            'a"b\\': {"all": {"auc": 0.8, "ece": None, "recall_at_precision:0.9": 0.25}},
+            "x": {"country:a|b": {"count": 7, "class_squared_loss[3]": 0.1 + 0.2}},
+        },
+        intervals={'a"b\\': {"all": {"auc": Interval(0.75, 0.85)}}},
+        differences={'x-a"b\\': {"all": {"auc": Difference(-0.1, -0.2, 0.0)}}},
+    )
+
+
+def test_prometheus_text() -> None:
+    lines = render(written(), "m.prom").decode().splitlines()
+    assert 'calibkit_auc{score="a\\"b\\\\",slice="all"} 0.8' in lines
+    assert 'calibkit_auc_low{score="a\\"b\\\\",slice="all"} 0.75' in lines
+    assert 'calibkit_recall_at_precision{score="a\\"b\\\\",slice="all",at="0.9"} 0.25' in lines
+    assert (
+        'calibkit_class_squared_loss{score="x",slice="country:a|b",class="3"} 0.30000000000000004'
+        in lines
+    )
+    assert 'calibkit_auc_difference{score="x-a\\"b\\\\",slice="all"} -0.1' in lines
+    assert "calibkit_rows 1200" in lines
+    assert not any("ece" in line or "None" in line for line in lines)
+    families = [line.split()[2] for line in lines if line.startswith("# TYPE")]
+    assert len(families) == len(set(families))
+    assert all(line.split("{")[0].split()[0] in families for line in lines if line[0] != "#")
+
+
+def test_csv_and_markdown() -> None:
+    rows = list(csv.DictReader(io.StringIO(render(written(), "m.csv").decode())))
+    assert rows[0] == {
+        "score": 'a"b\\', "slice": "all", "metric": "auc", "value": "0.8", "low": "0.75",
+        "high": "0.85",
+    }  # fmt: skip
+    assert rows[1]["value"] == ""
+    assert (rows[-1]["metric"], rows[-1]["value"]) == ("auc.delta", "-0.1")
+    text = render(written(), "m.md").decode()
+    assert "country:a\\|b" in text
+    assert len({line.replace("\\|", "").count("|") for line in text.splitlines()[2:]}) == 1
+
+
+def test_suffixes() -> None:
+    assert render(written(), "m.json") == written().to_json()
+    assert set(SUFFIXES) == {".json", ".prom", ".csv", ".md"}
+    with pytest.raises(UsageError, match=r"\.prom"):
+        render(written(), "m.xlsx")
