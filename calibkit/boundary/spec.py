@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from calibkit.binning import Grid, check_bins
 from calibkit.boundary.methods import Method, at_ties, method, on_scale
+from calibkit.boundary.model import BOUNDS
 from calibkit.boundary.target import Target
 from calibkit.bounds import Bound
 from calibkit.columns import ScoreRows
@@ -68,6 +69,16 @@ class BoundarySpec:
     min_group_positives: int | None = None
     seed: int = 0
     threads: int = 1
+
+    def __post_init__(self) -> None:
+        least = self.min_group_positives
+        if self.bound not in BOUNDS:
+            raise UsageError(f"--bound is one of {', '.join(BOUNDS)}, not {self.bound!r}.")
+        if self.by is None and (self.bound != "overall" or least is not None):
+            option = f"--bound {self.bound}" if least is None else "--min-group-positives"
+            raise UsageError(f"{option} goes with --by, which names the segments.")
+        if least is not None and least < 0:
+            raise UsageError(f"--min-group-positives is {least}; expected at least 0.")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,328 @@
+"""``boundary --by``: thresholds for each value of a column, under one bound or one each."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.cli.score_files import Model, decision, margin, recount, simulate, write
+from tests.conftest import Outcome
+
+Invoke = Callable[..., Outcome]
+Fit = Callable[..., Model]
+
+SHOPS = ("a", "b", "c")
+
+
+def rows(count: int = 900, seed: int = 5, shops: tuple[str, ...] = SHOPS) -> pl.DataFrame:
+    """Return rows of shops whose scores are worth more or less."""
+    frame = simulate(count, seed)
+    random = np.random.default_rng(seed)
+    shop = random.integers(0, len(shops), count)
+    label = frame["label"].to_numpy() & (random.random(count) < 1.0 - 0.25 * shop)
+    names = pl.Series([shops[one] for one in shop])
+    return frame.with_columns(label=label.astype(np.int64), shop=names)
+
+
+@pytest.fixture
+def fit(tmp_path: Path, invoke: Invoke) -> Fit:
+    """Fit and return the model."""
+
+    def call(path: object, *options: object) -> Model:
+        output = tmp_path / "fitted.json"
+        done = invoke("boundary", path, "--by", "shop", *options, "-q", "-o", output)
+        assert done.code == 0, done.stderr
+        model: Model = json.loads(output.read_bytes())
+        return model
+
+    return call
+
+
+def rule(model: Model, shop: object) -> Model:
+    """Return the boundary that decides the rows of a shop."""
+    groups = model["groups"]
+    own = groups.get("" if shop is None else str(shop), groups.get("other"))
+    return {**model, **own} if own else model
+
+
+def decide(model: Model, frame: pl.DataFrame) -> list[int]:
+    lines = zip(frame["shop"], frame["score"], frame["uncertainty"], strict=True)
+    return [decision(rule(model, shop), score, spread) for shop, score, spread in lines]
+
+
+def counted(chosen: list[int], frame: pl.DataFrame) -> dict[str, int]:
+    pairs = list(zip(chosen, frame["label"], strict=True))
+    return {"selected": sum(chosen), "true_positives": sum(d and y for d, y in pairs)}
+
+
+FITS = {
+    "exact": ["--method", "exact"],
+    "st": ["--method", "st"],
+    "gmt": ["--method", "gmt"],
+    "auto": [],
+    "each, exact": ["--bound", "each", "--method", "exact"],
+    "each, logistic": ["--bound", "each", "--method", "logistic"],
+    "each, on a grid": ["--bound", "each", "--method", "vw-dpmt", "--score-bins", "10"],
+    "each, auto": ["--bound", "each"],
+}
+
+
+@pytest.mark.parametrize("options", FITS.values(), ids=FITS)
+def test_figures_are_those_of_the_rows(
+    tmp_path: Path, invoke: Invoke, fit: Fit, options: list[str]
+) -> None:
+    frame, test = rows(), rows(700, 6)
+    path, other = write(frame, tmp_path / "rows.parquet"), write(test, tmp_path / "test.csv")
+    model = fit(path, "--precision", "0.6", "--test", other, *options)
+    assert model["columns"]["by"] == {"name": "shop"}
+    assert sorted(model["groups"]) == list(SHOPS)
+    assert model["bound"] == ("each" if "each" in options else "overall")
+    for name, lines in (("in_sample", frame), ("test", test)):
+        seen = model["fit"][name]
+        again = counted(decide(model, lines), lines)
+        assert {key: seen[key] for key in again} == again
+        assert seen["recall"] == again["true_positives"] / lines["label"].sum()
+        for shop in SHOPS:
+            own = lines.filter(pl.col("shop") == shop)
+            part = model["groups"][shop]["fit"][name]
+            again = counted(decide(model, own), own)
+            assert {key: part[key] for key in again} == again
+            assert part["recall"] == again["true_positives"] / own["label"].sum()
+    bounded = [model["fit"]["in_sample"]]
+    if "each" in options:
+        bounded += [model["groups"][shop]["fit"]["in_sample"] for shop in SHOPS]
+    for seen in bounded:
+        assert Fraction(seen["true_positives"]) >= Fraction("0.6") * seen["selected"]
+    checked = model["fit"]["cross_validated"]
+    parts = [model["groups"][shop]["fit"]["cross_validated"] for shop in SHOPS]
+    positives = [model["groups"][shop]["fit"]["positives"] for shop in SHOPS]
+    if "auto" not in model["provenance"]["options"]["method"] or "each" in options:
+        pooled = sum(part["recall"] * p for part, p in zip(parts, positives, strict=True))
+        assert checked["recall"] == pytest.approx(pooled / sum(positives), rel=1e-12)
+    applied = tmp_path / "applied.parquet"
+    assert invoke("apply", tmp_path / "fitted.json", other, "-q", "-o", applied).code == 0
+    assert pl.read_parquet(applied)["decision"].to_list() == decide(model, test)
+    if "vw-dpmt" not in options:
+        lines = zip(test["shop"], test["score"], test["uncertainty"], strict=True)
+        wanted = [margin(rule(model, shop), score, u) for shop, score, u in lines]
+        assert pl.read_parquet(applied)["margin"].to_list() == pytest.approx(wanted, rel=1e-9)
+
+
+def prefixes(frame: pl.DataFrame) -> list[tuple[int, int]]:
+    """Return (rows, positive rows) of every threshold on some rows."""
+    found = [(0, 0)]
+    for cut in sorted(set(frame["score"])):
+        taken = frame.filter(pl.col("score") >= cut)
+        found.append((taken.height, int(taken["label"].sum())))
+    return sorted(set(found))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("levels", [1, 2])
+def test_one_bound_is_met_by_the_best_thresholds_together(
+    tmp_path: Path, fit: Fit, seed: int, levels: int
+) -> None:
+    frame = rows(40, seed, SHOPS[:2]).with_columns(pl.col("score").round(1))
+    path = write(frame, tmp_path / "rows.parquet")
+    model = fit(
+        path, "--precision", "0.7", "--method", "exact", "--uncertainty-bins", levels, "--folds", 0
+    )
+    parts = []
+    for shop in SHOPS[:2]:
+        own = frame.filter(pl.col("shop") == shop)
+        edges = model["groups"][shop]["uncertainty_edges"]
+        level = [sum(edge <= u for edge in edges) for u in own["uncertainty"]]
+        parts += [own.filter(pl.Series(level) == at) for at in range(levels)]
+    best = (0, 0)
+    for chosen in itertools.product(*(prefixes(part) for part in parts)):
+        selected, hits = (sum(column) for column in zip(*chosen, strict=True))
+        if hits >= Fraction("0.7") * selected:
+            best = max(best, (hits, -selected))
+    seen = model["fit"]["in_sample"]
+    assert (seen["true_positives"], -seen["selected"]) == best
+    assert model["fit"]["optimal_in_sample"]
+    assert model["fit"]["upper_bound"] == seen["recall"]
+
+
+def test_each_segment_is_a_fit_of_its_own(tmp_path: Path, invoke: Invoke, fit: Fit) -> None:
+    frame = rows()
+    options = ["--precision", "0.6", "--method", "exact"]
+    model = fit(write(frame, tmp_path / "rows.parquet"), *options, "--bound", "each")
+    total = 0
+    for shop in SHOPS:
+        path = write(frame.filter(pl.col("shop") == shop), tmp_path / f"{shop}.parquet")
+        alone = json.loads(invoke("boundary", path, *options, "-q", "-o", "-").stdout)
+        own = model["groups"][shop]
+        for name in ("score_thresholds", "uncertainty_edges", "uncertainty_min"):
+            assert own[name] == alone[name]
+        for name in ("in_sample", "cross_validated", "rows", "positives", "bound_met"):
+            assert own["fit"][name] == alone["fit"][name]
+        total += alone["fit"]["in_sample"]["true_positives"]
+    assert model["fit"]["in_sample"]["true_positives"] == total
+    assert model["fit"]["upper_bound"] == pytest.approx(model["fit"]["in_sample"]["recall"])
+
+
+def test_small_segments_share_one(tmp_path: Path, invoke: Invoke, fit: Fit) -> None:
+    frame = pl.concat([rows(), rows(60, 8, ("x", "y", "z"))])
+    path = write(frame, tmp_path / "rows.parquet")
+    model = fit(path, "--precision", "0.6", "--method", "st", "--bound", "each")
+    assert sorted(model["groups"]) == ["a", "b", "c", "other"]
+    assert model["pooled"] == ["x", "y", "z"]
+    assert model["groups"]["other"]["fit"]["rows"] == 60
+    model = fit(path, "--precision", "0.6", "--method", "st")
+    assert sorted(model["groups"]) == ["a", "b", "c", "x", "y", "z"]
+    assert model["pooled"] == []
+    model = fit(path, "--precision", "0.6", "--method", "st", "--min-group-positives", 30)
+    assert sorted(model["groups"]) == ["a", "b", "c", "other"]
+    # Values that the fit has not seen, and none, are decided like those that share a segment.
+    new = frame.with_columns(shop=pl.when(pl.col("id") % 3 == 0).then(None).otherwise(pl.lit("q")))
+    other, applied = write(new, tmp_path / "new.parquet"), tmp_path / "applied.parquet"
+    assert invoke("apply", tmp_path / "fitted.json", other, "-q", "-o", applied).code == 0
+    assert pl.read_parquet(applied)["decision"].to_list() == decide(model, new)
+
+
+def test_unseen_values_are_decided_like_all_rows_together(
+    tmp_path: Path, invoke: Invoke, fit: Fit
+) -> None:
+    frame = rows()
+    path = write(frame, tmp_path / "rows.parquet")
+    options = ["--precision", "0.6", "--method", "exact"]
+    model = fit(path, *options)
+    whole = json.loads(invoke("boundary", path, *options, "-q", "-o", "-").stdout)
+    assert model["score_thresholds"] == whole["score_thresholds"]
+    new = frame.with_columns(shop=pl.lit("new"))
+    applied = tmp_path / "applied.csv"
+    given = ["apply", tmp_path / "fitted.json", write(new, tmp_path / "new.csv"), "-o", applied]
+    assert invoke(*given).code == 0
+    selected = recount(whole, new)["selected"]
+    assert pl.read_csv(applied)["decision"].sum() == selected
+
+
+def test_a_segment_that_cannot_meet_its_bound_selects_nothing(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    frame = rows(600, 9).with_columns(
+        label=pl.when((pl.col("shop") == "c") & (pl.col("id") % 4 > 0)).then(0).otherwise("label")
+    )
+    path, output = write(frame, tmp_path / "rows.parquet"), tmp_path / "b.json"
+    given = ["--by", "shop", "--bound", "each", "--min-group-positives", 1, "--method", "st"]
+    done = invoke("boundary", path, "--precision", "0.8", *given, "-o", output)
+    assert done.code == 0, done.stderr
+    assert "segment 'c'" in done.stderr
+    model = json.loads(output.read_bytes())
+    assert model["groups"]["c"]["score_thresholds"] == [None]
+    assert model["groups"]["c"]["fit"]["in_sample"] is None
+    assert counted(decide(model, frame), frame)["selected"] == model["fit"]["in_sample"]["selected"]
+    none = frame.with_columns(label=pl.when(pl.col("id") % 50 == 0).then(1).otherwise(0))
+    done = invoke("boundary", write(none, path), "--precision", "0.9", *given, "-o", output)
+    assert done.code == 4, done.stderr
+
+
+def test_stochastic_segments(tmp_path: Path, invoke: Invoke, fit: Fit) -> None:
+    frame = rows()
+    path = write(frame, tmp_path / "rows.parquet")
+    model = fit(path, "--precision", "0.6", "--method", "stochastic")
+    exact = fit(path, "--precision", "0.6", "--method", "exact")
+    seen = model["fit"]["in_sample"]
+    assert seen["precision"] == pytest.approx(0.6, abs=1e-9)
+    assert seen["recall"] >= exact["fit"]["in_sample"]["recall"]
+    shares = [one["tie_probability"] for one in model["groups"].values()]
+    assert sum(0.0 < share < 1.0 for share in itertools.chain(*shares)) == 1
+    fit(path, "--precision", "0.6", "--method", "stochastic")
+    applied = tmp_path / "applied.parquet"
+    given = [tmp_path / "fitted.json", path, "--key", "id", "-q", "-o", applied]
+    assert invoke("apply", *given).code == 0
+    chance = pl.read_parquet(applied)["decision_probability"].sum()
+    assert chance == pytest.approx(seen["selected"])
+
+
+def test_bounds_other_than_precision(tmp_path: Path, fit: Fit) -> None:
+    frame = rows()
+    path = write(frame, tmp_path / "rows.parquet")
+    for bound in (["--recall", "0.5"], ["--fpr", "0.1"], ["--capacity", "0.2"]):
+        model = fit(path, *bound, "--bound", "each", "--method", "exact")
+        figure = model["objective"]["maximize"]
+        for shop in SHOPS:
+            own, seen = (
+                frame.filter(pl.col("shop") == shop),
+                model["groups"][shop]["fit"]["in_sample"],
+            )
+            if bound[0] == "--recall":
+                assert seen["recall"] >= 0.5
+            elif bound[0] == "--fpr":
+                assert seen["false_positive_rate"] <= 0.1
+            else:
+                assert seen["selected"] <= 0.2 * own.height
+        assert model["fit"]["upper_bound"] >= model["fit"]["in_sample"][figure] - 1e-12
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--precision", "0.5", "--by", "shp"], "did you mean 'shop'"),
+        (["--precision", "0.5", "--by", "shop", "--method", "logistic"], "auto, exact, st"),
+        (["--precision", "0.5", "--by", "shop", "--method", "vw-dpmt"], "auto, exact, st"),
+        (
+            ["--precision", "0.5", "--by", "shop", "--method", "exact", "--score-bins", "9"],
+            "--score-b",
+        ),
+        (["--maximize", "f1", "--by", "shop", "--bound", "each"], "needs a bound"),
+        (["--precision", "0.5", "--bound", "each"], "--by"),
+        (["--precision", "0.5", "--min-group-positives", "9"], "--by"),
+        (["--precision", "0.5", "--by", "shop", "--compare"], "--compare"),
+        (["--precision", "0.5", "--by", "shop", "--frontier", "f.csv"], "--frontier"),
+    ],
+)
+def test_pairs_that_do_not_exist(
+    tmp_path: Path, invoke: Invoke, options: list[str], said: str
+) -> None:
+    path = write(rows(200), tmp_path / "rows.parquet")
+    done = invoke("boundary", path, *options, "-o", tmp_path / "b.json")
+    assert done.code == 2, done.stderr
+    assert said in done.stderr
+
+
+def test_rows_without_a_segment(tmp_path: Path, invoke: Invoke) -> None:
+    frame = rows(100)
+    shops: list[Any] = frame["shop"].to_list()
+    shops[6] = None
+    path = write(frame.with_columns(shop=pl.Series(shops)), tmp_path / "rows.parquet")
+    done = invoke("boundary", path, "--precision", "0.5", "--by", "shop", "--json", "-o", "b.json")
+    assert done.code == 3
+    error = json.loads(done.stdout)["error"]
+    assert (error["column"], error["first_rows"]) == ("shop", [7])
+
+
+def test_what_is_shown(tmp_path: Path, invoke: Invoke) -> None:
+    path, output = write(rows(), tmp_path / "rows.parquet"), tmp_path / "b.json"
+    done = invoke("boundary", path, "--precision", "0.6", "--by", "shop", "-o", output)
+    assert done.code == 0
+    assert "Thresholds for 3 segments of shop" in done.stderr
+    shown = invoke("show", output).stdout.decode()
+    assert "cross-validated recall" in shown
+    for shop in SHOPS:
+        assert any(line.startswith(f"{shop} ") for line in shown.splitlines())
+    plan = invoke("boundary", path, "--precision", "0.6", "--by", "shop", "--dry-run")
+    assert plan.code == 0, plan.stderr
+
+
+def test_models_with_damaged_segments(tmp_path: Path, invoke: Invoke) -> None:
+    path, output = write(rows(), tmp_path / "rows.parquet"), tmp_path / "b.json"
+    given = ["--precision", "0.6", "--by", "shop", "--method", "exact", "-q", "-o", output]
+    assert invoke("boundary", path, *given).code == 0
+    good = json.loads(output.read_bytes())
+    for damage in (
+        {"bound": "some"},
+        {"columns": {k: v for k, v in good["columns"].items() if k != "by"}},
+        {"groups": {**good["groups"], "a": {**good["groups"]["a"], "score_thresholds": [0.5]}}},
+    ):
+        output.write_text(json.dumps({**good, **damage}))
+        assert invoke("show", output).code == 3
