@@ -29,13 +29,13 @@ def fit(points: Points, spec: CalibratorSpec, _: list[Points]) -> Found:
     """
     low, high = np.empty(points.score.size), np.empty(points.score.size)
     log_parts(points.score, points.is_probability, LEAST, low, high)
-    positive, negative = points.amounts
+    positive, negative = points.weights(spec.threads)
     x = low + high
     line = [0.0, 0.0]
     if is_separated(x, positive, negative):
         ones, zeros = x[positive > 0], x[negative > 0]
         if not ones.size or not zeros.size or ones.min() >= zeros.max():
-            refuse_separated(points, x, "--method platt")
+            refuse_separated(points, x, positive, negative, "--method platt")
     else:
         start = fit_line(x, positive, negative, spec.threads)
         line = [start.slopes[0], start.intercept]

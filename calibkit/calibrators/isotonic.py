@@ -12,18 +12,17 @@ from calibkit.calibrators.method import Found, Method
 from calibkit.calibrators.points import Points
 from calibkit.calibrators.spec import CalibratorSpec
 from calibkit.calibrators.steps import apply_steps
-from calibkit_kernels.isotonic import concave_hull
+from calibkit.metrics.blocks import cut, each_block
+from calibkit.metrics.corp import pool, pool_block
 
 
 def fit(points: Points, spec: CalibratorSpec, _: list[Points]) -> Found:
     """Fit by pooling adjacent violators, exactly; a knot is the lowest score of its pool."""
-    rows, hits = points.prefixes()
-    corners = np.empty(rows.size, np.int64)
-    corners = corners[: concave_hull(rows, hits, corners)]
-    pool_rows = np.diff(rows[corners], prepend=0)
-    pool_hits = np.diff(hits[corners], prepend=0)
-    knots = points.score[corners].astype(np.float64)
-    values = pool_hits / pool_rows
+    blocks = cut(0, points.score.size)
+    pools = pool(each_block(pool_block, (points.count, points.positive), blocks, spec.threads))
+    lowest = np.cumsum(pools[:, 2]) - 1
+    knots = points.score[lowest].astype(np.float64)
+    values = pools[:, 1] / pools[:, 0]
     return Found({"knots": knots[::-1].tolist(), "values": values[::-1].tolist()})
 
 

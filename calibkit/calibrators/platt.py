@@ -11,7 +11,7 @@ from calibkit.calibrators.model import ScoreMap
 from calibkit.calibrators.points import LEAST, Points
 from calibkit.calibrators.spec import CalibratorSpec
 from calibkit.errors import DataError
-from calibkit_kernels.logistic import fit_line, smoothed_targets
+from calibkit_kernels.logistic import fit_line
 from calibkit_kernels.logistic_sums import is_separated
 from calibkit_kernels.maps import line_map
 
@@ -31,12 +31,10 @@ def fit(points: Points, spec: CalibratorSpec, _: list[Points]) -> Found:
 
 def platt_line(points: Points, targets: str, threads: int) -> tuple[float, float]:
     """Return a and b; see `fit`."""
-    x = points.linear()
-    positive, negative = points.amounts
-    if targets == "smoothed":
-        positive, negative = smoothed_targets(positive, negative)
-    else:
-        refuse_separated(points, x, "--targets smoothed")
+    x = points.linear(threads)
+    positive, negative = points.weights(threads, smoothed=targets == "smoothed")
+    if targets == "mle":
+        refuse_separated(points, x, positive, negative, "--targets smoothed")
     found = fit_line(x, positive, negative, threads)
     return found.slopes[0], found.intercept
 
@@ -51,9 +49,10 @@ def falling_note(points: Points, a: float) -> tuple[str, ...]:
     )
 
 
-def refuse_separated(points: Points, x: Float64s, way_out: str) -> None:
+def refuse_separated(
+    points: Points, x: Float64s, positive: Float64s, negative: Float64s, way_out: str
+) -> None:
     """Raise `DataError` where the likelihood of a line on x has no finite maximum."""
-    positive, negative = points.amounts
     if is_separated(x, positive, negative):
         one_class = not positive.any() or not negative.any()
         problem = (

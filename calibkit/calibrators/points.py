@@ -11,9 +11,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from calibkit.metrics.blocks import cut, each_block
 from calibkit.tally import Tally
 from calibkit.weights import Unit
 from calibkit_kernels import maps
+from calibkit_kernels.logistic_sums import share_classes
 from calibkit_kernels.tally import tally_quantiles
 
 Floats = NDArray[Any]
@@ -69,20 +71,32 @@ class Points:
         """Whether scores are probabilities, of which logits are taken where they are needed."""
         return self.scale == "probability"
 
-    @cached_property
-    def amounts(self) -> tuple[Float64s, Float64s]:
-        """What positive and what negative rows of each score weigh."""
-        positive = self.positive.astype(np.float64) * self.unit.size
-        negative = (self.count.astype(np.int64) - self.positive).astype(np.float64)
-        return positive, negative * self.unit.size
-
-    def linear(self) -> Float64s:
+    def linear(self, threads: int = 1) -> Float64s:
         """Return the scores on the scale of a line: logits of probabilities, else as they are."""
         if not self.is_probability:
             return self.score.astype(np.float64)
         out = np.empty(self.score.size)
-        maps.log_odds(self.score, LEAST, out)
+        blocks = cut(0, self.score.size)
+        each_block(_log_odds, (self.score, out), blocks, threads)
         return out
+
+    def weights(self, threads: int = 1, *, smoothed: bool = False) -> tuple[Float64s, Float64s]:
+        """Return what positive and what negative rows of each score weigh.
+
+        Parameters
+        ----------
+        smoothed
+            Each row counts as a share of both classes instead, by Platt's targets: a positive one
+            (P + 1) / (P + 2) positive, a negative one 1 / (N + 2), P and N the total weights.
+        """
+        size, high, low = self.unit.size, 1.0, 0.0
+        if smoothed:
+            rows, hits = (total * size for total in self.totals)
+            high, low = (hits + 1.0) / (hits + 2.0), 1.0 / (rows - hits + 2.0)
+        ones, zeros = np.empty(self.score.size), np.empty(self.score.size)
+        arrays, blocks = (self.count, self.positive, ones, zeros), cut(0, self.score.size)
+        each_block(share_classes, arrays, blocks, threads, [(size, high, low)] * len(blocks))
+        return ones, zeros
 
     def clipped(self) -> int | float:
         """Return how many rows `linear` moves inside (0, 1)."""
@@ -90,10 +104,6 @@ class Points:
             return 0
         score = self.score.astype(np.float64)
         return self.unit.amount(maps.mass_outside(score, self.count, LEAST, 1.0 - LEAST))
-
-    def prefixes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return cumulative rows and positive rows, from the highest score down."""
-        return np.cumsum(self.count, dtype=np.int64), np.cumsum(self.positive, dtype=np.int64)
 
     def quantiles(self, bins: int, values: Floats | None = None) -> Float64s:
         """Return the smallest score and the inner edges of quantile bins.
@@ -105,6 +115,10 @@ class Points:
         found = np.empty(bins)
         tally_quantiles(self.score if values is None else values, self.count, below, found)
         return found
+
+
+def _log_odds(score: Floats, out: Float64s) -> None:
+    maps.log_odds(score, LEAST, out)
 
 
 def pooled(tally: Tally, scale: str) -> Points:

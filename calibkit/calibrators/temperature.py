@@ -22,8 +22,8 @@ MOST_INVERSE: Final = 1e6
 
 def fit(points: Points, spec: CalibratorSpec, _: list[Points]) -> Found:
     """Fit expit(x / temperature) by maximum likelihood, the inverse temperature from 0 to 1e6."""
-    x = points.linear()
-    positive, negative = points.amounts
+    x = points.linear(spec.threads)
+    positive, negative = points.weights(spec.threads)
     ones, zeros = x[positive > 0], x[negative > 0]
     unanimous = bool((ones >= 0).all() and (zeros <= 0).all())
     if unanimous and np.any(x != 0.0):

@@ -21,7 +21,7 @@ _ONE_EACH = np.empty(0, np.int64)
 
 def pools(view: View) -> NDArray[np.int64]:
     """Return the pools of isotonic regression by falling score: rows, positive rows, entries."""
-    return pool(view.each(_pool_block, view.count, view.positive))
+    return pool(view.each(pool_block, view.count, view.positive))
 
 
 def pool(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
@@ -32,7 +32,8 @@ def pool(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     return _pool_arrays(rows, hits, entries)
 
 
-def _pool_block(count: NDArray[np.int64], positive: NDArray[np.int64]) -> NDArray[np.int64]:
+def pool_block(count: NDArray[np.int64], positive: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the pools of one stretch of a tally."""
     return _pool_arrays(count, positive, _ONE_EACH)
 
 

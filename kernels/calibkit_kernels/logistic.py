@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 FLAT: Final = 1e-10
 
 _MOST_STEPS: Final = 200
-#: From so many points on, a fit to means of neighbouring points finds where to start.
+#: From so many points on, means of neighbouring points stand for them where that is enough.
 _MANY: Final = 100_000
 _THINNED: Final = 10_000
 #: How far the loss of a step may rise by rounding alone.
@@ -60,24 +60,11 @@ class Logistic:
     iterations: int
 
 
-def smoothed_targets(positive: Floats, negative: Floats) -> tuple[Floats, Floats]:
-    """Return positive and negative weights of Platt's targets in place of the labels.
-
-    A positive row counts (P + 1) / (P + 2) positive and else negative, a negative row 1 / (N + 2)
-    positive and else negative, P and N the total weights: the loss then has a finite minimum even
-    where classes are separated or one is missing.  (J. Platt, Probabilistic outputs for support
-    vector machines, 1999, section 2.2.)
-    """
-    high = (float(np.add.reduce(positive)) + 1.0) / (float(np.add.reduce(positive)) + 2.0)
-    low = 1.0 / (float(np.add.reduce(negative)) + 2.0)
-    return positive * high + negative * low, positive * (1.0 - high) + negative * (1.0 - low)
-
-
 def fit_line(x: Floats, positive: Floats, negative: Floats, threads: int = 1) -> Logistic:
     """Fit z = a x + b without a bound on a; see `fit_logistic`.
 
-    For maximum likelihood the caller asks `is_separated` first; with `smoothed_targets` there is
-    always a minimum.  Constant x: a = 0.
+    For maximum likelihood the caller asks `is_separated` first; with Platt's smoothed targets there
+    is always a minimum.  Constant x: a = 0.
     """
     return fit_logistic((x,), positive, negative, threads=threads)
 
@@ -111,14 +98,18 @@ def fit_logistic(
 
     Notes
     -----
-    Features are standardised (without an intercept only scaled).  Slopes at their bound leave it
-    when the loss asks for it; steps end at the bounds, so the loss falls in every step.  The loss
-    is convex, so a point where it is flat is a minimum.  Where there is no finite minimum the
-    iteration ends somewhere far out: ask `is_separated` before.
+    Features are standardised (without an intercept only scaled); many points nearly so, by means of
+    neighbouring ones, a fit to which is also where the iteration starts.  Slopes at their bound
+    leave it when the loss asks for it; steps end at the bounds, so the loss falls in every step.
+    The loss is convex, so a point where it is flat is a minimum.  Where there is no finite minimum
+    the iteration ends somewhere far out: ask `is_separated` before.
     """
+    few = features, positive, negative
+    if positive.size >= _MANY:
+        few = _thinned(features, positive, negative)
     scales = []
-    for values in features:
-        mean, width = spread(values, positive, negative)
+    for values in few[0]:
+        mean, width = spread(values, *few[1:])
         scales.append((float(mean), float(width)))
     if any(math.isnan(width) for _, width in scales):
         quarter = fit_logistic(
@@ -137,8 +128,9 @@ def fit_logistic(
         for mean, width in scales
     ]
     factors = [1.0 / width if width > 0.0 else 0.0 for width in widths]
-    if start is None and positive.size >= _MANY:
-        start = _rough_start(features, positive, negative, rising, intercept)
+    if start is None and few[1] is not positive:
+        rough = fit_logistic(*few, rising=rising, intercept=intercept)
+        start = *rough.slopes, rough.intercept
     point = [0.0] * (len(features) + 1)
     if start is not None:
         point[-1] = float(start[-1])
@@ -160,14 +152,10 @@ def _rest(found: Logistic) -> tuple[float, float, float, int]:
     return found.intercept, found.loss, found.gradient, found.iterations
 
 
-def _rough_start(
-    features: Sequence[Floats],
-    positive: Floats,
-    negative: Floats,
-    rising: bool,
-    intercept: bool,
-) -> tuple[float, ...]:
-    """Return the fit to means of neighbouring points."""
+def _thinned(
+    features: Sequence[Floats], positive: Floats, negative: Floats
+) -> tuple[Sequence[Floats], Floats, Floats]:
+    """Return the means of neighbouring points, with what these weigh."""
     stride = -(-positive.size // _THINNED)
     starts = np.arange(0, positive.size, stride)
     thinned = []
@@ -175,14 +163,7 @@ def _rough_start(
         means = np.empty(starts.size)
         thin_points(values, positive, negative, stride, means)
         thinned.append(means)
-    rough = fit_logistic(
-        thinned,
-        np.add.reduceat(positive, starts),
-        np.add.reduceat(negative, starts),
-        rising=rising,
-        intercept=intercept,
-    )
-    return (*rough.slopes, rough.intercept)
+    return thinned, np.add.reduceat(positive, starts), np.add.reduceat(negative, starts)
 
 
 Summed = tuple[float, list[float], list[list[float]]]

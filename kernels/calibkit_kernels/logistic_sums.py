@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -200,3 +200,25 @@ def thin_points(
             weights += weight
             sums += weight * values[i]
         out[group] = sums / weights if weights > 0.0 else 0.0
+
+
+@kernel
+def share_classes(
+    count: NDArray[Any],
+    positive: NDArray[Any],
+    ones: Floats,
+    zeros: Floats,
+    size: float,
+    high: float,
+    low: float,
+) -> None:
+    """Write the weight of positive and of negative rows of each point.
+
+    A positive row counts the share `high` as positive and the rest as negative, a negative row the
+    share `low` as positive; a unit of the counts weighs `size`.
+    """
+    for i in range(count.size):
+        hits = float(positive[i]) * size
+        misses = float(np.int64(count[i]) - np.int64(positive[i])) * size
+        ones[i] = hits * high + misses * low
+        zeros[i] = hits * (1.0 - high) + misses * (1.0 - low)

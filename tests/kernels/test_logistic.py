@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from calibkit_kernels import logistic, logistic_sums
-from calibkit_kernels.logistic import fit_line, fit_logistic, smoothed_targets
+from calibkit_kernels.logistic import fit_line, fit_logistic
 from calibkit_kernels.logistic_sums import BLOCK, is_separated
 from tests.conftest import INTERPRETED
 from tests.naive import logistic as naive
@@ -79,7 +79,7 @@ def test_blocks_add_up() -> None:
 @given(points)
 def test_smoothed_targets_have_a_flat_minimum(rows: list[tuple[float, ...]]) -> None:
     x, _, positive, negative = arrays(rows)
-    ones, zeros = smoothed_targets(positive, negative)
+    ones, zeros = naive.smoothed_targets(positive, negative)
     assert ones + zeros == pytest.approx(positive + negative)
     found = fit_line(x, ones, zeros)
     at = [found.slopes[0], found.intercept]
@@ -108,7 +108,7 @@ def test_maximum_likelihood_where_it_exists(rows: list[tuple[float, ...]]) -> No
 @given(points)
 def test_rising_slopes_reach_the_bounded_minimum(rows: list[tuple[float, ...]]) -> None:
     x, y, positive, negative = arrays(rows)
-    ones, zeros = smoothed_targets(positive, negative)
+    ones, zeros = naive.smoothed_targets(positive, negative)
 
     def loss(at: np.ndarray) -> float:
         z = at[0] * x + at[1] * y + at[2]
@@ -155,3 +155,19 @@ def test_a_range_beyond_the_largest_float() -> None:
     found = fit_line(x, np.array([0.0, 1.0, 1.0, 2.0]), np.array([2.0, 1.0, 1.0, 0.0]))
     assert 0 < found.slopes[0] < 1e-307
     assert found.intercept == pytest.approx(0, abs=1e-9)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)).map(lambda g: (sum(g), g[0]))),
+    st.sampled_from([1.0, 0.25]),
+    st.sampled_from([(1.0, 0.0), (0.9, 0.2)]),
+)
+def test_rows_count_as_shares_of_both_classes(
+    pairs: list[tuple[int, int]], size: float, shares: tuple[float, float]
+) -> None:
+    count, positive = np.array(pairs, np.int64).reshape(-1, 2).T.copy()
+    ones, zeros = np.empty(count.size), np.empty(count.size)
+    logistic_sums.share_classes(count, positive, ones, zeros, size, *shares)
+    wanted = naive.share_classes(count.tolist(), positive.tolist(), size, *shares)
+    assert ones == pytest.approx([pair[0] for pair in wanted], abs=1e-12)
+    assert zeros == pytest.approx([pair[1] for pair in wanted], abs=1e-12)

@@ -35,6 +35,13 @@ def logistic_sums(
     return loss, gradient, hessian
 
 
+def smoothed_targets(positive: np.ndarray, negative: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return positive and negative weights under Platt's targets."""
+    high = (positive.sum() + 1) / (positive.sum() + 2)
+    low = 1 / (negative.sum() + 2)
+    return high * positive + low * negative, (1 - high) * positive + (1 - low) * negative
+
+
 def column_totals(sums: Sequence[Values]) -> list[float]:
     """Return the sum of each column."""
     return [math.fsum(column) for column in zip(*sums, strict=True)]
@@ -68,4 +75,15 @@ def neighbour_means(values: Values, positive: Values, negative: Values, stride: 
         own = slice(start, start + stride)
         weight = np.add(positive[own], negative[own])
         found.append(float(np.dot(weight, values[own]) / weight.sum()) if weight.any() else 0.0)
+    return found
+
+
+def share_classes(
+    count: Sequence[int], positive: Sequence[int], size: float, high: float, low: float
+) -> list[tuple[float, float]]:
+    """Return the positive and the negative weight of each point, row by row."""
+    found = []
+    for rows, hits in zip(count, positive, strict=True):
+        shares = [high] * hits + [low] * (rows - hits)
+        found.append((size * math.fsum(shares), size * math.fsum(1 - s for s in shares)))
     return found
