@@ -161,7 +161,7 @@ def group_fractions(
 
 def bins_total(bins: NDArray[np.int64]) -> int:
     """Return the number that bins of shape (width, 2) hold, in units of their base."""
-    rows = np.flatnonzero(bins.any(axis=1))
+    rows = np.flatnonzero(bins[:, 0] | bins[:, 1])
     parts = zip(rows.tolist(), bins[rows].tolist(), strict=True)
     return sum(((high << 32) + low) << row for row, (low, high) in parts)
 
