@@ -1,7 +1,7 @@
 """The logistic surface: one cut on a fitted probability of score and uncertainty.
 
-The regressors are s (the logit of a probability clipped by 1e-6, else the score as it is), u (the
-rank of the uncertainty, in [0, 1]) and s u; the fit is logistic regression with a ridge of 1/n on
+The regressors are s (the logit of a probability clipped by 1e-6, a logit as it is, a raw score
+standardised), u (the rank of the uncertainty, in [0, 1]) and s u; the fit is logistic regression with a ridge of 1/n on
 the standardised regressors.  A boundary has to rise with the score at every uncertainty: where the
 slope in s is not positive at both ends, u = 0 and u = 1, the product is dropped, then u, and where
 scores fall with the label even so, the score itself is the surface.  The cut is the best single
@@ -107,7 +107,7 @@ def distinct(levels: Levels) -> Levels:
 
 
 def best_cut(
-    tally: Tally, goal: Goal, excluded: int = -1, *, probability: bool = True, threads: int = 1
+    tally: Tally, goal: Goal, excluded: int = -1, *, scale: str = "probability", threads: int = 1
 ) -> Cut:
     """Fit a surface and return its best cut.
 
@@ -119,12 +119,13 @@ def best_cut(
         What to reach.
     excluded
         A part of a dealt tally that takes no part.
-    probability
-        Whether scores are probabilities, which enter by their logit.
+    scale
+        What scores hold: ``probability``, ``logit`` or ``raw``.
     threads
         How many may sum; the result does not depend on them.
     """
-    surface = fit_surface(tally, excluded, probability=probability, threads=threads)
+    probability, raw = scale == "probability", scale == "raw"
+    surface = fit_surface(tally, excluded, probability=probability, raw=raw, threads=threads)
     points, values = surface_points(tally, surface, excluded, probability, threads)
     choice = int(single_threshold(points, goal)[0])
     if choice < 0:
@@ -201,10 +202,19 @@ def _between(threshold: float, lowest: float, highest: float) -> float:
 
 
 def fit_surface(
-    tally: Tally, excluded: int = -1, *, probability: bool = True, threads: int = 1
+    tally: Tally,
+    excluded: int = -1,
+    *,
+    probability: bool = True,
+    raw: bool = False,
+    threads: int = 1,
 ) -> Surface:
-    """Return the surface of a tally; see the module for what is fitted."""
+    """Return the surface of a tally; see the module for what is fitted.
+
+    Scores are `probability`, `raw` or, if neither, logits.
+    """
     fit = _Fit(tally, _regressor(tally, probability), excluded, threads)
+    fit.raw = raw
     for names in (("score", "uncertainty", "product"), ("score", "uncertainty"), ("score",)):
         found = fit.surface(names)
         if found is not None and found.score > 0.0 and found.score + found.product > 0.0:
@@ -218,6 +228,9 @@ def _regressor(tally: Tally, probability: bool) -> NDArray[Any]:
 
 class _Fit:
     """The fits of one surface with fewer and fewer regressors."""
+
+    #: Whether the product takes the standardised score.
+    raw = False
 
     def __init__(self, tally: Tally, s: NDArray[Any], excluded: int, threads: int) -> None:
         self.arrays = (s, tally.level, tally.count, tally.positive, tally.part)
@@ -254,7 +267,7 @@ class _Fit:
 
     def _regressors(self, rank: float) -> dict[str, tuple[float, float]]:
         """Return each regressor at a rank as ``fixed + along * s`` of the scaled score, unscaled."""
-        centre, scale = self.scaling
+        centre, scale = (0.0, 1.0) if self.raw else self.scaling
         return {
             "score": (0.0, 1.0),
             "uncertainty": (rank, 0.0),

@@ -149,7 +149,7 @@ def at_ties(method: Method) -> Method:
 
 def on_scale(method: Method, scale: str, threads: int) -> Method:
     """Return the logistic method for scores of a scale."""
-    surface = partial(best_cut, probability=scale == "probability", threads=threads)
+    surface = partial(best_cut, scale=scale, threads=threads)
     return replace(method, surface=surface)
 
 

@@ -32,13 +32,13 @@ def regressor(score: float, probability: bool) -> float:
 
 
 def fit(
-    score: np.ndarray, rank: np.ndarray, label: np.ndarray, weight: np.ndarray, probability: bool
+    score: np.ndarray, rank: np.ndarray, label: np.ndarray, weight: np.ndarray, scale: str
 ) -> np.ndarray:
     """Return intercept, score, uncertainty and product: zeros for what had to be dropped."""
-    s = np.array([regressor(float(one), probability) for one in score])
+    s = np.array([regressor(float(one), scale == "probability") for one in score])
     columns = {1: s, 2: rank, 3: s * rank}
-    if probability is False:  # the product is one of the standardised score
-        centre, spread = np.average(s, weights=weight), 1.0
+    if scale == "raw":  # the product is one of the standardised score
+        centre = np.average(s, weights=weight)
         spread = math.sqrt(np.average((s - centre) ** 2, weights=weight))
         columns[1] = (s - centre) / (spread or 1.0)
         columns[3] = columns[1] * rank
@@ -53,7 +53,7 @@ def fit(
         found = np.zeros(4)
         found[list(kept)] = w[1:] / spread_of
         found[0] = w[0] - (w[1:] * mean / spread_of).sum()
-        if probability is False:
+        if scale == "raw":
             found[0] -= found[1] * centre / spread
             found[2] -= found[3] * centre / spread
             found[[1, 3]] /= spread

@@ -1,0 +1,187 @@
+"""The automatic choice of the method."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+import pytest
+
+from calibkit.binning import fit_grid
+from calibkit.boundary import auto
+from calibkit.boundary.auto import LEVELS, candidates, choose_method, fit_choice
+from calibkit.boundary.fit import Fitted, fit_boundary
+from calibkit.boundary.spec import BoundarySpec
+from calibkit.boundary.target import read_target
+from calibkit.columns import ScoreRows
+from calibkit.errors import DataError, InfeasibleError
+
+from .samples import score_rows
+
+
+def spec(**options: object) -> BoundarySpec:
+    goals = ("precision", "recall", "fpr", "capacity", "maximize", "minimize")
+    target = read_target({name: str(value) for name, value in options.items() if name in goals})
+    extra = {name: value for name, value in options.items() if name not in goals}
+    return BoundarySpec(target=target, **{"method": "auto", **extra})  # type: ignore[arg-type]
+
+
+def choose(data: ScoreRows, **options: object) -> Fitted:
+    return fit_choice(choose_method(data, spec(**options)))
+
+
+def rows(size: int, kind: str, *, seed: int = 0) -> ScoreRows:
+    """Rows whose uncertainty is noise, lowers the log-odds, or tells by steps whom to believe."""
+    rng = np.random.default_rng(seed)
+    z, uncertainty = rng.normal(-1, 1.5, size), rng.random(size)
+    truth = {
+        "noise": z,
+        "smooth": z + 1.5 - 3 * uncertainty,
+        "steps": np.where((5 * uncertainty).astype(int) % 2 == 0, z, -2.5),
+    }[kind]
+    label = (rng.random(size) < 1 / (1 + np.exp(-truth))).astype(np.uint8)
+    return score_rows(1 / (1 + np.exp(-z)), label, uncertainty, scale="probability")
+
+
+@pytest.mark.parametrize(
+    "goal", [{"precision": "0.7"}, {"fpr": "0.05"}, {"maximize": "f1"}, {"minimize": "cost:2,1"}]
+)
+def test_noise_gets_no_levels_steps_get_levels_and_a_slope_a_surface(goal: dict[str, str]) -> None:
+    noise = [choose(rows(4000, "noise", seed=seed), **goal).model.method for seed in range(5)]
+    assert noise.count("exact") <= 2
+    for seed in range(2):
+        assert choose(rows(20_000, "steps", seed=seed), **goal).model.method == "exact"
+        assert choose(rows(10_000, "smooth", seed=seed), **goal).model.method == "logistic"
+
+
+def test_the_choice_is_the_simplest_within_an_error_of_the_best() -> None:
+    for kind in ("noise", "smooth", "steps"):
+        fitted = choose(rows(5000, kind), precision="0.7")
+        seen = fitted.model.fit.candidates
+        assert isinstance(seen, list)
+        assert [one.method for one in seen] == ["st", "logistic", *["exact"] * len(LEVELS)]
+        assert [one.uncertainty_bins for one in seen] == [1, 100, *LEVELS]
+        eligible = [one for one in seen if one.within_bound]
+        first = next(one for one in eligible if one.gap <= one.gap_standard_error)
+        assert first.method == fitted.model.method
+        assert min(one.gap for one in eligible) == 0.0
+
+
+@pytest.mark.parametrize("kind", ["noise", "smooth", "steps"])
+def test_the_model_is_that_of_the_chosen_method(kind: str) -> None:
+    data = rows(3000, kind)
+    found = choose(data, precision="0.7").model
+    options = found.provenance.options if found.provenance else {}
+    assert options["method"] == "auto"
+    alone = spec(precision="0.7", method=found.method)
+    if found.method == "exact":
+        alone = replace(alone, uncertainty_bins=found.levels)
+    direct = fit_boundary(data, alone).model
+    found.fit.candidates = msgspec.UNSET
+    found.provenance = direct.provenance = None
+    assert found.to_json() == direct.to_json()
+
+
+@pytest.mark.parametrize("options", [{"groups": "user"}, {"time": "day"}, {"folds": 3}])
+def test_folds_of_any_kind(options: dict[str, object]) -> None:
+    import polars as pl
+
+    from calibkit.columns import RowFinder
+    from calibkit.sources import open_source
+    from tests.conftest import ROOT
+
+    data = rows(2000, "steps")
+    others = pl.DataFrame({"user": np.arange(2000) // 3, "day": np.arange(2000)})
+    where = RowFinder(open_source([str(ROOT / "sample_data" / "calib.parquet")]))
+    data = replace(data, others=others, where=where)
+    found = choose(data, precision="0.6", **options).model
+    assert found.fit.candidates
+    assert found.fit.cross_validated is not None
+
+
+def test_the_order_of_rows_and_threads_change_no_byte() -> None:
+    data = rows(3000, "steps")
+    order = np.random.default_rng(1).permutation(3000)
+    assert data.uncertainty is not None and data.label is not None
+    other = replace(
+        data,
+        score=data.score[order],
+        uncertainty=data.uncertainty[order],
+        label=data.label[order],
+    )
+    one = choose(data, precision="0.6", threads=1).model.to_json()
+    assert one == choose(other, precision="0.6", threads=3).model.to_json()
+
+
+def test_weights_are_rows() -> None:
+    data = rows(1500, "steps")
+    weight = (np.arange(1500) % 3).astype(float)
+    assert data.uncertainty is not None and data.label is not None
+    twice = replace(
+        data,
+        score=np.repeat(data.score, weight.astype(int)),
+        uncertainty=np.repeat(data.uncertainty, weight.astype(int)),
+        label=np.repeat(data.label, weight.astype(int)),
+    )
+    weighted = replace(data, weight=weight)
+    one, two = choose(weighted, precision="0.6").model, choose(twice, precision="0.6").model
+    assert one.fit.candidates == two.fit.candidates
+    fractions = choose(replace(data, weight=weight / 3 + 0.1), precision="0.6").model
+    assert fractions.fit.candidates
+
+
+def test_what_is_tried() -> None:
+    data = rows(300, "noise")
+
+    def names(data: object, **options: object) -> list[tuple[str, int]]:
+        plans = candidates(data, spec(precision="0.6", **options))  # type: ignore[arg-type]
+        return [(planned.method.name, planned.levels) for planned in plans]
+
+    every = [("st", 1), ("logistic", 100), *(("exact", levels) for levels in LEVELS)]
+    assert names(data) == every
+    assert names(data, uncertainty_bins=4) == [("st", 4), ("logistic", 4), ("exact", 4)]
+    assert names(data, uncertainty_bins=1) == [("st", 1)]
+    assert names(replace(data, uncertainty=None)) == [("st", 1)]
+    assert ("logistic", 100) not in names(data, score_bins=5)
+    infinite = replace(data, score=np.where(data.score > 0.9, np.inf, data.score))
+    infinite = replace(infinite, options=replace(data.options, scale="raw"))
+    assert ("logistic", 100) not in names(infinite)
+    assert choose(infinite, precision="0.6").model.method in ("st", "exact")
+
+
+@pytest.mark.parametrize("strategy", ["equal-mass", "equal-width"])
+def test_score_bins(strategy: str) -> None:
+    found = choose(rows(2000, "steps"), precision="0.6", score_bins=20, strategy=strategy).model
+    assert found.fit.candidates and found.method in ("st", "exact")
+    assert fit_grid(rows(50, "noise"), 2, 3) is not None
+
+
+def test_without_folds_the_simplest_is_taken_that_meets_the_bound() -> None:
+    data = rows(500, "steps")
+    model = choose(data, precision="0.5", folds=0).model
+    assert model.method == "st" and model.fit.candidates is msgspec.UNSET
+    few = score_rows([0.2, 0.9, 0.4, 0.8], [0, 0, 1, 1], [5.0, 6.0, 1.0, 2.0])
+    found = choose(few, precision="1")
+    assert found.model.method != "st" and found.model.fit.in_sample.recall == 1.0
+    assert any("too few" in remark for remark in found.warnings)
+
+
+def test_what_no_candidate_can_do() -> None:
+    bad = score_rows([0.9, 0.1] * 20, [0, 1] * 20, [1.0, 2.0] * 20)
+    with pytest.raises(InfeasibleError):
+        choose(score_rows([0.5] * 40, [0, 0, 0, 1] * 10, [1.0] * 40), precision="0.9")
+    assert choose(bad, precision="0.9").model.method == "exact"
+    with pytest.raises(DataError, match="no positive row"):
+        choose(score_rows([0.5] * 40, [0] * 40, [1.0] * 40), precision="0.9")
+
+
+def test_of_many_rows_some_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = rows(6000, "steps")
+    whole = choose(data, precision="0.6").model
+    monkeypatch.setattr(auto, "ENOUGH", 2000)
+    some = choose(data, precision="0.6").model
+    assert isinstance(whole.fit.candidates, list) and isinstance(some.fit.candidates, list)
+    assert some.fit.candidates != whole.fit.candidates
+    if whole.method == some.method and whole.levels == some.levels:
+        assert whole.fit.cross_validated == some.fit.cross_validated
