@@ -111,8 +111,8 @@ def test_figures_are_those_of_the_rows(
     assert invoke("apply", tmp_path / "fitted.json", other, "-q", "-o", applied).code == 0
     assert pl.read_parquet(applied)["decision"].to_list() == decide(model, test)
     if "vw-dpmt" not in options:
-        lines = zip(test["shop"], test["score"], test["uncertainty"], strict=True)
-        wanted = [margin(rule(model, shop), score, u) for shop, score, u in lines]
+        triples = zip(test["shop"], test["score"], test["uncertainty"], strict=True)
+        wanted = [margin(rule(model, shop), score, u) for shop, score, u in triples]
         assert pl.read_parquet(applied)["margin"].to_list() == pytest.approx(wanted, rel=1e-9)
 
 
