@@ -66,7 +66,8 @@ EVALUATE = """## Metrics against scikit-learn and a plain script
 `calibkit evaluate` with AUC, average precision, log loss, Brier, ECE, MCE and CORP, all with intervals,
 whole process, on *distinct*. scikit-learn: its functions for the first four and the calibration curve,
 no intervals. The script: numpy, one sort, DeLong's interval, standard errors of the losses, ECE and
-MCE, no CORP; arrays given up as soon as they have served. At 1 million rows start-up is most of the time."""
+MCE, no CORP; arrays given up as soon as they have served. At 1 million rows start-up is most of the
+time."""
 
 GRID = """## The paper's methods on one grid
 
