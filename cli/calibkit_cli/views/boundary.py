@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING
 from calibkit.errors import UsageError
 from calibkit_cli.console import Console, cell_text
 
+from .rules import level_rows, rates
 from .segments import segment_lines, segment_tables
 
 if TYPE_CHECKING:
     from calibkit.boundary.model import BoundaryModel, Candidate, Certificate
-
-
-#: The figures of a table.
-RATES = ("selected", "precision", "recall", "false_positive_rate")
 
 
 def boundary_lines(model: BoundaryModel) -> list[str]:
@@ -205,46 +202,6 @@ def _level_header(model: BoundaryModel) -> list[str]:
     return [f"{model.columns['uncertainty'].name} from", "to below"]
 
 
-def level_rows(model: BoundaryModel, rows: list[int | float] | list[None]) -> list[list[object]]:
-    """Return a line a level: its limits, its rows, and from which score on it is positive."""
-    score = model.columns["score"]
-    edges: list[object] = [None, *model.uncertainty_edges, None]
-    table = []
-    step = max(1, model.levels // 10) if model.method == "logistic" else 1
-    for level, threshold in list(enumerate(model.score_thresholds))[::step]:
-        if threshold is None:
-            rule = "never"
-        elif threshold == "-inf":
-            rule = "always"
-        else:
-            rule = f"{score.name} >= {_shortest(threshold, score.dtype)}"
-        rule += _chance(model, level)
-        limits = edges[level : level + 2] if model.levels > 1 else []
-        table.append([level, *limits, rows[level], rule])
-    return table
-
-
-def _chance(model: BoundaryModel, level: int) -> str:
-    """Say what a stochastic boundary leaves to chance in a level."""
-    chances, wide = model.tie_probability, model.random_thresholds
-    if not chances or not wide or not 0.0 < chances[level] < 1.0:
-        return ""
-    if model.randomise == "tie":
-        return f", on it with probability {chances[level]:.6g}"
-    low = wide[level]
-    shown = low if low is None else _shortest(low, model.columns["score"].dtype)
-    return f", from {shown} up with probability {chances[level]:.6g}"
-
-
-def _shortest(threshold: float | str, dtype: str | None) -> str:
-    """Return the fewest digits that read back as the threshold in the dtype of the scores."""
-    if dtype != "float32" or isinstance(threshold, str):
-        return str(threshold)
-    import numpy as np
-
-    return str(np.float32(threshold))
-
-
 def _figures(model: BoundaryModel) -> list[list[object]]:
     fit = model.fit
     table: list[list[object]] = [
@@ -272,11 +229,6 @@ def _candidate(one: Candidate) -> list[object]:
         one.gap,
         one.gap_standard_error,
     ]
-
-
-def rates(figures: object) -> list[object]:
-    """Return the figures of a table."""
-    return [getattr(figures, name, None) for name in RATES]
 
 
 def _rate(value: float | None) -> str:

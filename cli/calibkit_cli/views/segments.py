@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from calibkit_cli.console import Console
 
+from .rules import level_rows, rates
+
 if TYPE_CHECKING:
     from calibkit.boundary.model import BoundaryModel
 
@@ -29,8 +31,6 @@ def segment_lines(model: BoundaryModel) -> list[str]:
 
 def segment_tables(model: BoundaryModel, console: Console) -> None:
     """Print the thresholds and the figures of each segment."""
-    from .boundary import level_rows, rates
-
     assert model.groups
     rules: list[list[object]] = []
     figures: list[list[object]] = []
