@@ -44,9 +44,9 @@ def calibrator_lines(model: CalibratorModel) -> list[str]:
         )
     if model.groups is not msgspec.UNSET:
         shared = model.pooled_groups or []
-        pooled = f"; {len(shared)} use that of all rows" if shared else ""
+        pooled = f", {len(shared)} with that of all rows" if shared else ""
         lines.append(
-            f"{len(model.groups)} values of {model.columns['by'].name!r} have a map of their "
+            f"Values of {model.columns['by'].name!r}: {len(model.groups)} with a map of their "
             f"own{pooled}."
         )
     return lines
