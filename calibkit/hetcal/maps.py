@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -225,11 +224,6 @@ def mean_loss(rows: HetcalRows, linear: Floats, kept: NDArray[np.bool_] | None =
 
 def loss_of_probabilities(rows: HetcalRows, probability: Floats) -> float:
     """Return the mean log loss of probabilities, each kept 1e-15 from 0 and 1."""
-    kept = np.clip(probability, 1e-15, 1.0 - 1e-15)
-    parts = [
-        -mass * math.log(p if hit else 1.0 - p)
-        for p, hit, mass in zip(
-            kept.tolist(), rows.label.tolist(), rows.weight.tolist(), strict=True
-        )
-    ]
-    return math.fsum(parts) / float(rows.weight.sum())
+    losses, mass = np.empty(rows.count), rows.mass
+    kernels.probability_losses(probability, rows.label, mass, 1e-15, losses)
+    return float(kernels.sum_in_order(losses) / kernels.sum_in_order(mass))

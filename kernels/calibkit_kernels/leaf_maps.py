@@ -181,6 +181,16 @@ def leaf_losses(
 
 
 @kernel
+def probability_losses(
+    probability: Floats, label: NDArray[np.uint8], weight: Floats, least: float, out: Floats
+) -> None:
+    """Write the weighted log loss of each row; probabilities are kept `least` from 0 and 1."""
+    for i in range(probability.size):
+        p = probability[i] if label[i] == 1 else 1.0 - probability[i]
+        out[i] = -weight[i] * math.log(min(max(p, least), 1.0 - least))
+
+
+@kernel
 def sum_in_order(values: Floats) -> float:
     """Return the sum of values, by blocks, in the order given."""
     total = 0.0

@@ -97,6 +97,16 @@ def test_losses_and_probabilities_are_those_of_the_leafs_map(table: list[Any]) -
     assert found == pytest.approx([naive.probability(z) for z in out[0]], rel=1e-12)
 
 
+@given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 1), st.integers(0, 3)), min_size=1))
+def test_losses_of_probabilities_are_finite(table: list[Any]) -> None:
+    p, y, weight = (list(column) for column in zip(*table, strict=True))
+    out = np.empty(len(p))
+    leaf_maps.probability_losses(
+        np.array(p), np.array(y, np.uint8), np.array(weight, np.float64), 1e-15, out
+    )
+    assert out.tolist() == pytest.approx(naive.probability_losses(p, y, weight, 1e-15), rel=1e-3)
+
+
 @given(scores, st.lists(st.integers(-40, 40), min_size=1, max_size=6, unique=True))
 def test_steps_take_the_greatest_knot_below(score: float, places: list[int]) -> None:
     knots = sorted(place / 8 for place in places)

@@ -269,6 +269,14 @@ def leaf_losses(
     return [(z, label_loss(z, label == 1)) for z, label in zip(moved, labels, strict=True)]
 
 
+def probability_losses(
+    probabilities: Sequence[float], labels: Sequence[int], weights: Sequence[float], least: float
+) -> list[float]:
+    """Return the weighted log loss of each row, probabilities kept from 0 and 1."""
+    kept = [min(max(p, least), 1 - least) for p in probabilities]
+    return [-w * math.log(p if y else 1 - p) for p, y, w in zip(kept, labels, weights, strict=True)]
+
+
 def sum_in_order(values: Sequence[float]) -> float:
     """Return the sum, rounded once."""
     return math.fsum(values)
