@@ -102,7 +102,9 @@ class BoundaryRun:
             columns = {name: name for name in ("count", "positives")}
         else:
             resolved = resolve(source, self.columns, label=True, uncertainty=True)
-            columns = used_columns(resolved, label=True)
+            columns = used_columns(resolved, label=True) | self.spec.target.worth_columns
+            if self.spec.by is not None:
+                columns["by"] = self.spec.by
         if self.spec.confidence is not None:
             show_plan(self.console, source, columns, certificate_steps(self.spec, data))
             return
