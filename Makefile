@@ -22,7 +22,7 @@ EQUIPPED := .venv/equipped.stamp
 RUN_BIN := build/bench/venv/bin
 RUN_TIME := build/bench/venv/installed.stamp
 
-.PHONY: help demo test lint format bench profile readme docs evidence reproduce-raters \
+.PHONY: help demo test lint format bench profile readme docs evidence coverage reproduce-raters \
 	reproduce-vad vad-real-files \
 	sample-data clean
 
@@ -64,6 +64,9 @@ docs: $(EQUIPPED)  ## write the command reference, docs/commands.md
 
 evidence: $(INSTALLED)  ## judge all methods on real score files (folder DATA) and write docs/evidence/
 	$(BIN)/python docs/evidence/write_real_files.py $(DATA)
+
+coverage: $(EQUIPPED)  ## simulate certified boundaries 1,000 times a cell (hours): docs/evidence/coverage.md
+	$(BIN)/python benchmarks/study_coverage.py $(REPLICATIONS)
 
 reproduce-raters: $(INSTALLED)  ## simulated votes (Mimori et al., figure 1) and real ones: docs/evidence/raters.md
 	$(BIN)/python docs/evidence/write_raters.py $(DATA)

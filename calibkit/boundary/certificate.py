@@ -144,7 +144,7 @@ def certify_boundary(
     assert spec.target.bound is not None and spec.confidence is not None
     quantity = Quantity(spec.target.option, spec.target.bound)
     split = deal_rows(rows, spec.seed)
-    _need_rows(data, spec, split)
+    _need_classes(data, spec, split)
     path = fit_path(
         split.fitting,
         CURVED if spec.method == AUTO else spec.method,
@@ -227,17 +227,16 @@ def _rows(rows: ScoreRows, kept: NDArray[np.int64]) -> ScoreRows:
     )
 
 
-def _need_rows(data: ScoreRows, spec: BoundarySpec, split: Split) -> None:
-    """Refuse parts that lack the rows their use needs."""
+def _need_classes(data: ScoreRows, spec: BoundarySpec, split: Split) -> None:
+    """Refuse rows that lack a class they need, and parts that do."""
     for part in (split.fitting, split.certifying):
         assert part.label is not None
         positives = int(np.count_nonzero(part.label))
         if positives == 0 or (spec.target.option == "fpr" and positives == part.label.size):
-            if data.label is not None and not data.label.any():
-                return  # `need_classes` says it better
+            need_classes(summarise(data, replace(spec, method="st", confidence=None)))
             raise InfeasibleError(
-                f"{data.score.size:,} rows are too few to certify anything: a part of them has one "
-                "class only."
+                f"nothing can be certified: {data.score.size:,} rows are too few, a part of them has "
+                "one class only."
             )
 
 

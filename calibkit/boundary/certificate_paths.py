@@ -151,11 +151,11 @@ def _path(tally: Tally, method: str, levels: Levels, thresholds: Floats) -> Path
 
 def _milestones(rows: Int64s) -> Int64s:
     """Return places at which cumulative rows have grown by a step since the one before."""
-    kept, reached = [], 0.0
-    for place in range(rows.size):
-        if rows[place] >= reached:
-            kept.append(place)
-            reached = max(rows[place] * (1.0 + _STEP), rows[place] + 1.0)
+    kept, place = [], 0
+    while place < rows.size:
+        kept.append(place)
+        wanted = max(rows[place] * (1.0 + _STEP), rows[place] + 1.0)
+        place = int(np.searchsorted(rows, wanted))
     return np.array(kept, np.int64)
 
 

@@ -1,0 +1,285 @@
+"""Certified boundaries: they keep their bound as often as they say, and the parts they stand on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from calibkit.boundary.certificate import (
+    certify_boundary,
+    deal_rows,
+    fitting_share,
+    written_out,
+)
+from calibkit.boundary.certificate_paths import CURVED, Path, fit_path
+from calibkit.boundary.certificate_tests import (
+    Quantity,
+    Sequence,
+    certified,
+    read_confidence,
+    rows_needed,
+    sequence,
+)
+from calibkit.boundary.curved import fit_curved
+from calibkit.boundary.decide import decide
+from calibkit.boundary.spec import BoundarySpec
+from calibkit.boundary.target import read_target
+from calibkit.bounds import decimal_bound
+from calibkit.columns import ScoreRows
+from calibkit.errors import DataError, InfeasibleError, UsageError
+from calibkit.tally import count_rows
+from tests.library.samples import score_rows
+
+METHODS = ("st", "logistic", "exact", CURVED)
+
+
+def draw(rows: int, seed: int) -> tuple[ScoreRows, np.ndarray]:
+    """Return rows whose noise grows with the uncertainty, and the true probability of each."""
+    stream = np.random.default_rng(seed)
+    logit = -1.0 + 1.5 * stream.standard_normal(rows)
+    uncertainty = np.exp(0.5 * stream.standard_normal(rows))
+    score = 1 / (1 + np.exp(-logit - uncertainty * stream.standard_normal(rows)))
+    truth = 1 / (1 + np.exp(-logit))
+    label = (stream.random(rows) < truth).astype(np.uint8)
+    return score_rows(score, label, uncertainty, scale="probability"), truth
+
+
+def spec(confidence: str = "0.9", method: str = "auto", **target: str) -> BoundarySpec:
+    return BoundarySpec(
+        target=read_target(target), method=method, confidence=read_confidence(confidence)
+    )
+
+
+def quantity(name: str, bound: str) -> Quantity:
+    return Quantity(name, decimal_bound(bound))
+
+
+# ---------------------------------------------------------------- the promise
+
+
+@pytest.mark.parametrize("method", ["auto", "st", "exact"])
+def test_the_bound_is_violated_no_more_often_than_promised(method: str) -> None:
+    fresh, truth = draw(200_000, 10**6)
+    violated, certified_ones, runs = 0, 0, 60
+    for seed in range(runs):
+        rows, _ = draw(3000, seed)
+        try:
+            model = certify_boundary(rows, spec("0.8", method, precision="0.6")).model
+        except InfeasibleError:
+            continue
+        certified_ones += 1
+        chosen = decide(model, fresh.score, fresh.uncertainty)[0] == 1
+        violated += bool(truth[chosen].mean() < 0.6)
+    assert certified_ones > runs // 4
+    assert stats.binom.sf(violated - 1, runs, 0.2) > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("option", "bound"), [("recall", "0.4"), ("fpr", "0.05"), ("capacity", "0.1")]
+)
+def test_other_bounds_are_kept_too(option: str, bound: str) -> None:
+    fresh, truth = draw(200_000, 10**6)
+    violated = 0
+    for seed in range(30):
+        rows, _ = draw(1500, seed)
+        model = certify_boundary(rows, spec("0.8", **{option: bound})).model
+        chosen = decide(model, fresh.score, fresh.uncertainty)[0] == 1
+        value = {
+            "recall": truth[chosen].sum() / truth.sum(),
+            "fpr": (1 - truth[chosen]).sum() / (1 - truth).sum(),
+            "capacity": chosen.mean(),
+        }[option]
+        violated += bool(value < float(bound) if option == "recall" else value > float(bound))
+    assert stats.binom.sf(violated - 1, 30, 0.2) > 1e-3
+
+
+def test_a_fixed_sequence_of_true_hypotheses_rejects_with_its_level() -> None:
+    """At the bound itself: whatever the sequence, the first test decides."""
+    stream, chosen = np.random.default_rng(3), quantity("precision", "0.7")
+    size = np.arange(50, 450, 8)
+    tests = Sequence(np.arange(size.size), 1.0)
+    errors = 0
+    for _ in range(400):
+        hits = np.cumsum(stream.random(500) < 0.7)[size - 1]
+        errors += certified(chosen, tests, np.column_stack((hits, size)), 0.1) >= 0
+    assert stats.binom.sf(errors - 1, 400, 0.1) > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("name", "bound", "expected"),
+    [
+        ("precision", "0.7", stats.binom.sf(29, 35, 0.7)),
+        ("recall", "0.7", stats.binom.sf(29, 40, 0.7)),
+        ("fpr", "0.1", stats.binom.cdf(5, 60, 0.1)),
+        ("capacity", "0.4", stats.binom.cdf(35, 100, 0.4)),
+    ],
+)
+def test_p_values_are_exact_tails(name: str, bound: str, expected: float) -> None:
+    """35 rows selected of 100, 30 of 40 positives among them."""
+    chosen = quantity(name, bound)
+    found = chosen.hits_and_trials(np.array([[35.0, 30.0]]), 100, 40)[0].astype(int)
+    assert chosen.p_value(*found.tolist()) == pytest.approx(expected, rel=1e-12)
+
+
+def test_nothing_selected_certifies_nothing() -> None:
+    assert quantity("precision", "0.1").p_value(0, 0) == 1.0
+
+
+# ---------------------------------------------------------------- paths
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("option", ["precision", "recall", "fpr", "capacity"])
+def test_a_path_only_grows_and_its_counts_are_those_of_its_thresholds(
+    method: str, option: str
+) -> None:
+    rows, _ = draw(700, 5)
+    path = fit_path(rows, method, None, quantity(option, "0.4").sizes)
+    other, _ = draw(500, 6)
+    level = path.levels.of(other.uncertainty, other.score.size)
+    assert other.label is not None
+    tally = count_rows(other.score, level, other.label, path.levels.count)
+    counts = path.counts(tally)
+    for place in range(0, counts.shape[0], 7):
+        assert tuple(counts[place]) == tally.selected(path.thresholds[place])
+    lowest = np.where(np.isnan(path.thresholds), np.inf, path.thresholds)
+    assert (lowest[1:] <= lowest[:-1]).all()
+    assert counts[-1].tolist() == [500, int(other.label.sum())]  # the last one selects everything
+    assert (np.diff(path.expected, axis=0) >= 0).all()
+
+
+def test_a_path_does_not_know_the_rows_that_certify() -> None:
+    rows, _ = draw(2000, 7)
+    split = deal_rows(rows, 0)
+    other, _ = draw(2000, 8)
+    first = fit_path(split.fitting, CURVED, None, quantity("precision", "0.6").sizes)
+    again = fit_path(split.fitting, CURVED, None, quantity("precision", "0.6").sizes)
+    assert np.array_equal(first.thresholds, again.thresholds, equal_nan=True)
+    assert first.levels.count <= 100
+    assert not np.isin(other.score, first.thresholds).any()
+
+
+def test_the_curved_surface_rises_with_the_score_and_is_calibrated_in_its_window() -> None:
+    rows, _ = draw(4000, 9)
+    assert rows.label is not None and rows.uncertainty is not None
+    level = (np.argsort(np.argsort(rows.uncertainty)) * 20 // 4000).astype(np.uint16)
+    tally = count_rows(rows.score, level, rows.label, 20)
+    surface = fit_curved(tally, quantity("precision", "0.8").sizes)
+    worth = surface.worth(np.linspace(-8, 8, 60))
+    assert (np.diff(worth, axis=1) >= 0).all()
+    chance = surface.probabilities(tally.logits[0], tally.level)
+    inside = worth.max() > 1.0
+    assert inside
+    assert float((chance * tally.count).sum()) == pytest.approx(rows.label.sum(), rel=0.1)
+
+
+def test_infinite_scores_are_ordered_and_no_more() -> None:
+    rows, _ = draw(4000, 11)
+    logit = np.log(rows.score / (1 - rows.score))
+    logit[np.argsort(-logit)[:40]] = np.inf
+    assert rows.label is not None
+    plain = score_rows(logit, rows.label, rows.uncertainty, scale="logit")
+    model = certify_boundary(plain, spec(precision="0.5")).model
+    assert model.fit.certificate is not None
+    assert model.method == "st"
+
+
+# ---------------------------------------------------------------- parts
+
+
+def test_parts_are_random_and_do_not_depend_on_the_order_of_rows() -> None:
+    rows, _ = draw(5000, 12)
+    assert rows.label is not None and rows.uncertainty is not None
+    split = deal_rows(rows, 1)
+    order = np.random.default_rng(0).permutation(5000)
+    mixed = score_rows(
+        rows.score[order], rows.label[order], rows.uncertainty[order], scale="probability"
+    )
+    again = deal_rows(mixed, 1)
+    assert np.array_equal(np.sort(split.fitting.score), np.sort(again.fitting.score))
+    assert split.fitting.score.size + split.certifying.score.size == 5000
+    assert split.fitting.score.size == pytest.approx(5000 * fitting_share(5000), rel=0.1)
+    other = deal_rows(rows, 2**20)
+    assert not np.array_equal(np.sort(split.fitting.score), np.sort(other.fitting.score))
+
+
+def test_identical_rows_go_to_both_parts() -> None:
+    split = deal_rows(score_rows([0.5] * 1000, [0, 1] * 500, [1.0] * 1000), 0)
+    assert split.fitting.label is not None
+    share = fitting_share(1000)
+    assert split.fitting.score.size == pytest.approx(1000 * share, abs=80)
+    assert split.fitting.label.mean() == pytest.approx(0.5, abs=0.15)
+
+
+def test_the_share_that_fits_falls_with_the_rows() -> None:
+    shares = [fitting_share(rows) for rows in (1, 2000, 20_000, 200_000, 10**8)]
+    assert shares == sorted(shares, reverse=True)
+    assert (shares[0], shares[-1]) == (0.4, 0.1)
+
+
+def test_a_weight_is_as_many_rows() -> None:
+    weight = np.array([2.0, 0.0, 1.0, 3.0])
+    rows = score_rows([0.1, 0.2, 0.3, 0.4], [0, 1, 0, 1], [1.0, 2.0, 3.0, 4.0], weight)
+    found = written_out(rows)
+    assert found.weight is None
+    assert found.score.tolist() == [0.1, 0.1, 0.3, 0.4, 0.4, 0.4]
+    with pytest.raises(DataError, match="not whole numbers"):
+        written_out(score_rows([0.1, 0.2], [0, 1], None, [0.5, 1.0]))
+
+
+def test_weighted_rows_give_the_boundary_of_rows_written_out() -> None:
+    rows, _ = draw(3000, 13)
+    assert rows.label is not None and rows.uncertainty is not None
+    times = np.random.default_rng(1).integers(0, 4, 3000)
+    columns = (rows.score, rows.label, rows.uncertainty)
+    weighted = score_rows(*columns, times.astype(float), scale="probability")
+    written = score_rows(*(np.repeat(column, times) for column in columns), scale="probability")
+    found, expected = (
+        certify_boundary(data, spec(precision="0.6")).model for data in (weighted, written)
+    )
+    assert found.score_thresholds == expected.score_thresholds
+    assert found.fit.certificate == expected.fit.certificate
+    assert found.fit.in_sample.selected == expected.fit.in_sample.selected
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize("bound", [{"precision": "1"}, {"recall": "1"}, {"fpr": "0"}])
+def test_a_bound_without_room_can_never_be_certified(bound: dict[str, str]) -> None:
+    with pytest.raises(InfeasibleError, match="leaves no room"):
+        certify_boundary(draw(500, 1)[0], spec(**bound))
+
+
+def test_what_would_be_needed_is_said() -> None:
+    rows, _ = draw(400, 15)
+    with pytest.raises(InfeasibleError, match=r"rows like these would be needed \(there are 400\)"):
+        certify_boundary(rows, spec("0.999999", precision="0.6"))
+
+
+def test_rows_needed() -> None:
+    assert rows_needed(-0.1, 0.1, 1000) is None
+    signal = stats.norm.ppf(0.9) + stats.norm.ppf(0.9)
+    assert rows_needed(float(signal) / 2, 0.1, 1000) == pytest.approx(4000, abs=2)
+
+
+@pytest.mark.parametrize("value", ["0", "1", "1.5", "x"])
+def test_a_confidence_lies_between_0_and_1(value: str) -> None:
+    with pytest.raises(UsageError, match="--confidence"):
+        read_confidence(value)
+
+
+def test_the_sequence_starts_where_most_power_is_expected() -> None:
+    expected = np.array([[10.0, 10], [100, 90], [1000, 700], [2000, 1100]])
+    tests = sequence(quantity("precision", "0.6"), expected, (5000, 2000), 1.0)
+    assert tests.places.tolist() == [2, 3]  # 100 above 60 % of 1,000: 6.5 standard errors
+    lax = sequence(quantity("recall", "0.3"), expected, (5000, 2000), 1.0)
+    assert lax.places.tolist() == [3, 2, 1, 0]
+
+
+def test_paths_compare_only_their_own_levels() -> None:
+    rows, _ = draw(600, 16)
+    path = fit_path(rows, "exact", 5, quantity("precision", "0.6").sizes)
+    assert isinstance(path, Path)
+    assert path.thresholds.shape[1] == path.levels.count == 5
