@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import math
 from fractions import Fraction
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calibkit import sums
 from calibkit.sums import ExactSum, exact_group_sums, exact_sum, exact_sum_products
 from calibkit_kernels import sums as kernels
 from tests.naive import sums as naive
@@ -133,3 +135,7 @@ def test_columns_of_different_lengths_are_refused() -> None:
         exact_sum_products(np.array([1.0]), np.array([1.0, 2.0]))
     with pytest.raises(ValueError, match="2 values but 1 codes"):
         exact_group_sums(np.array([1.0, 2.0]), np.array([0]), 1)
+
+
+def test_examples() -> None:
+    assert doctest.testmod(sums).failed == 0
