@@ -24,7 +24,7 @@ RUN_TIME := build/bench/venv/installed.stamp
 
 .PHONY: help demo test lint format bench profile readme docs evidence coverage reproduce-raters \
 	reproduce-vad vad-real-files \
-	sample-data clean
+	evidence-auto evidence-ties sample-data clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +77,12 @@ reproduce-vad: $(INSTALLED)  ## simulated selections (Fan, Si and Zhang, tables 
 
 vad-real-files: $(INSTALLED)  ## bias of selected rows on real ensembles (folder DATA): docs/evidence/vad_real_files.md
 	$(BIN)/python docs/evidence/write_vad_real_files.py $(DATA)
+
+evidence-auto: $(INSTALLED)  ## judge the automatic choice against its candidates on real score files (folder DATA)
+	$(BIN)/python docs/evidence/write_auto.py $(DATA)
+
+evidence-ties: $(EQUIPPED)  ## deterministic and stochastic thresholds on tied and untied scores (folder DATA)
+	$(BIN)/python docs/evidence/write_f1.py $(DATA)
 
 sample-data: $(INSTALLED)  ## simulate the files in sample_data/ again
 	$(BIN)/python sample_data/make.py
