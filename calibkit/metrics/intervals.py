@@ -23,7 +23,7 @@ from calibkit.metrics.influence import (
     variance,
 )
 from calibkit.metrics.rates import RATES, Level, decision_intervals, effective_rows, wilson
-from calibkit.metrics.resampling import NOISE, Draws, Spread, paired_spreads, spreads
+from calibkit.metrics.resampling import EXCESS, NOISE, Draws, Spread, paired_spreads, spreads
 from calibkit.metrics.result import Interval, Number
 from calibkit.metrics.views import Confusion, Pair, Sample, View
 
@@ -231,11 +231,11 @@ def _reduction(value: float, view: View, level: Level) -> Interval | None:
 def _centre(name: str, value: float, varied: Mapping[str, Spread]) -> float:
     """Return a resampled metric's value less what noise adds to it."""
     own = varied[name]
-    if name in ("ece", "ace"):
+    if name in ("ece", "ace", "smooth_ece"):
         return own.own
     if name in ("miscalibration", "discrimination"):
         return value - varied[NOISE].own
-    if name in ("mce", "smooth_ece"):
+    if name == "mce":
         return value - (own.mean - own.own)
     return value
 
@@ -247,6 +247,9 @@ def _resampled_interval(
     reach = level.reach * varied[name].deviation
     if name == "ece_debiased":
         square = varied[name].own
+        spread = varied[name].deviation ** 2
+        # At least half of the variance is real: noise of gaps that are nil.
+        reach = level.reach * math.sqrt(max(spread - varied[EXCESS].own, 0.5 * spread))
         low, high = (math.sqrt(max(0.0, end)) for end in (square - reach, square + reach))
         return Interval(min(low, value), max(high, value))
     if name.startswith(("recall", "precision")) and 0.0 < value < 1.0:

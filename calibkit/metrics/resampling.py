@@ -36,6 +36,9 @@ MOST_CELLS, FEW_CELLS = 4096, 1024
 #: 1, exact for one pool, and the 3/2 of a curve that rises everywhere.
 NOISE, _POOL_NOISE = "corp_noise", 1.25
 
+#: The name of the excess of the variance of `ece_debiased` squared.
+EXCESS = "excess"
+
 #: Terms of the cosine series of smooth ECE; narrower kernels are no smoother than these.
 _MOST_TERMS, _DROPPED, _POINTS = 512, 7.1, 4
 
@@ -99,9 +102,10 @@ def _bin_ends(view: View, found: Bins) -> Int64s:
 class Statistics:
     """The metrics of one view that are resampled, as functions of a table of its cells.
 
-    Where the noise of the rows makes a metric larger, and by how much is known, it is left out:
-    of the gaps of bins (`ece`, `ace`), and of what isotonic regression fits too well (CORP; the
-    amount is the metric `NOISE`).  `ece_debiased` is squared, and may be negative.
+    Where the noise of the rows makes a metric larger, and by how much is known, it is left out: of
+    the gaps of bins (`ece`, `ace`) and of smoothed residuals (`smooth_ece`), and of what isotonic
+    regression fits too well (CORP; the amount is the metric `NOISE`).  `ece_debiased` is squared,
+    and may be negative.
     """
 
     def __init__(self, view: View, metrics: Sequence[str], most: int) -> None:
@@ -115,12 +119,14 @@ class Statistics:
         self.share = independent_share(view) if by_rows(view) else 1.0
         self.parts: list[tuple[tuple[str, ...], Statistic]] = []
         for kind, ends in bins.items():
-            names = ("ece", "mce", "ece_debiased") if kind == "chosen" else ("ace", "", "")
+            names = ("ace", "", "", "")
+            if kind == "chosen":
+                names = ("ece", "mce", "ece_debiased", EXCESS)
             self.parts.append((names, partial(self._gaps, self.cells.after(ends))))
         if plain & {"miscalibration", "discrimination"}:
             self.parts.append((("miscalibration", "discrimination", NOISE), self._corp))
         if "smooth_ece" in plain:
-            self.parts.append((("smooth_ece",), _Smooth(view, self.cells)))
+            self.parts.append((("smooth_ece",), _Smooth(view, self.cells, self.share)))
         for name in metrics:
             kind, _, bound = name.partition(":")
             if kind == "recall_at_precision":
@@ -138,7 +144,7 @@ class Statistics:
         }
 
     def _gaps(self, ends: Int64s, table: Floats) -> Sequence[float]:
-        out = np.empty(3)
+        out = np.empty(4)
         kernels.gap_statistics(table, self.cells.score, ends, self.share, out)
         return out.tolist()
 
@@ -164,35 +170,57 @@ def _precision(recall: float, table: Floats) -> Sequence[float]:
 
 
 class _Smooth:
-    """Smooth ECE of a table, to first order about the value of the rows.
+    """Smooth ECE of a table less what noise adds to it, to first order about the value of the rows.
 
-    smECE at a fixed width sigma is cheap; the fixed point moves by that change over 1 - f'(sigma).
+    At a fixed width sigma it is the mean size of smoothed residuals, each of which is larger than
+    what is behind it by the bias of a folded normal variable.  The fixed point moves by a change at
+    fixed width over 1 - f'(sigma).
     """
 
-    def __init__(self, view: View, cells: Cells) -> None:
+    def __init__(self, view: View, cells: Cells, share: float) -> None:
         self.cells = cells
         self.sigma = max(smooth_calibration_error(view) or 0.0, 1e-3)
         self.terms = min(_MOST_TERMS, 1 + math.ceil(_DROPPED / (math.pi * self.sigma)))
+        self.points = 1 + max(256, _POINTS * self.terms)
+        self.noise = self._noise(share)
         step = 0.05 * self.sigma
-        own = self._residuals(cells.table)
-        low, self.centre, high = (self._at(own, self.sigma + shift) for shift in (-step, 0.0, step))
+        own = self._coefficients(cells.table)
+        low, self.size, high = (
+            self._at(own, self.sigma + shift)[0] for shift in (-step, 0.0, step)
+        )
         self.slope = min((high - low) / (2.0 * step), 0.0)
 
     def __call__(self, table: Floats) -> Sequence[float]:
-        moved = self._at(self._residuals(table), self.sigma) - self.centre
-        return [self.sigma + moved / (1.0 - self.slope)]
+        size, residual = self._at(self._coefficients(table), self.sigma)
+        size -= float(kernels.mean_folded_bias(residual, self.noise))
+        return [self.sigma + (size - self.size) / (1.0 - self.slope)]
 
-    def _residuals(self, table: Floats) -> Floats:
+    def _coefficients(self, table: Floats) -> Floats:
         rows = table[:, 0] + table[:, 1]
         residual = (table[:, 0] - rows * self.cells.score) / max(math.fsum(rows), 1e-300)
         out = np.zeros(self.terms)
         smooth.cosine_sums(self.cells.score, residual[:, None].copy(), out)
         return out
 
-    def _at(self, coefficients: Floats, sigma: float) -> float:
-        series = np.empty((1 + max(256, _POINTS * self.terms), 2))
+    def _at(self, coefficients: Floats, sigma: float) -> tuple[float, Floats]:
+        """Return the mean size of smoothed residuals, and these at equally spaced points."""
+        series = np.empty((self.points, 2))
         smooth.damped_series(coefficients, sigma, series)
-        return float(smooth.absolute_integral(series))
+        return float(smooth.absolute_integral(series)), series[:, 0].copy()
+
+    def _noise(self, share: float) -> Floats:
+        """Return the standard deviation of the smoothed residual at each point."""
+        score, (hits, misses) = self.cells.score, self.cells.table.T
+        square = hits * (1.0 - score) ** 2 + misses * score**2
+        square /= share * max(math.fsum(hits + misses), 1e-300) ** 2
+        found = np.empty(self.points)
+        for place, t in enumerate(np.linspace(0.0, 1.0, self.points)):
+            near = [
+                np.exp(-0.5 * ((t - f) / self.sigma) ** 2) for f in (score, -score, 2.0 - score)
+            ]
+            kernel = (near[0] + near[1] + near[2]) / (self.sigma * math.sqrt(2.0 * math.pi))
+            found[place] = math.sqrt(float(np.sum(kernel * kernel * square)))
+        return found
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,7 @@ def folded_bias(mean: float, deviation: float) -> float:
 
 @kernel
 def gap_statistics(table: Floats, score: Floats, ends: Int64s, share: float, out: Floats) -> None:
-    """Write three calibration errors over bins: l1, largest, and l2 squared.
+    """Write calibration errors over bins: l1, largest, l2 squared, and an excess of variance.
 
     The l1 error is the mean size of the bins' gaps, each less what its own noise adds to its size;
     the squared l2 error is debiased as `ece_debiased` and may be negative.
@@ -151,9 +151,9 @@ def gap_statistics(table: Floats, score: Floats, ends: Int64s, share: float, out
     share
         How many independent rows one row is worth.
     out
-        Three numbers; NaN without rows.
+        Four numbers; NaN without rows.
     """
-    total, absolute, largest, squares, start = 0.0, 0.0, 0.0, 0.0, 0
+    total, absolute, largest, squares, excess, start = 0.0, 0.0, 0.0, 0.0, 0.0, 0
     for j in range(ends.size):
         rows, hits, mass = 0.0, 0.0, 0.0
         for k in range(start, ends[j]):
@@ -174,9 +174,20 @@ def gap_statistics(table: Floats, score: Floats, ends: Int64s, share: float, out
         if rows > 1.0:
             rate = hits / rows
             squares += rows * (gap * gap - rate * (1.0 - rate) / (rows - 1.0))
+            excess += 4.0 * (rows * noise * noise) * (rows * noise * noise)
     out[0] = absolute / total if total > 0.0 else math.nan
     out[1] = largest if total > 0.0 else math.nan
     out[2] = squares / total if total > 0.0 else math.nan
+    out[3] = excess / (total * total) if total > 0.0 else math.nan
+
+
+@kernel
+def mean_folded_bias(mean: Floats, deviation: Floats) -> float:
+    """Return the mean of `folded_bias` over points, at least one."""
+    total = 0.0
+    for i in range(mean.size):
+        total += folded_bias(mean[i], deviation[i])
+    return total / mean.size
 
 
 @kernel

@@ -172,7 +172,7 @@ def resampling() -> Iterator[object]:
     count = rng.integers(1, 9, 40)
     positive = rng.binomial(count, 0.4)
     score = np.linspace(0.97, 0.02, 40)
-    plus, minus, out = np.empty(40), np.empty(40), np.empty(3)
+    plus, minus, out = np.empty(40), np.empty(40), np.empty(4)
     influence.delong_shares(count, positive, 0, 0, 100, 90, plus, minus)
     yield from (plus.copy(), minus.copy())
     influence.precision_shares(count, positive, 300, 120, 0.1, 0.05, plus, minus)

@@ -101,13 +101,16 @@ def test_the_size_of_a_normal_variable(mean: float, deviation: float) -> None:
     found = kernels.folded_bias(mean, deviation)
     assert found == pytest.approx(naive.folded_bias(mean, deviation), abs=1e-5)
     assert found >= -1e-15
+    other = kernels.folded_bias(0.5 * mean, deviation)
+    points = np.array([mean, 0.5 * mean]), np.array([deviation, deviation])
+    assert kernels.mean_folded_bias(*points) == pytest.approx((found + other) / 2)
 
 
 @given(tables, st.lists(st.integers(0, 8), max_size=4), st.sampled_from([1.0, 0.3]))
 def test_calibration_errors(table: np.ndarray, cuts: list[int], share: float) -> None:
     score, size = scores_for(table), len(table)
     ends = np.array([*sorted(min(cut, size) for cut in cuts), size], np.int64)
-    out = np.empty(3)
+    out = np.empty(4)
     kernels.gap_statistics(table, score, ends, share, out)
     bins = np.searchsorted(ends, np.arange(size), side="right")
     expected = naive.gaps(table, score, bins, share)

@@ -18,6 +18,7 @@ TWINS = {
     "fill_cells": "cells",
     "gap_statistics": "gaps",
     "corp_statistics": "corp",
+    "mean_folded_bias": "folded_bias",
     "largest_recall": "recall_at",
     "largest_precision": "precision_at",
 }
@@ -126,8 +127,8 @@ def gaps(table: np.ndarray, score: np.ndarray, bins: np.ndarray, share: float) -
     """Return the calibration errors over bins, given the bin of each cell."""
     total = table.sum()
     if not total:
-        return [math.nan] * 3
-    absolute, largest, square = 0.0, 0.0, 0.0
+        return [math.nan] * 4
+    absolute, largest, square, excess = 0.0, 0.0, 0.0, 0.0
     for own in set(bins.tolist()):
         inside = bins == own
         rows, hits = float(table[inside].sum()), float(table[inside, 0].sum())
@@ -140,7 +141,8 @@ def gaps(table: np.ndarray, score: np.ndarray, bins: np.ndarray, share: float) -
         largest = max(largest, abs(gap))
         if rows > 1:
             square += rows * (gap**2 - hits / rows * (1 - hits / rows) / (rows - 1))
-    return [absolute / total, largest, square / total]
+            excess += 4 * (rows / total) ** 2 * noise**4
+    return [absolute / total, largest, square / total, excess]
 
 
 def isotonic(table: np.ndarray) -> list[float]:
