@@ -84,6 +84,9 @@ evidence-auto: $(INSTALLED)  ## judge the automatic choice against its candidate
 evidence-ties: $(EQUIPPED)  ## deterministic and stochastic thresholds on tied and untied scores (folder DATA)
 	$(BIN)/python docs/evidence/write_f1.py $(DATA)
 
+intervals: $(INSTALLED)  ## simulate how often intervals hold the truth, write docs/evidence/intervals.md
+	$(BIN)/python benchmarks/study_intervals.py -o docs/evidence/intervals.md
+
 sample-data: $(INSTALLED)  ## simulate the files in sample_data/ again
 	$(BIN)/python sample_data/make.py
 
