@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from calibkit.binning import check_bins
 from calibkit.boundary import exact
 from calibkit.boundary.certificate_paths import CURVED, Path, fit_path
 from calibkit.boundary.certificate_tests import Quantity, certified, rows_needed, sequence
@@ -78,17 +79,20 @@ def check_certifiable(spec: BoundarySpec, data: ScoreRows | GridTable) -> ScoreR
         ("--prevalence", target.prevalence, "the rows are no draws at that base rate"),
         ("--score-bins", spec.score_bins, "the path takes the scores themselves"),
         ("--order", spec.order != "uncertainty-score", "the path takes the scores themselves"),
+        ("--randomise", spec.randomise != "block", "the path takes no chances"),
         ("--strategy", spec.strategy != "equal-mass", "the path has levels of equal mass"),
     ):  # fmt: skip
         if given:
             raise UsageError(f"--confidence does not go with {option}: {why}.")
     if isinstance(data, GridTable):
         raise UsageError("a grid has lost its rows, and --confidence deals rows: give the rows.")
-    if data.options.weight is not None and getattr(data.options, "weight_kind", "") == "sampling":
+    if data.options.sampled:
         raise UsageError(
             "--confidence does not go with --weight-kind sampling: a row that stands for many is "
             "no independent draw of each, and no bound holds for weights of unlimited size."
         )
+    if spec.uncertainty_bins is not None:
+        check_bins(spec.uncertainty_bins, 1, has_uncertainty=data.uncertainty is not None)
     return data
 
 

@@ -110,6 +110,8 @@ def plan(spec: BoundarySpec, data: ScoreRows | GridTable) -> Plan:
     UsageError
         Options that are impossible or do not go together.
     """
+    if spec.confidence is not None:
+        raise UsageError("a confidence needs calibkit.boundary.certificate.certify_boundary.")
     chosen = method(spec.method, spec.target.option, spec.target.worths)
     if spec.target.worths and (isinstance(data, GridTable) or spec.score_bins):
         raise UsageError(

@@ -92,6 +92,10 @@ class BoundaryRun:
             raise UsageError(
                 "--confidence certifies one boundary; it goes with neither --compare nor --frontier."
             )
+        if spec.confidence is not None and self.auto_levels and spec.method != AUTO:
+            raise UsageError(
+                "--uncertainty-bins auto chooses by cross-validation, which --confidence has none of."
+            )
         if self.compare and spec.by:
             raise UsageError("--compare fits all rows together; leave --by out.")
 

@@ -106,6 +106,10 @@ def test_nothing_certified_is_exit_4_and_leaves_no_file(
         (("--precision", ".7", "--score-bins", "20"), "the scores themselves"),
         (("--precision", ".7", "--strategy", "equal-width"), "equal mass"),
         (("--precision", ".7", "--compare"), "--compare"),
+        (("--precision", ".7", "--randomise", "tie"), "takes no chances"),
+        (("--precision", ".7", "--uncertainty-bins", "99999"), "too many"),
+        (("--precision", ".7", "--method", "exact", "--uncertainty-bins", "auto"), "cross-valid"),
+        (("--precision", ".7", "--weight", "weight", "--weight-kind", "sampling"), "for many"),
         (("--precision", ".7", "--by", "weight"), "one segment at a time"),
     ],
 )

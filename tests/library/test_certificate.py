@@ -23,6 +23,7 @@ from calibkit.boundary.certificate_tests import (
 )
 from calibkit.boundary.curved import fit_curved
 from calibkit.boundary.decide import decide
+from calibkit.boundary.fit import fit_boundary
 from calibkit.boundary.spec import BoundarySpec
 from calibkit.boundary.target import read_target
 from calibkit.bounds import decimal_bound
@@ -283,3 +284,8 @@ def test_paths_compare_only_their_own_levels() -> None:
     path = fit_path(rows, "exact", 5, quantity("precision", "0.6").sizes)
     assert isinstance(path, Path)
     assert path.thresholds.shape[1] == path.levels.count == 5
+
+
+def test_a_plain_fit_does_not_drop_the_confidence() -> None:
+    with pytest.raises(UsageError, match="certify_boundary"):
+        fit_boundary(draw(200, 1)[0], spec(method="st", precision="0.5"))
