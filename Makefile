@@ -24,7 +24,7 @@ RUN_TIME := build/bench/venv/installed.stamp
 
 .PHONY: help demo test lint format bench profile readme docs evidence coverage reproduce-raters \
 	reproduce-vad vad-real-files \
-	evidence-auto evidence-ties sample-data clean
+	evidence-auto evidence-certified evidence-ties sample-data clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,6 +80,10 @@ vad-real-files: $(INSTALLED)  ## bias of selected rows on real ensembles (folder
 
 evidence-auto: $(INSTALLED)  ## judge the automatic choice against its candidates on real score files (folder DATA)
 	$(BIN)/python docs/evidence/write_auto.py $(DATA)
+
+evidence-certified: $(EQUIPPED)  ## certified boundaries beside MAPIE (installs it) on real score files (folder DATA)
+	$(PIP) install 'mapie==1.6.*'
+	$(BIN)/python docs/evidence/write_certified.py $(DATA)
 
 evidence-ties: $(EQUIPPED)  ## deterministic and stochastic thresholds on tied and untied scores (folder DATA)
 	$(BIN)/python docs/evidence/write_f1.py $(DATA)
