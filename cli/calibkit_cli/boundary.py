@@ -11,7 +11,9 @@ from .console import Console
 HELP = """Fit a decision boundary over score and uncertainty.
 
 In each uncertainty level the rows from one score threshold up are selected; the thresholds together
-reach the highest recall at a precision bound, or the highest precision at a recall bound.
+reach the most recall within a bound, the most precision at a recall bound, or the best value of a
+measure or a cost. Recall may count value instead of rows, rates may be those of another base rate,
+and each value of a column may have thresholds of its own.
 
 Examples:
 
@@ -20,6 +22,8 @@ Examples:
   calibkit boundary calib.parquet --precision 0.9 --test test.parquet --compare
 
   calibkit boundary calib.csv --recall 0.5 --method st --test test.csv -o boundary.json
+
+  calibkit boundary calib.parquet --precision 0.9 --value amount --by country -o boundary.json
 
   zcat scores.csv.gz | calibkit boundary - --precision 0.8 --score p --label y > boundary.json
 """

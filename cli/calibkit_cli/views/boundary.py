@@ -26,7 +26,10 @@ def boundary_lines(model: BoundaryModel) -> list[str]:
         + (" (sums of weights)." if "weight" in model.columns else "."),
     ]
     if not fit.exact_arithmetic:
-        lines.append("Weights are rounded by less than 1e-12; a bound is met with that margin.")
+        what = "Weights are" if "weight" in model.columns else "Amounts are"
+        if model.objective.prevalence and "value" not in model.columns:
+            what = "Weights of the classes are"
+        lines.append(f"{what} rounded by less than 1e-12; a bound is met with that margin.")
     lines += _meaning(model)
     if model.groups:
         lines += segment_lines(model)
