@@ -24,7 +24,7 @@ RUN_TIME := build/bench/venv/installed.stamp
 
 .PHONY: help demo test lint format bench profile readme docs evidence coverage reproduce-raters \
 	reproduce-vad vad-real-files \
-	evidence-auto evidence-certified evidence-ties sample-data clean
+	evidence-auto evidence-certified evidence-ties intervals sample-data clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -197,16 +197,19 @@ def row_contributions(metric: str, view: View) -> Float64s:
     shares = CONTRIBUTIONS[metric](view)
     blocks = [shares(block) for block in range(len(view.blocks))]
     plus, minus = (np.concatenate([block[side] for block in blocks]) for side in (0, 1))
-    entry = entries(view)
+    entry = view.once(entries)
     found: Float64s = np.where(view.sample.label == 1, plus[entry], minus[entry])
     return found / view.unit.size
 
 
 def entries(view: View) -> NDArray[np.int64]:
     """Return the entry of the tally at which each row stands."""
+    # Sorted scores are found many times faster: each search begins where the last one ended.
+    order = np.argsort(view.sample.score)
     rising = view.score[::-1]
-    place = np.searchsorted(rising, view.sample.score)
-    found: NDArray[np.int64] = np.minimum(rising.size - 1 - place, rising.size - 1)
+    found = np.empty(order.size, np.int64)
+    found[order] = rising.size - 1 - np.searchsorted(rising, view.sample.score[order])
+    np.maximum(found, 0, out=found)  # a row of weight 0 may stand above all entries
     return found
 
 

@@ -29,8 +29,10 @@ from calibkit_kernels.digest import mix
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
 
-#: Cells of a tally that is resampled by itself, and of one that is resampled row by row.
-MOST_CELLS, FEW_CELLS = 4096, 1024
+#: Cells of a tally that is resampled by itself, and of one that is resampled with its rows; of two
+#: tallies together when rows are many, since their cells multiply.
+MOST_CELLS, FEW_CELLS, PAIR_CELLS = 4096, 1024, 256
+_MANY_ROWS = 20_000
 
 #: The name of what isotonic regression fits too well, and its size in the noise of pools: between
 #: 1, exact for one pool, and the 3/2 of a curve that rises everywhere.
@@ -258,29 +260,36 @@ def units_of(sample: Sample, settings: Settings, cell: tuple[Int64s, ...]) -> Un
     """Return the units of some rows, in an order that is a function of the rows."""
     label = sample.label.astype(np.int64)
     weight = np.ones(label.size) if sample.weight is None else sample.weight
-    if sample.group is None and not sampled(sample, settings):
-        return _gathered(label, weight, cell)
-    group = sample.group if sample.group is not None else np.zeros(label.size, np.int64)
-    order = np.lexsort((weight, label, *cell, group))
-    unit = np.arange(label.size)
-    if sample.group is not None:
-        unit = np.cumsum(np.diff(group[order], prepend=group[order[0]]) != 0)
+    if sample.group is None:
+        return _gathered(label, weight, cell, sampled(sample, settings))
+    order = np.lexsort((weight, label, *cell, sample.group))
+    group = sample.group[order]
+    unit = np.cumsum(np.diff(group, prepend=group[0]) != 0)
     return Units(
         np.ones(int(unit[-1]) + 1), unit, label[order], weight[order], tuple(c[order] for c in cell)
     )
 
 
-def _gathered(label: Int64s, weight: Floats, cell: tuple[Int64s, ...]) -> Units:
-    """Return units of rows that stand in the same cells with one label, drawn by their number."""
+def _gathered(label: Int64s, weight: Floats, cell: tuple[Int64s, ...], by_square: bool) -> Units:
+    """Return the rows that stand in the same cells with one label as one unit.
+
+    Its number has the mean and variance of the sum of its rows' own: of weights that count rows
+    their sum, of sampling weights the square of their sum over the sum of their squares.
+    """
     key = label.copy()
     for own in cell:
         key = key * (1 + int(own.max())) + own
     order = np.lexsort((weight, key))
     starts = np.flatnonzero(np.diff(key[order], prepend=-1))
-    first = order[starts]
-    mean = np.add.reduceat(weight[order], starts)
+    first, sorted_weight = order[starts], weight[order]
+    total = np.add.reduceat(sorted_weight, starts)
+    each = np.ones(starts.size)
+    if by_square:
+        square = np.add.reduceat(sorted_weight * sorted_weight, starts)
+        each = np.divide(square, total, out=np.zeros(starts.size), where=total > 0)
+    mean = np.divide(total, each, out=np.zeros(starts.size), where=each > 0)
     every = np.arange(starts.size)
-    return Units(mean, every, label[first], np.ones(starts.size), tuple(c[first] for c in cell))
+    return Units(mean, every, label[first], each, tuple(c[first] for c in cell))
 
 
 def independent_share(view: View) -> float:
@@ -289,7 +298,7 @@ def independent_share(view: View) -> float:
     if probability is None:
         return 1.0
     weight = np.ones(sample.label.size) if sample.weight is None else sample.weight
-    residual = sample.label.astype(np.float64) - probability[entries(view)]
+    residual = sample.label.astype(np.float64) - probability[view.once(entries)]
     residual -= exact_sum_products(weight, residual) / exact_sum(weight)
     own = residual * weight
     sums = own if sample.group is None else group_sums(own, sample.group)
@@ -323,7 +332,8 @@ def spreads(view: View, metrics: Sequence[str], options: Draws) -> dict[str, Spr
 def paired_spreads(pair: Pair, metrics: Sequence[str], options: Draws) -> dict[str, Spread]:
     """Return how differences of metrics vary, both scores drawn with the same rows."""
     views = (pair.baseline, pair.other)
-    one, two = (Statistics(view, metrics, FEW_CELLS) for view in views)
+    most = FEW_CELLS if pair.other.rows <= _MANY_ROWS else PAIR_CELLS
+    one, two = (Statistics(view, metrics, most) for view in views)
     cell = tuple(_cell_of(v, s.cells) for v, s in zip(views, (one, two), strict=True))
     units = units_of(pair.other.sample, pair.other.settings, cell)
     sizes = [one.cells.score.size, two.cells.score.size]
@@ -345,7 +355,7 @@ def _unsquared(found: dict[str, float]) -> dict[str, float]:
 
 
 def _cell_of(view: View, cells: Cells) -> Int64s:
-    return np.searchsorted(cells.ends, entries(view), side="right").astype(np.int64)
+    return np.searchsorted(cells.ends, view.once(entries), side="right").astype(np.int64)
 
 
 @dataclass(frozen=True)

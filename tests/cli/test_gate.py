@@ -207,3 +207,18 @@ def test_where_a_comparison_cannot_go(save: Save, invoke: Invoke, tmp_path: Path
     for output in (tmp_path / "no" / "d.json", f"{tmp_path}/", tmp_path / "d.csv"):
         assert invoke("diff", a, a, "-o", output).code == 2
     assert invoke("diff", a, a, "-o", "-", "--json").code == 2
+
+
+def test_a_comparison_on_a_terminal(
+    save: Save, invoke: Invoke, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("calibkit_cli.console._is_terminal", lambda stream: True)
+    a, b = save("a.json", metrics(s=0.75)), save("b.json", metrics(s=None))
+    text = invoke("diff", a, b).stdout.decode()
+    for word in ("score", "slice", "top:0.1", "auc", "0.75", "b - a"):
+        assert word in text
+    assert "No differences." in invoke("diff", model, model).stdout.decode()
+    content = json.loads(model.read_text())
+    content["fit"]["rows"] += 1
+    text = invoke("diff", model, save("other.json", content)).stdout.decode()
+    assert "fit/rows" in text and "recall" not in text
