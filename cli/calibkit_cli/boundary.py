@@ -21,6 +21,8 @@ Examples:
 
   calibkit boundary calib.parquet --precision 0.9 --test test.parquet --compare
 
+  calibkit boundary calib.parquet --precision 0.9 --confidence 0.95 -o boundary.json
+
   calibkit boundary calib.csv --recall 0.5 --method st --test test.csv -o boundary.json
 
   calibkit boundary calib.parquet --precision 0.9 --value amount --by country -o boundary.json
