@@ -189,7 +189,8 @@ def _decisions(source: Source, spec: EvaluateSpec) -> _Beside:
         return _one(source, "--decision", name, given)
     if spec.boundary is None:
         return _Beside([], lambda _frame, _where: None)
-    applier = applier_of(load(spec.boundary))
+    model = load(spec.boundary)
+    applier = applier_of(model)
     if applier.added[0] != "decision":
         raise UsageError(f"{spec.boundary}: this model decides nothing.", file=spec.boundary)
     if "decision_probability" in applier.added:
@@ -198,7 +199,9 @@ def _decisions(source: Source, spec: EvaluateSpec) -> _Beside:
             "judge its decisions by --decision decision.",
             file=spec.boundary,
         )
-    apply = ApplySpec(columns={})
+    elsewhere = spec.columns.uncertainty
+    moved = elsewhere is not None and "uncertainty" in model.columns
+    apply = ApplySpec(columns={"uncertainty": str(elsewhere)} if moved else {})
     reads = applier.reads(source, apply)
 
     def decide(frame: pl.DataFrame, where: RowFinder) -> tuple[str, Floats]:
@@ -214,7 +217,7 @@ def _grid(source: Source, spec: EvaluateSpec) -> _Beside:
     table = open_source([spec.grid])
     if not is_grid_table(table):
         raise UsageError(f"{spec.grid}: is no table of `calibkit bin`.", file=spec.grid)
-    found = read_grid_table(table, ColumnOptions(uncertainty=spec.columns.uncertainty))
+    found = read_grid_table(table, ColumnOptions())
     score = spec.grid_score or found.columns["score"].name
     source.require([score], "--grid-score")
     spread = _spread(source, spec, found)

@@ -80,6 +80,8 @@ class EvaluateSpec:
             raise UsageError("--top-by chooses the rows of --top; name shares by --top 0.02,0.1.")
         if self.grid_score is not None and self.grid is None:
             raise UsageError("--grid-score is the score of --grid; name its table.")
+        if self.columns.uncertainty is not None and self.grid is None and self.boundary is None:
+            raise UsageError("--uncertainty is that of --grid or --boundary; leave it out.")
         if self.boundary is not None and self.decision is not None:
             raise UsageError("--boundary and --decision: judge one of them at a time.")
         named = "boundary" if self.boundary is not None else self.decision

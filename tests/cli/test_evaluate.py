@@ -170,6 +170,23 @@ def test_decisions_of_a_model_and_of_a_column(
     assert set(found) == names | {"specificity", "fpr", "npv", "f1", "mcc"}
 
 
+def test_a_boundary_and_a_grid_read_the_uncertainty_named(
+    good: Path, evaluate: Evaluate, invoke: Invoke, tmp_path: Path
+) -> None:
+    model, grid = boundary(good, evaluate), tmp_path / "grid.parquet"
+    options = ("--uncertainty-bins", "2", "--score-bins", "3", "-q", "-o", grid)
+    assert invoke("bin", good, *options).code == 0
+    given = ["--boundary", model, "--grid", grid]
+    known = evaluate(good, *given)["metrics"]
+    assert {f"ece_at:{j}" for j in range(3)} < set(known["score"]["all"])
+    renamed = write(rows().rename({"uncertainty": "spread"}), tmp_path / "renamed.parquet")
+    assert invoke("evaluate", renamed, *given).code == 2
+    assert (
+        evaluate(renamed, "--boundary", model, "--uncertainty", "spread")["metrics"]["boundary"]
+        == known["boundary"]
+    )
+
+
 def test_decisions_that_select_nothing_are_null(tmp_path: Path, evaluate: Evaluate) -> None:
     path = write(rows().with_columns(decision=pl.lit(0)), tmp_path / "a.parquet")
     found = evaluate(path, "--decision", "decision")["metrics"]["decision"]["all"]
@@ -361,6 +378,7 @@ BAD_USAGE = {
     "prevalence": (["--prevalence", "1"], "--prevalence"),
     "by": (["--by", "land"], "--by"),
     "both": (["--boundary", "b.json", "--decision", "decision"], "one of them"),
+    "uncertainty": (["--uncertainty", "uncertainty"], "--grid"),
     "decision that is a score": (["--decision", "score"], "rename"),
     "grid score": (["--grid-score", "score"], "--grid"),
     "probs and score": (["--probs", "p_*", "--score", "score"], "--probs"),
