@@ -248,10 +248,17 @@ def rows_variance(contribution: Float64s, sample: Sample, settings: Settings) ->
 
 
 def group_sums(values: Float64s, group: NDArray[np.int64]) -> Float64s:
-    """Return the sum of the values of each group, whatever the order of rows."""
-    order = np.lexsort((values, group))
-    starts = np.flatnonzero(np.diff(group[order], prepend=-1))
-    found: Float64s = np.add.reduceat(values[order], starts)
+    """Return the sum of the values of each group that has rows, whatever the order of rows.
+
+    Values are added as multiples of a power of two at most 2^-61 of the largest sum there can be.
+    """
+    largest = float(np.abs(values).max(initial=0.0))
+    # frexp: largest < 2^exponent; so many of them stay below 2^62.
+    exponent = 61 - math.frexp(largest)[1] - values.size.bit_length()
+    sums = np.zeros(int(group.max()) + 1, np.int64)
+    np.add.at(sums, group, np.rint(np.ldexp(values, exponent)).astype(np.int64))
+    present = np.bincount(group, minlength=sums.size) > 0
+    found: Float64s = np.ldexp(sums[present].astype(np.float64), -exponent)
     return found
 
 

@@ -257,17 +257,12 @@ class Units:
 
 
 def units_of(sample: Sample, settings: Settings, cell: tuple[Int64s, ...]) -> Units:
-    """Return the units of some rows, in an order that is a function of the rows."""
+    """Return the units of some rows; each has its number by what it is, not by where it stands."""
     label = sample.label.astype(np.int64)
     weight = np.ones(label.size) if sample.weight is None else sample.weight
     if sample.group is None:
         return _gathered(label, weight, cell, sampled(sample, settings))
-    order = np.lexsort((weight, label, *cell, sample.group))
-    group = sample.group[order]
-    unit = np.cumsum(np.diff(group, prepend=group[0]) != 0)
-    return Units(
-        np.ones(int(unit[-1]) + 1), unit, label[order], weight[order], tuple(c[order] for c in cell)
-    )
+    return Units(np.ones(int(sample.group.max()) + 1), sample.group, label, weight, cell)
 
 
 def _gathered(label: Int64s, weight: Floats, cell: tuple[Int64s, ...], by_square: bool) -> Units:

@@ -164,7 +164,10 @@ def test_no_order_of_rows_and_no_thread_shows(place: int) -> None:
     sample, more = designs()[place]
     first = bounds(view(sample, **more))
     order = np.random.default_rng(5).permutation(300)
-    assert bounds(view(taken(sample, order), **more)) == first
+    other = bounds(view(taken(sample, order), **more))
+    close(other, first)
+    if sample.weight is None or sample.group is None:
+        assert other == first  # else sums of weights in a replicate are rounded in another order
     assert bounds(view(sample, **more, threads=3), replace(OPTIONS, threads=3)) == first
     other = replace(sample, score=np.sqrt(sample.score))
     pairs = []
@@ -172,7 +175,7 @@ def test_no_order_of_rows_and_no_thread_shows(place: int) -> None:
         one, two = (view(taken(own, rows), **more) for own in (sample, other))
         gaps = dict.fromkeys([*COMPARED, "ece", "ace", "mce", "miscalibration", "smooth_ece"], 0.01)
         pairs.append(differences(gaps, Pair(baseline=one, other=two), OPTIONS))
-    assert pairs[0] == pairs[1]
+    close(*pairs)
     assert set(pairs[0]) == set(gaps)
 
 
