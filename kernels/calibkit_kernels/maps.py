@@ -141,4 +141,4 @@ def mass_outside(value: Out, count: NDArray[Any], low: float, high: float) -> in
     for i in range(value.size):
         if value[i] < low or value[i] > high:
             rows += np.int64(count[i])
-    return rows
+    return int(rows)

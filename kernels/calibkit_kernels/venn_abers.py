@@ -100,13 +100,14 @@ def added_row_fits(
             if left + 1 < size:
                 top = stack[left + 1]
                 up, along = hits[top] - hits[u], rows[top] - rows[u]
-                if compare_products(up, after_run, after_rise, along) < 0:
+                if compare_products(up, int(after_run), int(after_rise), along) < 0:
                     after_rise, after_run, on_right = up, along, False
             tangent_rise = hits[v] - hits[u] + weight
             tangent_run = rows[v] - rows[u] + weight
-            passed = compare_products(after_rise, run, rise, after_run) <= 0
+            passed = compare_products(int(after_rise), int(run), int(rise), int(after_run)) <= 0
             if not passed:
-                passed = compare_products(tangent_rise, after_run, after_rise, tangent_run) > 0
+                ends = int(after_rise), int(after_run)
+                passed = compare_products(tangent_rise, ends[1], ends[0], tangent_run) > 0
             if not passed:
                 break
             if on_right:
