@@ -180,11 +180,15 @@ class _Smooth:
     """
 
     def __init__(self, view: View, cells: Cells, share: float) -> None:
-        self.cells = cells
         self.sigma = max(smooth_calibration_error(view) or 0.0, 1e-3)
         self.terms = min(_MOST_TERMS, 1 + math.ceil(_DROPPED / (math.pi * self.sigma)))
         self.points = 1 + max(256, _POINTS * self.terms)
-        self.noise = self._noise(share)
+        # Cells of equal width, narrow beside sigma: few, whatever the tally has.
+        size = _POINTS * max(self.terms, 32)
+        self.score = cells.score
+        self.place = np.minimum((cells.score * size).astype(np.int64), size - 1)
+        self.middle = (np.arange(size) + 0.5) / size
+        self.noise = self._noise(cells.table, share)
         step = 0.05 * self.sigma
         own = self._coefficients(cells.table)
         low, self.size, high = (
@@ -199,10 +203,14 @@ class _Smooth:
 
     def _coefficients(self, table: Floats) -> Floats:
         rows = table[:, 0] + table[:, 1]
-        residual = (table[:, 0] - rows * self.cells.score) / max(math.fsum(rows), 1e-300)
+        residual = (table[:, 0] - rows * self.score) / max(math.fsum(rows), 1e-300)
         out = np.zeros(self.terms)
-        smooth.cosine_sums(self.cells.score, residual[:, None].copy(), out)
+        smooth.cosine_sums(self.middle, self._gathered(residual)[:, None], out)
         return out
+
+    def _gathered(self, values: Floats) -> Floats:
+        found: Floats = np.bincount(self.place, values, self.middle.size).astype(np.float64)
+        return found
 
     def _at(self, coefficients: Floats, sigma: float) -> tuple[float, Floats]:
         """Return the mean size of smoothed residuals, and these at equally spaced points."""
@@ -210,16 +218,15 @@ class _Smooth:
         smooth.damped_series(coefficients, sigma, series)
         return float(smooth.absolute_integral(series)), series[:, 0].copy()
 
-    def _noise(self, share: float) -> Floats:
+    def _noise(self, table: Floats, share: float) -> Floats:
         """Return the standard deviation of the smoothed residual at each point."""
-        score, (hits, misses) = self.cells.score, self.cells.table.T
-        square = hits * (1.0 - score) ** 2 + misses * score**2
-        square /= share * max(math.fsum(hits + misses), 1e-300) ** 2
+        hits, misses = table.T
+        square = hits * (1.0 - self.score) ** 2 + misses * self.score**2
+        square = self._gathered(square / (share * max(math.fsum(hits + misses), 1e-300) ** 2))
+        held, square = self.middle[square > 0.0], square[square > 0.0]
         found = np.empty(self.points)
         for place, t in enumerate(np.linspace(0.0, 1.0, self.points)):
-            near = [
-                np.exp(-0.5 * ((t - f) / self.sigma) ** 2) for f in (score, -score, 2.0 - score)
-            ]
+            near = [np.exp(-0.5 * ((t - f) / self.sigma) ** 2) for f in (held, -held, 2.0 - held)]
             kernel = (near[0] + near[1] + near[2]) / (self.sigma * math.sqrt(2.0 * math.pi))
             found[place] = math.sqrt(float(np.sum(kernel * kernel * square)))
         return found
