@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibkit.calibrators.method import Float64s, Floats, Found, Method
+from calibkit.calibrators.method import Float64s, Floats, Found, Method, Writer
 from calibkit.calibrators.model import ScoreMap
 from calibkit.calibrators.platt import refuse_separated
 from calibkit.calibrators.points import LEAST, Points
@@ -54,11 +54,15 @@ def fit(points: Points, spec: CalibratorSpec, _: list[Points]) -> Found:
     return Found({"a": a, "b": b, "c": found.intercept}, said)
 
 
-def apply(one: ScoreMap, score: Floats, scale: str, out: tuple[Float64s, ...]) -> None:
-    """Write expit(a ln s - b ln(1 - s) + c)."""
+def writer(one: ScoreMap, scale: str) -> Writer:
+    """Return what writes expit(a ln s - b ln(1 - s) + c)."""
     assert one.a is not None and one.b is not None and one.c is not None  # checked
-    line = np.array([one.a, one.b, one.c])
-    beta_map(score, line, scale == "probability", LEAST, one.clip, out[0])
+    line, given = np.array([one.a, one.b, one.c]), scale == "probability"
+
+    def write(score: Floats, out: tuple[Float64s, ...]) -> None:
+        beta_map(score, line, given, LEAST, one.clip, out[0])
+
+    return write
 
 
-METHOD = Method(fit, apply, takes_logits=True)
+METHOD = Method(fit, writer, takes_logits=True)

@@ -11,7 +11,7 @@ import numpy as np
 from calibkit.calibrators.method import Found, Method
 from calibkit.calibrators.points import Points
 from calibkit.calibrators.spec import CalibratorSpec
-from calibkit.calibrators.steps import apply_steps
+from calibkit.calibrators.steps import write_steps
 from calibkit.metrics.blocks import cut, each_block
 from calibkit.metrics.corp import pool, pool_block
 
@@ -26,4 +26,4 @@ def fit(points: Points, spec: CalibratorSpec, _: list[Points]) -> Found:
     return Found({"knots": knots[::-1].tolist(), "values": values[::-1].tolist()})
 
 
-METHOD = Method(fit, apply_steps)
+METHOD = Method(fit, write_steps)

@@ -18,6 +18,9 @@ from calibkit.calibrators.spec import CalibratorSpec
 Floats = NDArray[Any]
 Float64s = NDArray[np.float64]
 
+#: What writes the results of scores.
+Writer = Callable[[Floats, tuple[Float64s, ...]], None]
+
 #: Rows mapped at a time, small enough to stay in the cache.
 _BLOCK: Final = 131_072
 
@@ -39,8 +42,8 @@ class Method:
     fit
         Takes points, the specification and, where the method `splits`, the points of each part;
         returns what it found.  Refuses points on which it has no finite solution.
-    apply
-        Takes a map, scores and their scale, and writes to each of some arrays.
+    writer
+        Takes a map and a scale; returns what takes scores and writes to each of some arrays.
     added
         The columns it adds.
     takes_logits
@@ -50,7 +53,7 @@ class Method:
     """
 
     fit: Callable[[Points, CalibratorSpec, list[Points]], Found]
-    apply: Callable[[ScoreMap, Floats, str, tuple[Float64s, ...]], None]
+    writer: Callable[[ScoreMap, str], Writer]
     added: tuple[str, ...] = ("calibrated",)
     takes_logits: bool = False
     splits: bool = False
@@ -67,10 +70,11 @@ def mapped(
 ) -> tuple[Float64s, ...]:
     """Return what a map makes of scores, an array for each column that the method adds."""
     out = tuple(np.empty(score.size) for _ in method.added)
+    write = method.writer(one, scale)
 
     def work(start: int) -> None:
         own = slice(start, start + _BLOCK)
-        method.apply(one, score[own], scale, tuple(column[own] for column in out))
+        write(score[own], tuple(column[own] for column in out))
 
     starts = range(0, score.size, _BLOCK)
     if threads == 1 or len(starts) < 2:

@@ -6,7 +6,7 @@ likelihood methods, 1999.
 
 from __future__ import annotations
 
-from calibkit.calibrators.method import Float64s, Floats, Found, Method
+from calibkit.calibrators.method import Float64s, Floats, Found, Method, Writer
 from calibkit.calibrators.model import ScoreMap
 from calibkit.calibrators.points import LEAST, Points
 from calibkit.calibrators.spec import CalibratorSpec
@@ -64,10 +64,15 @@ def refuse_separated(
         )
 
 
-def apply(one: ScoreMap, score: Floats, scale: str, out: tuple[Float64s, ...]) -> None:
-    """Write expit(a x + b)."""
+def writer(one: ScoreMap, scale: str) -> Writer:
+    """Return what writes expit(a x + b)."""
     assert one.a is not None and one.b is not None  # the model was checked
-    line_map(score, one.a, one.b, scale == "probability", LEAST, one.clip, out[0])
+    a, b, given = one.a, one.b, scale == "probability"
+
+    def write(score: Floats, out: tuple[Float64s, ...]) -> None:
+        line_map(score, a, b, given, LEAST, one.clip, out[0])
+
+    return write
 
 
-METHOD = Method(fit, apply, takes_logits=True)
+METHOD = Method(fit, writer, takes_logits=True)

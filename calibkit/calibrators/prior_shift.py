@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from calibkit.calibrators.method import Float64s, Floats, Found, Method
+from calibkit.calibrators.method import Float64s, Floats, Found, Method, Writer
 from calibkit.calibrators.model import ScoreMap
 from calibkit.calibrators.points import Points
 from calibkit.calibrators.spec import CalibratorSpec
@@ -16,11 +16,15 @@ def fit(points: Points, spec: CalibratorSpec, _: list[Points]) -> Found:
     return Found({"negatives_kept": spec.negatives_kept})
 
 
-def apply(one: ScoreMap, score: Floats, scale: str, out: tuple[Float64s, ...]) -> None:
-    """Write r s / (r s + 1 - s), r the share kept: the logit moves by ln r."""
+def writer(one: ScoreMap, scale: str) -> Writer:
+    """Return what writes r s / (r s + 1 - s), r the share kept."""
     assert one.negatives_kept is not None  # the model was checked
-    shift = math.log(one.negatives_kept)
-    line_map(score, 1.0, shift, scale == "probability", 0.0, one.clip, out[0])
+    shift, given = math.log(one.negatives_kept), scale == "probability"
+
+    def write(score: Floats, out: tuple[Float64s, ...]) -> None:
+        line_map(score, 1.0, shift, given, 0.0, one.clip, out[0])
+
+    return write
 
 
-METHOD = Method(fit, apply)
+METHOD = Method(fit, writer)

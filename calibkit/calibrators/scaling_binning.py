@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from calibkit.calibrators.histogram import equal_edges
-from calibkit.calibrators.method import Float64s, Floats, Found, Method
+from calibkit.calibrators.method import Float64s, Floats, Found, Method, Writer
 from calibkit.calibrators.model import ScoreMap
 from calibkit.calibrators.platt import falling_note, platt_line
 from calibkit.calibrators.points import LEAST, Points
 from calibkit.calibrators.spec import DEFAULT_BINS, CalibratorSpec
-from calibkit.calibrators.steps import apply_steps, without_repeats
+from calibkit.calibrators.steps import without_repeats, write_steps
 from calibkit_kernels.maps import line_map
 from calibkit_kernels.reliability import loss_sums
 
@@ -63,12 +63,17 @@ def _bin_means(g: Float64s, points: Points, edges: Float64s) -> Float64s:
     return means
 
 
-def apply(one: ScoreMap, score: Floats, scale: str, out: tuple[Float64s, ...]) -> None:
-    """Write the value of the bin of g."""
-    g = np.empty(score.size)
+def writer(one: ScoreMap, scale: str) -> Writer:
+    """Return what writes the value of the bin of g."""
     assert one.a is not None and one.b is not None  # the model was checked
-    line_map(score, one.a, one.b, scale == "probability", LEAST, 0.0, g)
-    apply_steps(one, g, scale, out)
+    a, b, given, steps = one.a, one.b, scale == "probability", write_steps(one, scale)
+
+    def write(score: Floats, out: tuple[Float64s, ...]) -> None:
+        g = np.empty(score.size)
+        line_map(score, a, b, given, LEAST, 0.0, g)
+        steps(g, out)
+
+    return write
 
 
-METHOD = Method(fit, apply, takes_logits=True, splits=True)
+METHOD = Method(fit, writer, takes_logits=True, splits=True)

@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
+from numpy.typing import NDArray
 
-from calibkit.calibrators.method import Float64s, Floats
+from calibkit.calibrators.method import Float64s, Floats, Writer
 from calibkit.calibrators.model import ScoreMap
-from calibkit_kernels.maps import step_map
+from calibkit_kernels.maps import bucket_starts, step_map
+
+_BUCKETS_A_KNOT: Final = 4
+_MOST_BUCKETS: Final = 65_536
 
 
-def apply_steps(one: ScoreMap, score: Floats, _: str, out: tuple[Float64s, ...]) -> None:
-    """Write the value of the greatest knot at or below each score; below all the first value."""
+def write_steps(one: ScoreMap, _: str) -> Writer:
+    """Return what writes the value of the greatest knot at or below; below all the first value."""
     assert one.knots is not None and one.values is not None  # the model was checked
-    # The first value holds below the second knot already.
-    step_map(score, np.array(one.knots[1:]), np.array(one.values), one.clip, out[0])
+    knots, values = np.array(one.knots[1:]), np.array(one.values)  # below the second: the first
+    starts = starts_of(knots)
+
+    def write(score: Floats, out: tuple[Float64s, ...]) -> None:
+        step_map(score, knots, values, starts, one.clip, out[0])
+
+    return write
+
+
+def starts_of(knots: Float64s) -> NDArray[np.int64]:
+    """Return where each bucket of knots begins: some buckets for each knot."""
+    starts = np.empty(min(_BUCKETS_A_KNOT * knots.size + 1, _MOST_BUCKETS) + 1, np.int64)
+    bucket_starts(knots, starts)
+    return starts
 
 
 def without_repeats(knots: Float64s, values: Float64s) -> dict[str, list[float]]:

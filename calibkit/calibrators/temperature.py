@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from calibkit.calibrators.method import Float64s, Floats, Found, Method
+from calibkit.calibrators.method import Float64s, Floats, Found, Method, Writer
 from calibkit.calibrators.model import ScoreMap
 from calibkit.calibrators.points import LEAST, Points
 from calibkit.calibrators.spec import CalibratorSpec
@@ -45,10 +45,15 @@ def fit(points: Points, spec: CalibratorSpec, _: list[Points]) -> Found:
     return Found({"temperature": None}, said)
 
 
-def apply(one: ScoreMap, score: Floats, scale: str, out: tuple[Float64s, ...]) -> None:
-    """Write expit(x / temperature)."""
+def writer(one: ScoreMap, scale: str) -> Writer:
+    """Return what writes expit(x / temperature)."""
     inverse = 1.0 / one.temperature if isinstance(one.temperature, float) else 0.0
-    line_map(score, inverse, 0.0, scale == "probability", LEAST, one.clip, out[0])
+    given = scale == "probability"
+
+    def write(score: Floats, out: tuple[Float64s, ...]) -> None:
+        line_map(score, inverse, 0.0, given, LEAST, one.clip, out[0])
+
+    return write
 
 
-METHOD = Method(fit, apply, takes_logits=True)
+METHOD = Method(fit, writer, takes_logits=True)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.calibrators.method import Float64s, Floats, Found, Method
+from calibkit.calibrators.method import Float64s, Floats, Found, Method, Writer
 from calibkit.calibrators.model import ScoreMap
 from calibkit.calibrators.points import Points
 from calibkit.calibrators.spec import CalibratorSpec
+from calibkit.calibrators.steps import starts_of
 from calibkit.errors import DataError
 from calibkit.threads import later
 from calibkit_kernels.maps import merged_interval, step_map, step_map_above
@@ -72,16 +73,22 @@ def _from_zero(column: Int64s) -> Int64s:
     return out
 
 
-def apply(one: ScoreMap, score: Floats, _: str, out: tuple[Float64s, ...]) -> None:
-    """Write the merged probability p1 / (1 - p0 + p1), p0 and p1."""
-    calibrated, low, high = out
+def writer(one: ScoreMap, _: str) -> Writer:
+    """Return what writes the merged probability p1 / (1 - p0 + p1), p0 and p1."""
     low_values, high_values = np.append(0.0, one.low or []), np.append(one.high or [], 1.0)
-    step_map(score, np.array(one.low_knots, np.float64), low_values, 0.0, low)
-    step_map_above(score, np.array(one.high_knots, np.float64), high_values, 0.0, high)
-    merged_interval(low, high, one.clip, calibrated)
-    if one.clip > 0.0:
-        np.clip(low, one.clip, 1.0 - one.clip, out=low)
-        np.clip(high, one.clip, 1.0 - one.clip, out=high)
+    low_knots, high_knots = np.array(one.low_knots or []), np.array(one.high_knots or [])
+    low_starts, high_starts = starts_of(low_knots), starts_of(high_knots)
+
+    def write(score: Floats, out: tuple[Float64s, ...]) -> None:
+        calibrated, low, high = out
+        step_map(score, low_knots, low_values, low_starts, 0.0, low)
+        step_map_above(score, high_knots, high_values, high_starts, 0.0, high)
+        merged_interval(low, high, one.clip, calibrated)
+        if one.clip > 0.0:
+            np.clip(low, one.clip, 1.0 - one.clip, out=low)
+            np.clip(high, one.clip, 1.0 - one.clip, out=high)
+
+    return write
 
 
-METHOD = Method(fit, apply, added=("calibrated", "calibrated_low", "calibrated_high"))
+METHOD = Method(fit, writer, added=("calibrated", "calibrated_low", "calibrated_high"))

@@ -13,6 +13,7 @@ from .decide import logit
 
 Floats = NDArray[Any]
 Out = NDArray[np.float64]
+Int64s = NDArray[np.int64]
 
 
 @kernel
@@ -91,14 +92,40 @@ def beta_map(
 
 
 @kernel
-def step_map(score: Floats, knots: Out, values: Out, clip: float, out: Out) -> None:
+def bucket_of(x: float, knots: Out, buckets: int) -> int:
+    """Return the bucket of a score, of many of equal width between the first and the last knot.
+
+    It never falls as the score rises, so that only knots of one bucket need to be compared.
+    """
+    if knots.size == 0:
+        return 0
+    place = (x - knots[0]) * (buckets / (knots[-1] - knots[0]))
+    if not place > 0.0:  # also where the knots are too close, or too far apart, for buckets
+        return 0
+    return buckets - 1 if place >= buckets else int(place)
+
+
+@kernel
+def bucket_starts(knots: Out, out: Int64s) -> None:
+    """Write how many knots are in the buckets before each one; the number of knots at the end."""
+    out[:] = 0
+    for i in range(knots.size):
+        out[bucket_of(knots[i], knots, out.size - 1) + 1] += 1
+    for bucket in range(1, out.size):
+        out[bucket] += out[bucket - 1]
+
+
+@kernel
+def step_map(score: Floats, knots: Out, values: Out, starts: Int64s, clip: float, out: Out) -> None:
     """Write the value of the greatest knot at or below each score, moved `clip` inside (0, 1).
 
     Below all knots the first value holds: `values` has one entry more than `knots`, the first.
+    `starts` are those of `bucket_starts`.
     """
     for i in range(score.size):
         x = float(score[i])
-        low, high = 0, knots.size
+        bucket = bucket_of(x, knots, starts.size - 1)
+        low, high = starts[bucket], starts[bucket + 1]
         while low < high:
             middle = (low + high) >> 1
             if x >= knots[middle]:
@@ -109,14 +136,18 @@ def step_map(score: Floats, knots: Out, values: Out, clip: float, out: Out) -> N
 
 
 @kernel
-def step_map_above(score: Floats, knots: Out, values: Out, clip: float, out: Out) -> None:
+def step_map_above(
+    score: Floats, knots: Out, values: Out, starts: Int64s, clip: float, out: Out
+) -> None:
     """Write the value of the smallest knot at or above each score, moved `clip` inside (0, 1).
 
     Above all knots the last value holds: `values` has one entry more than `knots`, the last.
+    `starts` are those of `bucket_starts`.
     """
     for i in range(score.size):
         x = float(score[i])
-        low, high = 0, knots.size
+        bucket = bucket_of(x, knots, starts.size - 1)
+        low, high = starts[bucket], starts[bucket + 1]
         while low < high:
             middle = (low + high) >> 1
             if x > knots[middle]:

@@ -56,17 +56,30 @@ def test_lines(score: list[float], z: list[float], a: float, b: float, clip: flo
         assert found == pytest.approx(wanted, rel=1e-8, abs=1e-12)
 
 
-@given(st.lists(st.integers(-3, 3), unique=True).map(sorted), st.data())
-def test_steps(knots: list[int], data: st.DataObject) -> None:
+@given(st.lists(st.integers(-3, 3), unique=True).map(sorted), st.sampled_from([1, 2, 8]), st.data())
+def test_steps(knots: list[int], buckets: int, data: st.DataObject) -> None:
     size = len(knots) + 1
     values = data.draw(st.lists(st.floats(0, 1), min_size=size, max_size=size))
-    score = [s / 2 for s in range(-8, 9)]
+    score = [*(s / 2 for s in range(-8, 9)), -np.inf, np.inf]
+    starts = np.empty(buckets + 1, np.int64)
+    maps.bucket_starts(np.array(knots, np.float64), starts)
+    assert starts.tolist() == naive.bucket_starts(knots, buckets)
     for kernel, twin in (
         (maps.step_map, naive.step_map),
         (maps.step_map_above, naive.step_map_above),
     ):
-        steps = np.array(knots, np.float64), np.array(values)
+        steps = np.array(knots, np.float64), np.array(values), starts
         assert filled(kernel, score, *steps, 0.1).tolist() == twin(score, knots, values, 0.1)
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), unique=True).map(sorted))
+def test_steps_between_knots_of_any_size(knots: list[float]) -> None:
+    values = np.linspace(0, 1, len(knots) + 1)
+    starts = np.empty(17, np.int64)
+    maps.bucket_starts(np.array(knots), starts)
+    steps = np.array(knots), values, starts
+    assert filled(maps.step_map, knots, *steps, 0.0).tolist() == values[1:].tolist()
+    assert filled(maps.step_map_above, knots, *steps, 0.0).tolist() == values[:-1].tolist()
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1))

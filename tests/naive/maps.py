@@ -60,6 +60,20 @@ def beta_map(
     return [inside(expit_of(a * low + b * high + c), clip) for low, high in parts]
 
 
+def bucket_of(x: float, knots: Values, buckets: int) -> int:
+    """Return which of some stretches of equal width a score is in; the outer ones have no end."""
+    if len(knots) < 2:
+        return 0 if not knots or x <= knots[0] else buckets - 1
+    share = (x - knots[0]) / (knots[-1] - knots[0])
+    return min(max(math.floor(share * buckets), 0), buckets - 1)
+
+
+def bucket_starts(knots: Values, buckets: int) -> list[int]:
+    """Return how many knots are in earlier buckets."""
+    places = [bucket_of(knot, knots, buckets) for knot in knots]
+    return [sum(place < bucket for place in places) for bucket in range(buckets + 1)]
+
+
 def step_map(score: Values, knots: Values, values: Values, clip: float) -> list[float]:
     """Return the value after as many knots as are at or below the score."""
     return [inside(values[sum(knot <= s for knot in knots)], clip) for s in score]
