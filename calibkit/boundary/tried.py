@@ -87,16 +87,26 @@ class Judge:
 
     def within(self, tried: Tried) -> bool:
         """Tell whether the bounded figure is not short of its bound by two standard errors."""
-        seen = tried.pooled
+        seen, classes = tried.pooled, self.goal.totals.classes
         selected, hits = seen.selected, seen.true_positives
+        positives, negatives = seen.positives, seen.rows - seen.positives
+        per_row, harm = _units_per_row(tried), selected - hits
+        # What a count of units varies by: each row of a class is as many units as its weight.
         if self.goal.bounded == "precision":
-            hits += 2 * _spread(hits, selected)
+            rate = hits / selected if selected else 0.0
+            spread = classes.positive * hits * (1 - rate) ** 2 + classes.negative * harm * rate**2
         elif self.goal.bounded == "recall":
-            hits += 2 * _spread(hits, seen.positives)
+            spread = classes.positive * hits * (1 - hits / (positives or 1))
         elif self.goal.bounded == "fpr":
-            selected -= 2 * _spread(selected - hits, seen.rows - seen.positives)
+            spread = classes.negative * harm * (1 - harm / (negatives or 1))
         else:
-            selected -= 2 * _spread(selected, seen.rows)
+            spread = classes.positive * hits + classes.negative * harm
+            spread *= 1 - selected / (seen.rows or 1)
+        slack = 2 * math.sqrt(max(spread, 0.0) * per_row)
+        if self.goal.bounded in ("precision", "recall"):
+            hits += slack
+        else:
+            selected -= slack
         return self._goal(seen).met(math.floor(selected), math.ceil(hits), int(seen.gain))
 
     def error(self, one: Tried, other: Tried) -> float:
@@ -128,10 +138,7 @@ class Judge:
         classes = dealt.classes
         variance = classes.positive * hits * (1 - price) ** 2
         variance += classes.negative * (rows - hits) * price**2
-        if dealt.unit.size != 1.0:  # counted in units far smaller than a row
-            totals = one.summary.problem.totals()
-            variance *= totals.rows / one.summary.rows
-        return scale * math.sqrt(variance)
+        return scale * math.sqrt(variance * _units_per_row(one))
 
     def _slope(self, seen: Judged) -> tuple[float, float]:
         """Return what a true positive adds to the worth, and what share of that a row costs."""
@@ -167,6 +174,7 @@ class Judge:
         )
 
 
-def _spread(hits: float, trials: float) -> float:
-    """Return the standard deviation of a number of hits among some trials."""
-    return math.sqrt(max(hits * (trials - hits) / trials, 0.0)) if trials else 0.0
+def _units_per_row(tried: Tried) -> float:
+    """Return how many units a row has, 1 where a weight of 2 is two rows."""
+    problem = tried.summary.problem
+    return 1.0 if problem.tally.unit.size == 1.0 else problem.totals().rows / tried.summary.rows

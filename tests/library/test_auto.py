@@ -185,3 +185,12 @@ def test_of_many_rows_some_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     assert some.fit.candidates != whole.fit.candidates
     if whole.method == some.method and whole.levels == some.levels:
         assert whole.fit.cross_validated == some.fit.cross_validated
+
+
+def test_reweighted_classes_do_not_make_figures_surer_than_they_are() -> None:
+    """At another base rate a row counts as many units; errors are still those of rows."""
+    data = rows(4000, "smooth")
+    target = read_target({"precision": "0.5"}, prevalence="0.1")
+    choice = choose_method(data, BoundarySpec(target=target, method="auto"))
+    assert sum(one.within_bound for one in choice.seen) > 2
+    assert choice.ranked[0].summary.planned.method.name == "logistic"
