@@ -96,7 +96,14 @@ class Booster:
         for number in range(most):
             kernels.newton_rows(score, rows.label, weight, self.scale, payload)
             tree, ends = grow(
-                self.binned, payload, rules, pool, threads, self._subset(number), everyone.copy()
+                self.binned,
+                payload,
+                rules,
+                pool,
+                threads,
+                self._subset(number),
+                everyone.copy(),
+                steady=True,
             )
             if len(tree.nodes) == 1:
                 break

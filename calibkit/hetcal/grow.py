@@ -22,6 +22,9 @@ CRITERIA = {"gini": criteria.GINI, "entropy": criteria.ENTROPY, "auc": criteria.
 #: Fewer row visits a level than this are not worth a second thread.
 _SHARED_VISITS = 200_000
 
+#: Histograms are kept from level to level up to this many numbers.
+_MOST_KEPT = 1 << 23
+
 
 @dataclass(frozen=True)
 class Rules:
@@ -177,6 +180,8 @@ def grow(
     threads: int = 1,
     subsets: Subsets | None = None,
     order: NDArray[np.int32] | None = None,
+    *,
+    steady: bool = False,
 ) -> tuple[Tree, NDArray[np.int32]]:
     """Grow a tree greedily.
 
@@ -194,6 +199,8 @@ def grow(
         Called with the depth and the number of its nodes: the features each may use.
     order
         The rows to grow on; None: all with a count.
+    steady
+        Whether all nodes may use the same features, so that histograms can be had as differences.
 
     Returns
     -------
@@ -207,7 +214,7 @@ def grow(
     """
     if order is None:
         order = np.flatnonzero(payload[:, 0]).astype(np.int32)
-    growing = _Growing(binned, payload, rules, order)
+    growing = _Growing(binned, payload, rules, order, steady)
     places = [0]
     spans = np.array([[0, order.size]], np.int64)
     for depth in range(rules.max_depth + 1):
@@ -224,13 +231,26 @@ class _Growing:
     """A tree as it grows: its rows, always those of a node side by side."""
 
     def __init__(
-        self, binned: Binned, payload: Int64s, rules: Rules, order: NDArray[np.int32]
+        self,
+        binned: Binned,
+        payload: Int64s,
+        rules: Rules,
+        order: NDArray[np.int32],
+        steady: bool,
     ) -> None:
         self.binned, self.payload, self.rules, self.order = binned, payload, rules, order
         self.spare = np.empty_like(order)
         self.gathered = np.empty((order.size, payload.shape[1]), np.int64)
         self.tree = Tree()
         self.ends = np.full(payload.shape[0], -1, np.int32)
+        most = int(binned.bins[:, 0].max(initial=0)) + 1
+        shape = (binned.codes.shape[0], 2 << max(rules.max_depth - 1, 0), most, payload.shape[1])
+        if not steady or math.prod(shape) > _MOST_KEPT:
+            shape = (shape[0], 1, *shape[2:])
+        self.kept = np.empty(shape, np.int64)
+        self.turn = 0
+        self.slots = np.empty(0, np.int64)
+        self.parents: list[int] = []
 
     def add_level(self, count: int, spans: Int64s, depth: int) -> Int64s:
         """Add the nodes of a level, and return the sums of each."""
@@ -261,29 +281,48 @@ class _Growing:
         splits[:, hopeless, kernels.GAIN] = kernels.SKIP
         if allowed is not None:
             splits[~allowed.T, kernels.GAIN] = kernels.SKIP
+        searched = np.flatnonzero((splits[:, :, kernels.GAIN] != kernels.SKIP).any(axis=1))
+        features = np.column_stack([searched, binned.bins[searched]])
+        nodes = self._nodes(spans, hopeless)
         array = rules.array()
 
-        def work(features: Int64s) -> None:
+        def work(own: Int64s) -> None:
             kernels.search_splits(
-                binned.codes,
-                self.order,
-                self.gathered,
-                spans,
-                features,
-                binned.bins,
-                array,
-                splits,
+                binned.codes, self.order, self.gathered, nodes, own, array, self.kept, splits
             )
 
-        features = np.flatnonzero((splits[:, :, kernels.GAIN] != kernels.SKIP).any(axis=1))
         parts = threads if pool is not None and self.order.size * count > _SHARED_VISITS else 1
         if parts == 1 or pool is None:
             work(features)
         else:
             # Features of many bins take longer: deal them out in turn.
-            heavy = features[np.argsort(-binned.bins[features, 0], kind="stable")]
-            list(pool.map(work, [np.sort(heavy[part::parts]) for part in range(parts)]))
+            heavy = features[np.argsort(-features[:, 1], kind="stable")]
+            list(pool.map(work, [heavy[part::parts].copy() for part in range(parts)]))
         return splits
+
+    def _nodes(self, spans: Int64s, hopeless: NDArray[np.bool_]) -> Int64s:
+        """Return the nodes of a level as the search takes them.
+
+        Where histograms are kept, the larger of two siblings is its parent less the smaller one.
+        """
+        nodes = np.full((len(spans), kernels.NODE_WIDTH), -1, np.int64)
+        nodes[:, :2] = spans
+        nodes[:, kernels.SLOT] = nodes[:, kernels.NEEDED] = 0
+        slots = self.kept.shape[1] // 2
+        if not slots:
+            return nodes
+        # The slots of two levels take turns; those of the parents are still full.
+        self.turn = 1 - self.turn
+        nodes[:, kernels.SLOT] = self.turn * slots + np.arange(len(spans))
+        sizes = spans[:, 1] - spans[:, 0]
+        for left, parent in zip(range(0, len(spans) - 1, 2), self.parents, strict=True):
+            small, large = (left, left + 1) if sizes[left] <= sizes[left + 1] else (left + 1, left)
+            if not hopeless[large]:
+                nodes[small, kernels.NEEDED] = 1
+                nodes[large, kernels.PARENT] = parent
+                nodes[large, kernels.SIBLING] = nodes[small, kernels.SLOT]
+        self.slots = nodes[:, kernels.SLOT].copy()
+        return nodes
 
     def split_level(
         self, places: list[int], spans: Int64s, splits: Floats, totals: Int64s
@@ -293,6 +332,7 @@ class _Growing:
         kernels.choose_splits(splits, totals, self.rules.kind, chosen)
         children: list[int] = []
         ranges: list[list[int]] = []
+        self.parents = []
         for index, (place, feature) in enumerate(zip(places, chosen.tolist(), strict=True)):
             low, high = spans[index].tolist()
             if feature < 0:
@@ -310,6 +350,8 @@ class _Growing:
             node.left = len(self.tree.nodes) + len(children)
             node.right = node.left + 1
             children += [node.left, node.right]
+            if self.slots.size:
+                self.parents.append(int(self.slots[index]))
         return children, np.array(ranges, np.int64)
 
 

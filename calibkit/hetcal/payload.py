@@ -63,7 +63,9 @@ class Growth:
         """Return a tree grown on all rows, on some, or on each as often as `counts` says."""
         payload = self.payload if counts is None else self.payload * counts[:, None]
         order = None if rows is None else rows[self.payload[rows, 0] > 0].astype(np.int32)
-        grown, _ = grow(self.binned, payload, rules, pool, threads, subsets, order)
+        grown, _ = grow(
+            self.binned, payload, rules, pool, threads, subsets, order, steady=subsets is None
+        )
         return grown.pruned(rules.max_depth)
 
 

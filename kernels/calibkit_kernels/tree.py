@@ -22,6 +22,10 @@ Codes = NDArray[np.uint16]
 GAIN, LOW, HIGH, MISSING_LEFT, LEFT_COUNT, LEFT_SECOND, MISSING = range(7)
 SPLIT_WIDTH = 7
 
+#: Columns of a node after its rows; see `search_splits`.
+SLOT, PARENT, SIBLING, NEEDED = range(2, 6)
+NODE_WIDTH = 6
+
 #: Gains that say: do not search here; nothing found.
 SKIP, NONE = -2.0, -1.0
 
@@ -168,14 +172,34 @@ def best_cut(
 
 
 @kernel
+def node_histogram(
+    codes: Codes, order: NDArray[np.int32], payload: Int64s, node: Int64s, bins: int, kept: Int64s
+) -> None:
+    """Write the histogram of a node into its slot of `kept`: from its rows, or as a difference.
+
+    `node` as `search_splits` takes it; `kept` holds the slots of one feature.
+    """
+    hist = kept[node[SLOT]]
+    if node[SIBLING] >= 0:
+        whole, other = kept[node[PARENT]], kept[node[SIBLING]]
+        for b in range(bins + 1):
+            for c in range(payload.shape[1]):
+                hist[b, c] = whole[b, c] - other[b, c]
+        return
+    hist[: bins + 1] = 0
+    low, high = node[0], node[1]
+    fill_histogram(codes, order[low:high], payload[low:high], hist)
+
+
+@kernel
 def search_splits(
     codes: Codes,
     order: NDArray[np.int32],
     payload: Int64s,
-    spans: Int64s,
+    nodes: Int64s,
     features: Int64s,
-    bins: Int64s,
     rules: Floats,
+    kept: Int64s,
     out: Floats,
 ) -> None:
     """Write the best split of every node on every feature given.
@@ -186,41 +210,43 @@ def search_splits(
         A row of bin numbers a feature.
     order, payload
         The rows of the nodes, and their vectors in this order.
-    spans
-        Where the rows of each node stand.
+    nodes
+        Of each node: where its rows begin and end; the slot of its histogram; the slots of its
+        parent and its sibling, of which it is the difference (-1: it is counted); and whether
+        its histogram is of use to others.
     features
-        The features to search.
-    bins
-        Of each feature: how many bins, and whether they are categories.
+        The features to search: number, how many bins, and whether they are categories.
     rules
         See `best_cut`.
+    kept
+        Feature x slot x bin x sum: the histograms.
     out
         Feature x node x split; where the gain is `SKIP` the node is not searched.
     """
-    most = 0
-    for feature in features:
-        most = max(most, bins[feature, 0])
-    hist = np.zeros((most + 1, payload.shape[1]), np.int64)
-    ranks = np.empty(most + 1, np.int64)
+    ranks = np.empty(kept.shape[2], np.int64)
     missing = np.empty(payload.shape[1], np.int64)
     total = np.empty(payload.shape[1], np.int64)
-    for feature in features:
-        size = bins[feature, 0]
-        for node in range(spans.shape[0]):
-            if out[feature, node, GAIN] == SKIP:
+    for k in range(features.shape[0]):
+        feature, size = features[k, 0], features[k, 1]
+        # Those that are counted first: the others are differences of them.
+        for turn in range(2 * nodes.shape[0]):
+            node = turn % nodes.shape[0]
+            if (nodes[node, SIBLING] >= 0) != (turn >= nodes.shape[0]):
                 continue
-            low, high = spans[node, 0], spans[node, 1]
-            fill_histogram(codes[feature], order[low:high], payload[low:high], hist)
-            used = scan_order(hist, size, bins[feature, 1] == 1, int(rules[0]), ranks)
+            skipped = out[feature, node, GAIN] == SKIP
+            if skipped and nodes[node, NEEDED] == 0:
+                continue
+            node_histogram(codes[feature], order, payload, nodes[node], size, kept[feature])
+            if skipped:
+                continue
+            hist = kept[feature, nodes[node, SLOT]]
+            used = scan_order(hist, size, features[k, 2] == 1, int(rules[0]), ranks)
             missing[:] = hist[size]
             total[:] = missing
             for i in range(used):
                 for c in range(total.size):
                     total[c] += hist[ranks[i], c]
             best_cut(hist, ranks[:used], missing, total, rules, out[feature, node])
-            hist[size] = 0
-            for i in range(used):
-                hist[ranks[i]] = 0
 
 
 @kernel

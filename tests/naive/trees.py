@@ -15,6 +15,7 @@ TWINS = {
     "gather_rows": "grown_tree",
     "node_totals": "grown_tree",
     "fill_histogram": "grown_tree",
+    "node_histogram": "grown_tree",
     "scan_order": "grown_tree",
     "best_cut": "grown_tree",
     "search_splits": "grown_tree",
