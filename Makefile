@@ -85,6 +85,10 @@ evidence-certified: $(EQUIPPED)  ## certified boundaries beside MAPIE (installs 
 	$(PIP) install 'mapie==1.6.*'
 	$(BIN)/python docs/evidence/write_certified.py $(DATA)
 
+evidence-hetcal: $(EQUIPPED)  ## calibration by parts beside MCGrad and LightGBM (installs them) on real score files (folder DATA)
+	$(PIP) install 'lightgbm==4.*' 'mcgrad==0.1.5'
+	$(BIN)/python benchmarks/study_hetcal.py $(or $(DATA),../shared/data) $(BIN)/python
+
 evidence-ties: $(EQUIPPED)  ## deterministic and stochastic thresholds on tied and untied scores (folder DATA)
 	$(BIN)/python docs/evidence/write_f1.py $(DATA)
 

@@ -179,8 +179,8 @@ def main(data: Path, peer: str) -> None:
     lines += [
         "## On a base that was trained well",
         "",
-        "The base is gradient boosting on the training rows, rounds by cross-validation. There is",
-        "next to nothing left to find for a tree.",
+        "The base is gradient boosting on the training rows, rounds by cross-validation. A tree gains",
+        "nothing there.",
         "",
     ]
     header = ["", "raw", "global Platt", "tree", "tree less global Platt", "leaves"]
