@@ -173,7 +173,7 @@ def gap_statistics(table: Floats, score: Floats, ends: Int64s, share: float, out
         largest = max(largest, abs(gap))
         if rows > 1.0:
             rate = hits / rows
-            squares += rows * (gap * gap - rate * (1.0 - rate) / (rows - 1.0))
+            squares += rows * (gap * gap - rate * (1.0 - rate) / (share * (rows - 1.0)))
             excess += 4.0 * (rows * noise * noise) * (rows * noise * noise)
     out[0] = absolute / total if total > 0.0 else math.nan
     out[1] = largest if total > 0.0 else math.nan
