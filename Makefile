@@ -22,7 +22,7 @@ EQUIPPED := .venv/equipped.stamp
 RUN_BIN := build/bench/venv/bin
 RUN_TIME := build/bench/venv/installed.stamp
 
-.PHONY: help demo test lint format bench profile readme docs evidence coverage reproduce-raters \
+.PHONY: help demo test lint format bench profile readme docs evidence evidence-hetcal coverage reproduce-raters \
 	reproduce-vad vad-real-files \
 	evidence-auto evidence-certified evidence-ties intervals sample-data clean
 

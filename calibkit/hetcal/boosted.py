@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from calibkit.hetcal.choose import deal_folds
 from calibkit.hetcal.describe import described_tree
 from calibkit.hetcal.features import Binned, Features, bin_features
-from calibkit.hetcal.grow import Rules, Subsets, Tree, grow
+from calibkit.hetcal.grow import Rules, Subsets, grow
 from calibkit.hetcal.maps import line_through, mean_loss
 from calibkit.hetcal.model import (
     SCORE_FEATURE,
@@ -24,6 +24,7 @@ from calibkit.hetcal.model import (
 from calibkit.hetcal.payload import Growth
 from calibkit.hetcal.rows import HetcalRows
 from calibkit.hetcal.spec import HetcalSpec
+from calibkit.hetcal.trees import Tree
 from calibkit.simulate.streams import stream
 from calibkit_kernels import boosting as kernels
 from calibkit_kernels import criteria

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.hetcal.grow import Tree
 from calibkit.hetcal.maps import line_through, node_lines, shrunk
 from calibkit.hetcal.payload import Growth
 from calibkit.hetcal.rows import HetcalRows
+from calibkit.hetcal.trees import Tree
 from calibkit.simulate.streams import stream
 from calibkit_kernels import leaf_maps as kernels
 

@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 
 from calibkit.hetcal.features import Features
-from calibkit.hetcal.grow import Node, Routes, Tree
 from calibkit.hetcal.maps import Maps, Steps
 from calibkit.hetcal.model import LeafMap, PartitionPart, TreeNode
 from calibkit.hetcal.payload import Growth
+from calibkit.hetcal.trees import Node, Routes, Tree
 
 
 def described_tree(

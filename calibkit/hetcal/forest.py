@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from calibkit.hetcal.choose import Grid, deal_folds
 from calibkit.hetcal.describe import described_tree
-from calibkit.hetcal.grow import Subsets, Tree
+from calibkit.hetcal.grow import Subsets
 from calibkit.hetcal.maps import Maps, fit_maps, loss_of_probabilities, node_lines, shrunk
 from calibkit.hetcal.model import CrossValidated, Line, PartitionPart
 from calibkit.hetcal.payload import Growth, growth_of
 from calibkit.hetcal.rows import HetcalRows
 from calibkit.hetcal.spec import FOREST_LEAF_SIZES, SHRINKAGES, HetcalSpec
+from calibkit.hetcal.trees import Tree
 from calibkit.simulate.streams import stream
 from calibkit_kernels import leaf_maps as kernels
 

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.hetcal.features import Binned, bin_features
-from calibkit.hetcal.grow import CRITERIA, Rules, Subsets, Tree, grow
+from calibkit.hetcal.grow import CRITERIA, Rules, Subsets, grow
 from calibkit.hetcal.rows import HetcalRows
+from calibkit.hetcal.trees import Tree
 from calibkit_kernels import criteria
 
 Floats = NDArray[np.float64]

@@ -11,8 +11,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from calibkit.hetcal.features import Features, bin_features
-from calibkit.hetcal.grow import Rules, Tree, grow
+from calibkit.hetcal.grow import Rules, grow
 from calibkit.hetcal.payload import moments
+from calibkit.hetcal.trees import Tree
 from calibkit.models import Column
 from calibkit_kernels import criteria
 from calibkit_kernels import tree as kernels

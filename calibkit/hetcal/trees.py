@@ -1,0 +1,130 @@
+"""Trees: nodes that part rows, and the arrays by which a kernel sends rows to their leaves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit_kernels import tree as kernels
+
+Floats = NDArray[np.float64]
+
+
+@dataclass
+class Node:
+    """A node of a tree.
+
+    Attributes
+    ----------
+    rows, second, depth
+        Sums of its rows (count; positives or what else the criterion sums second), and its depth.
+    feature
+        The feature that splits it; -1 for a leaf.
+    cut
+        Values up to it go left; NaN: every value does.
+    left, right
+        Its children.
+    missing_left
+        Whether rows without a value, or with a category not listed, go left.
+    categories
+        The categories that go left, and those that go right; None for numbers.
+    gain
+        What the split brings by the criterion.
+    """
+
+    rows: int
+    second: int
+    depth: int
+    feature: int = -1
+    cut: float = math.nan
+    left: int = -1
+    right: int = -1
+    missing_left: bool = True
+    categories: tuple[list[int], list[int]] | None = None
+    gain: float = 0.0
+
+
+@dataclass
+class Tree:
+    """A grown tree; the first node is the root, a node's children stand after it."""
+
+    nodes: list[Node] = field(default_factory=list)
+
+    def pruned(self, depth: int) -> Tree:
+        """Return the tree cut off at a depth, its nodes numbered from the root, left before right."""
+        made: list[Node] = []
+
+        def visit(place: int) -> int:
+            node = self.nodes[place]
+            own = len(made)
+            copy = Node(**vars(node))
+            made.append(copy)
+            if node.feature >= 0 and node.depth < depth:
+                copy.left = visit(node.left)
+                copy.right = visit(node.right)
+            else:
+                made[own] = Node(node.rows, node.second, node.depth)
+            return own
+
+        visit(0)
+        return Tree(made)
+
+    def leaves(self) -> NDArray[np.int32]:
+        """Return the number of each node's leaf, from left to right; -1 for nodes with children.
+
+        Holds for a tree numbered as `pruned` does.
+        """
+        found = np.full(len(self.nodes), -1, np.int32)
+        ends = [place for place, node in enumerate(self.nodes) if node.feature < 0]
+        found[ends] = np.arange(len(ends))
+        return found
+
+    def ancestors(self, depth: int) -> NDArray[np.int32]:
+        """Return the node at a depth (or above, where a branch ends) that each node lies below."""
+        found = np.empty(len(self.nodes), np.int32)
+        for place, node in enumerate(self.nodes):
+            if node.depth <= depth:
+                found[place] = place
+            if node.feature >= 0:
+                for child in (node.left, node.right):
+                    found[child] = found[place]
+        return found
+
+    def routes(self, known: Sequence[int]) -> Routes:
+        """Return the tree as the kernel takes it; `known`: how many categories each feature has."""
+        links = np.full((len(self.nodes), 5), -1, np.int32)
+        cuts = np.full(len(self.nodes), np.inf)
+        sides: list[int] = []
+        for place, node in enumerate(self.nodes):
+            links[place, :4] = node.feature, node.left, node.right, node.missing_left
+            if not math.isnan(node.cut):
+                cuts[place] = node.cut
+            if node.categories is not None:
+                links[place, 4] = len(sides)
+                left, right = node.categories
+                table = [int(node.missing_left)] * known[node.feature]
+                for code in left:
+                    table[code] = 1
+                for code in right:
+                    table[code] = 0
+                sides += table
+        return Routes(links, cuts, np.array(sides, np.uint8))
+
+
+@dataclass(frozen=True)
+class Routes:
+    """A tree in arrays; see `calibkit_kernels.tree.route_rows`."""
+
+    links: NDArray[np.int32]
+    cuts: Floats
+    sides: NDArray[np.uint8]
+
+    def ends(self, values: Floats) -> NDArray[np.int32]:
+        """Return the node without children that each row (a column of `values`) ends in."""
+        out = np.empty(values.shape[1], np.int32)
+        kernels.route_rows(values, self.links, self.cuts, self.sides, out)
+        return out
