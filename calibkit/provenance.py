@@ -53,5 +53,6 @@ def random_parts(columns: Mapping[str, NDArray[Any]], parts: int, seed: int) -> 
     sizes = np.diff(np.append(starts, ordered.size))
     number = np.empty(ordered.size, np.uint64)
     number[order] = np.arange(ordered.size) - np.repeat(starts, sizes)
-    digest.absorb(hashes, number, np.uint64(seed))
+    # Scrambled: added to the row number as it is, neighbouring seeds would deal alike.
+    digest.absorb(hashes, number, digest.mix(np.uint64(seed)))
     return (hashes % np.uint64(parts)).astype(np.uint8)
