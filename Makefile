@@ -22,12 +22,12 @@ EQUIPPED := .venv/equipped.stamp
 RUN_BIN := build/bench/venv/bin
 RUN_TIME := build/bench/venv/installed.stamp
 
-.PHONY: help demo test lint format bench profile readme docs evidence evidence-hetcal coverage reproduce-raters \
+.PHONY: help demo test lint format bench bench-methods profile readme docs evidence evidence-hetcal coverage reproduce-raters \
 	reproduce-vad vad-real-files \
 	evidence-auto evidence-certified evidence-ties intervals sample-data clean
 
 help:  ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(INSTALLED)  ## install, fit a boundary on the sample data, apply it to other rows, judge it there
 	@mkdir -p $(DEMO)
@@ -52,6 +52,11 @@ bench: $(EQUIPPED) $(RUN_TIME)  ## measure speed and memory (LARGE=1: 50 million
 	@for name in startup boundary mist evaluate grid profile; do \
 		$(BIN)/python benchmarks/bench_$$name.py --python $(RUN_BIN)/python $(if $(LARGE),--large) || exit 1; done
 	$(BIN)/python benchmarks/write_page.py
+
+bench-methods: $(EQUIPPED) $(RUN_TIME)  ## the same of calibrate, vad, hetcal and alpha-cal: docs/evidence/methods_speed.md
+	@for name in calibrate vad hetcal raters; do \
+		$(BIN)/python benchmarks/bench_$$name.py --python $(RUN_BIN)/python || exit 1; done
+	$(BIN)/python benchmarks/write_methods_page.py
 
 profile: $(RUN_TIME)  ## print where the time of a boundary on 10 million rows goes
 	$(RUN_BIN)/python benchmarks/profile_boundary.py

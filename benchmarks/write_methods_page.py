@@ -1,0 +1,109 @@
+"""Write docs/evidence/methods_speed.md from the benchmarks of calibrate, vad, hetcal and alpha-cal.
+
+    python benchmarks/write_methods_page.py
+
+What was not measured is left out, and said to be.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from harness import QUIET_LOAD, RESULTS, ROOT, Pair, Run, Spread, cpu_of, peak_of, wall_of
+from write_page import bullet, paragraph, seconds, shown, table, verdict
+
+PAGE = ROOT / "docs" / "evidence" / "methods_speed.md"
+
+HEAD = """# Speed of the other methods
+
+<!-- Written by `make bench-methods`; edit benchmarks/write_methods_page.py. -->
+
+Whole processes, two commands in turn; see [benchmarks](benchmarks.md) for how a ratio is to be read.
+Below 1 calibkit is faster, or smaller."""
+
+SECTIONS = {
+    "calibrate": (
+        "calibrate and apply",
+        "`calibkit calibrate` and then `calibkit apply`, two processes with a file written in "
+        "between, against a script that reads the same file once, fits, predicts and writes.",
+    ),
+    "vad": (
+        "vad",
+        "Against a polars process that computes the logits of three members and their covariances "
+        "(which polars streams, and sums in whatever order).",
+    ),
+    "hetcal": (
+        "hetcal",
+        "A tree of depth 4 against scikit-learn's tree with a logistic regression in each leaf, "
+        "boosted partitions against LightGBM with as many trees where that is installed, and "
+        "applying a tree against reading the file with polars.",
+    ),
+    "raters": (
+        "alpha-cal",
+        "100,000 rows, 10 classes, 64 features, against scipy's L-BFGS-B on the same objective in "
+        "numpy; both processes start, read and fit.",
+    ),
+}
+
+
+def section(name: str, found: dict[str, Any]) -> str:
+    """Return the section of one benchmark."""
+    title, text = SECTIONS[name]
+    pairs = [Pair.from_dict(pair) for pair in found["pairs"]]
+    header = ["", "calibkit / other", "wall", "aim", "", "processors", "memory", "load"]
+    rows = []
+    for pair in pairs:
+        wall = pair.ratio(wall_of)
+        aim = [f"{pair.limit:.3g}", verdict(wall.median, pair.limit)] if pair.limit else ["", ""]
+        rows.append(
+            [
+                *(pair.name, seconds(pair, wall_of), shown(wall), *aim),
+                *(shown(pair.ratio(cpu_of)), shown(pair.ratio(peak_of)), f"{pair.load:.1f}"),
+            ]
+        )
+    parts = [f"## {title}", paragraph(text), table(header, rows)]
+    alone = [evaluation(one) for one in found.get("evaluation", [])]
+    if alone:
+        parts.append("\n".join(map(bullet, alone)))
+    return "\n\n".join(parts)
+
+
+def evaluation(one: dict[str, Any]) -> str:
+    """Return what metrics of label histograms take."""
+    runs = [Run(**run) for run in one["runs"]]
+    wall, peak = (Spread.of([of(run) for run in runs]) for of in (wall_of, peak_of))
+    return (
+        f"All metrics of label histograms, {one['name']}: {wall.median:.1f} s "
+        f"({wall.low:.1f}–{wall.high:.1f}), {peak.median / 2**20:.0f} MB at most."
+    )
+
+
+def page() -> str:
+    """Return the whole page."""
+    parts, missing, loads = [HEAD], [], []
+    for name in SECTIONS:
+        path = RESULTS / f"{name}.json"
+        if not path.is_file():
+            missing.append(name)
+            continue
+        found = json.loads(path.read_text(encoding="utf-8"))
+        loads += [pair["load"] for pair in found["pairs"]]
+        parts.append(section(name, found))
+    remarks = [f"Not measured on this machine: {', '.join(missing)}."] if missing else []
+    busy = sum(load > QUIET_LOAD for load in loads)
+    if busy:
+        remarks.append(
+            f"The machine was busy before {busy} of {len(loads)} measurements (load up to "
+            f"{max(loads):.1f}): ratios of processor time say more than those of the clock."
+        )
+    return "\n\n".join([parts[0], *map(bullet, remarks), *parts[1:]]) + "\n"
+
+
+def main() -> None:
+    PAGE.write_text(page(), encoding="utf-8")
+    print(f"{PAGE.relative_to(ROOT)} written.")
+
+
+if __name__ == "__main__":
+    main()
