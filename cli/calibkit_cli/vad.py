@@ -27,8 +27,6 @@ Examples:
 
   calibkit vad unlabelled.parquet -o vad.json
 
-  calibkit apply vad.json scores.parquet -o debiased.parquet
-
   calibkit vad unlabelled.parquet --members 'p_*' --replicates bootstrap --by country -o vad.json
 
   calibkit vad unlabelled.csv --calibrator cal.json --train-input like_training.csv -o vad.json
