@@ -54,5 +54,5 @@ def random_parts(columns: Mapping[str, NDArray[Any]], parts: int, seed: int) -> 
     number = np.empty(ordered.size, np.uint64)
     number[order] = np.arange(ordered.size) - np.repeat(starts, sizes)
     # Scrambled: added to the row number as it is, neighbouring seeds would deal alike.
-    digest.absorb(hashes, number, digest.mix(np.uint64(seed)))
+    digest.absorb(hashes, number, np.uint64(digest.mix(np.uint64(seed))))  # numba returns an int
     return (hashes % np.uint64(parts)).astype(np.uint8)
