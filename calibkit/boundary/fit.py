@@ -116,6 +116,7 @@ def fit_summary(
         cross_validated=checked,
         test=None,
         reference=reference(summary, selected / problem.totals().rows),
+        certificate=None,
     )
     model = describe(summary, found, fit)
     model.tags = dict(tags or {})

@@ -134,6 +134,29 @@ class BoundaryModel(Model):
         if "score" not in self.columns:
             raise ModelError("a boundary names a score column; 'columns' has none")
         self._check_groups()
+        self._check_rule()
+        self._check_reference()
+
+    def of_group(self, name: str) -> BoundaryModel:
+        """Return the boundary of one group, as a model without groups."""
+        assert self.groups is not msgspec.UNSET
+        return self.with_rule(self.groups[name])
+
+    def with_rule(self, rule: Segment | BoundaryModel) -> BoundaryModel:
+        """Return a model without groups that decides as another one, or a segment, does."""
+        own = {name: getattr(rule, name) for name in RULE}
+        without = dict.fromkeys(("groups", "bound", "pooled"), msgspec.UNSET)
+        return msgspec.structs.replace(self, **own, **without)
+
+    def _check_reference(self) -> None:
+        """Refuse rows of other levels; those of segments may be other ones than the model's."""
+        reference = self.fit.reference
+        if reference is None or self.groups is not msgspec.UNSET:
+            return
+        if len(reference.rows_per_level) != self.levels:
+            raise ModelError(f"'rows_per_level' needs {self.levels} values, one per level")
+
+    def _check_rule(self) -> None:
         self._check_surface()
         if self.order == "score-uncertainty":
             self._check_random()
@@ -154,17 +177,6 @@ class BoundaryModel(Model):
             if not isinstance(self.uncertainty_min, float):
                 raise ModelError("'uncertainty_min' is a number where there are several levels")
 
-    def of_group(self, name: str) -> BoundaryModel:
-        """Return the boundary of one group, as a model without groups."""
-        assert self.groups is not msgspec.UNSET
-        return self.with_rule(self.groups[name])
-
-    def with_rule(self, rule: Segment | BoundaryModel) -> BoundaryModel:
-        """Return a model without groups that decides as another one, or a segment, does."""
-        own = {name: getattr(rule, name) for name in RULE}
-        without = dict.fromkeys(("groups", "bound", "pooled"), msgspec.UNSET)
-        return msgspec.structs.replace(self, **own, **without)
-
     def _check_groups(self) -> None:
         together = {self.groups is msgspec.UNSET, self.bound is msgspec.UNSET}
         together |= {self.pooled is msgspec.UNSET, "by" not in self.columns}
@@ -172,12 +184,12 @@ class BoundaryModel(Model):
             raise ModelError("'groups', 'bound', 'pooled' and a column 'by' go together")
         if self.groups is msgspec.UNSET:
             return
+        if not self.groups:
+            raise ModelError("'groups' holds at least one value of the column 'by'")
         if self.bound not in BOUNDS:
             raise ModelError(f"'bound' is one of {', '.join(BOUNDS)}, not {self.bound!r}")
         for name in self.groups:
-            alone = self.of_group(name)
-            columns = {role: column for role, column in self.columns.items() if role != "by"}
-            msgspec.structs.replace(alone, columns=columns).check()
+            self.of_group(name)._check_rule()
 
     def _check_surface(self) -> None:
         names = ("coefficients", "uncertainty_ranks", "cut", "clipped")

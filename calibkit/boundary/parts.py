@@ -118,7 +118,7 @@ class BoundaryFit(Part):
     score_only: Figures | None
     test: TestFigures | None
     reference: Reference | None
-    certificate: Certificate | None = None
+    certificate: Certificate | None
     candidates: list[Candidate] | msgspec.UnsetType = msgspec.UNSET
 
 

@@ -61,6 +61,7 @@ def pool(
         score_only=single,
         test=None,
         reference=reference(base, seen.selected / seen.rows),
+        certificate=None,
     )
     model.provenance = _named(base.origin, spec)
     if test is not None:

@@ -160,6 +160,8 @@ class CalibratorModel(Model, kw_only=True, omit_defaults=True):
                     "a calibrator of class probabilities needs 'probs' and two classes"
                 )
             self.logit_map.check(len(self.classes))
+            if self.regularization is not msgspec.UNSET and len(self.regularization) != 2:
+                raise ModelError("'regularization' has two penalties: intercept and weights")
             return
         if self.method not in METHODS:
             raise ModelError(
@@ -169,6 +171,8 @@ class CalibratorModel(Model, kw_only=True, omit_defaults=True):
             "by" in self.columns
         ):
             raise ModelError("a calibrator names its score column, and one of segments for groups")
+        if (self.fit.log_loss is None) != (self.fit.brier is None):
+            raise ModelError("'fit' has both 'log_loss' and 'brier', or null for both")
         if self.out_of_range not in ("error", "clip"):
             raise ModelError(f"out_of_range is {self.out_of_range!r}; expected error or clip")
         maps = [] if self.groups is msgspec.UNSET else list(self.groups.values())

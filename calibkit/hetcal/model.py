@@ -206,6 +206,8 @@ class HetcalModel(Model):
             raise ModelError("'tree' and 'maps' belong to partition tree, and only to it")
         if single == (self.partitions is not msgspec.UNSET):
             raise ModelError("'partitions' belong to partition forest and boosted")
+        if not self.parts():
+            raise ModelError("'partitions' holds at least one partition")
         if (self.partition == "boosted") == (self.final is msgspec.UNSET):
             raise ModelError("'final' belongs to partition boosted, and only to it")
         if not 0.0 <= self.clip < 0.5:

@@ -135,6 +135,8 @@ class AlphaModel(Model, kw_only=True):
             raise ModelError("an alpha model has either log_alpha0, or weights and intercept")
         if isinstance(self.features, str) and self.features not in ("probs", "sorted-probs"):
             raise ModelError(f"unknown features {self.features!r}; known: probs, sorted-probs")
+        if isinstance(self.features, list) and not self.features:
+            raise ModelError("'features' names columns, or is null")
         if not constant and len(self.weights) != self.width:  # type: ignore[arg-type]
             raise ModelError(f"{self.width} weights were expected, one a feature")
         if self.logit_map is not None:

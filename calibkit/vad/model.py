@@ -106,6 +106,10 @@ class VadModel(Model):
             raise ModelError(f"unknown link {self.link!r}; known: {', '.join(LINKS)}")
         if self.replicates not in REPLICATES:
             raise ModelError(f"unknown replicates {self.replicates!r}")
+        if not self.members:
+            raise ModelError("'members' names at least the column in service")
+        if (self.fit.train is msgspec.UNSET) != (self.fit.lambda_test is msgspec.UNSET):
+            raise ModelError("'train' and 'lambda_test' go together")
         if (self.groups is None) != ("by" not in self.columns):
             raise ModelError("'groups' and a column 'by' go together")
         if not all(math.isfinite(number) for line in self.lines() for number in line):
