@@ -1,0 +1,136 @@
+"""Models of every kind, damaged by hand: refused by name, or still shown and applied."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from calibkit.errors import ModelError
+from calibkit.models import decode
+from tests.conftest import Outcome
+
+Invoke = Callable[..., Outcome]
+
+REFUSED, DELETED = 3, object()
+VALUES = (DELETED, None, "x", -1, [], {})
+
+FITS = {
+    "boundary": ("boundary", "--precision", "0.6", "--method", "exact"),
+    "boundary by segment": ("boundary", "--precision", "0.6", "--method", "exact", "--by", "g"),
+    "line": ("calibrate", "--method", "platt", "--by", "g", "--min-rows", "10"),
+    "steps": ("calibrate", "--method", "isotonic"),
+    "classes": (
+        *("calibrate", "--probs", "prob_*", "--counts", "count_*"),
+        *("--method", "vector", "--regularization", "0.1"),
+    ),
+    "vad": ("vad", "--replicates", "bootstrap", "--train-input", "ROWS", "--calibrator", "line"),
+    "tree": ("hetcal", "--features", "x", "--max-depth", "1", "--min-leaf", "20"),
+    "boosted": ("hetcal", "--features", "x", "--partition", "boosted", "--trees", "2"),
+    "alpha": ("alpha-cal", "--features", "x"),
+}
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with rows and a fitted model of each kind."""
+    from calibkit_cli.main import run
+
+    folder = tmp_path_factory.mktemp("damaged")
+    random = np.random.default_rng(3)
+    score = random.uniform(0.05, 0.95, 200)
+    shares = random.dirichlet([1.0, 2.0], 200)
+    votes = random.binomial(3, shares[:, 0])
+    rows = folder / "rows.parquet"
+    pl.DataFrame(
+        {
+            "score": score,
+            "uncertainty": random.random(200),
+            "label": (random.random(200) < score).astype(np.int64),
+            "g": random.choice(["a", "b"], 200),
+            "x": random.normal(size=200),
+            **{f"score_{k}": np.clip(score + 0.02 * k, 0.0, 1.0) ** (1 + k / 9) for k in range(3)},
+            **{f"prob_{k}": shares[:, k] for k in range(2)},
+            "count_0": votes,
+            "count_1": 3 - votes,
+        }
+    ).write_parquet(rows)
+    plain = folder / "plain.json"
+    assert run(["calibrate", str(rows), "--score", "score_0", "-q", "-o", str(plain)]) == 0
+    given = {"ROWS": str(rows), "line": str(plain)}
+    for name, (command, *options) in FITS.items():
+        words = [given.get(word, word) for word in options]
+        assert run([command, str(rows), *words, "-q", "-o", str(folder / f"{name}.json")]) == 0
+    return folder
+
+
+def damages(content: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the path of each field of a model and of what was seen at its fit."""
+    for key, value in content.items():
+        yield *before, key
+        if key == "fit":
+            yield from damages(value, (*before, key))
+
+
+def damaged(content: Any, path: tuple[str, ...], value: Any) -> bytes:
+    whole = copy.deepcopy(content)
+    inner = whole
+    for key in path[:-1]:
+        inner = inner[key]
+    if value is DELETED:
+        del inner[path[-1]]
+    else:
+        inner[path[-1]] = value
+    return json.dumps(whole).encode()
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_damage_is_refused_or_does_no_harm(
+    name: str, folder: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    content = json.loads((folder / f"{name}.json").read_bytes())
+    model, refused = tmp_path / "model.json", 0
+    for path in damages(content):
+        for value in VALUES:
+            data = damaged(content, path, value)
+            try:
+                decode(data)
+            except ModelError as error:
+                assert error.code == REFUSED
+                refused += 1
+                continue
+            model.write_bytes(data)
+            shown = invoke("show", model)
+            assert (shown.code, shown.stderr) == (0, ""), (path, value)
+            options = ("-q", "--keep", "x", "-o", tmp_path / "out.parquet")
+            done = invoke("apply", model, folder / "rows.parquet", *options)
+            assert done.code == 0, (path, value, done.stderr)
+    assert refused > 3 * len(content)
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "value", "words"),
+    [
+        ("boundary", ("fit", "reference", "rows_per_level"), [], "rows_per_level"),
+        ("boundary", ("fit", "certificate"), DELETED, "certificate"),
+        ("boundary by segment", ("groups",), {}, "at least one"),
+        ("line", ("fit", "brier"), None, "'brier'"),
+        ("classes", ("regularization",), [], "two penalties"),
+        ("vad", ("members",), [], "members"),
+        ("vad", ("fit", "lambda_test"), DELETED, "'lambda_test'"),
+        ("boosted", ("partitions",), [], "at least one"),
+        ("alpha", ("features",), [], "features"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused_by_name(
+    name: str, path: tuple[str, ...], value: Any, words: str, folder: Path
+) -> None:
+    content = json.loads((folder / f"{name}.json").read_bytes())
+    with pytest.raises(ModelError, match=words):
+        decode(damaged(content, path, value))
