@@ -6,6 +6,8 @@ likelihood methods, 1999.
 
 from __future__ import annotations
 
+import math
+
 from calibkit.calibrators.method import Float64s, Floats, Found, Method, Writer
 from calibkit.calibrators.model import ScoreMap
 from calibkit.calibrators.points import LEAST, Points
@@ -30,11 +32,15 @@ def fit(points: Points, spec: CalibratorSpec, _: list[Points]) -> Found:
 
 
 def platt_line(points: Points, targets: str, threads: int) -> tuple[float, float]:
-    """Return a and b; see `fit`."""
+    """Return a and b; see `fit`.  Rows of one class: a = 0, b the logit of Platt's target."""
     x = points.linear(threads)
     positive, negative = points.weights(threads, smoothed=targets == "smoothed")
     if targets == "mle":
         refuse_separated(points, x, positive, negative, "--targets smoothed")
+    rows, hits = points.totals
+    if hits in (0, rows):  # one target for all: no slope, not one of rounding errors
+        mass = math.log(rows * points.unit.size + 1.0)
+        return 0.0, mass if hits else -mass
     found = fit_line(x, positive, negative, threads)
     return found.slopes[0], found.intercept
 

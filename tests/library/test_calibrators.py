@@ -231,6 +231,9 @@ def test_one_class(label: list[int]) -> None:
     for method in ("platt", "isotonic", "histogram", "venn-abers", "scaling-binning"):
         found = values(fit(score, label, method=method), score)
         assert ((found > 0) & (found < 1)).all()
+    line = fit(score, label, method="platt").own_map
+    assert line.a == 0.0  # not below it by rounding, which would warn of a falling map
+    assert line.b == pytest.approx(np.log(4.0) * (1 if label[0] else -1))
 
 
 def test_separated_classes() -> None:
