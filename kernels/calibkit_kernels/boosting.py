@@ -8,18 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._jit import kernel
+from .maps import expit_of
 
 Int64s = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
-
-@kernel
-def probability(score: float) -> float:
-    """Return the probability whose logit is `score`, without overflow."""
-    if score >= 0.0:
-        return 1.0 / (1.0 + math.exp(-score))
-    power = math.exp(score)
-    return power / (1.0 + power)
 
 
 @kernel
@@ -40,7 +32,7 @@ def newton_rows(
     The gradient is that of the log likelihood: label minus probability.
     """
     for i in range(score.size):
-        p = probability(score[i])
+        p = expit_of(score[i])
         w = float(weight[i]) * scale
         out[i, 0] = weight[i]
         out[i, 1] = math.floor((float(label[i]) - p) * w + 0.5)

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._jit import kernel
-from .boosting import label_loss, probability
+from .boosting import label_loss
 from .logistic_sums import BLOCK, add_blocks, line_sums, spread
+from .maps import expit_of
 
 Int64s = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -258,7 +259,7 @@ def cell_gaps(
 def leaf_probabilities(score: Floats, leaf: Ends, lines: Floats, out: Floats) -> None:
     """Write the probability of each row under the map ``a score + b`` of its leaf."""
     for i in range(score.size):
-        out[i] = probability(lines[leaf[i], 0] * score[i] + lines[leaf[i], 1])
+        out[i] = expit_of(lines[leaf[i], 0] * score[i] + lines[leaf[i], 1])
 
 
 @kernel

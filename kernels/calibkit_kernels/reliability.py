@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ._jit import kernel
 from .exact import compare_products
+from .maps import expit_of
 
 Counts = NDArray[Any]
 Floats = NDArray[Any]
@@ -27,12 +28,7 @@ CLIP = 1e-15
 def expit(score: Floats, out: NDArray[np.float64]) -> None:
     """Write ``1 / (1 + exp(-score))``, also of infinite scores."""
     for i in range(score.size):
-        value = float(score[i])
-        if value >= 0:
-            out[i] = 1.0 / (1.0 + math.exp(-value))
-        else:
-            power = math.exp(value)
-            out[i] = power / (1.0 + power)
+        out[i] = expit_of(float(score[i]))
 
 
 @kernel
