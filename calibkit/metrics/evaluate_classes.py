@@ -12,6 +12,7 @@ from calibkit.metrics.evaluate import Evaluated, Findings
 from calibkit.metrics.result import Difference
 from calibkit.metrics.slices import ALL, Slice, segment_slices
 from calibkit.metrics.spec import EvaluateSpec
+from calibkit.raters.logit_maps import softmax
 from calibkit.raters.rows import RaterOptions, RaterRows, read_rater_rows
 from calibkit.segments import read_segments
 from calibkit.sources import Source
@@ -49,14 +50,7 @@ def evaluate_classes(source: Source, spec: EvaluateSpec) -> Evaluated:
 
 def _probabilities(found: NDArray[np.float64], spec: EvaluateSpec) -> NDArray[np.float64]:
     """Return class probabilities: the softmax of logits."""
-    if spec.columns.scale != "logit":
-        return found
-    raised = np.exp(found - found.max(axis=1, keepdims=True))
-    total = np.zeros(found.shape[0])
-    for place in range(found.shape[1]):  # in order: the same sum whatever the layout
-        total += raised[:, place]
-    shares: NDArray[np.float64] = raised / total[:, None]
-    return shares
+    return softmax(found) if spec.columns.scale == "logit" else found
 
 
 def _slices(rows: RaterRows, spec: EvaluateSpec) -> Iterator[Slice]:
