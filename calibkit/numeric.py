@@ -60,7 +60,7 @@ def numeric_column(
     top = np.inf if high is None else high
     fits = bool(lowest >= bottom and highest <= top)
     if not fits or (finite and not (np.isfinite(lowest) and np.isfinite(highest))):
-        _refuse_values(column, array, where, finite, bottom, top, advice)
+        _refuse_values(column, array, where, bottom, top, advice)
     if lowest <= 0 <= highest and _has_negative_zero(array):
         array = array + array.dtype.type(0.0)  # -0.0 + 0.0 = 0.0
         array.flags.writeable = False
@@ -146,7 +146,6 @@ def _refuse_values(
     column: pl.Series,
     array: FloatArray,
     where: RowFinder,
-    finite: bool,
     low: float,
     high: float,
     advice: str,
