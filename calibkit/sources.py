@@ -55,6 +55,11 @@ class Source:
         self.schema: Schema = {**schemas, **keys}
         self.warnings: tuple[str, ...] = _repeated(parts)
 
+    @property
+    def paths(self) -> list[str]:
+        """The names of the files, in order."""
+        return [part.path for part in self.parts]
+
     @classmethod
     def from_frame(cls, data: Any, name: str = "frame") -> Source:
         """Return a source of one part that holds a data frame.

@@ -253,7 +253,7 @@ def _origin(planned: Plan, data: ScoreRows | GridTable, rows: int, fingerprint: 
         options |= {"on_missing": data.options.on_missing, "unlabelled": data.options.unlabelled}
     else:
         del options["strategy"]  # the grid was made before
-    files = [part.path for part in data.source.parts] if data.source else None
+    files = data.source.paths if data.source else None
     return Provenance(__version__, options, rows, fingerprint, files)
 
 

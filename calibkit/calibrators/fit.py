@@ -317,7 +317,7 @@ def _origin(rows: ScoreRows, spec: CalibratorSpec, fingerprint: str, *, names: b
         options["seed"] = spec.seed
     if spec.by is not None:
         options |= {"by": spec.by, "min_rows": spec.min_rows}
-    files = [part.path for part in rows.source.parts] if names and rows.source else None
+    files = rows.source.paths if names and rows.source else None
     return Provenance(__version__, options, int(rows.score.size), fingerprint, files)
 
 

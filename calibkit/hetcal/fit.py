@@ -267,11 +267,11 @@ def _origin(
         "on_missing": rows.data.options.on_missing,
         "unlabelled": rows.data.options.unlabelled,
     }
-    files = [part.path for part in rows.data.source.parts] if rows.data.source else None
+    files = rows.data.source.paths if rows.data.source else None
     if train is not None:
         options["train_data_hash"] = train.fingerprint
         if files is not None and train.data.source is not None:
-            files = [*files, *(part.path for part in train.data.source.parts)]
+            files = [*files, *train.data.source.paths]
     return Provenance(
         __version__,
         options,

@@ -109,7 +109,7 @@ def fit_vad(
         tags=dict(tags or {}),
     )
     if provenance != "none":
-        files = [part.path for part in test.source.parts] if provenance == "names" else None
+        files = test.source.paths if provenance == "names" else None
         options = _options(rows, spec)
         model.provenance = Provenance(__version__, options, test.frame.height, hashed(), files)
     return VadFitted(model, tuple(_warnings(model)))

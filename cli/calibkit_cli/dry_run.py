@@ -34,14 +34,14 @@ def show_plan(
         console.json(
             {
                 "dry_run": True,
-                "files": [part.path for part in source.parts],
+                "files": source.paths,
                 "rows": source.rows,
                 "columns": dict(columns),
                 "plan": list(plan),
             }
         )
         return
-    shown = ", ".join(part.path for part in source.parts[:HEAD])
+    shown = ", ".join(source.paths[:HEAD])
     more = f" and {len(source.parts) - HEAD} more" if len(source.parts) > HEAD else ""
     console.say(f"Input: {source.rows:,} rows of {shown}{more}")
     for role, name in columns.items():
