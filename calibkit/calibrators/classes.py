@@ -15,7 +15,7 @@ from calibkit.apply import ApplySpec, Reads
 from calibkit.calibrators.model import CalibratorModel, MapFit
 from calibkit.columns import RowFinder
 from calibkit.errors import UsageError
-from calibkit.models import Column, Provenance
+from calibkit.models import Provenance
 from calibkit.patterns import Matched
 from calibkit.provenance import data_hash
 from calibkit.raters.application import match_classes, needed_columns, read_classes
@@ -102,17 +102,14 @@ def fit_class_calibrator(
     tags
         Copied into the model.
     """
-    pattern, prediction = next(iter(rows.predictions.items()))
+    prediction = next(iter(rows.predictions.values()))
     logits = prediction if spec.scale == "logit" else logits_of(prediction)
     fitted = fit_logit_map(logits, rows.counts, spec.method, spec.regularization, seed=spec.seed)
     stored = LogitMapModel.of(fitted)
-    matched = rows.matched[pattern]
-    kinds = {str(rows.source.schema[name]) for name in matched.columns}
-    dtype = "float32" if kinds == {"Float32"} else "float64"
     model = CalibratorModel(
         kind=CalibratorModel.KIND,
         version=CalibratorModel.VERSION,
-        columns={"probs": Column(pattern, dtype=dtype, scale=spec.scale)},
+        columns={"probs": rows.described(spec.scale)},
         method=spec.method,
         clip=0.0,
         classes=list(rows.classes),
@@ -178,17 +175,14 @@ def _warnings(fitted: LogitMap) -> tuple[str, ...]:
 
 
 def _origin(rows: RaterRows, spec: ClassSpec, *, names: bool) -> Provenance:
-    prediction = next(iter(rows.predictions.values()))
-    used: dict[str, NDArray[np.generic]] = {
-        f"p{place:x}": prediction[:, place] for place in range(prediction.shape[1])
-    }
-    used |= {f"c{place:x}": rows.counts[:, place] for place in range(rows.counts.shape[1])}
     options: dict[str, object] = {"method": spec.method, "scale": spec.scale}
     if spec.method != "temperature":
         chosen = spec.regularization
         options |= {"regularization": "cv" if chosen is None else list(chosen), "seed": spec.seed}
-    files = [part.path for part in rows.source.parts] if names else None
-    return Provenance(__version__, options, int(rows.counts.shape[0]), data_hash(used), files)
+    files = rows.source.paths if names else None
+    return Provenance(
+        __version__, options, int(rows.counts.shape[0]), data_hash(rows.used()), files
+    )
 
 
 class ClassApplier:

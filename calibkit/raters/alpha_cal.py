@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from calibkit import __version__
 from calibkit.columns import RowFinder, numeric_column
 from calibkit.errors import UsageError
-from calibkit.models import Column, Provenance
+from calibkit.models import Provenance
 from calibkit.patterns import match_columns
 from calibkit.provenance import data_hash
 from calibkit.raters.alpha import fit_strength, log_strength
@@ -150,7 +150,7 @@ def fit_alpha(
     DataError
         A feature without a number.
     """
-    pattern, prediction = next(iter(rows.predictions.items()))
+    prediction = next(iter(rows.predictions.values()))
     logits = prediction if spec.scale == "logit" else logits_of(prediction)
     mapped: LogitMap | None = None
     if spec.logit_map != "none":
@@ -179,7 +179,7 @@ def fit_alpha(
     model = AlphaModel(
         kind=AlphaModel.KIND,
         version=AlphaModel.VERSION,
-        columns=_columns(rows, pattern, spec),
+        columns={"probs": rows.described(spec.scale)},
         classes=list(rows.classes),
         features=spec.features,
         log_alpha0=strength.intercept if constant else msgspec.UNSET,
@@ -274,19 +274,8 @@ def _disagreement_loss(phi: Floats, counts: Counts) -> float | None:
     return float(losses(bin_sums(first)).squared[0])
 
 
-def _columns(rows: RaterRows, pattern: str, spec: AlphaSpec) -> dict[str, Column]:
-    matched = rows.matched[pattern]
-    kinds = {str(rows.source.schema[name]) for name in matched.columns}
-    dtype = "float32" if kinds == {"Float32"} else "float64"
-    return {"probs": Column(pattern, dtype=dtype, scale=spec.scale)}
-
-
 def _origin(rows: RaterRows, spec: AlphaSpec, inputs: Floats | None, *, names: bool) -> Provenance:
-    prediction = next(iter(rows.predictions.values()))
-    used: dict[str, NDArray[Any]] = {
-        f"p{place:x}": prediction[:, place] for place in range(prediction.shape[1])
-    }
-    used |= {f"c{place:x}": rows.counts[:, place] for place in range(rows.counts.shape[1])}
+    used = rows.used()
     if inputs is not None and not isinstance(spec.features, str):
         used |= {f"f{place:x}": inputs[:, place] for place in range(inputs.shape[1])}
     options = {
@@ -299,7 +288,7 @@ def _origin(rows: RaterRows, spec: AlphaSpec, inputs: Floats | None, *, names: b
     }
     if spec.logit_map in ("none", "temperature"):
         del options["map_regularization"]
-    files = [part.path for part in rows.source.parts] if names else None
+    files = rows.source.paths if names else None
     return Provenance(__version__, options, int(rows.counts.shape[0]), data_hash(used), files)
 
 

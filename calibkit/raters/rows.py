@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
+from calibkit.models import Column
 from calibkit.patterns import Matched, class_keys, match_columns, paired, read_matrix
 from calibkit.rows import RowFinder, read_rows, shown
 from calibkit.segments import segment_name
@@ -70,8 +72,6 @@ class RaterRows:
         The names of the classes.
     others
         The further columns.
-    rows_read, without_votes
-        How many rows the inputs have, and how many were left out for want of a vote.
     warnings, where, source
         As in `calibkit.columns.ScoreRows`.
     """
@@ -81,8 +81,6 @@ class RaterRows:
     counts: Counts
     classes: tuple[str, ...]
     others: pl.DataFrame
-    rows_read: int
-    without_votes: int
     warnings: tuple[str, ...]
     where: RowFinder
     source: Source
@@ -92,6 +90,18 @@ class RaterRows:
         """The number of votes of each row."""
         total: Counts = self.counts.sum(axis=1)
         return total
+
+    def described(self, scale: str) -> Column:
+        """Return what a model says of the columns of the first pattern."""
+        pattern, matched = next(iter(self.matched.items()))
+        kinds = {str(self.source.schema[name]) for name in matched.columns}
+        return Column(pattern, dtype="float32" if kinds == {"Float32"} else "float64", scale=scale)
+
+    def used(self) -> dict[str, NDArray[Any]]:
+        """Return what a hash of the rows is taken of: first predictions and votes, by class."""
+        prediction = next(iter(self.predictions.values()))
+        used: dict[str, NDArray[Any]] = {f"p{k:x}": values for k, values in enumerate(prediction.T)}
+        return used | {f"c{k:x}": votes for k, votes in enumerate(self.counts.T)}
 
 
 def read_rater_rows(source: Source, options: RaterOptions) -> RaterRows:
@@ -148,8 +158,6 @@ def read_rater_rows(source: Source, options: RaterOptions) -> RaterRows:
             counts=counts,
             classes=classes,
             others=rows.frame.select(options.others),
-            rows_read=rows.rows_read,
-            without_votes=0,
             warnings=(*source.warnings, *rows.warnings),
             where=where,
             source=source,
@@ -288,7 +296,6 @@ def _with_votes(rows: RaterRows) -> RaterRows:
         predictions={name: matrix[kept] for name, matrix in rows.predictions.items()},
         counts=rows.counts[kept],
         others=rows.others[kept] if rows.others.width else rows.others,
-        without_votes=lost,
         where=RowFinder(rows.source, kept if origin is None else origin[kept]),
         warnings=(*rows.warnings, f"{lost} row{'s' if lost > 1 else ''} without a vote left out"),
     )
