@@ -26,7 +26,7 @@ from calibkit.sources import Source
 MODES = {
     "scores": "calibkit.metrics.evaluate:evaluate_scores",
     "classes": "calibkit.metrics.evaluate_classes:evaluate_classes",
-    "votes": "calibkit.raters.evaluate:evaluate_votes",
+    "votes": "calibkit.metrics.evaluate_votes:evaluate_votes",
 }
 
 
