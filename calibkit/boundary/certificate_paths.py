@@ -26,7 +26,7 @@ from calibkit.boundary.logistic import LEVELS as SURFACE_LEVELS
 from calibkit.boundary.logistic import Surface, distinct
 from calibkit.columns import ScoreRows
 from calibkit.tally import Tally, count_rows
-from calibkit_kernels.surface import CLIP
+from calibkit_kernels.decide import LEAST
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
@@ -186,7 +186,7 @@ def _plain_path(tally: Tally, levels: Levels, surface: Surface, probability: boo
     if probability:
         edge = float(regressor(np.array([1.0]), probability=True)[0])
         never, always = found > edge, found <= -edge
-        found = np.clip(probability_of(found), CLIP, 1.0 - CLIP)
+        found = np.clip(probability_of(found), LEAST, 1.0 - LEAST)
         found[never], found[always] = np.nan, -np.inf
     return replace(_path(tally, "logistic", levels, found), surface=surface, cuts=cuts)
 

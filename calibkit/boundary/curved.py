@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from calibkit.boundary.logistic import Surface, fit_surface
 from calibkit.tally import Tally
 from calibkit_kernels.curved import TERMS, curved_sums, curved_values
-from calibkit_kernels.decide import logit
-from calibkit_kernels.surface import CLIP, solve_cholesky
+from calibkit_kernels.decide import LEAST, logit
+from calibkit_kernels.surface import solve_cholesky
 
 Floats = NDArray[np.float64]
 #: Expected positives and rows of the highest values to how many of them the boundary selects.
@@ -96,7 +96,7 @@ def regressor(score: NDArray[np.floating], *, probability: bool) -> Floats:
     """Return what enters the surface: the logit of a probability clipped by 1e-6, or the score."""
     if not probability:
         return score.astype(np.float64)
-    clipped = np.clip(score.astype(np.float64), CLIP, 1.0 - CLIP)
+    clipped = np.clip(score.astype(np.float64), LEAST, 1.0 - LEAST)
     return np.array([logit(p) for p in clipped.tolist()])
 
 

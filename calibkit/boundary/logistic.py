@@ -1,11 +1,11 @@
 """The logistic surface: one cut on a fitted probability of score and uncertainty.
 
 The regressors are s (the logit of a probability clipped by 1e-6, a logit as it is, a raw score
-standardised), u (the rank of the uncertainty, in [0, 1]) and s u; the fit is logistic regression with a ridge of 1/n on
-the standardised regressors.  A boundary has to rise with the score at every uncertainty: where the
-slope in s is not positive at both ends, u = 0 and u = 1, the product is dropped, then u, and where
-scores fall with the label even so, the score itself is the surface.  The cut is the best single
-threshold on the surface's values.
+standardised), u (the rank of the uncertainty, in [0, 1]) and s u; the fit is logistic regression
+with a ridge of 1/n on the standardised regressors.  A boundary has to rise with the score at every
+uncertainty: where the slope in s is not positive at both ends, u = 0 and u = 1, the product is
+dropped, then u, and where scores fall with the label even so, the score itself is the surface.  The
+cut is the best single threshold on the surface's values.
 
 Uncertainties enter by their level, one of 100 of equal mass: u is the middle of the ranks of the
 level's rows.  So a surface with a cut *is* one threshold a level, which is what a model holds and
@@ -29,6 +29,7 @@ from calibkit.boundary.goals import Goal
 from calibkit.tally import Points, Tally
 from calibkit_kernels import sorting
 from calibkit_kernels import surface as kernels
+from calibkit_kernels.decide import LEAST
 
 Floats = NDArray[np.float64]
 
@@ -186,7 +187,7 @@ def _as_score(s: float, probability: bool) -> float:
     """Return the score of a value of the regressor: clipped probabilities are all alike."""
     if not probability:
         return float(s)
-    bound = math.log((1.0 - kernels.CLIP) / kernels.CLIP)
+    bound = math.log((1.0 - LEAST) / LEAST)
     if s <= -bound:
         return -math.inf
     return math.nan if s > bound else logistic(s)

@@ -11,8 +11,9 @@ import numpy as np
 from calibkit.calibrators.method import Float64s, Floats, Found, Method, Writer
 from calibkit.calibrators.model import ScoreMap
 from calibkit.calibrators.platt import refuse_separated
-from calibkit.calibrators.points import LEAST, Points
+from calibkit.calibrators.points import Points
 from calibkit.calibrators.spec import CalibratorSpec
+from calibkit_kernels.decide import LEAST
 from calibkit_kernels.logistic import fit_line, fit_logistic
 from calibkit_kernels.logistic_sums import is_separated
 from calibkit_kernels.maps import beta_map, log_parts

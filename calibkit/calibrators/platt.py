@@ -10,9 +10,10 @@ import math
 
 from calibkit.calibrators.method import Float64s, Floats, Found, Method, Writer
 from calibkit.calibrators.model import ScoreMap
-from calibkit.calibrators.points import LEAST, Points
+from calibkit.calibrators.points import Points
 from calibkit.calibrators.spec import CalibratorSpec
 from calibkit.errors import DataError
+from calibkit_kernels.decide import LEAST
 from calibkit_kernels.logistic import fit_line
 from calibkit_kernels.logistic_sums import is_separated
 from calibkit_kernels.maps import line_map

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,15 +15,13 @@ from calibkit.metrics.blocks import cut, each_block
 from calibkit.tally import Tally
 from calibkit.weights import Unit
 from calibkit_kernels import maps
+from calibkit_kernels.decide import LEAST
 from calibkit_kernels.logistic_sums import share_classes
 from calibkit_kernels.tally import tally_quantiles
 
 Floats = NDArray[Any]
 Counts = NDArray[Any]
 Float64s = NDArray[np.float64]
-
-#: Probabilities are moved this far inside (0, 1) before their logit is taken.
-LEAST: Final = 1e-6
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ from calibkit.calibrators.histogram import equal_edges
 from calibkit.calibrators.method import Float64s, Floats, Found, Method, Writer
 from calibkit.calibrators.model import ScoreMap
 from calibkit.calibrators.platt import falling_note, platt_line
-from calibkit.calibrators.points import LEAST, Points
+from calibkit.calibrators.points import Points
 from calibkit.calibrators.spec import DEFAULT_BINS, CalibratorSpec
 from calibkit.calibrators.steps import without_repeats, write_steps
+from calibkit_kernels.decide import LEAST
 from calibkit_kernels.maps import line_map
 from calibkit_kernels.reliability import loss_sums
 

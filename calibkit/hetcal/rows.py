@@ -17,12 +17,10 @@ from calibkit.provenance import data_hash, row_hashes
 from calibkit.sources import Source
 from calibkit.splits import group_parts
 from calibkit.weights import ROW, Unit, in_units
+from calibkit_kernels.decide import LEAST
 from calibkit_kernels.vad import clipped_logits
 
 Floats = NDArray[np.float64]
-
-#: Probabilities are moved this far from 0 and 1 before their logit is taken.
-INPUT_CLIP = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +137,7 @@ def linear_scores(score: NDArray[Any], scale: str) -> tuple[Floats, int]:
     if scale != "probability":
         return score.astype(np.float64), 0
     logits, clipped = np.empty(score.size), np.zeros(score.size, np.uint8)
-    clipped_logits(score, INPUT_CLIP, logits, clipped)
+    clipped_logits(score, LEAST, logits, clipped)
     return logits, int(np.count_nonzero(clipped))
 
 

@@ -8,15 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
+from calibkit_kernels.decide import LEAST
 from calibkit_kernels.reliability import expit
 from calibkit_kernels.vad import clipped_logits
 
 Floats = NDArray[Any]
 
 LINKS: Final = ("logit", "identity")
-
-#: Probabilities are moved this far inside (0, 1) before their logit is taken.
-EPSILON: Final = 1e-6
 
 #: Numbers beyond this have squares that float64 does not hold.
 LARGEST: Final = 1e150
@@ -42,11 +40,11 @@ def to_link(
 ) -> None:
     """Write values of a scale on the scale of a link.
 
-    Probabilities are clipped to [`EPSILON`, 1 - `EPSILON`] before their logit is taken, and
+    Probabilities are clipped to [1e-6, 1 - 1e-6] before their logit is taken, and
     `clipped` is set to 1 there.  Logits and raw numbers are never clipped.
     """
     if link == "logit" and scale == "probability":
-        clipped_logits(values, EPSILON, out, clipped)
+        clipped_logits(values, LEAST, out, clipped)
     elif link == "identity" and scale == "logit":
         expit(values, out)
     else:

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from ._jit import kernel
 
+#: Probabilities are moved this far inside (0, 1) where a fit takes their logit.
+LEAST = 1e-6
+
 
 @kernel
 def logit(p: float) -> float:

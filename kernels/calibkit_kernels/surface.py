@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._jit import kernel
-from .decide import logit
+from .decide import LEAST, logit
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -26,24 +26,21 @@ Int64s = NDArray[np.int64]
 Levels = NDArray[np.uint16]
 Parts = NDArray[np.uint8]
 
-#: Probabilities are kept this far from 0 and 1 before their log-odds are taken.
-CLIP = 1e-6
-
 _SIGN = np.uint32(0x80000000)
 
 
 @kernel
 def score_logits(probability: NDArray[Any], count: Counts, out: Floats) -> np.int64:
-    """Write the log-odds of probabilities clipped by `CLIP`; return how many rows were clipped."""
+    """Write the log-odds of probabilities clipped by `LEAST`; return how many rows were clipped."""
     clipped = np.int64(0)
     for i in range(probability.size):
         p = float(probability[i])
-        if p < CLIP:
+        if p < LEAST:
             clipped += count[i]
-            p = CLIP
-        elif p > 1.0 - CLIP:
+            p = LEAST
+        elif p > 1.0 - LEAST:
             clipped += count[i]
-            p = 1.0 - CLIP
+            p = 1.0 - LEAST
         out[i] = logit(p)
     return clipped
 
