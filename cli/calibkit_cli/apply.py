@@ -17,11 +17,15 @@ if TYPE_CHECKING:
 HELP = """Apply a model to rows: every row is kept, in order, and the model's columns are added.
 
 A boundary adds `decision` (0 or 1) and `margin`: how far the score lies beyond the threshold of the
-row's level, in logits. A stochastic one also adds `decision_probability`, and needs --key.
+row's level, in logits; a stochastic one also `decision_probability`, and needs --key. Calibrators and
+vad add `calibrated` (of class probabilities `calibrated_<class>`), hetcal also `leaf`; alpha-cal adds
+`calibrated_<class>`, `alpha0`, `disagreement` and `disagreement_<class>`.
 
 Examples:
 
   calibkit apply boundary.json test.parquet -o decided.parquet
+
+  calibkit apply cal.json scores.parquet --column p -o calibrated.parquet
 
   cat scores.csv | calibkit apply boundary.json - -o - | head
 
@@ -58,7 +62,7 @@ def apply(
             metavar="NAME",
             panel=options.OUTPUT,
             help="A name for the added column (of several: the first).",
-            show_default="decision",
+            show_default="decision, calibrated",
         ),
     ] = None,
     overwrite_columns: Annotated[

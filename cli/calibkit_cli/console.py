@@ -74,7 +74,7 @@ class Console:
                 if not self.tabular and not self.output.endswith(
                     tuple(f".{one}" for one in self.texts)
                 ):
-                    _check_not_a_table(self.output)
+                    _check_not_a_table(self.output, self.texts)
 
     @property
     def on_terminal(self) -> bool:
@@ -218,11 +218,12 @@ class Console:
             _print(plain_table(header, cells, right, title), stream)
 
 
-def _check_not_a_table(output: str) -> None:
+def _check_not_a_table(output: str, texts: Sequence[str]) -> None:
     from calibkit.formats import suffix_format
 
     if suffix_format(output) is not None:
-        raise UsageError(f"{output}: the result is JSON, not a table; name it FILE.json.")
+        names = " or ".join(f"FILE.{one}" for one in texts or ("json",))
+        raise UsageError(f"{output}: the result is JSON, not a table; name it {names}.")
 
 
 def cell_text(value: object) -> str:

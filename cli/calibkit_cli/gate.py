@@ -37,7 +37,7 @@ def gate(
     files: Annotated[
         list[str],
         typer.Argument(
-            metavar="FILE...",
+            metavar="FILE",
             help="Files of metrics, models or other JSON results; - for standard input.",
             show_default=False,
         ),

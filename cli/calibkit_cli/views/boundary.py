@@ -193,10 +193,10 @@ def view(model: BoundaryModel, console: Console) -> None:
     )
     if model.fit.candidates:
         console.say("", "Candidates, cross-validated; the simplest whose gap is within its error:")
-        console.table(
-            ["method", "levels", "precision", "recall", figure_name(model), "gap", "error of gap"],
-            [_candidate(one) for one in model.fit.candidates],
-        )
+        header = ["method", "levels", "precision", "recall"]
+        own = figure_name(model) not in header  # a column of its own for what was optimised
+        header += [*([figure_name(model)] if own else []), "gap", "error of gap"]
+        console.table(header, [_candidate(one, own) for one in model.fit.candidates])
 
 
 def _level_header(model: BoundaryModel) -> list[str]:
@@ -221,14 +221,14 @@ def _figures(model: BoundaryModel) -> list[list[object]]:
     return table
 
 
-def _candidate(one: Candidate) -> list[object]:
+def _candidate(one: Candidate, own: bool) -> list[object]:
     missed = "" if one.within_bound else " (short of the bound)"
     return [
         f"{one.method}{missed}",
         one.uncertainty_bins,
         one.precision,
         one.recall,
-        one.objective_value,
+        *([one.objective_value] if own else []),
         one.gap,
         one.gap_standard_error,
     ]
