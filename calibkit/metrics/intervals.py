@@ -26,6 +26,7 @@ from calibkit.metrics.rates import RATES, Level, decision_intervals, effective_r
 from calibkit.metrics.resampling import EXCESS, NOISE, Draws, Spread, paired_spreads, spreads
 from calibkit.metrics.result import Interval, Number
 from calibkit.metrics.views import Confusion, Pair, Sample, View
+from calibkit.threads import later
 
 #: Metrics whose variance their influence function gives, and the scale on which it is symmetric.
 SMOOTH = {
@@ -97,6 +98,9 @@ def intervals(
     if isinstance(data, Confusion):
         return decision_intervals(list(defined), data, level)
     found: dict[str, Interval] = {}
+    drawn = [name for name in defined if name.partition(":")[0] in RESAMPLED]
+    # Beside the passes over the tally, of which each uses the processors for a part of its time.
+    varied = later(options.threads if drawn else 1, spreads, data, drawn, options.draws)
     for name, value in defined.items():
         if name in SMOOTH and _enough(name, data):
             found[name] = _smooth_interval(name, value, data, level)
@@ -106,11 +110,9 @@ def intervals(
         elif name == "log_loss_reduction":
             own = _reduction(value, data, level)
             found |= {} if own is None else {name: own}
-    drawn = [name for name in defined if name.partition(":")[0] in RESAMPLED]
     if drawn:
-        varied = spreads(data, drawn, options.draws)
-        for name in varied.keys() & drawn:
-            found[name] = _resampled_interval(name, defined[name], varied, level)
+        for name in varied().keys() & drawn:
+            found[name] = _resampled_interval(name, defined[name], varied(), level)
     return {name: found[name] for name in defined if name in found}
 
 
