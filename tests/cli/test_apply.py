@@ -23,7 +23,17 @@ FitModel = Callable[..., Path]
 def fit(tmp_path: Path, invoke: Invoke) -> FitModel:
     def call(frame: pl.DataFrame, *options: object) -> Path:
         path, output = write(frame, tmp_path / "fit.parquet"), tmp_path / "model.json"
-        line = ["boundary", path, "--precision", "0.75", "--method", "exact", "--folds", 0, *options]
+        line = [
+            "boundary",
+            path,
+            "--precision",
+            "0.75",
+            "--method",
+            "exact",
+            "--folds",
+            0,
+            *options,
+        ]
         done = invoke(*line, "-q", "-o", output)
         assert done.code == 0, done.stderr
         return output

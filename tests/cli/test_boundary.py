@@ -310,7 +310,17 @@ def test_the_fields_of_a_model(tmp_path: Path, invoke: Invoke) -> None:
     frame = simulate()
     path, out = write(frame, tmp_path / "a.parquet"), tmp_path / "b.json"
     tags = ["--tag", "owner=risk", "--tag", "run=a=b"]
-    goal = ["--precision", "0.75", "--method", "exact", "--seed", "3", "--provenance", "names", *tags]
+    goal = [
+        "--precision",
+        "0.75",
+        "--method",
+        "exact",
+        "--seed",
+        "3",
+        "--provenance",
+        "names",
+        *tags,
+    ]
     assert invoke("boundary", path, *goal, "--test", path, "-o", out).code == 0
     model = json.loads(out.read_text())
     assert (model["kind"], model["version"], model["method"]) == ("boundary", 1, "exact")
