@@ -21,7 +21,7 @@ from calibkit.metrics.influence import by_rows, entries, group_sums, sampled
 from calibkit.metrics.reliability import Bins, chosen_bins, equal_mass_bins
 from calibkit.metrics.smooth import smooth_calibration_error
 from calibkit.metrics.views import Pair, Sample, Settings, View
-from calibkit.sums import exact_sum, exact_sum_products
+from calibkit.sums import exact_group_sums
 from calibkit_kernels import bootstrap as kernels
 from calibkit_kernels import reliability, smooth
 from calibkit_kernels.digest import mix
@@ -118,13 +118,20 @@ class Statistics:
         if "ace" in plain:
             bins["equal-mass"] = _ends_of(view, equal_mass_bins)
         self.cells = cells_of(view, list(bins.values()), most)
-        self.share = independent_share(view) if by_rows(view) else 1.0
+        self.share = 1.0
+        if by_rows(view) and view.probability is not None:
+            ends = _ends_of(view, equal_mass_bins)
+            near = independent_shares(view, _places(view, ends), ends.size)
+            self.share = 1.0 / float(np.mean(1.0 / near))
         self.parts: list[tuple[tuple[str, ...], Statistic]] = []
         for kind, ends in bins.items():
             names = ("ace", "", "", "")
             if kind == "chosen":
                 names = ("ece", "mce", "ece_debiased", EXCESS)
-            self.parts.append((names, partial(self._gaps, self.cells.after(ends))))
+            share = np.ones(ends.size)
+            if by_rows(view):
+                share = independent_shares(view, _places(view, ends), ends.size)
+            self.parts.append((names, partial(self._gaps, self.cells.after(ends), share)))
         if plain & {"miscalibration", "discrimination"}:
             self.parts.append((("miscalibration", "discrimination", NOISE), self._corp))
         if "smooth_ece" in plain:
@@ -145,9 +152,9 @@ class Statistics:
             if name
         }
 
-    def _gaps(self, ends: Int64s, table: Floats) -> Sequence[float]:
+    def _gaps(self, ends: Int64s, share: Floats, table: Floats) -> Sequence[float]:
         out = np.empty(4)
-        kernels.gap_statistics(table, self.cells.score, ends, self.share, out)
+        kernels.gap_statistics(table, self.cells.score, ends, share, out)
         return out.tolist()
 
     def _corp(self, table: Floats) -> Sequence[float]:
@@ -294,18 +301,30 @@ def _gathered(label: Int64s, weight: Floats, cell: tuple[Int64s, ...], by_square
     return Units(mean, every, label[first], each, tuple(c[first] for c in cell))
 
 
-def independent_share(view: View) -> float:
-    """Return how many independent rows a row is worth, by the variance of the residuals' sum."""
+def independent_shares(view: View, part: Int64s, parts: int) -> Floats:
+    """Return how many independent rows a row of each part is worth: at most 1.
+
+    It is the variance that the sum of a part's residuals would have, were its rows independent,
+    over the one it has.  Of rows that belong together it counts only how they vary together within
+    the part: those that lie in different bins do not make the gap of one of them noisier.
+    """
     sample, probability = view.sample, view.probability
     if probability is None:
-        return 1.0
+        return np.ones(parts)
     weight = np.ones(sample.label.size) if sample.weight is None else sample.weight
     residual = sample.label.astype(np.float64) - probability[view.once(entries)]
-    residual -= exact_sum_products(weight, residual) / exact_sum(weight)
+    mass = exact_group_sums(weight, part, parts)
+    total = exact_group_sums(weight, part, parts, times=residual)
+    residual -= np.divide(total, mass, out=np.zeros(parts), where=mass > 0)[part]
     own = residual * weight
-    sums = own if sample.group is None else group_sums(own, sample.group)
-    together = exact_sum_products(sums, sums)
-    return min(1.0, exact_sum_products(own, residual) / together) if together > 0.0 else 1.0
+    alone = exact_group_sums(own, part, parts, times=residual)
+    sums, part_of = own, part
+    if sample.group is not None:
+        pairs, place = np.unique(sample.group * parts + part, return_inverse=True)
+        sums, part_of = group_sums(own, place), pairs % parts
+    together = exact_group_sums(sums, part_of, parts, times=sums)
+    share = np.divide(alone, together, out=np.ones(parts), where=(alone > 0) & (together > 0))
+    return np.minimum(share, 1.0)
 
 
 def spreads(view: View, metrics: Sequence[str], options: Draws) -> dict[str, Spread]:
@@ -357,7 +376,12 @@ def _unsquared(found: dict[str, float]) -> dict[str, float]:
 
 
 def _cell_of(view: View, cells: Cells) -> Int64s:
-    return np.searchsorted(cells.ends, view.once(entries), side="right").astype(np.int64)
+    return _places(view, cells.ends)
+
+
+def _places(view: View, ends: Int64s) -> Int64s:
+    """Return where each row stands among stretches of the tally, given the entry after each."""
+    return np.searchsorted(ends, view.once(entries), side="right").astype(np.int64)
 
 
 @dataclass(frozen=True)

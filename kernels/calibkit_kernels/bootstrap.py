@@ -136,7 +136,7 @@ def folded_bias(mean: float, deviation: float) -> float:
 
 
 @kernel
-def gap_statistics(table: Floats, score: Floats, ends: Int64s, share: float, out: Floats) -> None:
+def gap_statistics(table: Floats, score: Floats, ends: Int64s, share: Floats, out: Floats) -> None:
     """Write calibration errors over bins: l1, largest, l2 squared, and an excess of variance.
 
     The l1 error is the mean size of the bins' gaps, each less what its own noise adds to its size;
@@ -149,7 +149,7 @@ def gap_statistics(table: Floats, score: Floats, ends: Int64s, share: float, out
     ends
         The cell after the last one of each bin, by falling score.
     share
-        How many independent rows one row is worth.
+        How many independent rows a row of each bin is worth.
     out
         Four numbers; NaN without rows.
     """
@@ -167,13 +167,13 @@ def gap_statistics(table: Floats, score: Floats, ends: Int64s, share: float, out
         gap = (hits - mass) / rows
         # The bin's mean score counts as one row more, so that one label leaves some doubt.
         rate = (hits + mass / rows) / (rows + 1.0)
-        noise = math.sqrt(max(0.0, rate * (1.0 - rate)) / (share * rows))
+        noise = math.sqrt(max(0.0, rate * (1.0 - rate)) / (share[j] * rows))
         total += rows
         absolute += rows * (abs(gap) - folded_bias(gap, noise))
         largest = max(largest, abs(gap))
         if rows > 1.0:
             rate = hits / rows
-            squares += rows * (gap * gap - rate * (1.0 - rate) / (share * (rows - 1.0)))
+            squares += rows * (gap * gap - rate * (1.0 - rate) / (share[j] * (rows - 1.0)))
             excess += 4.0 * (rows * noise * noise) * (rows * noise * noise)
     out[0] = absolute / total if total > 0.0 else math.nan
     out[1] = largest if total > 0.0 else math.nan

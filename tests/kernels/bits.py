@@ -182,7 +182,7 @@ def resampling() -> Iterator[object]:
     table = np.empty(80)
     bootstrap.draw_numbers(np.geomspace(0.1, 1e5, 80), np.uint64(3), table)
     drawn = table.reshape(-1, 2)
-    bootstrap.gap_statistics(drawn, score, np.array([5, 20, 40]), 0.7, out)
+    bootstrap.gap_statistics(drawn, score, np.array([5, 20, 40]), np.full(3, 0.7), out)
     yield out.copy()
     bootstrap.corp_statistics(drawn, score, np.empty_like(drawn), out)
     yield out

@@ -111,9 +111,10 @@ def test_calibration_errors(table: np.ndarray, cuts: list[int], share: float) ->
     score, size = scores_for(table), len(table)
     ends = np.array([*sorted(min(cut, size) for cut in cuts), size], np.int64)
     out = np.empty(4)
-    kernels.gap_statistics(table, score, ends, share, out)
+    shares = share / np.arange(1.0, ends.size + 1)
+    kernels.gap_statistics(table, score, ends, shares, out)
     bins = np.searchsorted(ends, np.arange(size), side="right")
-    expected = naive.gaps(table, score, bins, share)
+    expected = naive.gaps(table, score, bins, shares)
     assert out.tolist() == pytest.approx(expected, abs=1e-5, nan_ok=True)
 
 

@@ -123,14 +123,14 @@ def folded_bias(mean: float, deviation: float) -> float:
     return float((np.abs(mean + deviation * z) * density).sum() / density.sum() - abs(mean))
 
 
-def gaps(table: np.ndarray, score: np.ndarray, bins: np.ndarray, share: float) -> list[float]:
+def gaps(table: np.ndarray, score: np.ndarray, bins: np.ndarray, shares: np.ndarray) -> list[float]:
     """Return the calibration errors over bins, given the bin of each cell."""
     total = table.sum()
     if not total:
         return [math.nan] * 4
     absolute, largest, square, excess = 0.0, 0.0, 0.0, 0.0
     for own in set(bins.tolist()):
-        inside = bins == own
+        inside, share = bins == own, shares[own]
         rows, hits = float(table[inside].sum()), float(table[inside, 0].sum())
         if not rows:
             continue
