@@ -29,7 +29,8 @@ class BoundarySpec:
     target
         The objective.
     method
-        A key of `calibkit.boundary.methods.METHODS`.
+        A key of `calibkit.boundary.methods.METHODS`, or ``auto``, which `calibkit.boundary.run.count`
+        resolves by cross-validation.
     uncertainty_bins
         K; None is 3 where rows have uncertainties (100 for the logistic surface), 1 for the single
         threshold and without them.
@@ -54,7 +55,7 @@ class BoundarySpec:
     """
 
     target: Target
-    method: str = "exact"
+    method: str = AUTO
     uncertainty_bins: int | None = None
     score_bins: int | None = None
     strategy: str = "equal-mass"

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from calibkit.boundary.auto import Choice, candidates, choose_method, fit_choice
-from calibkit.boundary.certificate import certificate_steps, certify_boundary
-from calibkit.boundary.choose import CANDIDATES, choose_levels, chosen_note
+from calibkit.boundary.auto import Choice, candidates
+from calibkit.boundary.certificate import certificate_steps
+from calibkit.boundary.choose import CANDIDATES, chosen_note
 from calibkit.boundary.compare import HEADER, Compared, compare
-from calibkit.boundary.fit import Fitted, fit_summary
+from calibkit.boundary.fit import Fitted
 from calibkit.boundary.frontier_rows import frontier_rows
-from calibkit.boundary.segmented import fit_segments
+from calibkit.boundary.run import (
+    Counted,
+    check_auto_levels,
+    columns_to_judge,
+    count,
+    fit,
+    read_boundary_rows,
+    read_test_rows,
+)
 from calibkit.boundary.spec import AUTO, BoundarySpec, plan
-from calibkit.boundary.summary import Summary, summarise
-from calibkit.columns import ColumnOptions, ScoreRows, read_score_rows, resolve
+from calibkit.boundary.summary import Summary
+from calibkit.columns import ColumnOptions, ScoreRows, resolve
 from calibkit.errors import CalibkitError, UsageError
-from calibkit.grid_table import GridTable, is_grid_table, read_grid_table
+from calibkit.grid_table import GridTable
 from calibkit.outputs import check_output, directory_outputs, spare_inputs
 from calibkit.sinks import Transaction, make_folders
 from calibkit.sources import STDIN, Source, open_source
@@ -24,9 +32,6 @@ from calibkit.threads import later, warm_up
 from .console import Console
 from .dry_run import show_plan, used_columns
 from .views.boundary import boundary_lines, view
-
-#: What a boundary is fitted on: counted once, or for several methods, or later for each segment.
-Counted = Summary | Choice | ScoreRows | GridTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,10 +74,8 @@ class BoundaryRun:
                 raise UsageError("--frontier - would mix with the model; give it a file.")
         if self.compare and self.frontier is not None:
             raise UsageError("--frontier is that of one method; leave --compare out.")
-        if self.auto_levels and self.spec.folds == 0:
-            raise UsageError(
-                "--uncertainty-bins auto is chosen by cross-validation: give it --folds."
-            )
+        if self.auto_levels:
+            check_auto_levels(self.spec)
         if self.compare and self.auto_levels:
             raise UsageError("--compare takes one number of levels for all methods, not auto.")
         self._check_beside()
@@ -91,10 +94,6 @@ class BoundaryRun:
         if spec.confidence is not None and (self.compare or self.frontier is not None):
             raise UsageError(
                 "--confidence certifies one boundary; it goes with neither --compare nor --frontier."
-            )
-        if spec.confidence is not None and self.auto_levels and spec.method != AUTO:
-            raise UsageError(
-                "--uncertainty-bins auto chooses by cross-validation, which --confidence has none of."
             )
         if self.compare and spec.by:
             raise UsageError("--compare fits all rows together; leave --by out.")
@@ -137,7 +136,7 @@ class BoundaryRun:
         if self.compare:
             self._compare(data, test)
             return
-        summary = self._summarise(data)
+        summary = self._count(data)
         del data  # the rows are counted, and may be many
         fitted = self._fit(summary, test)
         if self.console.output is not None or not self.console.on_terminal:
@@ -155,19 +154,11 @@ class BoundaryRun:
         if self.console.output not in (None, "-"):
             outputs.write_bytes(fitted.model.to_json(), self.console.output, main=True)
 
-    def _summarise(self, data: ScoreRows | GridTable) -> Counted:
-        """Count the rows, over the number of levels asked for or chosen, or for several methods."""
-        if self.spec.by is not None or self.spec.confidence is not None:
-            return data
-        if self.spec.method == AUTO:
-            return choose_method(data, self.spec)
-        if not self.auto_levels:
-            return summarise(data, self.spec)
-        if isinstance(data, GridTable):
-            raise UsageError("a grid has its levels; leave --uncertainty-bins auto out.")
-        summary = choose_levels(data, self.spec)
-        self.console.summary(chosen_note(summary))
-        return summary
+    def _count(self, data: ScoreRows | GridTable) -> Counted:
+        counted = count(data, self.spec, auto_levels=self.auto_levels)
+        if isinstance(counted, Summary) and self.auto_levels:
+            self.console.summary(chosen_note(counted))
+        return counted
 
     def _fit_each(self, source: Source) -> None:
         assert self.console.output is not None
@@ -175,78 +166,39 @@ class BoundaryRun:
         with Transaction() as transaction:
             for alone, output in zip(source.split(), outputs, strict=True):
                 data = self._read(alone)
-                fitted = self._fit(self._summarise(data), self._read_test(data))
+                fitted = self._fit(self._count(data), self._read_test(data))
                 self.console.summary(f"{alone.parts[0].path}:", *boundary_lines(fitted.model))
                 make_folders([output])
                 transaction.write_bytes(fitted.model.to_json(), output)
 
     def _read(self, source: Source) -> ScoreRows | GridTable:
         later(self.spec.threads, warm_up)
-        if is_grid_table(source):
-            return read_grid_table(source, self.columns)
-        rows = read_score_rows(source, self.columns, others=self._beside(source))
-        for remark in rows.warnings:
-            self.console.warn(remark)
-        self.console.summary(*rows.notes)
-        self.console.detail(f"{rows.score.size:,} rows used of {rows.rows_read:,} read")
+        rows = read_boundary_rows(source, self.columns, self.spec)
+        if isinstance(rows, ScoreRows):
+            for remark in rows.warnings:
+                self.console.warn(remark)
+            self.console.summary(*rows.notes)
+            self.console.detail(f"{rows.score.size:,} rows used of {rows.rows_read:,} read")
         return rows
-
-    def _beside(self, source: Source) -> list[str]:
-        """Return the columns that are read beside those of the roles."""
-        found = self._worth_columns(source)
-        spec = self.spec
-        for option, name in (("--groups", spec.groups), ("--time", spec.time), ("--by", spec.by)):
-            if name is not None and name not in found:
-                source.require([name], option)
-                found.append(name)
-        return found
-
-    def _worth_columns(self, source: Source) -> list[str]:
-        """Return the columns that say what rows are worth."""
-        target = self.spec.target
-        option = "--value" if target.value_column is not None else f"--{target.option}"
-        names = list(dict.fromkeys(target.worth_columns.values()))
-        source.require(names, option)
-        return names
 
     def _read_test(self, data: ScoreRows | GridTable) -> ScoreRows | None:
         if self.test is None:
             return None
-        if isinstance(data, ScoreRows):
-            options, dtype = data.options, str(data.score.dtype)
-        else:
-            score, uncertainty = data.columns["score"], data.columns.get("uncertainty")
-            name = uncertainty.name if uncertainty and data.grid.shape[0] > 1 else None
-            options = replace(self.columns, score=score.name, uncertainty=name)
-            dtype = score.dtype or self.dtype
-        source = open_source([self.test], dtype=dtype)
-        beside = self._worth_columns(source)
-        if self.spec.by is not None and self.spec.by not in beside:
-            source.require([self.spec.by], "--by")
-            beside.append(self.spec.by)
-        rows = read_score_rows(source, options, others=beside)
+        columns, dtype = columns_to_judge(data, self.columns, self.dtype)
+        rows = read_test_rows(open_source([self.test], dtype=dtype), columns, self.spec)
         for remark in rows.warnings:
             self.console.warn(f"--test: {remark}")
         return rows
 
     def _fit(self, counted: Counted, test: ScoreRows | None) -> Fitted:
-        if isinstance(counted, ScoreRows | GridTable) and self.spec.confidence is not None:
-            fitted = certify_boundary(
-                counted, self.spec, test=test, provenance=self.provenance, tags=self.tags
-            )
-        elif isinstance(counted, ScoreRows | GridTable):
-            fitted = fit_segments(
-                counted,
-                self.spec,
-                auto_levels=self.auto_levels,
-                test=test,
-                provenance=self.provenance,
-                tags=self.tags,
-            )
-        elif isinstance(counted, Choice):
-            fitted = fit_choice(counted, test=test, provenance=self.provenance, tags=self.tags)
-        else:
-            fitted = fit_summary(counted, test=test, provenance=self.provenance, tags=self.tags)
+        fitted = fit(
+            counted,
+            self.spec,
+            auto_levels=self.auto_levels,
+            test=test,
+            provenance=self.provenance,
+            tags=self.tags,
+        )
         for remark in fitted.warnings:
             self.console.warn(remark)
         return fitted
@@ -259,7 +211,7 @@ class BoundaryRun:
         failure: CalibkitError | None = None
         if self.console.output is not None or self.console.as_json:
             try:
-                fitted = self._fit(self._summarise(data), test)
+                fitted = self._fit(self._count(data), test)
             except CalibkitError as error:
                 failure = error
         if self.console.as_json:

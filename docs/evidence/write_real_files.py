@@ -102,7 +102,8 @@ def _read(path: Path) -> ScoreRows:
 
 
 def _specification(bound: str, levels: int, **more: object) -> BoundarySpec:
-    spec = BoundarySpec(target=read_target({"precision": bound}), uncertainty_bins=levels)
+    target = read_target({"precision": bound})
+    spec = BoundarySpec(target=target, method="exact", uncertainty_bins=levels)
     return replace(spec, **more)  # type: ignore[arg-type]
 
 

@@ -56,7 +56,8 @@ def fit(rows: ScoreRows, *, test: ScoreRows | None = None, **options: Any) -> Fi
     """Fit a boundary; ``precision="0.9"``, ``maximize="f1"``, … and fields of `BoundarySpec`."""
     target = read_target({name: options.pop(name) for name in OPTIONS if name in options})
     extra = {name: options.pop(name) for name in ("provenance", "tags") if name in options}
-    return fit_boundary(rows, BoundarySpec(target=target, **options), test=test, **extra)
+    spec = BoundarySpec(target=target, **{"method": "exact", **options})
+    return fit_boundary(rows, spec, test=test, **extra)
 
 
 def example(

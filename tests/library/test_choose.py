@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -19,7 +21,8 @@ from .samples import score_rows
 def spec(**options: object) -> BoundarySpec:
     ((name, value),) = {k: v for k, v in options.items() if k not in ("folds", "method")}.items()
     extra = {k: v for k, v in options.items() if k in ("folds", "method")}
-    return BoundarySpec(target=read_target({name: str(value)}), **extra)  # type: ignore[arg-type]
+    chosen = {"method": "exact", **extra}
+    return BoundarySpec(target=read_target({name: str(value)}), **chosen)  # type: ignore[arg-type]
 
 
 def rows(size: int, *, useful: bool, seed: int = 0) -> ScoreRows:
@@ -54,10 +57,10 @@ def test_useful_uncertainty_gets_levels_and_noise_gets_one() -> None:
 def test_the_fewest_levels_within_one_standard_error_of_the_best(target: dict[str, str]) -> None:
     data, wanted = rows(3_000, useful=True, seed=5), spec(**target)
     found = choose_levels(data, wanted)
-    price = marginal_rate(summarise(data, BoundarySpec(target=wanted.target, uncertainty_bins=1)))
+    price = marginal_rate(summarise(data, replace(wanted, uncertainty_bins=1)))
     worth, error, models = {}, {}, {}
     for levels in CANDIDATES:
-        fitted = fit_boundary(data, BoundarySpec(target=wanted.target, uncertainty_bins=levels))
+        fitted = fit_boundary(data, replace(wanted, uncertainty_bins=levels))
         models[levels], checked = fitted.model, fitted.model.fit.cross_validated
         if wanted.target.bound is None:
             sign = -1 if "minimize" in target else 1

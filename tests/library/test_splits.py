@@ -130,13 +130,14 @@ def test_cross_validation_follows_the_column(option: str) -> None:
 
 def test_too_few_values_leave_the_boundary_unjudged() -> None:
     frame = example().with_columns(user=pl.lit(1))
-    spec = BoundarySpec(target=read_target({"precision": "0.7"}), groups="user")
+    spec = BoundarySpec(target=read_target({"precision": "0.7"}), method="exact", groups="user")
     fitted = fit_boundary(read(frame, "user"), spec)
     assert fitted.model.fit.cross_validated is None
     assert "too few values" in fitted.warnings[0]
 
 
 def test_folds_follow_one_column() -> None:
-    spec = BoundarySpec(target=read_target({"precision": "0.7"}), groups="user", time="day")
+    target = read_target({"precision": "0.7"})
+    spec = BoundarySpec(target=target, method="exact", groups="user", time="day")
     with pytest.raises(UsageError, match="one of them"):
         fit_boundary(read(example(), "user", "day"), spec)

@@ -1,0 +1,145 @@
+"""A fit from its inputs to its model: which rows to read, what to choose, what to fit.
+
+`read_boundary_rows` reads them, `count` counts them as often as the specification needs, `fit` fits
+what was counted.  The three are apart so that rows, which may be many, can go before the fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from calibkit.boundary.auto import Choice, choose_method, fit_choice
+from calibkit.boundary.certificate import certify_boundary
+from calibkit.boundary.choose import choose_levels
+from calibkit.boundary.fit import Fitted, fit_summary
+from calibkit.boundary.segmented import fit_segments
+from calibkit.boundary.spec import AUTO, BoundarySpec
+from calibkit.boundary.summary import Summary, summarise
+from calibkit.boundary.target import Target
+from calibkit.columns import ColumnOptions, ScoreRows, read_score_rows
+from calibkit.errors import UsageError
+from calibkit.grid_table import GridTable, is_grid_table, read_grid_table
+from calibkit.sources import Source
+
+#: What a boundary is fitted on: counted once, or for several methods, or later for each segment.
+Counted = Summary | Choice | ScoreRows | GridTable
+
+
+def read_boundary_rows(
+    source: Source, columns: ColumnOptions, spec: BoundarySpec
+) -> ScoreRows | GridTable:
+    """Return the rows of a fit, or the grid that a table of ``bin`` holds.
+
+    Raises
+    ------
+    UsageError
+        A column is not there, or one column has two roles.
+    DataError
+        Values that are missing, out of range or of the wrong type.
+    """
+    if is_grid_table(source):
+        return read_grid_table(source, columns)
+    beside = _worth_columns(source, spec.target)
+    for option, name in (("--groups", spec.groups), ("--time", spec.time), ("--by", spec.by)):
+        if name is not None and name not in beside:
+            source.require([name], option)
+            beside.append(name)
+    return read_score_rows(source, columns, others=beside)
+
+
+def columns_to_judge(
+    data: ScoreRows | GridTable, columns: ColumnOptions, dtype: str
+) -> tuple[ColumnOptions, str]:
+    """Return how rows are read that judge the fit on `data`: its columns, and their type."""
+    if isinstance(data, ScoreRows):
+        return data.options, str(data.score.dtype)
+    score, uncertainty = data.columns["score"], data.columns.get("uncertainty")
+    name = uncertainty.name if uncertainty and data.grid.shape[0] > 1 else None
+    return replace(columns, score=score.name, uncertainty=name), score.dtype or dtype
+
+
+def read_test_rows(source: Source, columns: ColumnOptions, spec: BoundarySpec) -> ScoreRows:
+    """Return the rows that judge a boundary; else as `read_boundary_rows`.
+
+    `columns` are those of the fit, see `columns_to_judge`.
+    """
+    beside = _worth_columns(source, spec.target)
+    if spec.by is not None and spec.by not in beside:
+        source.require([spec.by], "--by")
+        beside.append(spec.by)
+    return read_score_rows(source, columns, others=beside)
+
+
+def _worth_columns(source: Source, target: Target) -> list[str]:
+    """Return the columns that say what rows are worth."""
+    option = "--value" if target.value_column is not None else f"--{target.option}"
+    names = list(dict.fromkeys(target.worth_columns.values()))
+    source.require(names, option)
+    return names
+
+
+def count(data: ScoreRows | GridTable, spec: BoundarySpec, *, auto_levels: bool = False) -> Counted:
+    """Count rows over the levels asked for or chosen, or for several methods.
+
+    Segments and certificates count for themselves: of these the data come back as they are.
+
+    Raises
+    ------
+    UsageError
+        Options that do not go together.
+    DataError
+        Rows of one class where the objective needs both.
+    InfeasibleError
+        No number of levels meets the bound.
+    """
+    if spec.by is not None or spec.confidence is not None:
+        return data
+    if spec.method == AUTO:
+        return choose_method(data, spec)
+    if not auto_levels:
+        return summarise(data, spec)
+    if isinstance(data, GridTable):
+        raise UsageError("a grid has its levels; leave --uncertainty-bins auto out.")
+    return choose_levels(data, spec)
+
+
+def fit(
+    counted: Counted,
+    spec: BoundarySpec,
+    *,
+    auto_levels: bool = False,
+    test: ScoreRows | None = None,
+    provenance: str = "hash",
+    tags: dict[str, str] | None = None,
+) -> Fitted:
+    """Fit a boundary on what `count` returned; see `calibkit.boundary.fit.fit_boundary`."""
+    if isinstance(counted, ScoreRows | GridTable) and spec.confidence is not None:
+        return certify_boundary(counted, spec, test=test, provenance=provenance, tags=tags)
+    if isinstance(counted, ScoreRows | GridTable):
+        return fit_segments(
+            counted,
+            spec,
+            auto_levels=auto_levels,
+            test=test,
+            provenance=provenance,
+            tags=tags,
+        )
+    if isinstance(counted, Choice):
+        return fit_choice(counted, test=test, provenance=provenance, tags=tags)
+    return fit_summary(counted, test=test, provenance=provenance, tags=tags)
+
+
+def check_auto_levels(spec: BoundarySpec) -> None:
+    """Refuse a number of levels to be chosen where nothing can choose it.
+
+    Raises
+    ------
+    UsageError
+        No folds, or a certificate of one method.
+    """
+    if spec.folds == 0:
+        raise UsageError("--uncertainty-bins auto is chosen by cross-validation: give it --folds.")
+    if spec.confidence is not None and spec.method != AUTO:
+        raise UsageError(
+            "--uncertainty-bins auto chooses by cross-validation, which --confidence has none of."
+        )
