@@ -1,0 +1,127 @@
+"""Reliability diagram: share of positives by score, in bins and by isotonic regression (CORP).
+
+Dimitriadis, Gneiting, Jordan, "Stable reliability diagrams for probabilistic classifiers", 2021.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from calibkit.errors import DataError
+from calibkit.metrics.evaluate import Evaluated, evaluate
+from calibkit.metrics.spec import EvaluateSpec
+from calibkit.report.points import Points, check_lines, per_cent
+from calibkit.report.style import Line, Sheet
+from calibkit.sources import Source
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def points(source: Source, spec: EvaluateSpec) -> Points:
+    """Return the bins and the pools of isotonic regression of each score and slice.
+
+    The table is that of `calibkit.metrics.curves.curve_rows`.
+
+    Raises
+    ------
+    UsageError, DataError
+        As `calibkit.metrics.evaluate.evaluate`; scores that are no probabilities.
+    """
+    return of_evaluated(evaluate(source, replace(spec, metrics=("count",), curves=True)), spec)
+
+
+def of_evaluated(found: Evaluated, spec: EvaluateSpec) -> Points:
+    """Return the same from an evaluation with ``curves``."""
+    table = found.curves
+    if table is None or not table.height:
+        raise DataError(
+            "a reliability diagram needs scores that are probabilities, but these are raw or "
+            "infinite; name their --scale, or calibrate them first."
+        )
+    names = [_name(*key) for key in _series(table)]
+    check_lines(names, "diagrams", "--score or --by")
+    words = {"interval": per_cent(spec.confidence)} if table["low"].count() else {}
+    return Points(
+        kind="reliability", table=table, words=words, warnings=found.warnings, notes=found.notes
+    )
+
+
+def draw(shown: Points, sheet: Sheet) -> None:
+    """Draw bins with intervals and the CORP curve above, and how many rows the bins have below."""
+    main, below = sheet.panels(2, heights=[4, 1], sharex=True)
+    most = _most(shown.table)
+    main.plot([0, most], [0, most], color=sheet.ink, lw=0.8, ls=(0, (4, 3)), zorder=1)
+    series = _series(shown.table)
+    for place, key in enumerate(series):
+        own = shown.table.filter(pl.col("score") == key[0], pl.col("slice") == key[1])
+        _draw_one(main, own, sheet.line(place), sheet.ground)
+        _histogram(below, own, sheet.line(place), filled=len(series) == 1)
+    main.set(xlim=(-0.02 * most, 1.02 * most), ylim=(-0.03 * most, 1.03 * most))
+    below.set_ylim(bottom=0)
+    below.locator_params(axis="y", nbins=3)
+    sheet.label(main, y="share of positives", share=0.8)
+    words = shown.words
+    sheet.label(below, x=words.get("x", "score"), y="rows", share=0.2)
+    _legend(sheet, [_name(*key) for key in series], words.get("interval"))
+
+
+def _series(table: pl.DataFrame) -> list[tuple[str, str]]:
+    return list(table.select("score", "slice").unique(maintain_order=True).iter_rows())
+
+
+def _name(score: str, part: str) -> str:
+    return score if part == "all" else f"{score}, {part}"
+
+
+def _most(table: pl.DataFrame) -> float:
+    """Return where the axes end: 1, or less where all scores and shares are low."""
+    held = table.filter(pl.col("count") > 0)
+    ends = [held[name].max() for name in ("mean_score", "mean_label", "high")]
+    corp = held.filter(pl.col("curve") == "corp")["score_high"].max()
+    most = max(float(end) for end in (*ends, corp) if isinstance(end, float))
+    return 1.0 if most > 0.5 else max(1.05 * most, 1e-6)
+
+
+def _draw_one(panel: Axes, table: pl.DataFrame, line: Line, ground: str) -> None:
+    pools = table.filter(pl.col("curve") == "corp")
+    ends = pools.select("score_low", "score_high").to_numpy().ravel()
+    panel.plot(
+        ends, np.repeat(pools["mean_label"].to_numpy(), 2), color=line.colour, ls=line.dashes
+    )
+    bins = table.filter(pl.col("curve") == "bins", pl.col("count") > 0)
+    x, y = bins["mean_score"].to_numpy(), bins["mean_label"].to_numpy()
+    known = bins["low"].is_not_null().to_numpy()
+    if known.any():
+        low, high = (bins[name].to_numpy()[known] for name in ("low", "high"))
+        panel.vlines(x[known], low, high, color=line.colour, lw=1.0)
+    panel.plot(x, y, line.marker, color=line.colour, mec=ground, mew=0.4, zorder=3)
+
+
+def _histogram(panel: Axes, table: pl.DataFrame, line: Line, *, filled: bool) -> None:
+    bins = table.filter(pl.col("curve") == "bins")
+    edges = np.append(bins["score_low"].to_numpy(), bins["score_high"].to_numpy()[-1:])
+    count = bins["count"].to_numpy()
+    if filled:
+        panel.stairs(count, edges, fill=True, color=line.colour, alpha=0.55)
+    panel.stairs(count, edges, color=line.colour, ls=line.dashes, lw=1.2)
+
+
+def _legend(sheet: Sheet, names: list[str], interval: str | None) -> None:
+    from matplotlib.lines import Line2D
+
+    several = len(names) > 1
+    for place, name in enumerate(names):
+        own = sheet.line(place)
+        if several:
+            sheet.entry(Line2D([], [], color=own.colour, ls=own.dashes, marker=own.marker), name)
+    own = sheet.line(0)
+    colour = "#7F7F7F" if several else own.colour
+    bins = f"bins, {interval} interval" if interval else "bins"
+    sheet.entry(Line2D([], [], color=colour, ls="none", marker=own.marker), bins)
+    sheet.entry(Line2D([], [], color=colour), "isotonic regression (CORP)")
+    sheet.entry(Line2D([], [], color=sheet.ink, lw=0.8, ls=(0, (4, 3))), "calibrated")
