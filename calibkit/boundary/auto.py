@@ -148,7 +148,7 @@ def _choose(base: Summary, counted: list[tuple[Summary, Places | None]], *, shar
     if shared:
         dealt = _deal(base, spec).reweighted(classes)
     tried = [_try(summary, places, dealt, goal) for summary, places in counted]
-    price = 0.0 if goal.uses_gain else marginal_rate(counted[0][0])
+    price = marginal_rate(counted[0][0])
     return _rank(tried, dealt, goal, price)
 
 

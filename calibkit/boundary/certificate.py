@@ -26,6 +26,7 @@ from calibkit.boundary.certificate_tests import Quantity, certified, rows_needed
 from calibkit.boundary.describe import describe, flatten, reference
 from calibkit.boundary.figures import figures, judge_rows
 from calibkit.boundary.fit import Fitted, need_classes
+from calibkit.boundary.goals import count_goal
 from calibkit.boundary.logistic import Cut
 from calibkit.boundary.methods import METHODS, Found
 from calibkit.boundary.model import BoundaryFit, Certificate
@@ -331,7 +332,7 @@ def _fitted(summary: Summary, path: Path, place: int, certificate: Certificate) 
     found = Found(thresholds, selected, hits, cut=cut)
     summary, found = flatten(summary, found)
     single = METHODS["st"].find(summary.problem.tally, goal)
-    ceiling = exact.solve(summary.problem.tally.points(), goal, cap=1).ceiling
+    ceiling = exact.solve(summary.problem.tally.points(), count_goal(goal), cap=1).ceiling
     fit = BoundaryFit(
         rows=unit.amount(goal.totals.rows),
         positives=unit.amount(goal.totals.positives),

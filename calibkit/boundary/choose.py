@@ -17,6 +17,7 @@ import numpy as np
 from calibkit.boundary.exact import isotonic_blocks
 from calibkit.boundary.figures import standard_error
 from calibkit.boundary.fit import Fitted, fit_summary
+from calibkit.boundary.goals import CountGoal
 from calibkit.boundary.problem import tally_totals
 from calibkit.boundary.spec import BoundarySpec
 from calibkit.boundary.summary import Summary, summarise
@@ -63,7 +64,7 @@ def choose_levels(data: ScoreRows, spec: BoundarySpec, count: Count = summarise)
     single = count(data, replace(spec, uncertainty_bins=1))
     if data.uncertainty is None:
         return single
-    price = 0.0 if spec.target.worths else marginal_rate(single)
+    price = marginal_rate(single)
     tried: list[Tried] = []
     failure: InfeasibleError | None = None
     for levels in CANDIDATES:
@@ -86,10 +87,15 @@ def choose_levels(data: ScoreRows, spec: BoundarySpec, count: Count = summarise)
 
 
 def marginal_rate(summary: Summary) -> float:
-    """Return the rate of positives at which the bound stops one more row; 0 without a bound."""
+    """Return the rate of positives at which the bound stops one more row.
+
+    It is 0 without a bound, and where what rows are worth counts.
+    """
     target = summary.planned.spec.target
     tally = summary.problem.tally.reweighted(target.classes(summary.problem.totals()))
     goal = target.goal(tally_totals(tally))
+    if not isinstance(goal, CountGoal):
+        return 0.0
     blocks = isotonic_blocks(tally.points())
     _, margin = goal.whole_blocks(np.cumsum(blocks.selected), np.cumsum(blocks.true_positives))
     if margin is None:

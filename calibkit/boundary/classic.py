@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.boundary.exact import Blocks, isotonic_blocks
-from calibkit.boundary.goals import Goal
+from calibkit.boundary.goals import Goal, count_goal
 from calibkit.tally import Points
 
 Int64s = NDArray[np.int64]
@@ -55,7 +55,7 @@ def isotonic(points: Points, goal: Goal) -> Int64s:
     if ends.size == 0:
         return np.full(points.levels, -1, np.int64)
     rows, hits = np.cumsum(blocks.selected), np.cumsum(blocks.true_positives)
-    taken, _ = goal.whole_blocks(rows[ends], hits[ends])
+    taken, _ = count_goal(goal).whole_blocks(rows[ends], hits[ends])
     return blocks.choice(int(ends[taken - 1]) + 1 if taken else 0, points.levels)
 
 

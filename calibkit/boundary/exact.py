@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.boundary.goals import Goal
+from calibkit.boundary.goals import CountGoal
 from calibkit.tally import Points
 from calibkit_kernels import knapsack
 from calibkit_kernels.isotonic import concave_hull
@@ -96,7 +96,7 @@ def isotonic_blocks(points: Points) -> Blocks:
     return Blocks(selected[order], hits[order], level_of[order], point[order])
 
 
-def solve(points: Points, goal: Goal, cap: int = knapsack.STATE_CAP) -> Solution:
+def solve(points: Points, goal: CountGoal, cap: int = knapsack.STATE_CAP) -> Solution:
     """Return the best choice of one prefix per level.
 
     Parameters
@@ -144,7 +144,7 @@ def solve(points: Points, goal: Goal, cap: int = knapsack.STATE_CAP) -> Solution
         budget = min(known, _WIDEN * budget)
 
 
-def _at_vertex(points: Points, goal: Goal, blocks: Blocks, taken: int, cap: int) -> Solution:
+def _at_vertex(points: Points, goal: CountGoal, blocks: Blocks, taken: int, cap: int) -> Solution:
     """Return the best vertex of the hull, or of equal value the choice with fewest rows.
 
     Choices of equal value lie on the edge that leads to the vertex, where nothing is lost.

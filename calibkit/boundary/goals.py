@@ -1,8 +1,9 @@
 """What a boundary is to reach: what is maximised, and subject to which bound.
 
 A goal looks at a boundary's totals only: selected rows M and true positives T, both in units of
-weight.  With the bound fixed, each goal is linear along the direction ``T - c M``, which is what the
-exact search needs of it (see `calibkit.boundary.exact`).
+weight (and, in `value_goals`, what the rows are worth).  With the bound fixed, each `CountGoal` is
+linear along the direction ``T - c M``, which is what the exact search needs of it (see
+`calibkit.boundary.exact`).
 """
 
 from __future__ import annotations
@@ -62,14 +63,38 @@ class Goal(ABC):
     bounded: str
     #: What all rows hold.
     totals: Totals
-    #: Whether the optimum is always a vertex of the concave hull of all reachable totals.
-    at_vertex = False
     #: Whether it looks at what rows are worth, beside their numbers.
     uses_gain = False
 
     @abstractmethod
     def of(self, totals: Totals) -> Goal:
         """Return the same goal for other rows."""
+
+    @abstractmethod
+    def pick(self, selected: Int64s, true_positives: Int64s, gain: Int64s | None = None) -> int:
+        """Return the best of some totals by the canonical rule, or -1 where none meets the bound.
+
+        `gain` is what the rows are worth; it is looked at where `uses_gain` is set.
+        """
+
+    @abstractmethod
+    def value(self, selected: float, true_positives: float, gain: float = 0) -> float | None:
+        """Return the objective of totals, which may be expected ones; None where undefined."""
+
+    def recall(self, true_positives: float, gain: float = 0) -> float | None:
+        """Return the recall of totals; None without positives."""
+        return true_positives / self.totals.positives if self.totals.positives else None
+
+    @abstractmethod
+    def met(self, selected: int, true_positives: int, gain: int = 0) -> bool:
+        """Return whether totals meet the bound, in exact arithmetic."""
+
+
+class CountGoal(Goal):
+    """A goal that looks at the numbers of rows and positive rows alone: the two sums of `exact`."""
+
+    #: Whether the optimum is always a vertex of the concave hull of all reachable totals.
+    at_vertex = False
 
     def slope(self, selected: int, true_positives: int) -> float:
         """Return the slope at which the relaxation is exact where no block is at the margin."""
@@ -81,13 +106,6 @@ class Goal(ABC):
 
         The arguments are cumulative totals over the blocks of all levels by falling rate.  The
         second value is None where no block is left: then rows cost nothing at the margin.
-        """
-
-    @abstractmethod
-    def pick(self, selected: Int64s, true_positives: Int64s, gain: Int64s | None = None) -> int:
-        """Return the best of some totals by the canonical rule, or -1 where none meets the bound.
-
-        `gain` is what the rows are worth; it is looked at where `uses_gain` is set.
         """
 
     @abstractmethod
@@ -114,27 +132,22 @@ class Goal(ABC):
         where nothing that selects a row is feasible.
         """
 
-    @abstractmethod
-    def value(self, selected: float, true_positives: float, gain: float = 0) -> float | None:
-        """Return the objective of totals, which may be expected ones; None where undefined."""
 
-    def recall(self, true_positives: float, gain: float = 0) -> float | None:
-        """Return the recall of totals; None without positives."""
-        return true_positives / self.totals.positives if self.totals.positives else None
-
-    @abstractmethod
-    def met(self, selected: int, true_positives: int, gain: int = 0) -> bool:
-        """Return whether totals meet the bound, in exact arithmetic."""
+def count_goal(goal: Goal) -> CountGoal:
+    """Return a goal as one of two sums, for methods that are refused beside worths."""
+    if not isinstance(goal, CountGoal):
+        raise TypeError(f"{type(goal).__name__} looks at what rows are worth")
+    return goal
 
 
-class BoundedGoal(Goal):
+class BoundedGoal(CountGoal):
     """Maximise one figure subject to a bound on another."""
 
     def __init__(self, bound: Bound, totals: Totals) -> None:
         self.bound = bound
         self.totals = totals
 
-    def of(self, totals: Totals) -> Goal:
+    def of(self, totals: Totals) -> BoundedGoal:
         """Return the same goal for other rows."""
         return type(self)(self.bound, totals)
 
@@ -371,7 +384,7 @@ class RecallAtCapacity(RecallWithin):
         self.share = share
         self._allow(min(share, Fraction(1)) * totals.rows)
 
-    def of(self, totals: Totals) -> Goal:
+    def of(self, totals: Totals) -> BoundedGoal:
         """Return the same goal for other rows: the same share of them."""
         return RecallAtCapacity(self.bound, totals, self.share)
 

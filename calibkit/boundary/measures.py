@@ -19,7 +19,7 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.boundary.goals import Goal, Totals
+from calibkit.boundary.goals import CountGoal, Totals
 from calibkit.bounds import Bound, decimal_bound, is_decimal
 from calibkit.errors import UsageError, nearest
 from calibkit_kernels.knapsack import Window
@@ -167,7 +167,7 @@ KINDS: dict[str, Kind] = {
 }
 
 
-class Measure(Goal):
+class Measure(CountGoal):
     """Maximise a measure, or minimise a cost, without a bound.
 
     Parameters

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.boundary import classic, exact, grid_methods, worth
-from calibkit.boundary.goals import Goal
+from calibkit.boundary.goals import CountGoal, Goal
 from calibkit.boundary.logistic import LEVELS, Cut, best_cut
 from calibkit.boundary.stochastic import Mixture, random_block, random_tie
 from calibkit.boundary.target import OPTIONS
@@ -160,7 +160,9 @@ def exact_choice(points: Points, goal: Goal) -> Int64s:
 
 def best_choice(points: Points, goal: Goal) -> exact.Solution:
     """Return the optimum over all prefixes, with what is known of it."""
-    return worth.solve(points, goal) if goal.uses_gain else exact.solve(points, goal)
+    if isinstance(goal, CountGoal):
+        return exact.solve(points, goal)
+    return worth.solve(points, goal)
 
 
 def _found(tally: Tally, points: Points, choice: Int64s) -> Found:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.boundary.exact import isotonic_blocks
-from calibkit.boundary.goals import Goal
+from calibkit.boundary.goals import Goal, count_goal
 from calibkit.tally import Tally
 
 Floats = NDArray[np.float64]
@@ -54,7 +54,7 @@ def random_block(tally: Tally, goal: Goal, excluded: int = -1) -> Mixture:
     points = tally.points(excluded=excluded)
     blocks = isotonic_blocks(points)
     rows, hits = np.cumsum(blocks.selected), np.cumsum(blocks.true_positives)
-    taken, share = goal.mix(np.append(0, rows), np.append(0, hits))
+    taken, share = count_goal(goal).mix(np.append(0, rows), np.append(0, hits))
     narrow = wide = _lowest(tally, points.entry, blocks.choice(taken, points.levels))
     if share:
         wide = _lowest(tally, points.entry, blocks.choice(taken + 1, points.levels))
@@ -69,7 +69,7 @@ def random_tie(tally: Tally, goal: Goal, excluded: int = -1) -> Mixture:
     rows = np.cumsum(tally.count[kept].astype(np.int64))[last]
     hits = np.cumsum(tally.positive[kept].astype(np.int64))[last]
     score = score[last]
-    taken, share = goal.mix(np.append(0, rows), np.append(0, hits))
+    taken, share = count_goal(goal).mix(np.append(0, rows), np.append(0, hits))
     narrow = wide = np.array([score[taken - 1] if taken else np.nan])
     if share:
         wide = np.array([score[taken]])

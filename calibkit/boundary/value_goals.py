@@ -8,7 +8,6 @@ alarm for each false positive.  Worths are integers in units of their own.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
@@ -27,7 +26,6 @@ from calibkit.boundary.goals import (
 )
 from calibkit.bounds import Bound
 from calibkit_kernels.exact import largest_ratio
-from calibkit_kernels.knapsack import Window
 
 Int64s = NDArray[np.int64]
 
@@ -45,32 +43,6 @@ class WorthGoal(Goal):
     """A goal over totals of which the third counts; `calibkit.boundary.worth` searches for it."""
 
     uses_gain = True
-
-    @abstractmethod
-    def pick(self, selected: Int64s, true_positives: Int64s, gain: Int64s | None = None) -> int:
-        """See `Goal.pick`."""
-
-    # The two-sum search never sees a goal of three sums.
-
-    def whole_blocks(self, selected: Int64s, true_positives: Int64s) -> tuple[int, int | None]:
-        """Not defined: worths make no blocks."""
-        raise NotImplementedError
-
-    def budget(self, best: float, slope: float, selected: int, true_positives: int) -> float:
-        """Not defined."""
-        raise NotImplementedError
-
-    def window(self, best: float, slope: float, budget: float) -> Window:
-        """Not defined."""
-        raise NotImplementedError
-
-    def ceiling(self, best: float, slope: float) -> float:
-        """Not defined."""
-        raise NotImplementedError
-
-    def mix(self, rows: Int64s, hits: Int64s) -> tuple[int, Fraction]:
-        """Not defined."""
-        raise NotImplementedError
 
 
 class ValueGoal(WorthGoal):
