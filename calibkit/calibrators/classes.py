@@ -74,6 +74,19 @@ class ClassSpec:
         return [f"fit {self.method} scaling of the logits{penalties}"]
 
 
+def refuse_score_options(options: Mapping[str, object]) -> None:
+    """Refuse options that were given and mean nothing for class probabilities.
+
+    Raises
+    ------
+    UsageError
+        If there is one.
+    """
+    for name, value in options.items():
+        if value is not None:
+            raise UsageError(f"{name} is for scores, not for class probabilities; leave it out.")
+
+
 @dataclass(frozen=True)
 class ClassesCalibrated:
     """A fitted calibrator, and what the user should be told."""

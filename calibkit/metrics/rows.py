@@ -189,15 +189,16 @@ def _decisions(source: Source, spec: EvaluateSpec) -> _Beside:
         return _one(source, "--decision", name, given)
     if spec.boundary is None:
         return _Beside([], lambda _frame, _where: None)
-    model = load(spec.boundary)
+    named = spec.boundary
+    model, file = (load(named), named) if isinstance(named, str) else (named, "--boundary")
     applier = applier_of(model)
     if applier.added[0] != "decision":
-        raise UsageError(f"{spec.boundary}: this model decides nothing.", file=spec.boundary)
+        raise UsageError(f"{file}: this model decides nothing.", file=file)
     if "decision_probability" in applier.added:
         raise UsageError(
-            f"{spec.boundary}: a stochastic boundary decides by a key: apply it with --key, and "
+            f"{file}: a stochastic boundary decides by a key: apply it with --key, and "
             "judge its decisions by --decision decision.",
-            file=spec.boundary,
+            file=file,
         )
     elsewhere = spec.columns.uncertainty
     moved = elsewhere is not None and "uncertainty" in model.columns
@@ -214,9 +215,10 @@ def _grid(source: Source, spec: EvaluateSpec) -> _Beside:
     """Return what places rows in the cells of the grid."""
     if spec.grid is None:
         return _Beside([], lambda _frame, _where: None)
-    table = open_source([spec.grid])
+    table = open_source([spec.grid]) if isinstance(spec.grid, str) else spec.grid
     if not is_grid_table(table):
-        raise UsageError(f"{spec.grid}: is no table of `calibkit bin`.", file=spec.grid)
+        file = table.parts[0].path
+        raise UsageError(f"{file}: is no table of `calibkit bin`.", file=file)
     found = read_grid_table(table, ColumnOptions())
     score = spec.grid_score or found.columns["score"].name
     source.require([score], "--grid-score")

@@ -10,7 +10,9 @@ from calibkit.errors import UsageError
 from calibkit.metrics.reliability import STRATEGIES
 from calibkit.metrics.settings import Share
 from calibkit.metrics.views import Settings
+from calibkit.models import Model
 from calibkit.raters.spec import Votes
+from calibkit.sources import Source
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,10 +34,10 @@ class EvaluateSpec:
     metrics
         The names of the metrics wanted; None is all.
     boundary, decision
-        A model whose decisions are judged, or a column that holds them.
+        A model (or its file) whose decisions are judged, or a column that holds them.
     grid, grid_score
-        A table of `calibkit bin` over whose cells ECE@j is taken, and the score column it bins
-        (None: as the table says).
+        A table of `calibkit bin` (or its file) over whose cells ECE@j is taken, and the score column
+        it bins (None: as the table says).
     groups
         The column of rows that belong together.
     intervals, confidence, seed
@@ -56,9 +58,9 @@ class EvaluateSpec:
     by: str | None = None
     min_rows: int = 100
     metrics: tuple[str, ...] | None = None
-    boundary: str | None = None
+    boundary: str | Model | None = None
     decision: str | None = None
-    grid: str | None = None
+    grid: str | Source | None = None
     grid_score: str | None = None
     groups: str | None = None
     intervals: bool = True

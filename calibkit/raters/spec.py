@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from calibkit.errors import UsageError
@@ -75,3 +76,34 @@ class Votes:
             matched = match_columns(source, self.class_disagreement, "--class-disagreement")
             named |= {f"class disagreement ({name})": name for name in matched.columns}
         return named
+
+
+def read_votes(
+    counts: str | None,
+    ensemble: bool,
+    alpha0: Sequence[str],
+    disagreement: str | None,
+    class_disagreement: str | None,
+    baseline: str | None,
+) -> Votes | None:
+    """Return what the options say of votes, None where labels judge.
+
+    Raises
+    ------
+    UsageError
+        For options that mean nothing without votes.
+    """
+    if counts is None:
+        if ensemble or alpha0 or disagreement or class_disagreement:
+            raise UsageError(
+                "--ensemble, --alpha0 and disagreements are judged by votes: name --counts."
+            )
+        return None
+    return Votes(
+        counts=counts,
+        ensemble=ensemble,
+        alpha0=tuple(alpha0),
+        disagreement=disagreement,
+        class_disagreement=class_disagreement,
+        baseline=baseline,
+    )

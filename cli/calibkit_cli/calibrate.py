@@ -171,12 +171,12 @@ def calibrate(
     from .calibrate_run import CalibrateRun
 
     if probs or counts:
-        from calibkit.calibrators.classes import ClassSpec
+        from calibkit.calibrators.classes import ClassSpec, refuse_score_options
         from calibkit.raters.rows import RaterOptions
 
         from . import calibrate_classes as of_classes
 
-        of_classes.refuse(
+        refuse_score_options(
             {
                 "--targets": targets,
                 "--bins": bins,

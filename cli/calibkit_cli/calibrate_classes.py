@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from calibkit.calibrators.classes import ClassSpec, fit_class_calibrator
@@ -18,19 +17,6 @@ if TYPE_CHECKING:
     from calibkit.sources import Source
 
     from .console import Console
-
-
-def refuse(options: Mapping[str, object]) -> None:
-    """Refuse options that were given and mean nothing for class probabilities.
-
-    Raises
-    ------
-    UsageError
-        If there is one.
-    """
-    for name, value in options.items():
-        if value is not None:
-            raise UsageError(f"{name} is for scores, not for class probabilities; leave it out.")
 
 
 def run(

@@ -22,6 +22,8 @@ Examples:
 
   calibkit evaluate test.csv --boundary boundary.json --by country -o metrics.json
 
+  calibkit evaluate test.parquet --boundary boundary.json --report report.html -o metrics.json
+
   calibkit evaluate test.parquet --metrics auc,ece --fail-if 'auc<0.75' -o metrics.json
 
   calibkit evaluate test.parquet --probs 'prob_*' --label class -o metrics.json
@@ -74,6 +76,7 @@ def evaluate(
     dtype: options.Dtype = "float64",
     output: options.Output = None,
     reliability: own.Reliability = None,
+    report: own.Report = None,
     fail_if: options.FailIf = None,
     as_json: options.Json = False,
     seed: options.Seed = 0,
@@ -91,15 +94,18 @@ def evaluate(
     from calibkit.metrics.settings import read_bounds, read_metrics, read_prevalence, read_shares
     from calibkit.metrics.spec import EvaluateSpec
     from calibkit.metrics.views import Settings
+    from calibkit.raters.spec import read_votes
     from calibkit.sources import open_source
     from calibkit.threads import thread_count
 
-    from .evaluate_run import EvaluateRun, read_votes
+    from .evaluate_run import EvaluateRun
     from .gates import expressions
 
     if (probs or counts) and (score or (baseline and counts is None)):
         raise UsageError("--probs and --score: evaluate one of them at a time.")
-    votes = read_votes(counts, ensemble, alpha0, disagreement, class_disagreement, baseline)
+    votes = read_votes(
+        counts, ensemble, typed.listed(alpha0), disagreement, class_disagreement, baseline
+    )
     if votes is not None:
         probs, baseline = probs or ["prob_*"], None
     scores = list(
@@ -146,10 +152,14 @@ def evaluate(
         seed=seed,
         probs=tuple(typed.listed(probs)),
         votes=votes,
-        curves=reliability is not None,
+        curves=reliability is not None or (report is not None and not probs),
     )
     run = EvaluateRun(
-        console=console, spec=spec, reliability=reliability, gates=expressions(fail_if)
+        console=console,
+        spec=spec,
+        reliability=reliability,
+        report=report,
+        gates=expressions(fail_if),
     )
     source = open_source(inputs, input_format=input_format, dtype=dtype)
     if dry_run:

@@ -12,15 +12,14 @@ from calibkit.metrics.evaluate import Evaluated, evaluate
 from calibkit.metrics.rows import columns_used
 from calibkit.metrics.spec import EvaluateSpec
 from calibkit.outputs import check_output, directory_outputs, spare_inputs
-from calibkit.raters.spec import Votes
 from calibkit.sinks import Transaction, make_folders
 from calibkit.sources import Source
 from calibkit.threads import later, warm_up
 
 from .console import Console
 from .dry_run import show_plan
+from .evaluate_report import check_report, report_of
 from .gates import settle
-from .typed import listed
 from .views.metrics import view
 
 
@@ -36,6 +35,8 @@ class EvaluateRun:
         What to evaluate.
     reliability
         A file for the reliability diagrams.
+    report
+        A file for the page.
     gates
         What makes the command fail, once everything is written.
     """
@@ -43,6 +44,7 @@ class EvaluateRun:
     console: Console
     spec: EvaluateSpec
     reliability: str | None
+    report: str | None
     gates: Sequence[Expression]
 
     def __post_init__(self) -> None:
@@ -50,8 +52,13 @@ class EvaluateRun:
             check_output(self.reliability, table=True)
             if self.reliability == "-":
                 raise UsageError("--reliability - would mix with the metrics; give it a file.")
-        if self.console.per_input and (self.reliability or self.gates or self.console.as_json):
-            raise UsageError("-o DIR/ goes with neither --reliability nor --fail-if nor --json.")
+        if self.report is not None:
+            check_report(self.report)
+        alone = self.reliability or self.report or self.gates or self.console.as_json
+        if self.console.per_input and alone:
+            raise UsageError(
+                "-o DIR/ goes with none of --reliability, --report, --fail-if and --json."
+            )
 
     def show_plan(self, source: Source) -> None:
         """Print what the run would do."""
@@ -60,6 +67,7 @@ class EvaluateRun:
         names = "all metrics" if self.spec.metrics is None else ", ".join(self.spec.metrics)
         steps = [f"compute {names} on {', '.join(slices)}"]
         steps += [f"write reliability diagrams to {self.reliability}"] if self.reliability else []
+        steps += [f"write a page to {self.report}"] if self.report else []
         show_plan(self.console, source, columns_used(source, self.spec), steps)
 
     def evaluate(self, source: Source) -> None:
@@ -68,7 +76,7 @@ class EvaluateRun:
         if self.console.per_input:
             self._each(source)
             return
-        for output in (self.console.output, self.reliability):
+        for output in (self.console.output, self.reliability, self.report):
             if output not in (None, "-"):
                 spare_inputs(output, source.parts)
         found = self._evaluated(source)
@@ -76,6 +84,8 @@ class EvaluateRun:
         with Transaction() as outputs:
             if self.reliability is not None and found.curves is not None:
                 outputs.write_table(found.curves, self.reliability)
+            if self.report is not None:
+                outputs.write_bytes(report_of(source, self.spec, found), self.report)
             if self.console.output not in (None, "-"):
                 content = _content(found, self.console.output)
                 outputs.write_bytes(content, self.console.output, main=True)
@@ -99,37 +109,6 @@ class EvaluateRun:
             self.console.warn(remark)
         self.console.summary(*found.notes)
         return found
-
-
-def read_votes(
-    counts: str | None,
-    ensemble: bool,
-    alpha0: list[str] | None,
-    disagreement: str | None,
-    class_disagreement: str | None,
-    baseline: str | None,
-) -> Votes | None:
-    """Return what the options say of votes, None where labels judge.
-
-    Raises
-    ------
-    UsageError
-        For options that mean nothing without votes.
-    """
-    if counts is None:
-        if ensemble or alpha0 or disagreement or class_disagreement:
-            raise UsageError(
-                "--ensemble, --alpha0 and disagreements are judged by votes: name --counts."
-            )
-        return None
-    return Votes(
-        counts=counts,
-        ensemble=ensemble,
-        alpha0=tuple(listed(alpha0)),
-        disagreement=disagreement,
-        class_disagreement=class_disagreement,
-        baseline=baseline,
-    )
 
 
 def _content(found: Evaluated, output: str) -> bytes:

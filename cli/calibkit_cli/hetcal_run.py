@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 from calibkit.columns import ColumnOptions, resolve
 from calibkit.errors import UsageError
-from calibkit.hetcal.features import Features, find_features
-from calibkit.hetcal.fit import fit_hetcal
-from calibkit.hetcal.rows import HetcalRows, read_hetcal_rows
+from calibkit.hetcal.run import feature_columns, fit_source
 from calibkit.hetcal.spec import DEPTHS, LEAF_SIZES, SHRINKAGES, HetcalSpec
 from calibkit.outputs import spare_inputs
 from calibkit.sources import STDIN, Source, open_source
@@ -52,7 +50,8 @@ class HetcalRun:
         spec = self.spec
         resolved = resolve(source, self.columns, label=True, uncertainty=False)
         columns = used_columns(resolved, label=True)
-        for place, name in enumerate(self._feature_names(source), 1):
+        names = feature_columns(source, self.features, self.columns, spec.groups)
+        for place, name in enumerate(names, 1):
             columns[f"feature {place}"] = name
         chosen = [
             f"{name} from {', '.join(f'{value:g}' for value in values)}"
@@ -84,54 +83,21 @@ class HetcalRun:
             if console.output not in (None, "-") and one is not None:
                 spare_inputs(console.output, one.parts)
         later(self.spec.threads, warm_up)
-        names = self._feature_names(source)
-        grown = None
-        if train is not None and self.spec.partition != "boosted":
-            grown = self._read(train, names, None, "--train: ")
-        rows = self._read(source, names, grown.features if grown else None, "")
-        fitted = fit_hetcal(
-            rows,
+        run = fit_source(
+            source,
+            train,
+            self.columns,
+            self.features,
             self.spec,
-            train=grown,
             provenance=self.provenance,
             tags=self.tags,
         )
-        if train is not None and grown is None:
-            console.warn(
-                "--train takes no part: --partition boosted learns what the scores miss, which only "
-                "rows that the base model has not seen can tell"
-            )
-        for remark in fitted.warnings:
+        fitted = run.fitted
+        for remark in run.warnings:
             console.warn(remark)
+        for remark in run.details:
+            console.detail(remark)
         if console.output is not None or not console.on_terminal:
             console.summary(*hetcal_lines(fitted.model))
         console.model(fitted.model.to_json(), lambda: view(fitted.model, console))
         console.wrote("Model")
-
-    def _feature_names(self, source: Source) -> list[str]:
-        columns = self.columns
-        taken = {columns.score: "--score", columns.label: "--label"}
-        if columns.weight is not None:
-            taken[columns.weight] = "--weight"
-        if self.spec.groups is not None:
-            source.require([self.spec.groups], "--groups")
-            taken[self.spec.groups] = "--groups"
-        return find_features(source, self.features, taken)
-
-    def _read(
-        self, source: Source, names: list[str], known: Features | None, prefix: str
-    ) -> HetcalRows:
-        source.require(names, f"{prefix}--features")
-        rows = read_hetcal_rows(
-            source,
-            self.columns,
-            names,
-            known=known,
-            groups=None if prefix else self.spec.groups,
-            folds=self.spec.folds,
-            seed=self.spec.seed,
-        )
-        for remark in rows.data.warnings:
-            self.console.warn(f"{prefix}{remark}")
-        self.console.detail(f"{prefix}{rows.count:,} rows used of {rows.data.rows_read:,} read")
-        return rows

@@ -1,0 +1,100 @@
+"""A fit from its inputs to its model: which columns to read, on which rows to grow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from calibkit.columns import ColumnOptions
+from calibkit.hetcal.features import Features, find_features
+from calibkit.hetcal.fit import Fitted, fit_hetcal
+from calibkit.hetcal.rows import HetcalRows, read_hetcal_rows
+from calibkit.hetcal.spec import HetcalSpec
+from calibkit.sources import Source
+
+_TRAIN_IGNORED = (
+    "--train takes no part: --partition boosted learns what the scores miss, which only rows that "
+    "the base model has not seen can tell"
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A fitted model, what the user should be told, and what was read."""
+
+    fitted: Fitted
+    warnings: tuple[str, ...]
+    details: tuple[str, ...]
+
+
+def feature_columns(
+    source: Source, patterns: Sequence[str], columns: ColumnOptions, groups: str | None
+) -> list[str]:
+    """Return the feature columns; a glob passes over the columns of other roles.
+
+    Raises
+    ------
+    UsageError
+        As `find_features`, or a column of groups that is not there.
+    """
+    taken = {columns.score: "--score", columns.label: "--label"}
+    if columns.weight is not None:
+        taken[columns.weight] = "--weight"
+    if groups is not None:
+        source.require([groups], "--groups")
+        taken[groups] = "--groups"
+    return find_features(source, patterns, taken)
+
+
+def fit_source(
+    source: Source,
+    train: Source | None,
+    columns: ColumnOptions,
+    patterns: Sequence[str],
+    spec: HetcalSpec,
+    *,
+    provenance: str = "hash",
+    tags: dict[str, str] | None = None,
+) -> Run:
+    """Read rows and fit a calibration by parts; see `calibkit.hetcal.fit.fit_hetcal`.
+
+    Parameters
+    ----------
+    source, train
+        The calibration rows; the rows to grow the partition on, if not these.
+    columns, patterns
+        What their columns are, and which are features (names and globs).
+    spec, provenance, tags
+        As `fit_hetcal` has them.
+
+    Raises
+    ------
+    UsageError, DataError
+        As `read_hetcal_rows`, `feature_columns`, `fit_hetcal`.
+    """
+    names = feature_columns(source, patterns, columns, spec.groups)
+    warnings, details = list[str](), list[str]()
+
+    def read(part: Source, known: Features | None, prefix: str) -> HetcalRows:
+        part.require(names, f"{prefix}--features")
+        rows = read_hetcal_rows(
+            part,
+            columns,
+            names,
+            known=known,
+            groups=None if prefix else spec.groups,
+            folds=spec.folds,
+            seed=spec.seed,
+        )
+        warnings.extend(f"{prefix}{remark}" for remark in rows.data.warnings)
+        details.append(f"{prefix}{rows.count:,} rows used of {rows.data.rows_read:,} read")
+        return rows
+
+    grown = None
+    if train is not None and spec.partition != "boosted":
+        grown = read(train, None, "--train: ")
+    rows = read(source, grown.features if grown else None, "")
+    fitted = fit_hetcal(rows, spec, train=grown, provenance=provenance, tags=tags)
+    if train is not None and grown is None:
+        warnings.append(_TRAIN_IGNORED)
+    return Run(fitted, (*warnings, *fitted.warnings), tuple(details))
