@@ -19,15 +19,21 @@ from numpy.typing import NDArray
 from calibkit.bounds import Bound
 from calibkit.columns import RowFinder, numeric_column, read_rows
 from calibkit.errors import FIRST_ROWS, DataError, UsageError, nearest
+from calibkit.makers import check_makers, model_hash, read_makers
 from calibkit.models import Column, Model
 from calibkit.sources import Source
 
 Floats = NDArray[Any]
 
+#: The column of a bundle that says which decision fired first, and what it says where none did.
+ACTION = "action"
+PASS = "pass"
+
 #: Where each kind's applier is defined: a class that is made from a model.
 APPLIERS = {
     "alpha": "calibkit.raters.application:AlphaApplier",
     "boundary": "calibkit.boundary.application:BoundaryApplier",
+    "bundle": "calibkit.bundles.application:BundleApplier",
     "calibrator": "calibkit.calibrators.application:calibrator_applier",
     "hetcal": "calibkit.hetcal.application:HetcalApplier",
     "vad": "calibkit.vad.application:VadApplier",
@@ -72,11 +78,24 @@ class ApplySpec:
 
 @dataclass(frozen=True)
 class Applied:
-    """The rows with the added columns, which these are, and what the user should be told."""
+    """The rows with the added columns.
+
+    Attributes
+    ----------
+    frame
+        The rows.
+    added
+        The names of the added columns.
+    warnings
+        What the user should be told.
+    made_by
+        The hash of the model that made a column, where it is known.
+    """
 
     frame: pl.DataFrame
     added: tuple[str, ...]
     warnings: tuple[str, ...]
+    made_by: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -130,12 +149,18 @@ class Application:
         The columns of the input that stay.
     added
         The names of the added columns.
+    made_by
+        The hash of the model that made a column of the result, where it is known.
+    chosen
+        Which rows of the result ``--selected`` keeps.
     """
 
     applier: Applier
     reads: Reads
     kept: list[str]
     added: list[str]
+    made_by: dict[str, str]
+    chosen: pl.Expr | None
 
 
 def applier_of(model: Model) -> Applier:
@@ -181,16 +206,16 @@ def apply_model(model: Model, source: Source, spec: ApplySpec) -> Applied:
     ]
     result = rows.frame.select(*plan.kept, *added)  # in one step: there may be no kept column
     if spec.selected:
-        result = result.filter(pl.col(plan.added[0]) == 1)
-    return Applied(result, tuple(plan.added), (*source.warnings, *warnings))
+        assert plan.chosen is not None  # `plan_application` refused models that decide nothing
+        result = result.filter(plan.chosen)
+    return Applied(result, tuple(plan.added), (*source.warnings, *warnings), plan.made_by)
 
 
 def plan_application(model: Model, source: Source, spec: ApplySpec) -> Application:
     """Return which columns are read, kept and added; refuse what cannot work before reading."""
     applier = applier_of(model)
-    if spec.selected and applier.added[0] != "decision":
-        raise UsageError(f"--selected: a model of kind {model.kind!r} decides nothing.")
     reads = applier.reads(source, spec)
+    check_makers(model, spec.columns, source)
     kept = list(source.schema) if spec.keep is None else _matching(source, spec.keep)
     added = list(applier.added)
     if spec.rename is not None:
@@ -204,7 +229,23 @@ def plan_application(model: Model, source: Source, spec: ApplySpec) -> Applicati
             "the old one out by --keep, or replace it by --overwrite-columns.",
             column=clash[0],
         )
-    return Application(applier, reads, [name for name in kept if name not in added], added)
+    chosen = _chosen(applier, added)
+    if spec.selected and chosen is None:
+        raise UsageError(f"--selected: a model of kind {model.kind!r} decides nothing.")
+    kept = [name for name in kept if name not in added]
+    makers = read_makers(source).agreed
+    made_by = {name: makers[name] for name in kept if name in makers}
+    made_by |= {name: model_hash(one) for name, one in model.makers(added).items()}
+    return Application(applier, reads, kept, added, made_by, chosen)
+
+
+def _chosen(applier: Applier, added: Sequence[str]) -> pl.Expr | None:
+    """Return which rows are selected: those with a positive decision, or an action but pass."""
+    if applier.added[0] == "decision":
+        return pl.col(added[0]) == 1
+    if applier.added[-1] == ACTION:
+        return pl.col(added[-1]) != PASS
+    return None
 
 
 def find_columns(

@@ -8,6 +8,7 @@ missing field is refused by name.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self, TypeVar
 
 import msgspec
@@ -18,6 +19,7 @@ from calibkit.errors import ModelError, UsageError, nearest
 KINDS = {
     "alpha": "calibkit.raters.model:AlphaModel",
     "boundary": "calibkit.boundary.model:BoundaryModel",
+    "bundle": "calibkit.bundles.model:BundleModel",
     "calibrator": "calibkit.calibrators.model:CalibratorModel",
     "hetcal": "calibkit.hetcal.model:HetcalModel",
     "vad": "calibkit.vad.model:VadModel",
@@ -33,7 +35,8 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     """A column that a fit used.
 
     `dtype` is what values are rounded to before they are compared with the model's numbers; it is
-    left out for labels and weights, which are not compared.
+    left out for labels and weights, which are not compared.  `made_by` is the hash of the model that
+    made the column, where the inputs said so (`calibkit.makers`).
     """
 
     name: str
@@ -41,6 +44,7 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     scale: str | None = None
     positive: str | None = None
     kind: str | None = None
+    made_by: str | None = None
 
 
 class Provenance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -67,6 +71,10 @@ class Model(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     def check(self) -> None:
         """Raise `ModelError` where the fields contradict each other."""
+
+    def makers(self, added: Sequence[str]) -> dict[str, Model]:
+        """Return the model that makes each added column: this one, or the part of a bundle."""
+        return dict.fromkeys(added, self)
 
     @classmethod
     def schema(cls) -> dict[str, Any]:

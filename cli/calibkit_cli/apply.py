@@ -117,6 +117,7 @@ def apply(
     from calibkit.apply import ApplySpec, apply_model, plan_application
     from calibkit.bounds import decimal_bound
     from calibkit.errors import UsageError
+    from calibkit.makers import footer
     from calibkit.models import load
     from calibkit.sources import open_source
     from calibkit.threads import thread_count
@@ -155,6 +156,6 @@ def apply(
 
     def make(part: Source) -> Rows:
         applied = apply_model(loaded, part, spec)
-        return Rows(applied.frame, applied.added, applied.warnings)
+        return Rows(applied.frame, applied.added, applied.warnings, footer(applied.made_by))
 
     write_rows(console, source, make)

@@ -24,6 +24,7 @@ COMMANDS = (
     "alpha_cal",
     "hetcal",
     "vad",
+    "bundle",
     "apply",
     "evaluate",
     "show",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 VIEWS = {
     "alpha": "calibkit_cli.views.alpha",
     "boundary": "calibkit_cli.views.boundary",
+    "bundle": "calibkit_cli.views.bundle",
     "calibrator": "calibkit_cli.views.calibrator",
     "hetcal": "calibkit_cli.views.hetcal",
     "vad": "calibkit_cli.views.vad",

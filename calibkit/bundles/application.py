@@ -1,0 +1,117 @@
+"""Applying a bundle: one part after the other, each on what the input and those before it have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import replace
+
+import msgspec
+import polars as pl
+
+from calibkit.apply import ACTION, PASS, Applier, ApplySpec, Reads, applier_of
+from calibkit.boundary.model import BoundaryModel
+from calibkit.bundles.model import BundleModel, Step, makes
+from calibkit.columns import RowFinder
+from calibkit.errors import UsageError
+from calibkit.sources import Source
+
+
+class BundleApplier:
+    """Adds the columns of each part in turn, then `action`: the first name that fires."""
+
+    def __init__(self, model: BundleModel) -> None:
+        self.model = model
+        self.steps = model.steps()
+        self.appliers: list[Applier] = [applier_of(step.model) for step in self.steps]
+        self.own_reads: list[Reads] = []
+        self.added = (*(name for step in self.steps for name in step.columns.values()), ACTION)
+
+    def reads(self, source: Source, spec: ApplySpec) -> Reads:
+        """Return the columns that the parts need of the input; refuse options that none has use of."""
+        self._check_roles(spec)
+        if not any(map(_random, self.steps)) and (spec.key is not None or spec.seed is not None):
+            raise UsageError("this bundle decides without chance; leave --key and --seed out.")
+        needed: dict[str, str] = {}
+        optional: dict[str, None] = {}
+        made: dict[str, pl.DataType] = {}
+        self.own_reads = []
+        for step, applier in zip(self.steps, self.appliers, strict=True):
+            try:
+                own = applier.reads(_with_columns(source, made), _own_spec(step, spec, made))
+            except UsageError as error:
+                message = f"{step.label}: {error}"
+                raise UsageError(message, file=error.file, column=error.column) from None
+            self.own_reads.append(own)
+            taken = set(needed.values())
+            for role, name in own.needed.items():
+                if name not in made and name not in taken:
+                    needed[role if role not in needed else name] = name
+            optional.update(dict.fromkeys(name for name in own.optional if name not in made))
+            made.update((name, pl.Float64()) for name in step.columns.values())
+        return Reads(needed, tuple(name for name in optional if name not in needed.values()))
+
+    def values(
+        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, spec: ApplySpec
+    ) -> list[pl.Series]:
+        """Return the columns of all parts, and the action."""
+        made: dict[str, pl.Series] = {}
+        for step, applier, own in zip(self.steps, self.appliers, self.own_reads, strict=True):
+            seen = frame.with_columns(**made)
+            columns = applier.values(seen, where, own, _own_spec(step, spec, made))
+            made |= {
+                name: values.alias(name)
+                for name, values in zip(step.columns.values(), columns, strict=True)
+            }
+        return [*made.values(), self._action(made, frame.height)]
+
+    def _action(self, made: Mapping[str, pl.Series], rows: int) -> pl.Series:
+        action = pl.repeat(PASS, rows, dtype=pl.String, eager=True)
+        for step in reversed(self.steps):
+            if step.decides:
+                fires = made[step.columns["decision"]] == 1
+                action = action.set(fires, str(step.name))
+        return action.alias(ACTION)
+
+    def _check_roles(self, spec: ApplySpec) -> None:
+        """Refuse a column for a role that no part has, or several parts with different columns."""
+        for role in spec.columns:
+            if role not in self.model.columns:
+                raise UsageError(f"no part reads a {role} column of the input; leave --{role} out.")
+            if f"{role}_2" in self.model.columns:
+                names = [
+                    column.name
+                    for key, column in self.model.columns.items()
+                    if key == role or key.startswith(f"{role}_")
+                ]
+                raise UsageError(
+                    f"--{role}: the parts read different {role} columns, "
+                    f"{', '.join(map(repr, names))}; rename the columns of the input instead."
+                )
+
+
+def _with_columns(source: Source, made: Mapping[str, pl.DataType]) -> Source:
+    """Return a source that says it has further columns; it is looked at, not read."""
+    seen = copy(source)
+    seen.schema = {**source.schema, **made}
+    return seen
+
+
+def _own_spec(step: Step, spec: ApplySpec, made: Mapping[str, object]) -> ApplySpec:
+    """Return how one part is applied: options reach the parts that have use of them."""
+    elsewhere = {
+        role: name
+        for role, name in spec.columns.items()
+        if role in step.reads and not makes(made, step.reads[role].name)
+    }
+    random = _random(step)
+    return replace(
+        spec,
+        columns=elsewhere,
+        key=spec.key if random else None,
+        seed=spec.seed if random else None,
+    )
+
+
+def _random(step: Step) -> bool:
+    return isinstance(step.model, BoundaryModel) and step.model.randomise is not msgspec.UNSET

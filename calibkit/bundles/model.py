@@ -1,0 +1,256 @@
+"""The model that ``bundle`` writes: its parts in the order in which they are applied."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, ClassVar
+
+import msgspec
+
+from calibkit.apply import ACTION, APPLIERS, PASS, applier_of
+from calibkit.boundary.model import BoundaryModel
+from calibkit.errors import ModelError
+from calibkit.hetcal.model import HetcalModel
+from calibkit.makers import model_hash
+from calibkit.models import Column, Model, canonical_text, decode
+from calibkit.raters.model import AlphaModel
+from calibkit.vad.model import VadModel
+
+#: Names become parts of column names, which every format and database should take.
+_NAME = re.compile(r"\w[\w-]*")
+
+#: What calibrators call their result; a name takes its place.
+_CALIBRATED = "calibrated"
+
+#: The roles of columns that models read when they are applied; features are named by themselves.
+_ROLES = ("score", "uncertainty", "probs", "by")
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One model of a bundle; `name` is null where its columns keep their names."""
+
+    model: dict[str, Any]
+    name: str | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """A part of a bundle, ready to be looked at.
+
+    Attributes
+    ----------
+    name
+        The name that was given, or None.
+    model
+        The model.
+    columns
+        The columns that it adds: the bundle's name of each, by the model's own.
+    reads
+        The columns that it reads, by role.
+    """
+
+    name: str | None
+    model: Model
+    columns: dict[str, str]
+    reads: dict[str, Column]
+
+    @property
+    def decides(self) -> bool:
+        """Whether the part may fire."""
+        return isinstance(self.model, BoundaryModel)
+
+    @property
+    def label(self) -> str:
+        """What messages call the part."""
+        kind = self.model.kind
+        return f"the {kind} without a name" if self.name is None else f"{self.name!r} ({kind})"
+
+
+class BundleModel(Model):
+    """Several models in one file.
+
+    Attributes
+    ----------
+    parts
+        Applied in this order; a part reads the columns of those before it, else the input's.
+    columns
+        What the input has to bring, by role; a second column of one role is ``role_2``.
+    """
+
+    KIND: ClassVar[str] = "bundle"
+    VERSION: ClassVar[int] = 1
+
+    parts: list[Part]
+
+    def check(self) -> None:
+        """Raise `ModelError` where the parts cannot work together, or one of them is damaged."""
+        steps = self.steps()
+        problem = impossible(steps)
+        if problem is not None:
+            raise ModelError(problem)
+        check_chain(steps)
+        expected = outside_columns(steps)
+        if self.columns != expected:
+            raise ModelError(
+                f"'columns' of a bundle are those that its parts read: {', '.join(expected)}"
+            )
+
+    def makers(self, added: Sequence[str]) -> dict[str, Model]:
+        """Return the part that makes each column; `action` is nobody's."""
+        made = [step.model for step in self.steps() for _ in step.columns]
+        return dict(zip(added, made, strict=False))
+
+    def steps(self) -> list[Step]:
+        """Return the parts, decoded.
+
+        Raises
+        ------
+        ModelError
+            A part that is no model of this version.
+        """
+        found = []
+        for place, part in enumerate(self.parts):
+            try:
+                model = decode(canonical_text(part.model).encode())
+            except ModelError as error:
+                raise ModelError(f"part {place + 1} of the bundle: {error}") from None
+            found.append(step_of(part.name, model))
+        return found
+
+
+def step_of(name: str | None, model: Model) -> Step:
+    """Return a model as a part of a bundle.
+
+    A name takes the place of the word ``calibrated`` (``calibrated_low`` becomes ``NAME_low``); other
+    columns get it at their end (``decision_NAME``).
+
+    Raises
+    ------
+    ModelError
+        A bundle, or a model that is not applied to rows.
+    """
+    if model.kind == BundleModel.KIND:
+        raise ModelError("a bundle holds no bundles: name the models that it was made of")
+    if model.kind not in APPLIERS:
+        raise ModelError(f"a model of kind {model.kind!r} is not applied to rows")
+    own = applier_of(model).added
+    return Step(name, model, {column: _named(column, name) for column in own}, _reads(model))
+
+
+def impossible(steps: Sequence[Step]) -> str | None:
+    """Return why parts cannot be one bundle, None where they can."""
+    if not steps:
+        return "a bundle has at least one part"
+    names: set[str] = set()
+    for step in steps:
+        if step.name is None:
+            if step.decides:
+                return "a boundary in a bundle needs a name, its action: write NAME=FILE"
+            continue
+        if not _NAME.fullmatch(step.name):
+            return f"the name {step.name!r} is not made of letters, digits, '_' and '-'"
+        if step.name.lower() == PASS:
+            return f"no part can be called {step.name!r}: that is the action where none fires"
+        if step.name.lower() in names:  # databases do not tell cases apart
+            return f"two parts are called {step.name!r} (in upper or lower case); give each its own"
+        names.add(step.name.lower())
+    return _clash(steps)
+
+
+def _clash(steps: Sequence[Step]) -> str | None:
+    """Return which column two parts want, or one part wants before it is made."""
+    made: dict[str, str] = {ACTION: "the bundle itself"}
+    for step in steps:
+        for name in step.columns.values():
+            if name in made:
+                return (
+                    f"{made[name]} and {step.label} both add a column {name!r}; give the models "
+                    "names that keep their columns apart: NAME=FILE"
+                )
+            made[name] = step.label
+    seen: set[str] = set()
+    for step in steps:
+        for column in step.reads.values():
+            if column.name in made.keys() - seen:
+                return (
+                    f"{step.label} reads the column {column.name!r}, which {made[column.name]} adds "
+                    "only then: put the model that makes a column before those that read it"
+                )
+        seen.update(step.columns.values())
+    return None
+
+
+def check_chain(steps: Sequence[Step]) -> None:
+    """Refuse a part that was fitted on the column of another model than the bundle's.
+
+    Raises
+    ------
+    ModelError
+        The column that a part reads was made, at its fit, by a model with another hash.
+    """
+    makers: dict[str, tuple[str, str]] = {}
+    for step in steps:
+        for column in step.reads.values():
+            for name in makes(makers, column.name):
+                label, maker = makers[name]
+                if column.made_by not in (None, maker):
+                    raise ModelError(
+                        f"{step.label} was fitted on {name!r} of model {column.made_by}, but in this "
+                        f"bundle {label} makes it, model {maker}; bundle the model it was fitted on, "
+                        "or fit it again"
+                    )
+        own = model_hash(step.model)
+        makers.update((name, (step.label, own)) for name in step.columns.values())
+
+
+def makes(made: Iterable[str], wanted: str) -> list[str]:
+    """Return which of some columns a name or a pattern means."""
+    names = list(made)
+    return [wanted] if wanted in names else [one for one in names if fnmatchcase(one, wanted)]
+
+
+def outside_columns(steps: Sequence[Step]) -> dict[str, Column]:
+    """Return the columns that no part makes, which the input has to bring, by role."""
+    made: set[str] = set()
+    found: dict[str, Column] = {}
+    for step in steps:
+        for key, column in step.reads.items():
+            role = _role(key)
+            alike = [found[other].name for other in found if _role(other) == role]
+            if not makes(made, column.name) and column.name not in alike:
+                found[f"{role}_{len(alike) + 1}" if alike else role] = column
+        made.update(step.columns.values())
+    return found
+
+
+def _role(key: str) -> str:
+    return key.rpartition("_")[0] or key
+
+
+def _named(column: str, name: str | None) -> str:
+    if name is None:
+        return column
+    if column == _CALIBRATED or column.startswith(f"{_CALIBRATED}_"):
+        return name + column.removeprefix(_CALIBRATED)
+    return f"{column}_{name}"
+
+
+def _reads(model: Model) -> dict[str, Column]:
+    """Return the columns that a model reads when it is applied."""
+    found = {role: column for role, column in model.columns.items() if role in _ROLES}
+    if isinstance(model, HetcalModel):
+        described = {column.name: column for column in model.columns.values()}
+        features = [described[name] for name in model.features()]
+    elif isinstance(model, AlphaModel) and isinstance(model.features, list):
+        features = [Column(name) for name in model.features]
+    else:
+        features = []
+    if isinstance(model, VadModel) and model.calibrator is not None:
+        inner = model.inner().columns
+        found |= {role: inner[role] for role in ("by",) if role in inner}
+    for place, column in enumerate(features):
+        found[f"feature_{place + 1}" if place else "feature"] = column
+    return found
