@@ -184,6 +184,17 @@ Reliability = Annotated[
     ),
 ]
 
+Report = Annotated[
+    str | None,
+    option(
+        "--report",
+        metavar="FILE.html",
+        panel=OUTPUT,
+        help="A page for people: all figures, pictures and the story of the boundary in one file.",
+        show_default=False,
+    ),
+]
+
 VOTES = "Votes of several raters"
 
 Ensemble = Annotated[

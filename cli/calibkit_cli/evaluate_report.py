@@ -1,0 +1,103 @@
+"""What ``evaluate --report`` hands to the page: the findings, and what a boundary says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from calibkit.errors import UsageError
+
+from .console import Console
+
+if TYPE_CHECKING:
+    from calibkit.metrics.evaluate import Evaluated
+    from calibkit.metrics.spec import EvaluateSpec
+    from calibkit.models import Model
+    from calibkit.report.html import Cell, Table
+    from calibkit.sources import Source
+
+_SUFFIXES = (".html", ".htm")
+
+_NO_PICTURES = (
+    "More pictures (precision and recall, ROC, CORP) come with the extra calibkit[plot]: "
+    "pip install 'calibkit[plot]'."
+)
+
+
+@dataclass
+class Recorder(Console):
+    """A console that keeps what a view says, to be shown elsewhere."""
+
+    parts: list[str | Table] = field(default_factory=list)
+
+    def say(self, *lines: str) -> None:
+        """Keep paragraphs; blank lines between them are nothing."""
+        self.parts += [line for line in lines if line]
+
+    def table(
+        self,
+        header: Sequence[str],
+        rows: Sequence[Sequence[object]],
+        *,
+        title: str | None = None,
+        error: bool = False,
+    ) -> None:
+        """Keep a table."""
+        from calibkit.report.html import Table
+
+        cells = [[_cell(cell) for cell in row] for row in rows]
+        caption = title or f"{header[0] or 'figures'}: {', '.join(name for name in header[1:])}"
+        self.parts.append(Table(caption=caption, header=header, rows=cells, codes=()))
+
+
+def _cell(value: object) -> Cell:
+    return value if value is None or isinstance(value, str | int | float) else str(value)
+
+
+def check_report(output: str) -> None:
+    """Raise before any work if a page cannot be written.
+
+    Raises
+    ------
+    UsageError
+        For a name that is no page's, a folder that does not exist, standard output.
+    """
+    from calibkit.outputs import check_output
+
+    if output == "-":
+        raise UsageError("--report - would mix with the metrics; give it a file.")
+    if not output.endswith(_SUFFIXES):
+        raise UsageError(f"--report {output}: the page is HTML; name it FILE.html.", file=output)
+    check_output(output)
+
+
+def report_of(source: Source, spec: EvaluateSpec, found: Evaluated) -> bytes:
+    """Return the page of an evaluation."""
+    from calibkit.report.html_report import Context, report
+
+    told = [] if spec.boundary is None else story(spec.boundary, found)
+    plain = find_spec("matplotlib") is None and found.curves is not None
+    context = Context(
+        inputs=[part.relative or part.path for part in source.parts],
+        confidence=spec.confidence if spec.intervals else None,
+        story=told,
+        remark=_NO_PICTURES if plain else "",
+    )
+    return report(found, context)
+
+
+def story(boundary: str | Model, found: Evaluated) -> list[str | Table]:
+    """Return what a boundary led to expect beside what was found, and what `show` says of it."""
+    from calibkit.boundary.model import BoundaryModel
+    from calibkit.models import load
+    from calibkit.report.html_boundary import beside
+
+    from .views.boundary import view
+
+    model = load(boundary) if isinstance(boundary, str) else boundary
+    recorder = Recorder()
+    assert isinstance(model, BoundaryModel)  # the evaluation has applied it
+    view(model, recorder)
+    return [*beside(model, found.metrics), *recorder.parts]
