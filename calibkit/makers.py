@@ -82,7 +82,7 @@ def read_makers(source: Source) -> Makers:
     named: Counter[str] = Counter()
     for part in source.split() if len(source.parts) > 1 else [source]:
         own = _footer_of(part)
-        named.update(own)
+        named.update(list(own))
         for name, maker in own.items():
             files.setdefault(name, {}).setdefault(maker, part.parts[0].path)
     agreed = {
@@ -93,26 +93,37 @@ def read_makers(source: Source) -> Makers:
     return Makers(files, agreed)
 
 
-def record_makers(model: Model, source: Source) -> None:
-    """Write into a model's columns which model made them, where the inputs say so.
+def record_makers(model: Model, source: Source, said: Mapping[str, str] | None = None) -> None:
+    """Write into a model's columns which model made them, where that is known.
+
+    Parameters
+    ----------
+    model
+        A model that was fitted on `source`.
+    source
+        The inputs; files that do not say who made a column do not count.
+    said
+        The hash that the user names for the column of a role.
 
     Raises
     ------
     DataError
-        A column that different models made in different files.
+        A column that different models made in different files, or another one than the user says.
     """
     makers = read_makers(source)
     for role, column in model.columns.items():
         found = makers.of(column.name)
-        if len(found) > 1:
-            (first, file), (second, other), *_ = found.items()
+        own = dict.fromkeys([(said or {}).get(role)], "--calibrator")
+        known = {maker: file for maker, file in own.items() if maker is not None} | found
+        if len(known) > 1:
+            (first, before), (second, file) = list(known.items())[:2]
             raise DataError(
-                f"{other}: column {column.name!r} was made by model {second}, but in {file} by model "
-                f"{first}; apply one model to all rows",
-                file=other,
+                f"{file}: column {column.name!r} was made by model {second}, not by model {first} as "
+                f"{before} says; fit on rows that one model was applied to",
+                file=file,
                 column=column.name,
             )
-        for maker in found:
+        for maker in known:
             model.columns[role] = msgspec.structs.replace(column, made_by=maker)
 
 

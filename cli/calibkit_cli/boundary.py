@@ -70,6 +70,7 @@ def boundary(
     by: options.By = None,
     bound: own.Bounded = "overall",
     min_group_positives: own.MinGroupPositives = None,
+    calibrator: own.Calibrator = None,
     on_missing: options.OnMissing = "error",
     input_format: options.InputFormat = None,
     dtype: options.Dtype = "float64",
@@ -91,6 +92,8 @@ def boundary(
     from calibkit.boundary.spec import BoundarySpec
     from calibkit.boundary.target import read_target
     from calibkit.columns import ColumnOptions
+    from calibkit.makers import model_hash
+    from calibkit.models import load
     from calibkit.sources import open_source
     from calibkit.threads import thread_count
 
@@ -149,6 +152,7 @@ def boundary(
         auto_levels=auto_levels,
         provenance=provenance,
         tags=tags,
+        makers={} if calibrator is None else {"score": model_hash(load(calibrator))},
     )
     source = open_source(inputs, input_format=input_format, dtype=dtype)
     if dry_run:

@@ -193,3 +193,15 @@ Frontier = Annotated[
         show_default=False,
     ),
 ]
+
+Calibrator = Annotated[
+    str | None,
+    option(
+        "--calibrator",
+        metavar="MODEL",
+        panel=COLUMNS,
+        help="The model that made the score column: scores of any other are refused from then on. "
+        "Parquet files that apply wrote say it themselves.",
+        show_default=False,
+    ),
+]

@@ -24,6 +24,7 @@ from calibkit.boundary.summary import Summary
 from calibkit.columns import ColumnOptions, ScoreRows, resolve
 from calibkit.errors import CalibkitError, UsageError
 from calibkit.grid_table import GridTable
+from calibkit.makers import record_makers
 from calibkit.outputs import check_output, directory_outputs, spare_inputs
 from calibkit.sinks import Transaction, make_folders
 from calibkit.sources import STDIN, Source, open_source
@@ -54,6 +55,8 @@ class BoundaryRun:
         Whether cross-validation chooses the number of uncertainty levels.
     provenance, tags
         What the model says of its origin.
+    makers
+        The hash of the model that made the column of a role, as the user says.
     """
 
     console: Console
@@ -66,6 +69,7 @@ class BoundaryRun:
     auto_levels: bool
     provenance: str
     tags: dict[str, str]
+    makers: dict[str, str]
 
     def __post_init__(self) -> None:
         if self.frontier is not None:
@@ -134,11 +138,11 @@ class BoundaryRun:
         data = self._read(source)
         test = self._read_test(data)
         if self.compare:
-            self._compare(data, test)
+            self._compare(source, data, test)
             return
         summary = self._count(data)
         del data  # the rows are counted, and may be many
-        fitted = self._fit(summary, test)
+        fitted = self._fit(source, summary, test)
         if self.console.output is not None or not self.console.on_terminal:
             self.console.summary(*boundary_lines(fitted.model))
         with Transaction() as outputs:
@@ -166,7 +170,7 @@ class BoundaryRun:
         with Transaction() as transaction:
             for alone, output in zip(source.split(), outputs, strict=True):
                 data = self._read(alone)
-                fitted = self._fit(self._count(data), self._read_test(data))
+                fitted = self._fit(alone, self._count(data), self._read_test(data))
                 self.console.summary(f"{alone.parts[0].path}:", *boundary_lines(fitted.model))
                 make_folders([output])
                 transaction.write_bytes(fitted.model.to_json(), output)
@@ -190,7 +194,7 @@ class BoundaryRun:
             self.console.warn(f"--test: {remark}")
         return rows
 
-    def _fit(self, counted: Counted, test: ScoreRows | None) -> Fitted:
+    def _fit(self, source: Source, counted: Counted, test: ScoreRows | None) -> Fitted:
         fitted = fit(
             counted,
             self.spec,
@@ -201,9 +205,10 @@ class BoundaryRun:
         )
         for remark in fitted.warnings:
             self.console.warn(remark)
+        record_makers(fitted.model, source, self.makers)
         return fitted
 
-    def _compare(self, data: ScoreRows | GridTable, test: ScoreRows | None) -> None:
+    def _compare(self, source: Source, data: ScoreRows | GridTable, test: ScoreRows | None) -> None:
         """Print all methods side by side; the model of the chosen one goes to ``-o``."""
         compared = compare(data, self.spec, test)
         compared.sort(key=lambda one: one.rank)
@@ -211,7 +216,7 @@ class BoundaryRun:
         failure: CalibkitError | None = None
         if self.console.output is not None or self.console.as_json:
             try:
-                fitted = self._fit(self._count(data), test)
+                fitted = self._fit(source, self._count(data), test)
             except CalibkitError as error:
                 failure = error
         if self.console.as_json:

@@ -26,6 +26,7 @@ class Fit:
 
 def write_models(console: Console, source: Source, fit: Callable[[Source], Fit], name: str) -> None:
     """Fit and deliver where the command line says; several models appear together or not at all."""
+    from calibkit.makers import record_makers
     from calibkit.outputs import directory_outputs, spare_inputs
     from calibkit.sinks import Transaction, make_folders
 
@@ -35,6 +36,7 @@ def write_models(console: Console, source: Source, fit: Callable[[Source], Fit],
         if console.output not in (None, "-"):
             spare_inputs(str(console.output), source.parts)
         made = fit(source)
+        record_makers(made.model, source)
         for remark in made.warnings:
             console.warn(remark)
         if console.output is not None or not console.on_terminal:
@@ -48,6 +50,7 @@ def write_models(console: Console, source: Source, fit: Callable[[Source], Fit],
     with Transaction() as transaction:
         for alone, output in zip(source.split(), outputs, strict=True):
             made = fit(alone)
+            record_makers(made.model, alone)
             for remark in made.warnings:
                 console.warn(f"{alone.parts[0].path}: {remark}")
             console.summary(f"{alone.parts[0].path}:", *made.summary)

@@ -8,6 +8,7 @@ from calibkit.columns import ColumnOptions, resolve
 from calibkit.errors import UsageError
 from calibkit.hetcal.run import feature_columns, fit_source
 from calibkit.hetcal.spec import DEPTHS, LEAF_SIZES, SHRINKAGES, HetcalSpec
+from calibkit.makers import record_makers
 from calibkit.outputs import spare_inputs
 from calibkit.sources import STDIN, Source, open_source
 from calibkit.threads import later, warm_up
@@ -93,6 +94,7 @@ class HetcalRun:
             tags=self.tags,
         )
         fitted = run.fitted
+        record_makers(fitted.model, source)
         for remark in run.warnings:
             console.warn(remark)
         for remark in run.details:
