@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
+import secrets
 import stat
+import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +21,9 @@ STDOUT: Final = "-"
 
 #: Names that all mean standard output.
 STDOUT_NAMES: Final = frozenset({STDOUT, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"})
+
+#: Of the final name; the temporary one has to stay within the 255 bytes of a file system.
+_KEPT_NAME: Final = 180
 
 
 def check_output(
@@ -167,6 +174,37 @@ def unknown_suffix(output: str) -> UsageError:
         + known_suffixes(),
         file=output,
     )
+
+
+def _host() -> str:
+    return f"{zlib.crc32(os.uname().nodename.encode()):08x}"
+
+
+def temporary_path(final: Path) -> Path:
+    """Return a name beside a file, for what is written until it is whole."""
+    name = os.fsdecode(os.fsencode(final.name)[:_KEPT_NAME])
+    return final.with_name(f".{name}.calibkit-{_host()}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
+
+
+def remove_stale(final: Path) -> None:
+    """Remove temporary files of `final` that killed processes of this machine have left."""
+    name = os.fsdecode(os.fsencode(final.name)[:_KEPT_NAME])
+    pattern = re.compile(rf"\.{re.escape(name)}\.calibkit-{_host()}-(\d+)-[0-9a-f]+\.tmp")
+    for entry in os.scandir(final.parent):
+        found = pattern.fullmatch(entry.name)
+        if found and not _alive(int(found[1])):
+            with suppress(OSError):
+                Path(entry.path).unlink(missing_ok=True)
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
 
 
 def _is_folder(path: Path) -> bool:

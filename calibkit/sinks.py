@@ -10,17 +10,14 @@ from __future__ import annotations
 
 import errno
 import os
-import re
-import secrets
 import shutil
 import sys
-import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Final, Literal, NoReturn, Self
+from typing import IO, Any, Final, Literal, NoReturn, Self
 
 import polars as pl
 
@@ -34,9 +31,12 @@ from .outputs import (
     final_path,
     is_directory_output,
     is_stream,
+    remove_stale,
+    temporary_path,
     unknown_suffix,
 )
 from .readers import system_error
+from .row_groups import write_groups
 
 __all__ = [
     "STDOUT",
@@ -47,6 +47,7 @@ __all__ = [
     "is_stream",
     "make_folders",
     "write_bytes",
+    "write_frames",
     "write_table",
 ]
 
@@ -64,8 +65,9 @@ _USER_MISTAKES: Final = frozenset(
     }
 )
 
-#: Of the final name; the temporary one has to stay within the 255 bytes of a file system.
-_KEPT_NAME: Final = 180
+#: Rows of a row group in Parquet, and of a record batch in Arrow files: always the same, so that the
+#: bytes of a file do not depend on the frames that it was written from.
+_GROUP_ROWS: Final = 131_072
 
 Write = Callable[[IO[bytes]], object]
 
@@ -122,11 +124,26 @@ class Transaction:
         main: bool = False,
     ) -> None:
         """Add a table as an output; the parameters are those of `write_table`."""
+        self.write_frames([frame], output, format=format, metadata=metadata, main=main)
+
+    def write_frames(
+        self,
+        frames: Iterable[pl.DataFrame],
+        output: str,
+        *,
+        format: str | None = None,  # noqa: A002
+        metadata: dict[str, str] | None = None,
+        main: bool = False,
+    ) -> None:
+        """Add a table as an output; the parameters are those of the function `write_frames`.
+
+        The frames of a file are made and written here, those of a stream when the block ends.
+        """
         known = format or suffix_format(output)
         if known is None:
             raise unknown_suffix(output)
         compression = suffix_compression(output)
-        self._stage(output, lambda file: _encode(frame, file, known, compression, metadata), main)
+        self._stage(output, lambda file: _encode(frames, file, known, compression, metadata), main)
 
     def _stage(self, output: str, write: Write, main: bool) -> None:
         final = final_path(output)
@@ -135,8 +152,8 @@ class Transaction:
             raise UsageError(f"{output}: two outputs have this name; give each its own")
         if final is not None:
             with _writing(output):
-                _remove_stale(final)
-                staged.temporary = _temporary_path(final)
+                remove_stale(final)
+                staged.temporary = temporary_path(final)
                 self._staged.append(staged)  # from here on cleaned up
                 _write_synced(staged.temporary, final, write)
         else:
@@ -204,6 +221,34 @@ def write_table(
         outputs.write_table(frame, output, format=format, metadata=metadata)
 
 
+def write_frames(
+    frames: Iterable[pl.DataFrame],
+    output: str,
+    *,
+    format: str | None = None,  # noqa: A002
+    metadata: dict[str, str] | None = None,
+) -> None:
+    """Write a table that comes in frames of one schema, of which few are in memory at a time.
+
+    The bytes are those of `write_table` with all rows in one frame, wherever they were cut.
+
+    Parameters
+    ----------
+    frames
+        One or more, each taken when there is room for it; an exception that one raises ends the
+        writing, and nothing is left of a file.
+    output, format, metadata
+        As `write_table`.
+
+    Raises
+    ------
+    UsageError, ResourceError, BrokenPipeError
+        As `write_table`.
+    """
+    with Transaction() as outputs:
+        outputs.write_frames(frames, output, format=format, metadata=metadata)
+
+
 def make_folders(outputs: Sequence[str]) -> None:
     """Create the folders that `outputs` need.
 
@@ -249,36 +294,6 @@ def _explain(output: str, error: Exception) -> NoReturn:
     ) from error
 
 
-def _host() -> str:
-    return f"{zlib.crc32(os.uname().nodename.encode()):08x}"
-
-
-def _temporary_path(final: Path) -> Path:
-    name = os.fsdecode(os.fsencode(final.name)[:_KEPT_NAME])
-    return final.with_name(f".{name}.calibkit-{_host()}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
-
-
-def _remove_stale(final: Path) -> None:
-    """Remove temporary files of `final` that killed processes of this machine have left."""
-    name = os.fsdecode(os.fsencode(final.name)[:_KEPT_NAME])
-    pattern = re.compile(rf"\.{re.escape(name)}\.calibkit-{_host()}-(\d+)-[0-9a-f]+\.tmp")
-    for entry in os.scandir(final.parent):
-        found = pattern.fullmatch(entry.name)
-        if found and not _alive(int(found[1])):
-            with suppress(OSError):
-                Path(entry.path).unlink(missing_ok=True)
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        return True
-    return True
-
-
 def _write_synced(temporary: Path, final: Path, write: Write) -> None:
     """Write a new file with the permissions of the one it replaces, else of the umask."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -301,7 +316,7 @@ def _write_stream(output: str, write: Write) -> None:
 
 
 def _encode(
-    frame: pl.DataFrame,
+    frames: Iterable[pl.DataFrame],
     file: IO[bytes],
     format_name: str,
     compression: str | None,
@@ -310,13 +325,20 @@ def _encode(
     packed: Literal["uncompressed", "gzip", "zstd"] = "uncompressed"
     if compression is not None:
         packed = "gzip" if compression == "gzip" else "zstd"
-    if format_name == "parquet":
-        frame.write_parquet(file, metadata=metadata)
-    elif format_name == "arrow":
-        # The oldest types: pandas and R read these files as well.
-        frame.write_ipc(file, compression="lz4", compat_level=pl.CompatLevel.oldest())
-    elif format_name == "ndjson":
-        frame.write_ndjson(file, compression=packed, check_extension=False)
-    else:
-        separator = "\t" if format_name == "tsv" else ","
-        frame.write_csv(file, separator=separator, compression=packed, check_extension=False)
+
+    def sink(rows: pl.LazyFrame, out: Any) -> None:
+        if format_name == "parquet":
+            rows.sink_parquet(out, row_group_size=_GROUP_ROWS, metadata=metadata)
+        elif format_name == "arrow":
+            # The oldest types: pandas and R read these files as well.
+            oldest = pl.CompatLevel.oldest()
+            rows.sink_ipc(
+                out, compression="lz4", compat_level=oldest, record_batch_size=_GROUP_ROWS
+            )
+        elif format_name == "ndjson":
+            rows.sink_ndjson(out, compression=packed, check_extension=False)
+        else:
+            separator = "\t" if format_name == "tsv" else ","
+            rows.sink_csv(out, separator=separator, compression=packed, check_extension=False)
+
+    write_groups(frames, _GROUP_ROWS, file, sink)

@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from calibkit import sinks
+from calibkit import outputs
 from calibkit.errors import ResourceError, UsageError
 from calibkit.sinks import (
     Transaction,
@@ -146,7 +146,7 @@ def test_stale_temporaries_of_dead_processes_are_removed(tmp_path: Path) -> None
     dead = subprocess.run(
         [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True
     )
-    host = sinks._host()
+    host = outputs._host()
     stale = f".x.json.calibkit-{host}-{int(dead.stdout)}-0a.tmp"
     others = [
         f".x.json.calibkit-{host}-{os.getpid()}-0a.tmp",

@@ -1,0 +1,143 @@
+"""Frames of any size as groups of rows of one size, written while the next ones are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from itertools import chain
+from queue import Full, Queue
+from threading import Event
+from typing import IO, Any, Final
+
+import polars as pl
+from polars.io.plugins import register_io_source
+
+#: Seconds between two looks at whether the writer is still there.
+_LOOK: Final = 0.2
+
+
+class Output:
+    """A file, open for writing, that remembers how writing failed.
+
+    Polars would go on asking for frames, and tell of the error when it has them all.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.error: OSError | None = None
+
+    def write(self, data: bytes) -> int:
+        """Write bytes, as files do."""
+        try:
+            return self._file.write(data)
+        except OSError as error:
+            self.error = error
+            raise
+
+    def flush(self) -> None:
+        """Hand on what waits in memory, as files do."""
+        self._file.flush()
+
+    def close(self) -> None:
+        """Do nothing: the file belongs to whoever opened it."""
+
+
+#: Writes all rows of a lazy frame.
+Sink = Callable[[pl.LazyFrame, Any], None]
+
+
+def write_groups(frames: Iterable[pl.DataFrame], size: int, file: IO[bytes], sink: Sink) -> None:
+    """Write the rows of frames in groups of `size` rows.
+
+    What the sink gets depends on the rows alone, not on the frames in which they come.
+
+    Parameters
+    ----------
+    frames
+        One or more, of one schema.  They are made in the thread of the caller, so that signals reach
+        it: polars looks for none while it waits for a frame.
+    size
+        Rows of a group; the last one may have less.
+    file
+        Where they go.
+    sink
+        Writes a lazy frame to a file; run beside the caller where there is more than one group.
+
+    Raises
+    ------
+    OSError
+        As the file raised it; no further frame is made then.
+    """
+    output = Output(file)
+    try:
+        _write(_groups(frames, size), output, sink)
+    except BaseException:
+        if output.error is not None:
+            raise output.error from None  # polars says it in other words
+        raise
+
+
+def _write(groups: Iterator[pl.DataFrame], output: Output, sink: Sink) -> None:
+    first, second = next(groups), next(groups, None)
+    if second is None:
+        sink(first.lazy(), output)
+        return
+    ready: Queue[pl.DataFrame | None] = Queue(1)
+    stopped = Event()
+
+    def taken(*_: Any) -> Iterator[pl.DataFrame]:
+        while (group := ready.get()) is not None:
+            yield group
+        if stopped.is_set():
+            raise _StoppedError
+
+    with ThreadPoolExecutor(1) as pool:
+        rows = register_io_source(taken, schema=dict(first.schema))
+        written = pool.submit(sink, rows, output)
+        try:
+            for group in chain((first, second), groups):
+                _put(ready, group, written)
+                if output.error is not None or written.done():
+                    break
+        except BaseException:
+            stopped.set()
+            raise
+        finally:
+            _put(ready, None, written)
+        written.result()
+
+
+class _StoppedError(Exception):
+    """The frames of a table end before they are all there."""
+
+
+def _put(ready: Queue[pl.DataFrame | None], group: pl.DataFrame | None, done: Future[None]) -> None:
+    """Hand on a group, unless the writer has ended."""
+    while not done.done():
+        with suppress(Full):
+            ready.put(group, timeout=_LOOK)
+            break
+
+
+def _groups(frames: Iterable[pl.DataFrame], size: int) -> Iterator[pl.DataFrame]:
+    held: list[pl.DataFrame] = []
+    room = size
+    for frame in frames:
+        start = 0
+        while frame.height - start > room:  # not where it just fits: the last group has rows
+            yield _one_chunk([*held, frame.slice(start, room)])
+            start, room, held = start + room, size, []
+        held.append(frame.slice(start))
+        room -= frame.height - start
+    yield _one_chunk(held)
+
+
+def _one_chunk(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Return frames as one of one chunk a column: chunks would show in the bytes of a file."""
+    filled = [frame for frame in frames if frame.height] or frames[:1]
+    if (
+        len(filled) == 1
+    ):  # in two, so that it is copied: a view of a larger frame differs in its padding
+        filled = [filled[0].head(1), filled[0].slice(1)]
+    return pl.concat(filled, rechunk=True)

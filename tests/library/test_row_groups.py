@@ -1,0 +1,128 @@
+"""Tables written frame by frame: the bytes of the whole, whatever the frames; errors pass."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+
+from calibkit import sinks
+from calibkit.errors import ResourceError
+from calibkit.row_groups import write_groups
+from calibkit.sinks import write_frames, write_table
+
+ROWS = 2000
+NUMBERS = np.random.default_rng(1).random(ROWS)
+TABLE = pl.DataFrame(
+    {
+        "id": np.arange(ROWS),
+        "score": NUMBERS,
+        "name": pl.Series([None if i % 7 == 0 else f"n{i % 11}" for i in range(ROWS)]),
+        "odd": pl.Series([None] * ROWS, dtype=pl.Float64),
+    }
+)
+CUTS = ([], [1], [499, 500, 501], [500, 1000, 1500], list(range(0, ROWS, 37)))
+
+
+def cut(frame: pl.DataFrame, places: list[int]) -> Iterator[pl.DataFrame]:
+    edges = [0, *places, frame.height]
+    for start, end in pairwise(edges):
+        yield frame.slice(start, end - start)
+
+
+@pytest.mark.parametrize(
+    "name", ["x.parquet", "x.arrow", "x.csv", "x.csv.gz", "x.tsv.zst", "x.ndjson", "x.jsonl.gz"]
+)
+def test_the_bytes_do_not_depend_on_the_frames(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(sinks, "_GROUP_ROWS", 500)
+    path = tmp_path / name
+    write_table(TABLE, str(path))
+    whole = path.read_bytes()
+    for places in CUTS:
+        write_frames(cut(TABLE, places), str(path))
+        assert path.read_bytes() == whole
+    if name == "x.parquet":
+        read = pq.ParquetFile(path).metadata
+        assert [read.row_group(place).num_rows for place in range(4)] == [500] * 4
+    assert [entry.name for entry in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("rows", [0, 1, 10, 20, 21])
+def test_groups_hold_all_rows_in_order(rows: int) -> None:
+    frame, found = pl.DataFrame({"v": range(rows)}, schema={"v": pl.Int64}), []
+    for places in ([], [0, 0], [min(rows, 3)] * 2, [min(rows, 10)]):
+        write_groups(
+            cut(frame, places), 10, io.BytesIO(), lambda rows, _: found.append(rows.collect())
+        )
+        assert found.pop().equals(frame)
+
+
+def test_a_frame_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    def frames(error: type[BaseException]) -> Iterator[pl.DataFrame]:
+        yield from cut(pl.concat([TABLE] * 200), [150_000, 300_000])
+        raise error("no more")
+
+    for error in (KeyboardInterrupt, ValueError, MemoryError):
+        expected = ResourceError if error is MemoryError else error
+        with pytest.raises(expected):
+            write_frames(frames(error), str(tmp_path / "x.parquet"))
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_signal_reaches_the_maker_of_frames(tmp_path: Path) -> None:
+    class Told(BaseException):
+        pass
+
+    def tell(*_: object) -> None:
+        raise Told
+
+    def frames() -> Iterator[pl.DataFrame]:
+        for place in range(100):
+            if place == 3:
+                os.kill(os.getpid(), signal.SIGTERM)
+            assert place < 10, "the signal was not seen"
+            yield pl.concat([TABLE] * 100)
+
+    before = signal.signal(signal.SIGTERM, tell)
+    try:
+        with pytest.raises(Told):
+            write_frames(frames(), str(tmp_path / "x.csv"))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("format_name", ["csv", "parquet", "arrow", "ndjson"])
+def test_no_frame_is_made_once_the_reader_has_gone(
+    monkeypatch: pytest.MonkeyPatch, format_name: str
+) -> None:
+    made = 0
+
+    def frames() -> Iterator[pl.DataFrame]:
+        nonlocal made
+        for made in range(1000):  # noqa: B007 (the number of frames is what counts)
+            yield TABLE
+
+    monkeypatch.setattr(sinks, "_GROUP_ROWS", 500)
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb", buffering=0) as raw:
+        stdout = io.TextIOWrapper(raw, write_through=True)
+        monkeypatch.setattr(sys, "stdout", stdout)
+        with pytest.raises(BrokenPipeError):
+            write_frames(frames(), "-", format=format_name)
+        stdout.detach()
+    assert made < 20
+    with pytest.raises(ResourceError, match="No space left"):
+        write_frames(frames(), "/dev/full", format=format_name)
