@@ -22,7 +22,7 @@ EQUIPPED := .venv/equipped.stamp
 RUN_BIN := build/bench/venv/bin
 RUN_TIME := build/bench/venv/installed.stamp
 
-.PHONY: help demo test lint format bench bench-methods profile readme docs evidence evidence-hetcal coverage reproduce-raters \
+.PHONY: help demo test test-browser lint format bench bench-methods profile readme docs evidence evidence-hetcal coverage reproduce-raters \
 	reproduce-vad vad-real-files \
 	evidence-auto evidence-certified evidence-ties intervals sample-data clean
 
@@ -38,6 +38,9 @@ demo: $(INSTALLED)  ## install, fit a boundary on the sample data, apply it to o
 test: lint  ## lint, then run all tests compiled and those of the kernels once more interpreted
 	$(BIN)/python -m pytest -n 2
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 tests/kernels
+
+test-browser: $(EQUIPPED)  ## look at reports in chromium: light, dark, phone, paper (make test does it as well)
+	$(BIN)/python -m pytest -n 2 -rs tests/browser
 
 lint: $(EQUIPPED)  ## ruff (lint and format) and mypy
 	$(BIN)/ruff check .
