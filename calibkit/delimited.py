@@ -70,6 +70,36 @@ def read_delimited(source: Path | bytes, path: str, separator: str, dtype: str) 
     )
 
 
+def scan_delimited(source: Path, path: str, separator: str, dtype: str) -> pl.LazyFrame | None:
+    """Return a scan that gives what `read_delimited` gives, a batch at a time.
+
+    The file is parsed once to see whether the types that its first rows show hold throughout.
+
+    Returns
+    -------
+    pl.LazyFrame | None
+        None where only the whole text can tell the types, or what is wrong with it.
+    """
+    _header(source, path, separator)
+    floats = pl.Float32() if dtype == "float32" else pl.Float64()
+    guess = _scan(source, separator, infer_schema_length=_GUESS_ROWS).collect_schema()
+    overrides = {name: floats for name, kind in guess.items() if kind.is_float()}
+    scan = _scan(source, separator, infer_schema_length=_GUESS_ROWS, schema_overrides=overrides)
+    try:
+        first = scan.head(_GUESS_ROWS).collect()
+        nulls = scan.select(pl.all().null_count()).collect(engine="streaming")
+    except pl.exceptions.ComputeError:
+        return None
+    open_types = [
+        name
+        for name, kind in first.schema.items()
+        if first[name].null_count() == first.height
+        or (kind == pl.String and _typed(first[name], floats).dtype != pl.String)
+    ]
+    short = first.width > 1 and nulls.to_series(-1).item()
+    return None if open_types or short else scan
+
+
 def _scan(
     source: Path | bytes,
     separator: str,

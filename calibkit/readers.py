@@ -16,7 +16,7 @@ from typing import Final, NoReturn
 
 import polars as pl
 
-from .delimited import read_delimited, refuse_repeated
+from .delimited import read_delimited, refuse_repeated, scan_delimited
 from .errors import DataError, ResourceError, UsageError
 from .formats import HEAD_BYTES, is_arrow_stream, is_compressed, text_problem, without_bom
 
@@ -127,8 +127,18 @@ class Table:
         frame = self.frame.select(columns)
         return frame.collect() if isinstance(frame, pl.LazyFrame) else frame
 
+    def batches(self, columns: Sequence[str], rows: int) -> Iterator[pl.DataFrame]:
+        """Yield `columns`, in this order, at most so many rows at a time, in the file's order."""
+        frame = self.frame.select(columns)
+        if isinstance(frame, pl.DataFrame):
+            yield from frame.iter_slices(rows)
+        else:
+            yield from frame.collect_batches(chunk_size=rows, maintain_order=True)
 
-def open_table(path: str, data: bytes | None, format_name: str, dtype: str) -> Table:
+
+def open_table(
+    path: str, data: bytes | None, format_name: str, dtype: str, large: int | None = None
+) -> Table:
     """Open one input.
 
     Parameters
@@ -141,6 +151,8 @@ def open_table(path: str, data: bytes | None, format_name: str, dtype: str) -> T
         One of `calibkit.formats.FORMATS`.
     dtype
         The type of fractional numbers in text, ``"float64"`` or ``"float32"``.
+    large
+        Text files of so many bytes are parsed whenever they are read, not held; None holds all.
 
     Raises
     ------
@@ -162,7 +174,7 @@ def open_table(path: str, data: bytes | None, format_name: str, dtype: str) -> T
             refuse_repeated(_arrow_names(source, stream=True), path)
             table = _loaded(pl.read_ipc_stream(source))
         else:
-            table = _loaded(_read_text(source, path, head, format_name, dtype))
+            table = _table_of_text(source, path, head, format_name, dtype, large)
     if not table.rows:
         raise DataError(f"{path}: the file is empty (0 rows); give a file with rows", file=path)
     return table
@@ -193,6 +205,29 @@ def _scanned(scan: pl.LazyFrame) -> Table:
 
 def _loaded(frame: pl.DataFrame) -> Table:
     return Table(frame, dict(frame.schema), frame.height)
+
+
+def _table_of_text(
+    source: Path | bytes,
+    path: str,
+    head: bytes,
+    format_name: str,
+    dtype: str,
+    large: int | None,
+) -> Table:
+    if (
+        isinstance(source, Path)
+        and large is not None
+        and source.stat().st_size >= large
+        and format_name != "ndjson"
+        and not is_compressed(head)
+        and text_problem(head) is None
+    ):
+        separator = "\t" if format_name == "tsv" else ","
+        scan = scan_delimited(source, path, separator, dtype)
+        if scan is not None:
+            return _scanned(scan)
+    return _loaded(_read_text(source, path, head, format_name, dtype))
 
 
 def _read_text(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import stat
 import sys
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from itertools import accumulate
 from pathlib import Path
@@ -25,6 +25,7 @@ from .formats import (
     suffix_format,
 )
 from .inputs import STDIN, Part, expand_input, folder_keys
+from .memory import Memory
 from .readers import Schema, Table, open_table, reading
 from .schemas import key_types, key_value, one_schema
 
@@ -136,15 +137,49 @@ class Source:
         DataError, ResourceError
             If a file cannot be read.
         """
-        frames = [self._read(index, columns) for index in range(len(self.parts))]
+        names = self._names(columns)
+        frames = [self._read(index, names) for index in range(len(self.parts))]
         if len(frames) > 1:
             return pl.concat(frames, rechunk=rechunk)
         return frames[0].rechunk() if rechunk and frames[0].n_chunks() > 1 else frames[0]
 
     def read_part(self, part: Part, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """Return the rows of one part, each column in one chunk; else as `read`."""
-        frame = self._read(self.parts.index(part), columns)
+        frame = self._read(self.parts.index(part), self._names(columns))
         return frame.rechunk() if frame.n_chunks() > 1 else frame
+
+    def batches(
+        self, columns: Sequence[str] | None = None, *, rows: int
+    ) -> Iterator[tuple[int, pl.DataFrame]]:
+        """Yield the rows of all parts, some at a time, in their order.
+
+        A batch has rows of one part only, and each column in one chunk.
+
+        Parameters
+        ----------
+        columns
+            The columns to read, in this order; None reads all.
+        rows
+            The most rows of a batch.
+
+        Yields
+        ------
+        tuple[int, pl.DataFrame]
+            The number of the batch's first row over all parts, from 0, and the batch.
+
+        Raises
+        ------
+        UsageError, DataError, ResourceError
+            As `read`.
+        """
+        names = self._names(columns)
+        for index, (part, table) in enumerate(zip(self.parts, self._tables, strict=True)):
+            row = begin = self._ends[index] - part.rows
+            with reading(part.path):
+                for frame in table.batches(self._stored(names), rows):
+                    yield row, self._shaped(index, names, frame.rechunk())
+                    row += frame.height
+                self._check_rows(part, row - begin)
 
     def metadata(self) -> dict[str, str]:
         """Return the keys and values of the first part's footer; only Parquet files have any."""
@@ -179,30 +214,50 @@ class Source:
         start, end = self._ends[index] - self.parts[index].rows, self._ends[index]
         return self.parts[index].path, [int(row) - start + 1 for row in rows if start <= row < end]
 
-    def _read(self, index: int, columns: Sequence[str] | None) -> pl.DataFrame:
+    def _names(self, columns: Sequence[str] | None) -> list[str]:
         names = list(self.schema) if columns is None else list(dict.fromkeys(columns))
         self.require(names)
+        return names
+
+    def _stored(self, names: Sequence[str]) -> list[str]:
+        """Return which of the columns are read from files.
+
+        Folder columns alone still need the number of rows, which some column has to give.
+        """
+        return [name for name in names if name in self._columns] or list(self._columns)[:1]
+
+    def _read(self, index: int, names: Sequence[str]) -> pl.DataFrame:
         part, table = self.parts[index], self._tables[index]
-        stored = [name for name in names if name in self._columns]
         with reading(part.path):
-            # Folder columns alone still need the number of rows, which some column has to give.
-            frame = table.read(stored or list(self._columns)[:1])
-            if frame.height != part.rows:
-                raise DataError(
-                    f"{part.path}: {frame.height} rows instead of {part.rows}: the file changed "
-                    "while it was read; run again when it is complete",
-                    file=part.path,
-                )
-            frame = frame.cast({name: self._columns[name] for name in stored})
+            frame = table.read(self._stored(names))
+            self._check_rows(part, frame.height)
+            return self._shaped(index, names, frame)
+
+    def _check_rows(self, part: Part, rows: int) -> None:
+        if rows != part.rows:
+            raise DataError(
+                f"{part.path}: {rows} rows instead of {part.rows}: the file changed "
+                "while it was read; run again when it is complete",
+                file=part.path,
+            )
+
+    def _shaped(self, index: int, names: Sequence[str], frame: pl.DataFrame) -> pl.DataFrame:
+        """Return rows of a part in the types that all parts share, with its folder columns."""
+        frame = frame.cast({name: self._columns[name] for name in frame.columns})
         keys = [name for name in names if name not in self._columns]
         literals = [
-            pl.lit(key_value(part, name), self._key_types[name]).alias(name) for name in keys
+            pl.lit(key_value(self.parts[index], name), self._key_types[name]).alias(name)
+            for name in keys
         ]
         return frame.with_columns(literals).select(names) if keys else frame
 
 
 def open_source(
-    inputs: Sequence[str], *, input_format: str | None = None, dtype: str = "float64"
+    inputs: Sequence[str],
+    *,
+    input_format: str | None = None,
+    dtype: str = "float64",
+    memory: Memory | None = None,
 ) -> Source:
     """Open the inputs of a command and check that they have one schema.
 
@@ -215,6 +270,8 @@ def open_source(
         The format of all inputs; None tells it by suffix, that of a stream by leading bytes.
     dtype
         The type of fractional numbers in CSV and NDJSON: ``"float64"`` or ``"float32"``.
+    memory
+        A budget beyond which text files are parsed in batches; None holds their rows.
 
     Raises
     ------
@@ -238,7 +295,7 @@ def open_source(
         raise UsageError("standard input (-) can be read once only; name it once")
     parts, tables = [], []
     for path, relative in found:
-        part, table = _open_part(path, relative, forced, dtype)
+        part, table = _open_part(path, relative, forced, dtype, memory)
         parts.append(part)
         tables.append(table)
     return Source(parts, tables)
@@ -256,7 +313,9 @@ def read_bytes(path: str) -> bytes:
         return sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
 
 
-def _open_part(path: str, relative: str, forced: str | None, dtype: str) -> tuple[Part, Table]:
+def _open_part(
+    path: str, relative: str, forced: str | None, dtype: str, memory: Memory | None
+) -> tuple[Part, Table]:
     data = _stream(path)
     known = forced or suffix_format(path)
     if data is not None and known is None:
@@ -267,7 +326,8 @@ def _open_part(path: str, relative: str, forced: str | None, dtype: str) -> tupl
             + known_suffixes(),
             file=path,
         )
-    table = open_table(path, data, known, dtype)
+    large = None if memory is None else memory.text
+    table = open_table(path, data, known, dtype, large)
     keys = dict(folder_keys(relative))
     return Part(path, known, keys, table.rows, relative), table
 

@@ -1,0 +1,86 @@
+"""How much memory a command may use, and how many rows that is."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from calibkit.errors import UsageError
+
+#: What the interpreter and its libraries take before the first row is read.
+_BASE: Final = 300 * 2**20
+#: What one row, or one entry of a summary, takes in a fit, its scratch space included.
+_PER_ROW: Final = 128
+#: A summary has room for so many entries, however little memory there is.
+FEWEST_ENTRIES: Final = 2**16
+#: Rows that are read at a time, at most.
+_MOST_BATCH: Final = 2**21
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(I?)B?", re.IGNORECASE | re.ASCII)
+_POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A memory budget.
+
+    Attributes
+    ----------
+    bytes
+        How much a command may take in all.
+    """
+
+    bytes: int
+
+    @property
+    def entries(self) -> int:
+        """How many rows, or entries of a summary, are held at once."""
+        return max(FEWEST_ENTRIES, (self.bytes - _BASE) // _PER_ROW)
+
+    @property
+    def batch(self) -> int:
+        """How many rows are read at a time."""
+        return min(_MOST_BATCH, self.entries // 2)
+
+    @property
+    def text(self) -> int:
+        """The size from which text files are read in batches, as they are parsed."""
+        return self.bytes // 8
+
+
+def memory_budget(size: str | None) -> Memory:
+    """Return what a size such as ``500MB`` or ``2GB`` has room for; None is half of the machine.
+
+    Raises
+    ------
+    UsageError
+        For text that is no size.
+    """
+    return Memory(_half_of_physical() if size is None else size_in_bytes(size, "--memory"))
+
+
+def size_in_bytes(text: str, option: str) -> int:
+    """Return a size: a number and ``KB``, ``MB``, ``GB`` (powers of 1000) or ``KiB`` … (1024).
+
+    Raises
+    ------
+    UsageError
+        For anything else, and for nothing at all.
+    """
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(f"{option} is {text!r}; expected a size such as 500MB or 2GB.")
+    number, unit, binary = found.groups()
+    size = int(float(number) * (1024 if binary else 1000) ** _POWERS[unit.lower()])
+    if not size:
+        raise UsageError(f"{option} is {text!r}; expected more than nothing, such as 500MB.")
+    return size
+
+
+def _half_of_physical() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    except (AttributeError, OSError, ValueError):  # no such question on this system
+        return 4 * 2**30

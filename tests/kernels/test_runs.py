@@ -1,0 +1,47 @@
+"""Words with counts against dictionaries."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibkit_kernels import runs as kernels
+from tests.naive import runs as naive
+
+words = st.lists(st.integers(0, 9) | st.sampled_from([2**63, 2**64 - 1]), max_size=20).map(sorted)
+Pairs = list[tuple[int, int]]
+
+
+def arrays(pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
+    """Return words and counts as the kernels take them."""
+    return (
+        np.array([word for word, _ in pairs], np.uint64),
+        np.array([count for _, count in pairs], np.int64),
+    )
+
+
+@given(words)
+def test_runs_are_counted(values: list[int]) -> None:
+    found, counts = np.array(values, np.uint64), np.empty(len(values), np.int64)
+    size = kernels.count_runs(found, counts)
+    expected = naive.count_runs(values)
+    assert list(zip(found[:size].tolist(), counts[:size].tolist(), strict=True)) == expected
+
+
+@given(words, words)
+def test_counts_of_equal_words_are_added(one: list[int], two: list[int]) -> None:
+    pairs = sorted((word, place + 1) for place, word in enumerate(one + two))
+    found, counts = arrays(pairs)
+    size = kernels.gather_runs(found, counts)
+    expected = naive.gather_runs(pairs)
+    assert list(zip(found[:size].tolist(), counts[:size].tolist(), strict=True)) == expected
+
+
+@given(words, words)
+def test_two_lists_become_one(one: list[int], two: list[int]) -> None:
+    first, second = naive.count_runs(one), naive.count_runs(two)
+    found, counts = np.empty(len(one + two), np.uint64), np.empty(len(one + two), np.int64)
+    size = kernels.merge_runs(*arrays(first), *arrays(second), found, counts)
+    expected = naive.merge_runs(first, second)
+    assert list(zip(found[:size].tolist(), counts[:size].tolist(), strict=True)) == expected
