@@ -226,7 +226,7 @@ def _all_rows(metrics: Metrics, scores: Sequence[str]) -> Markup:
     def lines(chosen: Sequence[str]) -> list[list[Cell]]:
         return [[name, *(_cell(metrics, score, ALL, name) for score in scores)] for name in chosen]
 
-    caption = f"Metrics of {', '.join(scores)} on all rows"
+    caption = "Metrics on all rows"
     header = ["metric", *scores]
     main = Table(
         caption=caption, header=header, rows=lines([name for name in names if name not in single])

@@ -94,10 +94,10 @@ def story(boundary: str | Model, found: Evaluated) -> list[str | Table]:
     from calibkit.models import load
     from calibkit.report.html_boundary import beside
 
-    from .views.boundary import view
+    from .views import view_of
 
     model = load(boundary) if isinstance(boundary, str) else boundary
     recorder = Recorder()
-    assert isinstance(model, BoundaryModel)  # the evaluation has applied it
-    view(model, recorder)
-    return [*beside(model, found.metrics), *recorder.parts]
+    view_of(model.kind)(model, recorder)
+    told = beside(model, found.metrics) if isinstance(model, BoundaryModel) else []
+    return [*told, *recorder.parts]

@@ -1,0 +1,210 @@
+"""``evaluate --report``: one page that shows everything and runs nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from calibkit.metrics import decisions, multiclass, registry
+from calibkit.raters import metrics as raters
+from calibkit.report import html, html_glossary
+from tests.cli.score_files import simulate, write
+from tests.conftest import Outcome
+
+Invoke = Callable[..., Outcome]
+
+HOSTILE = '<script>alert("1")</script>'
+VOID = {"meta", "img", "wbr", "br"}
+
+
+class Reader(HTMLParser):
+    """Reads a page: its tags in order, their balance, its headings and its text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.headings: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+        if re.fullmatch("h[1-6]", tag):
+            self.headings.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" in self.open:
+            return
+        self.text += data
+        if any(re.fullmatch("h[1-6]", tag) for tag in self.open):
+            self.headings[-1] += data
+
+
+def read(page: Path) -> Reader:
+    """Return a page once it is known to be well formed, accessible and to load nothing."""
+    reader = Reader()
+    reader.feed(page.read_text(encoding="utf-8"))
+    assert reader.open == []
+    names = [tag for tag, _ in reader.tags]
+    assert names.count("h1") == names.count("main") == names.count("title") == 1
+    assert not {"script", "link", "iframe", "object", "form", "base"} & set(names)
+    for tag, attributes in reader.tags:
+        assert not any(name.startswith("on") for name in attributes), (tag, attributes)
+        for name in ("src", "href", "xlink:href"):
+            assert (attributes.get(name) or "data:").startswith(("data:", "#")), (tag, attributes)
+        if tag == "th":
+            assert attributes["scope"] in ("row", "col")
+        if tag in ("svg", "img") and "aria-hidden" not in attributes:
+            assert attributes.get("aria-label") or attributes.get("alt"), (tag, attributes)
+    assert names.count("caption") == names.count("table")
+    return reader
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    return write(simulate(400), tmp_path / "rows.parquet")
+
+
+def test_the_page_shows_every_figure_and_the_story_of_the_boundary(
+    rows: Path, model: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    page, metrics = tmp_path / "report.html", tmp_path / "metrics.json"
+    done = invoke(
+        *("evaluate", rows, "--boundary", model, "--top", "0.1"),
+        *("--report", page, "-o", metrics),
+    )
+    assert (done.code, done.stdout) == (0, b"")
+    reader, found = read(page), json.loads(metrics.read_text())
+    for wanted in ("score at a glance", "Boundary", "All rows", "Slices", "How they were computed"):
+        assert wanted in reader.headings
+    for name, value in found["metrics"]["score"]["all"].items():
+        assert name in reader.text
+        assert html.number(value) in reader.text
+    for signature in found["signature"].values():
+        assert signature in reader.text
+    counts = found["metrics"]["boundary"]["all"]
+    assert all(f"{counts[name]:,}" in reader.text for name in ("tp", "fp", "fn", "tn"))
+    assert "What to expect, and what was found" in reader.text
+    assert "precision >= 0.6: these rows show" in reader.text
+    assert "On new data expect" in reader.text
+    assert page.read_bytes().isascii() is False
+
+
+def test_the_same_findings_give_the_same_bytes(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
+    pages = [tmp_path / name for name in ("one.html", "two.html")]
+    for page, threads in zip(pages, (1, 3), strict=True):
+        more = ("--threads", threads, "--report", page, "-q", "-o", tmp_path / "metrics.json")
+        assert invoke("evaluate", rows, *more).code == 0
+    assert pages[0].read_bytes() == pages[1].read_bytes()
+
+
+def test_names_are_shown_and_never_obeyed(tmp_path: Path, invoke: Invoke) -> None:
+    names = [HOSTILE, "\"><img src='http://example.invalid/x'>", "&amp;", "\u202eevil"]
+    truth = np.linspace(0.01, 0.99, 300)
+    columns = {name: truth ** (1 + place) for place, name in enumerate(names)}
+    frame = pl.DataFrame(
+        {
+            **columns,
+            "label": (np.arange(300) * 7919 % 300 < truth * 300).astype(int),
+            "by<b>": ["</td><script>", "</style>", "fine"] * 100,
+        }
+    )
+    rows, page = write(frame, tmp_path / "<i>rows.parquet"), tmp_path / "report.html"
+    scores = [word for name in names for word in ("--score", name)]
+    done = invoke(
+        *("evaluate", rows, *scores, "--by", "by<b>", "--min-rows", 10),
+        *("--report", page, "-q", "-o", tmp_path / "metrics.json"),
+    )
+    assert done.code == 0, done.stderr
+    reader = read(page)
+    for name in (*names, "by<b>:</td><script>", "<i>rows.parquet"):
+        assert name in reader.text
+
+
+def test_what_html_cannot_write_is_replaced() -> None:
+    assert html.escaped("a\x00b\ud800c\x1bd") == "a\ufffdb\ufffdc\ufffdd"
+    assert html.escaped("<'&\">") == "&lt;&#x27;&amp;&quot;&gt;"
+
+
+def test_numbers_have_four_digits_and_a_true_minus() -> None:
+    shown = [html.number(value) for value in (1234567, 0.123456, -2.0, 123456.789, 1e-9, None)]
+    assert shown == ["1,234,567", "0.1235", "−2", "123,500", "1e−09", "–"]
+    assert html.number(0.5, signed=True) == "+0.5"
+
+
+@pytest.mark.parametrize("counts", [[], ["--counts", "count_*"]])
+def test_classes_and_votes_have_a_page_as_well(
+    counts: list[str], tmp_path: Path, invoke: Invoke
+) -> None:
+    rows, page = tmp_path / "votes.parquet", tmp_path / "report.html"
+    assert invoke("simulate", "raters", "--rows", 200, "-q", "-o", rows).code == 0
+    frame = pl.read_parquet(rows)
+    classes = sum(name.startswith("prob_") for name in frame.columns)
+    frame = frame.with_columns(
+        label=(pl.int_range(pl.len()) % classes).cast(pl.String),
+        rival_0=pl.col("prob_0"),
+        part=pl.when(pl.int_range(pl.len()) < 120).then(pl.lit("a")).otherwise(pl.lit("b")),
+    )
+    frame.write_parquet(rows)
+    told = counts or ["--label", "label"]
+    done = invoke(
+        *("evaluate", rows, "--probs", "prob_*", *told, "--by", "part", "--min-rows", 5),
+        *("--report", page, "-q", "-o", tmp_path / "metrics.json"),
+    )
+    assert done.code == 0, done.stderr
+    reader = read(page)
+    assert "prob_* at a glance" in reader.headings
+    assert "part:b" in reader.text
+
+
+def test_warnings_stand_on_the_page(tmp_path: Path, invoke: Invoke) -> None:
+    frame = simulate(300).with_columns(
+        score=pl.when(pl.int_range(pl.len()) < 7).then(None).otherwise(pl.col("score"))
+    )
+    rows, page = write(frame, tmp_path / "rows.parquet"), tmp_path / "report.html"
+    done = invoke(
+        *("evaluate", rows, "--on-missing", "drop"),
+        *("--report", page, "-o", tmp_path / "metrics.json"),
+    )
+    assert done.code == 0
+    assert "What to know about the data" in read(page).headings
+    warned = next(line for line in done.stderr.splitlines() if line.startswith("Warning: "))
+    assert warned.removeprefix("Warning: ") in read(page).text
+
+
+def test_without_matplotlib_pictures_are_drawn_by_hand(
+    rows: Path, tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("calibkit_cli.evaluate_report.find_spec", lambda _name: None)
+    page = tmp_path / "report.html"
+    assert invoke("evaluate", rows, "--report", page, "-q", "-o", tmp_path / "m.json").code == 0
+    reader = read(page)
+    assert "svg" in [tag for tag, _ in reader.tags]
+    assert "calibkit[plot]" in reader.text
+
+
+@pytest.mark.parametrize("output", ["-", "report.txt", "no/such/report.html", "report.html/"])
+def test_a_page_that_cannot_be_written_is_refused_before_any_work(
+    output: str, rows: Path, tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = invoke("evaluate", rows, "--report", output, "-o", "metrics.json")
+    assert done.code == 2
+    assert not (tmp_path / "metrics.json").exists()
+
+
+def test_every_metric_is_explained() -> None:
+    names = [*registry.metrics(), *decisions.METRICS, *multiclass.METRICS, *raters.METRICS]
+    assert [name for name in names if not html_glossary.meaning(name)] == []
