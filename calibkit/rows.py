@@ -26,11 +26,18 @@ class RowFinder:
         The numbers of the rows in the inputs, if some were dropped.
     remedy
         What the user can do about rows without a value, apart from filling them.
+    start
+        The number in the inputs of the row that counts as 0 here and in `kept`.
     """
 
     source: Source
     kept: NDArray[np.int64] | None = None
     remedy: str = "leave them out by --on-missing drop"
+    start: int = 0
+
+    def numbers(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the numbers of rows in the inputs, from 0."""
+        return self.start + (rows if self.kept is None else self.kept[rows])
 
     def refuse(
         self,
@@ -39,7 +46,7 @@ class RowFinder:
         problem: str,
         advice: str,
     ) -> NoReturn:
-        """Raise a `DataError` about the rows of `column` that offend (None: all rows)."""
+        """Raise an `OffendingRows` about the rows of `column` that offend (None: all rows)."""
         if offends is None:
             count, rows = column.len(), np.arange(min(column.len(), FIRST_ROWS))
         else:
@@ -48,17 +55,58 @@ class RowFinder:
         value = column.slice(int(rows[0]), 1).to_list()[0]
         if column.dtype == pl.Float32 and value is not None:
             value = np.float32(value)  # shown as it was written, not with the digits of float64
-        global_rows = rows if self.kept is None else self.kept[rows]
-        file, local = self.source.locate(global_rows.tolist())
-        more = ", …" if count > len(local) else ""
-        raise DataError(
-            f"{file}: column {column.name!r}: {problem} in {count} row{'s' if count > 1 else ''} "
-            f"(first: row{'s' if len(local) > 1 else ''} {', '.join(map(str, local))}{more}; "
-            f"value {shown(value)}); {advice}",
+        file, local = self.source.locate(self.numbers(rows).tolist())
+        raise OffendingRows(file, column.name, problem, shown(value), advice, count, local)
+
+
+class OffendingRows(DataError):  # noqa: N818 (its kin say what they are about)
+    """Rows of a column whose value cannot be used; those of several batches add up.
+
+    Parameters
+    ----------
+    file, column
+        Where the first ones are.
+    problem, value, advice
+        What is wrong with them, the first value, and what to do.
+    count, first
+        How many there are, and the numbers of the first of them within `file`, from 1.
+    """
+
+    def __init__(
+        self,
+        file: str,
+        column: str,
+        problem: str,
+        value: str,
+        advice: str,
+        count: int,
+        first: list[int],
+    ) -> None:
+        self.problem, self.value, self.advice = problem, value, advice
+        more = ", …" if count > len(first) else ""
+        super().__init__(
+            f"{file}: column {column!r}: {problem} in {count} row{'s' if count > 1 else ''} "
+            f"(first: row{'s' if len(first) > 1 else ''} {', '.join(map(str, first))}{more}; "
+            f"value {value}); {advice}",
             file=file,
-            column=column.name,
+            column=column,
             rows=count,
-            first_rows=local,
+            first_rows=first,
+        )
+
+    def plus(self, other: OffendingRows) -> OffendingRows:
+        """Return this with the rows of a later batch, if they offend in the same way."""
+        if (self.column, self.problem) != (other.column, other.problem):
+            return self
+        first = [*self.first_rows, *(other.first_rows if other.file == self.file else [])]
+        return OffendingRows(
+            str(self.file),
+            str(self.column),
+            self.problem,
+            self.value,
+            self.advice,
+            (self.rows or 0) + (other.rows or 0),
+            first[:FIRST_ROWS],
         )
 
 

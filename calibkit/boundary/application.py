@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import numpy as np
 import polars as pl
 
 from calibkit.apply import ApplySpec, Reads, as_fitted, find_columns
@@ -86,9 +87,7 @@ def _check_key(source: Source, key: str) -> None:
 def _keys(frame: pl.DataFrame, where: RowFinder, spec: ApplySpec) -> pl.Series:
     """Return the keys of the rows; a row's number counts from 1 over all inputs."""
     if spec.key == ROW_NUMBER:
-        if where.kept is None:
-            return pl.int_range(1, frame.height + 1, eager=True)
-        return pl.Series(where.kept + 1)
+        return pl.Series(where.numbers(np.arange(frame.height)) + 1)
     keys = frame[str(spec.key)]
     if keys.null_count():
         where.refuse(keys, keys.is_null().to_numpy(), "no key (null)", "give every row a key")
