@@ -1,3 +1,91 @@
-"""Calibration and decision boundaries for score files."""
+"""Calibration and decision boundaries for score files.
+
+``import calibkit as ck`` is the command line for frames: ``ck.fit_boundary(frame, precision=0.9)``
+returns the model that ``calibkit boundary`` writes.  Frames are polars (also lazy), pyarrow, pandas,
+DuckDB or whatever else has the Arrow C stream interface.  Nothing is loaded before it is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0.dev0"
+
+if TYPE_CHECKING:
+    from calibkit.api.alpha import fit_alpha as fit_alpha
+    from calibkit.api.binning import bin as bin
+    from calibkit.api.boundary import fit_boundary as fit_boundary
+    from calibkit.api.calibrator import fit_calibrator as fit_calibrator
+    from calibkit.api.evaluation import evaluate as evaluate
+    from calibkit.api.gates import diff as diff
+    from calibkit.api.gates import gate as gate
+    from calibkit.api.hetcal import fit_hetcal as fit_hetcal
+    from calibkit.api.vad import fit_vad as fit_vad
+    from calibkit.boundary.model import BoundaryModel as BoundaryModel
+    from calibkit.calibrators.model import CalibratorModel as CalibratorModel
+    from calibkit.errors import CalibkitError as CalibkitError
+    from calibkit.errors import CalibkitWarning as CalibkitWarning
+    from calibkit.errors import DataError as DataError
+    from calibkit.errors import InfeasibleError as InfeasibleError
+    from calibkit.errors import ModelError as ModelError
+    from calibkit.errors import ResourceError as ResourceError
+    from calibkit.errors import UsageError as UsageError
+    from calibkit.hetcal.model import HetcalModel as HetcalModel
+    from calibkit.metrics.result import Metrics as Metrics
+    from calibkit.models import Model as Model
+    from calibkit.models import load as load
+    from calibkit.raters.model import AlphaModel as AlphaModel
+    from calibkit.simulate.partitions import simulate_partitions as simulate_partitions
+    from calibkit.simulate.posterior import simulate_posterior as simulate_posterior
+    from calibkit.simulate.raters import simulate_raters as simulate_raters
+    from calibkit.simulate.selection import simulate_selection as simulate_selection
+    from calibkit.vad.model import VadModel as VadModel
+
+#: Where each public name is defined; it is loaded when it is first asked for.
+_PLACES = {
+    "AlphaModel": "calibkit.raters.model",
+    "BoundaryModel": "calibkit.boundary.model",
+    "CalibkitError": "calibkit.errors",
+    "CalibkitWarning": "calibkit.errors",
+    "CalibratorModel": "calibkit.calibrators.model",
+    "DataError": "calibkit.errors",
+    "HetcalModel": "calibkit.hetcal.model",
+    "InfeasibleError": "calibkit.errors",
+    "Metrics": "calibkit.metrics.result",
+    "Model": "calibkit.models",
+    "ModelError": "calibkit.errors",
+    "ResourceError": "calibkit.errors",
+    "UsageError": "calibkit.errors",
+    "VadModel": "calibkit.vad.model",
+    "bin": "calibkit.api.binning",
+    "diff": "calibkit.api.gates",
+    "evaluate": "calibkit.api.evaluation",
+    "fit_alpha": "calibkit.api.alpha",
+    "fit_boundary": "calibkit.api.boundary",
+    "fit_calibrator": "calibkit.api.calibrator",
+    "fit_hetcal": "calibkit.api.hetcal",
+    "fit_vad": "calibkit.api.vad",
+    "gate": "calibkit.api.gates",
+    "load": "calibkit.models",
+    "simulate_partitions": "calibkit.simulate.partitions",
+    "simulate_posterior": "calibkit.simulate.posterior",
+    "simulate_raters": "calibkit.simulate.raters",
+    "simulate_selection": "calibkit.simulate.selection",
+}
+
+__all__ = ["__version__", *_PLACES]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from the module that defines it."""
+    place = _PLACES.get(name)
+    if place is None:
+        raise AttributeError(f"module 'calibkit' has no attribute {name!r}")
+    found = getattr(import_module(place), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -9,6 +9,9 @@
 
 Exit codes without a class here: 0 done, 1 a gate failed, 70 internal error, 130 interrupted,
 143 terminated, 141 broken pipe.  Only the command line turns an error into text and exit code.
+
+What a user should know though all went well is a `CalibkitWarning` in Python, and a line on standard
+error from the command line.
 """
 
 from __future__ import annotations
@@ -91,6 +94,10 @@ class ResourceError(CalibkitError):
     """The machine, not the data, is at fault: exit code 5."""
 
     code = 5
+
+
+class CalibkitWarning(UserWarning):
+    """What a user should know of a result: ``warnings.simplefilter("error", …)`` stops at it."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -8,12 +8,18 @@ missing field is refused by name.
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import msgspec
 
 from calibkit.errors import ModelError, UsageError, nearest
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from calibkit.frames import Frame, Names
 
 #: Where each kind's structure is defined.
 KINDS = {
@@ -24,6 +30,9 @@ KINDS = {
     "hetcal": "calibkit.hetcal.model:HetcalModel",
     "vad": "calibkit.vad.model:VadModel",
 }
+
+#: What applies a model to a frame: it knows models, and is found when it is needed.
+_APPLICATION = "calibkit.api.application"
 
 #: Longer files are no models.
 MOST_BYTES = 2**31
@@ -75,6 +84,77 @@ class Model(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     def makers(self, added: Sequence[str]) -> dict[str, Model]:
         """Return the model that makes each added column: this one, or the part of a bundle."""
         return dict.fromkeys(added, self)
+
+    def apply(
+        self,
+        frame: Frame,
+        *,
+        score: str | None = None,
+        uncertainty: str | None = None,
+        probs: str | None = None,
+        keep: Names | None = None,
+        selected: bool = False,
+        column: str | None = None,
+        overwrite_columns: bool = False,
+        key: str | None = None,
+        seed: int | None = None,
+        on_missing: str = "error",
+        max_missing: float | str | None = None,
+    ) -> pl.DataFrame:
+        """Return every row of a frame, in order, with the model's columns added.
+
+        Parameters
+        ----------
+        frame
+            Rows with the columns that the model names (see `columns`).
+        score, uncertainty, probs
+            Where such a column is, if not where the model says.
+        keep
+            Patterns (shell globs) of the columns to keep; None keeps all.
+        selected
+            Only the rows with a positive decision.
+        column, overwrite_columns
+            A name for the first added column; whether it may replace one of that name.
+        key, seed
+            Of a stochastic boundary: the column whose value decides a row (``"row-number"``: its
+            number), and a seed other than the model's.
+        on_missing, max_missing
+            ``"error"``, or ``"null"`` in the added columns where a value is missing, of this share
+            of the rows at most.
+
+        Raises
+        ------
+        UsageError, DataError
+            Columns that are not there; values that are missing or out of range.
+
+        Examples
+        --------
+        >>> import calibkit as ck
+        >>> rows = ck.simulate_posterior(2_000, seed=1)
+        >>> model = ck.fit_calibrator(rows, method="platt")
+        >>> model.apply(rows.head(3), keep="score").columns
+        ['score', 'calibrated']
+        """
+        added: pl.DataFrame = importlib.import_module(_APPLICATION).apply_to_frame(
+            self,
+            frame,
+            score=score,
+            uncertainty=uncertainty,
+            probs=probs,
+            keep=keep,
+            selected=selected,
+            column=column,
+            overwrite_columns=overwrite_columns,
+            key=key,
+            seed=seed,
+            on_missing=on_missing,
+            max_missing=max_missing,
+        )
+        return added
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a JSON file, whole or not at all; see `save`."""
+        save(self, os.fspath(path))
 
     @classmethod
     def schema(cls) -> dict[str, Any]:
@@ -213,7 +293,7 @@ def canonical_text(value: object) -> str:
     return msgspec.json.encode(value, order="sorted").decode()
 
 
-def load(path: str) -> Model:
+def load(path: str | os.PathLike[str]) -> Model:
     """Return the model in a file; ``-`` reads standard input.
 
     Raises
@@ -225,6 +305,7 @@ def load(path: str) -> Model:
     """
     from calibkit.sources import read_bytes, suffix_format
 
+    path = os.fspath(path)
     if suffix_format(path) is not None:
         raise UsageError(
             f"{path}: is a table by its name, not a model; the model comes first, then the rows.",

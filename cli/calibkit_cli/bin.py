@@ -12,7 +12,6 @@ from .each_input import Rows, write_rows
 from .options import option
 
 if TYPE_CHECKING:
-    from calibkit.columns import ColumnOptions
     from calibkit.sources import Source
 
 BINS = "Bins"
@@ -87,6 +86,7 @@ def bin_(
     )
     from calibkit.binning import fit_grid, grid_frame, grid_metadata
     from calibkit.columns import ColumnOptions, read_score_rows, resolve
+    from calibkit.grid_table import default_bins
     from calibkit.sources import open_source
     from calibkit.threads import thread_count
 
@@ -122,8 +122,3 @@ def bin_(
         return Rows(frame, frame.columns, rows.warnings, grid_metadata(grid, rows, strategy))
 
     write_rows(console, source, make)
-
-
-def default_bins(columns: ColumnOptions) -> int:
-    """Return how many uncertainty bins rows have if the user does not say."""
-    return 1 if columns.uncertainty is None else 3

@@ -1,0 +1,81 @@
+"""`gate` and `diff`: results judged, and laid side by side."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from calibkit.errors import UsageError
+from calibkit.expressions import parse
+from calibkit.figures import Outcome, check
+from calibkit.frames import Names, names
+from calibkit.metrics.result import Metrics
+from calibkit.models import Model
+from calibkit.results import read_result, side_by_side
+
+#: Metrics, a model, a result as a dictionary, or the file of one.
+Result = Metrics | Model | Mapping[str, Any] | str | os.PathLike[str]
+
+
+def gate(result: Result, fail_if: Names) -> list[Outcome]:
+    """Judge a result: return an outcome for every place where an expression was tried.
+
+    Parameters
+    ----------
+    result
+        Metrics, a model, what `diff` returned, or the file of one.
+    fail_if
+        Expressions such as ``"auc<0.75"`` or ``"country:*/precision<0.6"``, see docs/gate.md.
+
+    Returns
+    -------
+    list of Outcome
+        ``failed``, ``expression`` and ``text`` of each; a number that is not defined fails.
+
+    Raises
+    ------
+    UsageError
+        An expression that cannot be read, or that finds nothing.
+
+    Examples
+    --------
+    >>> import calibkit as ck
+    >>> metrics = ck.evaluate(ck.simulate_posterior(1_000, seed=1), metrics=["auc"])
+    >>> [outcome.failed for outcome in ck.gate(metrics, "auc<0.6")]
+    [False]
+    """
+    expressions = [parse(text) for text in names(fail_if)]
+    if not expressions:
+        raise UsageError("a gate needs --fail-if EXPR, such as --fail-if 'auc<0.75'.")
+    return check(_content(result), expressions)
+
+
+def diff(first: Result, second: Result) -> dict[str, Any]:
+    """Lay two results of one kind side by side: ``{"a": …, "b": …, "delta": …}`` of every number.
+
+    Parameters
+    ----------
+    first, second
+        Metrics or models, before and after; see `gate`.
+
+    Raises
+    ------
+    UsageError
+        Results of different kinds.
+
+    Examples
+    --------
+    >>> import calibkit as ck
+    >>> rows = ck.simulate_posterior(1_000, seed=1)
+    >>> metrics = ck.evaluate(rows, metrics=["auc"])
+    >>> ck.diff(metrics, metrics)["score"]["all"]["auc"]["delta"]
+    0.0
+    """
+    return side_by_side(_content(first), _content(second))
+
+
+def _content(result: Result) -> dict[str, Any]:
+    if isinstance(result, Metrics | Model):
+        return result.as_dict()
+    return dict(result) if isinstance(result, Mapping) else read_result(os.fspath(result))

@@ -1,0 +1,326 @@
+"""``import calibkit as ck``: the command line for frames."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import json
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import calibkit as ck
+from calibkit.sources import Source
+from tests.conftest import ROOT, Outcome, clean_environment
+
+NAMES = [
+    "AlphaModel", "BoundaryModel", "CalibkitError", "CalibkitWarning", "CalibratorModel", "DataError",
+    "HetcalModel", "InfeasibleError", "Metrics", "Model", "ModelError", "ResourceError", "UsageError",
+    "VadModel", "__version__", "bin", "diff", "evaluate", "fit_alpha", "fit_boundary",
+    "fit_calibrator", "fit_hetcal", "fit_vad", "gate", "load", "simulate_partitions",
+    "simulate_posterior", "simulate_raters", "simulate_selection",
+]  # fmt: skip
+
+#: The command of each function, and how options are called in Python that have another name there.
+COMMANDS = {
+    "fit_boundary": ("boundary:boundary", {}),
+    "fit_calibrator": ("calibrate:calibrate", {}),
+    "fit_vad": ("vad:vad", {}),
+    "fit_hetcal": ("hetcal:hetcal", {"map_": "map"}),
+    "fit_alpha": ("alpha_cal:alpha_cal", {"logit_map": "map"}),
+    "bin": ("bin:bin_", {}),
+    "evaluate": ("evaluate:evaluate", {"score": "scores"}),
+}
+#: What says where and how a command prints or reads files.
+OF_FILES = {
+    "inputs", "input_format", "dtype", "output", "output_format", "as_json", "quiet", "verbose",
+    "warnings", "dry_run", "compare", "frontier", "partial", "memory", "plot", "report", "reliability",
+    "fail_if", "dask", "uncertainty_edges", "plan",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def rows() -> pl.DataFrame:
+    return ck.simulate_posterior(3_000, seed=3).with_columns(
+        country=pl.Series(["at", "ch", "de"] * 1_000)
+    )
+
+
+def test_the_public_names_are_these() -> None:
+    assert sorted(ck.__all__) == NAMES
+    for name in NAMES:
+        assert getattr(ck, name) is not None
+        assert name in dir(ck)
+    assert (Path(ck.__file__).parent / "py.typed").exists()
+    with pytest.raises(AttributeError, match="no attribute 'fit'"):
+        ck.fit  # noqa: B018
+
+
+def test_importing_loads_nothing_heavy() -> None:
+    script = (
+        "import sys, json, calibkit\n"
+        "print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=clean_environment(), capture_output=True, check=True
+    )
+    assert not {"numpy", "polars", "numba", "pyarrow", "msgspec"} & set(json.loads(done.stdout))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_options_and_defaults_are_those_of_the_command(name: str) -> None:
+    place, renamed = COMMANDS[name]
+    module, command = place.split(":")
+    typed = inspect.signature(getattr(import_module(f"calibkit_cli.{module}"), command)).parameters
+    ours = inspect.signature(getattr(ck, name)).parameters
+    wanted = {
+        {"tag": "tags", **renamed}.get(option, option): parameter.default
+        for option, parameter in typed.items()
+        if option not in OF_FILES
+    }
+    found = {option: one.default for option, one in ours.items() if option != "frame"}
+    if name == "evaluate":
+        assert (wanted.pop("no_intervals"), found.pop("intervals")) == (False, True)
+    assert found.keys() == wanted.keys()
+    for option, default in found.items():
+        text = str(default) if isinstance(wanted[option], str) else default
+        if option == "regularization" and name == "fit_alpha":
+            text = f"{default:g}"
+        assert text == wanted[option], option
+
+
+MODULES = [
+    "models",
+    *(f"api.{path.stem}" for path in (ROOT / "calibkit" / "api").glob("[a-z]*.py")),
+]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_the_examples_run(module: str) -> None:
+    found = doctest.testmod(import_module(f"calibkit.{module}"))
+    assert not found.failed
+    functions = [
+        one
+        for one in vars(import_module(f"calibkit.{module}")).values()
+        if inspect.isfunction(one)
+        and one.__module__ == f"calibkit.{module}"
+        and one.__name__ in NAMES
+    ]
+    assert module == "models" or all(">>>" in str(one.__doc__) for one in functions)
+
+
+def frames(rows: pl.DataFrame) -> dict[str, Any]:
+    import duckdb
+
+    some_rows = rows.to_arrow()
+    return {
+        "polars": rows,
+        "lazy": rows.lazy(),
+        "pyarrow": some_rows,
+        "pandas": rows.to_pandas(),
+        "duckdb": duckdb.sql("SELECT * FROM some_rows"),
+    }
+
+
+@pytest.mark.parametrize("kind", ["polars", "lazy", "pyarrow", "pandas", "duckdb"])
+def test_frames_of_every_kind_give_one_model(kind: str, rows: pl.DataFrame) -> None:
+    few = rows.select("score", "label", "uncertainty").head(500)
+    frame = frames(few)[kind]
+    model = ck.fit_boundary(frame, precision=0.7, method="exact", folds=0)
+    assert model.to_json() == ck.fit_boundary(few, precision=0.7, method="exact", folds=0).to_json()
+    assert model.apply(frame).equals(model.apply(few))
+
+
+#: A fit in Python, and the same on the command line.
+FITS: dict[str, tuple[Callable[[Any], Any], list[str]]] = {
+    "boundary": (
+        lambda frame: ck.fit_boundary(
+            frame, precision=0.7, uncertainty_bins=3, tags={"team": "a"}, test=frame
+        ),
+        ["boundary", "IN", "--precision", "0.7", "--uncertainty-bins", "3", "--tag", "team=a",
+         "--test", "IN"],
+    ),
+    "levels": (
+        lambda frame: ck.fit_boundary(
+            frame, recall=0.3, method="exact", uncertainty_bins="auto", folds=3, seed=4
+        ),
+        ["boundary", "IN", "--recall", "0.3", "--method", "exact", "--uncertainty-bins", "auto",
+         "--folds", "3", "--seed", "4"],
+    ),
+    "segments": (
+        lambda frame: ck.fit_boundary(frame, capacity=0.1, method="st", by="country"),
+        ["boundary", "IN", "--capacity", "0.1", "--method", "st", "--by", "country"],
+    ),
+    "certified": (
+        lambda frame: ck.fit_boundary(frame, precision=0.6, confidence=0.9, method="st"),
+        ["boundary", "IN", "--precision", "0.6", "--confidence", "0.9", "--method", "st"],
+    ),
+    "calibrator": (
+        lambda frame: ck.fit_calibrator(frame, method="venn-abers", by="country", clip=0.001),
+        ["calibrate", "IN", "--method", "venn-abers", "--by", "country", "--clip", "0.001"],
+    ),
+    "vad": (
+        lambda frame: ck.fit_vad(frame, members=["score", "true_*"], by="country"),
+        ["vad", "IN", "--members", "score,true_*", "--by", "country"],
+    ),
+    "hetcal": (
+        lambda frame: ck.fit_hetcal(frame, features=["country", "evid*"], max_depth=2, min_leaf=200),
+        ["hetcal", "IN", "--features", "country,evid*", "--max-depth", "2", "--min-leaf", "200"],
+    ),
+    "evaluate": (
+        lambda frame: ck.evaluate(
+            frame, scores=["score", "true_positivity"], top=0.1, by="country", intervals=False
+        ),
+        ["evaluate", "IN", "--score", "score,true_positivity", "--top", "0.1", "--by", "country",
+         "--no-intervals"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_the_same_bytes_as_the_command_line(
+    name: str, rows: pl.DataFrame, tmp_path: Path, invoke: Callable[..., Outcome]
+) -> None:
+    function, arguments = FITS[name]
+    file = tmp_path / "rows.parquet"
+    rows.write_parquet(file)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ck.CalibkitWarning)
+        found = function(rows)
+    done = invoke(*[str(file) if one == "IN" else one for one in arguments], "--json", "-q")
+    assert done.code == 0, done.stderr
+    assert found.as_dict() == json.loads(done.stdout)
+    output = tmp_path / "model.json"
+    invoke(*[str(file) if one == "IN" else one for one in arguments], "-o", output, "-q")
+    assert found.to_json() == output.read_bytes()
+    assert function(str(file)).to_json() == output.read_bytes()
+
+
+def test_classes_and_votes_as_the_command_line(
+    tmp_path: Path, invoke: Callable[..., Outcome]
+) -> None:
+    votes = ck.simulate_raters(800, raters=3, seed=2)
+    file = tmp_path / "votes.parquet"
+    votes.write_parquet(file)
+    pairs = [
+        (ck.fit_alpha(votes, features="sorted-probs", map="temperature"),
+         ["alpha-cal", file, "--features", "sorted-probs", "--map", "temperature"]),
+        (ck.fit_calibrator(votes, probs="prob_*", counts="count_*", method="vector",
+                           regularization=(0.01, 0.0)),
+         ["calibrate", file, "--probs", "prob_*", "--counts", "count_*", "--method", "vector",
+          "--regularization", "0.01,0"]),
+        (ck.evaluate(votes, counts="count_*"), ["evaluate", file, "--counts", "count_*"]),
+    ]  # fmt: skip
+    for model, arguments in pairs:
+        done = invoke(*arguments, "--json", "-q")
+        assert model.as_dict() == json.loads(done.stdout)
+
+
+def test_a_grid_is_binned_and_fitted(rows: pl.DataFrame) -> None:
+    grid = ck.bin(rows, uncertainty_bins=3, score_bins=50)
+    assert ck.evaluate(rows, grid=grid, metrics=["ece_at:1"], intervals=False).rows == rows.height
+    model = ck.fit_boundary(grid, precision="0.7", method="exact", folds=0)
+    direct = ck.fit_boundary(
+        rows, precision=0.7, method="exact", uncertainty_bins=3, score_bins=50, folds=0
+    )
+    assert model.score_thresholds == direct.score_thresholds
+
+
+def test_a_model_is_saved_loaded_applied_and_judged(rows: pl.DataFrame, tmp_path: Path) -> None:
+    model = ck.fit_boundary(rows, precision=0.7, method="st", folds=0)
+    model.save(tmp_path / "model.json")
+    loaded = ck.load(tmp_path / "model.json")
+    assert loaded.to_json() == model.to_json()
+    assert isinstance(loaded, ck.BoundaryModel)
+    found = ck.evaluate(rows, boundary=loaded, metrics=["precision"], intervals=False)
+    assert found.metrics["boundary"]["all"]["precision"] == model.fit.in_sample.precision
+    chosen = loaded.apply(rows.rename({"score": "p"}), score="p", selected=True, column="take")
+    assert chosen.height == model.fit.in_sample.selected
+    assert set(chosen["take"]) == {1}
+    with pytest.warns(ck.CalibkitWarning, match="1 of 2 rows lack a value"):
+        some = loaded.apply({"score": [0.5, None]}, on_missing="null", max_missing=0.5)  # type: ignore[arg-type]
+    assert some["decision"].null_count() == 1
+
+
+def test_results_are_judged_and_compared(rows: pl.DataFrame, tmp_path: Path) -> None:
+    before = ck.evaluate(rows.head(1_000), metrics=["auc"], intervals=False)
+    after = ck.evaluate(rows.tail(1_000), metrics=["auc"], intervals=False)
+    (tmp_path / "before.json").write_bytes(before.to_json())
+    compared = ck.diff(tmp_path / "before.json", after)
+    (outcome,) = ck.gate(compared, ["auc.delta<5"])
+    assert outcome.failed
+    with pytest.raises(ck.UsageError, match="needs --fail-if"):
+        ck.gate(after, [])
+
+
+def test_a_float_means_its_shortest_decimal(rows: pl.DataFrame) -> None:
+    few = rows.head(500)
+    as_text = ck.fit_boundary(few, precision="0.55", method="st", folds=0)
+    assert ck.fit_boundary(few, precision=0.55, method="st", folds=0).to_json() == as_text.to_json()
+    assert as_text.objective.subject_to == {"precision": "0.55"} or "0.55" in str(as_text.objective)
+
+
+def test_warnings_are_warnings() -> None:
+    few = pl.DataFrame({"score": [0.2, 0.4, 0.9], "label": [0, 1, 1]})
+    with pytest.warns(ck.CalibkitWarning, match="too few") as caught:
+        ck.fit_boundary(few, precision=0.9, method="st")
+    assert caught[0].filename == __file__
+
+
+BAD: dict[str, tuple[type[ck.CalibkitError], str, Callable[[pl.DataFrame], object]]] = {
+    "objective": (ck.UsageError, "exactly one objective", lambda f: ck.fit_boundary(f)),
+    "column": (ck.UsageError, "did you mean 'score'",
+               lambda f: ck.fit_calibrator(f, score="scores")),
+    "method": (ck.UsageError, "no method 'exakt'",
+               lambda f: ck.fit_boundary(f, precision=0.9, method="exakt")),
+    "strategy": (ck.UsageError, "--strategy 'x' is not known",
+                 lambda f: ck.fit_boundary(f, precision=0.9, strategy="x")),  # type: ignore[arg-type]
+    "folds": (ck.UsageError, "--folds is 2.5", lambda f: ck.fit_boundary(f, precision=0.9, folds=2.5)),  # type: ignore[arg-type]
+    "levels": (ck.UsageError, "--uncertainty-bins is 0",
+               lambda f: ck.fit_boundary(f, precision=0.9, uncertainty_bins=0)),
+    "auto": (ck.UsageError, "give it --folds",
+             lambda f: ck.fit_boundary(f, precision=0.9, method="exact", uncertainty_bins="auto",
+                                       folds=0)),
+    "provenance": (ck.UsageError, "--provenance 'x'",
+                   lambda f: ck.fit_calibrator(f, provenance="x")),  # type: ignore[arg-type]
+    "scale": (ck.UsageError, "--scale 'x' is not known",
+              lambda f: ck.fit_calibrator(f, scale="x")),  # type: ignore[arg-type]
+    "bound": (ck.UsageError, "expected a number from 0 to 1",
+              lambda f: ck.fit_boundary(f, precision=1.5)),
+    "infeasible": (ck.InfeasibleError, "no boundary",
+                   lambda f: ck.fit_boundary(f, precision=1, method="st", score="evidence",
+                                             scale="raw")),
+    "range": (ck.DataError, "frame: column 'evidence'", lambda f: ck.evaluate(f, scores="evidence")),
+    "classes": (ck.UsageError, "--bins is for scores",
+                lambda f: ck.fit_calibrator(f, probs="prob_*", bins=3)),
+    "penalty": (ck.UsageError, "--regularization is",
+                lambda f: ck.fit_calibrator(f, probs="prob_*", regularization=-1.0)),
+    "patterns": (ck.UsageError, "one pattern", lambda f: ck.fit_alpha(f, probs=["a", "b"])),  # type: ignore[arg-type]
+    "frame": (ck.UsageError, "polars cannot read", lambda f: ck.fit_vad(object())),  # type: ignore[arg-type]
+    "empty": (ck.DataError, "0 rows", lambda f: ck.bin(f.head(0))),
+    "bins": (ck.UsageError, "--score-bins is 0", lambda f: ck.bin(f, score_bins=0)),
+    "tags": (ck.UsageError, "no pair of texts",
+             lambda f: ck.fit_calibrator(f, tags={"a": 1})),  # type: ignore[dict-item]
+    "threads": (ck.UsageError, "--threads is 0", lambda f: ck.fit_calibrator(f, threads=0)),
+    "model": (ck.UsageError, "No such file", lambda f: ck.load("nowhere.json")),
+    "missing": (ck.UsageError, "--on-missing 'x'",
+                lambda f: ck.fit_calibrator(f, method="platt").apply(f, on_missing="x")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_errors_are_those_of_the_command_line(name: str, rows: pl.DataFrame) -> None:
+    kind, message, call = BAD[name]
+    with pytest.raises(kind, match=message):
+        call(rows.head(200))
+
+
+def test_a_source_is_read_as_a_frame(rows: pl.DataFrame) -> None:
+    assert Source.from_frame(rows.lazy()).rows == rows.height
