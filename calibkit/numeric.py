@@ -73,7 +73,7 @@ def _has_negative_zero(array: FloatArray) -> bool:
 
 
 def weight_column(column: pl.Series, where: RowFinder) -> NDArray[np.float64]:
-    """Return weights: finite, not negative, not all zero; always float64.
+    """Return weights: finite, not negative, not all zero (but in a window); always float64.
 
     Raises
     ------
@@ -82,7 +82,9 @@ def weight_column(column: pl.Series, where: RowFinder) -> NDArray[np.float64]:
     """
     array = numeric_column(column, where, low=0.0, advice="weights cannot be negative")
     if not array.any():
-        where.refuse(column, None, "weight 0", "give some row a positive weight")
+        if where.source.whole:
+            where.refuse(column, None, "weight 0", "give some row a positive weight")
+        return array.astype(np.float64, copy=False)
     largest = float(array.max())
     if largest < 2.0**-900 or largest * array.size > 2.0**1000:
         where.refuse(

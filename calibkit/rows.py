@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -28,12 +28,15 @@ class RowFinder:
         What the user can do about rows without a value, apart from filling them.
     start
         The number in the inputs of the row that counts as 0 here and in `kept`.
+    condensed
+        Whether rows have lost their places: messages then name none.
     """
 
     source: Source
     kept: NDArray[np.int64] | None = None
     remedy: str = "leave them out by --on-missing drop"
     start: int = 0
+    condensed: bool = False
 
     def numbers(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the numbers of rows in the inputs, from 0."""
@@ -55,7 +58,9 @@ class RowFinder:
         value = column.slice(int(rows[0]), 1).to_list()[0]
         if column.dtype == pl.Float32 and value is not None:
             value = np.float32(value)  # shown as it was written, not with the digits of float64
-        file, local = self.source.locate(self.numbers(rows).tolist())
+        file, local = self.source.parts[0].path, list[int]()
+        if not self.condensed:
+            file, local = self.source.locate(self.numbers(rows).tolist())
         raise OffendingRows(file, column.name, problem, shown(value), advice, count, local)
 
 
@@ -84,10 +89,10 @@ class OffendingRows(DataError):  # noqa: N818 (its kin say what they are about)
     ) -> None:
         self.problem, self.value, self.advice = problem, value, advice
         more = ", …" if count > len(first) else ""
+        places = f"first: row{'s' if len(first) > 1 else ''} {', '.join(map(str, first))}{more}; "
         super().__init__(
             f"{file}: column {column!r}: {problem} in {count} row{'s' if count > 1 else ''} "
-            f"(first: row{'s' if len(first) > 1 else ''} {', '.join(map(str, first))}{more}; "
-            f"value {value}); {advice}",
+            f"({places if first else ''}value {value}); {advice}",
             file=file,
             column=column,
             rows=count,
@@ -110,6 +115,44 @@ class OffendingRows(DataError):  # noqa: N818 (its kin say what they are about)
         )
 
 
+@dataclass(frozen=True)
+class Remark:
+    """Something the user has to be told about so many rows, or values."""
+
+    before: str
+    noun: str
+    after: str
+    count: int
+
+    @property
+    def text(self) -> str:
+        """The sentence."""
+        plural = "" if self.count == 1 else "s"
+        return f"{self.before}{self.count} {self.noun}{plural} {self.after}"
+
+
+def added_up(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
+    """Return remarks that differ in their number only as one, in a fixed order."""
+    found: dict[tuple[str, str, str], int] = {}
+    for one in remarks:
+        like = one.before, one.noun, one.after
+        found[like] = found.get(like, 0) + one.count
+    return tuple(Remark(*like, count) for like, count in sorted(found.items()))
+
+
+class NothingLeft(DataError):  # noqa: N818 (its kin say what they are about)
+    """All rows were dropped; `remarks` says why."""
+
+    def __init__(self, file: str, rows: int, remarks: Iterable[Remark]) -> None:
+        self.remarks = tuple(remarks)
+        super().__init__(
+            f"{file}: all {rows} rows lack a value and were dropped: "
+            + "; ".join(remark.text for remark in self.remarks),
+            file=file,
+            rows=rows,
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Rows:
     """Columns as read, after rows were dropped.
@@ -122,7 +165,7 @@ class Rows:
         Finds a row of `frame` in the inputs.
     rows_read, dropped
         How many rows the inputs have, and how many of them are not in `frame`.
-    warnings
+    remarks
         What was dropped and why.
     """
 
@@ -130,7 +173,12 @@ class Rows:
     where: RowFinder
     rows_read: int
     dropped: int
-    warnings: tuple[str, ...]
+    remarks: tuple[Remark, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The remarks as text."""
+        return tuple(remark.text for remark in self.remarks)
 
 
 def read_rows(
@@ -162,7 +210,7 @@ def read_rows(
     """
     names = list(dict.fromkeys(columns))
     frame = source.read(names, rechunk=False)
-    total, warnings = frame.height, []
+    total, remarks = frame.height, list[Remark]()
     keep: NDArray[np.bool_] | None = None
     numeric = [name for name in dict.fromkeys(missing) if _droppable(frame.schema[name])]
     tasks = [(name, "--on-missing drop") for name in numeric]
@@ -172,27 +220,20 @@ def read_rows(
         if absent is None:
             continue
         count = int(np.count_nonzero(absent))
-        warnings.append(
-            f"column {name!r}: {count} row{'s' if count > 1 else ''} without a value dropped "
-            f"({reason})"
-        )
+        after = f"without a value dropped ({reason})"
+        remarks.append(Remark(f"column {name!r}: ", "row", after, count))
         keep = ~absent if keep is None else keep & ~absent
     if keep is None:
-        return Rows(frame=frame, where=RowFinder(source), rows_read=total, dropped=0, warnings=())
+        return Rows(frame=frame, where=RowFinder(source), rows_read=total, dropped=0)
     kept = np.flatnonzero(keep)
     if not kept.size:
-        raise DataError(
-            f"{source.parts[0].path}: all {total} rows lack a value and were dropped: "
-            + "; ".join(warnings),
-            file=source.parts[0].path,
-            rows=total,
-        )
+        raise NothingLeft(source.parts[0].path, total, remarks)
     return Rows(
         frame=frame.filter(pl.Series(keep)),
         where=RowFinder(source, kept),
         rows_read=total,
         dropped=total - kept.size,
-        warnings=tuple(warnings),
+        remarks=tuple(remarks),
     )
 
 

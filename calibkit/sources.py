@@ -10,6 +10,7 @@ import sys
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from copy import copy
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,13 @@ class Source:
         Column names and types; columns from folder names come last.
     warnings
         What the user should know about the inputs.
+    whole
+        Whether these are all rows, not a window of them.
     """
+
+    whole = True
+    #: How many rows of the first part stand before the window.
+    _begin = 0
 
     def __init__(self, parts: Sequence[Part], tables: Sequence[Table]) -> None:
         self._key_types = key_types(parts)
@@ -153,33 +160,61 @@ class Source:
     ) -> Iterator[tuple[int, pl.DataFrame]]:
         """Yield the rows of all parts, some at a time, in their order.
 
-        A batch has rows of one part only, and each column in one chunk.
-
         Parameters
         ----------
         columns
             The columns to read, in this order; None reads all.
         rows
-            The most rows of a batch.
+            The most rows of a batch, all of one part.
 
         Yields
         ------
         tuple[int, pl.DataFrame]
-            The number of the batch's first row over all parts, from 0, and the batch.
+            The number of the batch's first row over all parts, from 0, and the batch, each column
+            in one chunk.
 
         Raises
         ------
         UsageError, DataError, ResourceError
             As `read`.
         """
-        names = self._names(columns)
-        for index, (part, table) in enumerate(zip(self.parts, self._tables, strict=True)):
-            row = begin = self._ends[index] - part.rows
+        row = 0
+        for window in self.windows(columns, rows=rows):
+            yield row, window.read(columns)
+            row += window.rows
+
+    def windows(self, columns: Sequence[str] | None = None, *, rows: int) -> Iterator[Source]:
+        """Yield the rows of all parts as sources of some rows each, which messages number rightly.
+
+        Parameters
+        ----------
+        columns
+            The columns that will be read of them; None is all.
+        rows
+            The most rows of a window, all of one part.
+
+        Raises
+        ------
+        UsageError, DataError, ResourceError
+            As `read`.
+        """
+        stored = self._stored(self._names(columns))
+        for part, table in zip(self.parts, self._tables, strict=True):
+            done = 0
             with reading(part.path):
-                for frame in table.batches(self._stored(names), rows):
-                    yield row, self._shaped(index, names, frame.rechunk())
-                    row += frame.height
-                self._check_rows(part, row - begin)
+                for frame in table.batches(stored, rows):
+                    yield self._window(part, frame, done)
+                    done += frame.height
+                _check_rows(part, done)
+
+    def _window(self, part: Part, frame: pl.DataFrame, begin: int) -> Source:
+        window = copy(self)
+        window.parts = (replace(part, rows=frame.height),)
+        window._tables = (Table(frame, dict(frame.schema), frame.height),)
+        window._columns = {name: self._columns[name] for name in frame.columns}
+        window._ends, window._begin = [frame.height], self._begin + begin
+        window.whole, window.warnings = False, ()
+        return window
 
     def metadata(self) -> dict[str, str]:
         """Return the keys and values of the first part's footer; only Parquet files have any."""
@@ -212,7 +247,8 @@ class Source:
         """
         index = bisect_right(self._ends, rows[0])
         start, end = self._ends[index] - self.parts[index].rows, self._ends[index]
-        return self.parts[index].path, [int(row) - start + 1 for row in rows if start <= row < end]
+        first = start - self._begin - 1
+        return self.parts[index].path, [int(row) - first for row in rows if start <= row < end]
 
     def _names(self, columns: Sequence[str] | None) -> list[str]:
         names = list(self.schema) if columns is None else list(dict.fromkeys(columns))
@@ -230,16 +266,8 @@ class Source:
         part, table = self.parts[index], self._tables[index]
         with reading(part.path):
             frame = table.read(self._stored(names))
-            self._check_rows(part, frame.height)
+            _check_rows(part, frame.height)
             return self._shaped(index, names, frame)
-
-    def _check_rows(self, part: Part, rows: int) -> None:
-        if rows != part.rows:
-            raise DataError(
-                f"{part.path}: {rows} rows instead of {part.rows}: the file changed "
-                "while it was read; run again when it is complete",
-                file=part.path,
-            )
 
     def _shaped(self, index: int, names: Sequence[str], frame: pl.DataFrame) -> pl.DataFrame:
         """Return rows of a part in the types that all parts share, with its folder columns."""
@@ -342,6 +370,15 @@ def _stream(path: str) -> bytes | None:
         else:
             return None
     return decompress(data, path)
+
+
+def _check_rows(part: Part, rows: int) -> None:
+    if rows != part.rows:
+        raise DataError(
+            f"{part.path}: {rows} rows instead of {part.rows}: the file changed while it was read; "
+            "run again when it is complete",
+            file=part.path,
+        )
 
 
 def _is_number(name: str) -> bool:
