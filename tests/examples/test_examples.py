@@ -1,0 +1,138 @@
+"""The projects in examples/ run as their pages say, on copies."""
+
+from __future__ import annotations
+
+import graphlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tests.conftest import ROOT, clean_environment
+
+Shell = Callable[..., subprocess.CompletedProcess[str]]
+
+FOLDERS = sorted(path.name for path in (ROOT / "examples").iterdir() if path.is_dir())
+
+
+@pytest.fixture
+def example(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """Return a copy of an example beside fewer rows of the sample data."""
+    folder = tmp_path / "examples" / request.param
+    shutil.copytree(ROOT / "examples" / request.param, folder)
+    shutil.copytree(ROOT / "sample_data", tmp_path / "sample_data")
+    return folder
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    """Run a command of a shell with ``calibkit`` on its path."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name, module in (("calibkit", "-m calibkit_cli.main"), ("python3", "")):
+        tool = tools / name
+        tool.write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n')
+        tool.chmod(0o755)
+    path = f"{tools}{os.pathsep}{os.environ['PATH']}"
+
+    def run(command: str, folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
+        environment = {**clean_environment(), "PATH": path, "MAKEFLAGS": "", **more}
+        return subprocess.run(
+            ["sh", "-c", command],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    return run
+
+
+def runs_of(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """Return the calibkit commands that make printed."""
+    return re.findall(r"^calibkit (\w+)", done.stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize("example", ["experiment"], indirect=True)
+def test_the_experiment_reruns_only_what_changed(example: Path, shell: Shell) -> None:
+    done = shell("make -j2 BOUNDS='0.6 0.8'", example)
+    assert done.returncode == 0, done.stderr
+    assert sorted(runs_of(done)) == sorted(["boundary", "evaluate", "gate"] * 2 + ["diff"])
+    assert (example / "report-0.6.html").is_file()
+    assert runs_of(shell("make BOUNDS='0.6 0.8'", example)) == []
+    (example / "metrics-0.8.json").unlink()
+    planned = shell("make --dry-run BOUNDS='0.6 0.8'", example)
+    assert sorted(runs_of(planned)) == ["diff", "evaluate", "gate"]
+    failed = shell("make BOUNDS=0.6 SLACK=-0.3", example, MAKEFLAGS="-B")
+    assert failed.returncode == 2
+    assert "1 of 1 checks failed" in failed.stderr
+
+
+def ordered(stages: dict[str, Any]) -> list[str]:
+    """Return the stages of a pipeline, each after those whose outputs it reads."""
+    made = {out: name for name, stage in stages.items() for out in outputs(stage)}
+    graph = {
+        name: {made[dep] for dep in stage["deps"] if dep in made} for name, stage in stages.items()
+    }
+    return list(graphlib.TopologicalSorter(graph).static_order())
+
+
+def outputs(stage: dict[str, Any]) -> list[str]:
+    found = [*stage.get("outs", []), *stage.get("metrics", []), *stage.get("plots", [])]
+    return [next(iter(one)) if isinstance(one, dict) else one for one in found]
+
+
+@pytest.mark.parametrize("example", ["dvc"], indirect=True)
+def test_every_stage_of_the_pipeline_writes_what_it_names(example: Path, shell: Shell) -> None:
+    yaml = pytest.importorskip("yaml")
+    pipeline = yaml.safe_load((example / "dvc.yaml").read_text())
+    values = yaml.safe_load((example / "params.yaml").read_text())
+    for more in pipeline["vars"]:
+        values |= more
+
+    def filled(text: str) -> str:
+        return re.sub(r"\$\{(\w+)\}", lambda found: str(values[found[1]]), text)
+
+    stages = pipeline["stages"]
+    order = ordered(stages)
+    assert order[-1] == "gate"
+    for name in order:
+        stage = stages[name]
+        assert set(stage.get("params", [])) == set(re.findall(r"\$\{(\w+)\}", stage["cmd"])) - {
+            "data"
+        }
+        assert all((example / filled(dep)).is_file() for dep in stage["deps"]), name
+        done = shell(filled(stage["cmd"]), example)
+        assert done.returncode == 0, done.stderr
+        assert all((example / out).is_file() for out in outputs(stage)), name
+    plot = next(iter(stages["evaluate"]["plots"][0].values()))
+    assert {plot["x"], plot["y"]} <= set(pl.read_csv(example / "reliability.csv").columns)
+    assert json.loads((example / "metrics.json").read_text())["rows"] == 15_000
+
+
+@pytest.mark.parametrize("example", ["duckdb"], indirect=True)
+def test_queries_stand_on_either_side_of_a_pipe(example: Path, shell: Shell) -> None:
+    pytest.importorskip("duckdb")
+    done = shell("sh one-liners.sh", example)
+    assert done.returncode == 0, done.stderr
+    counts = pl.read_csv(example / "out" / "counts.csv")
+    assert counts["row_count"].sum() == 15_000
+    assert pl.read_csv(example / "out" / "alarms.csv", has_header=False).height == 10
+    assert pl.read_csv(example / "out" / "query.csv")["metric"].to_list() == ["precision", "recall"]
+
+
+def test_each_example_has_a_page_of_its_own() -> None:
+    page = (ROOT / "examples" / "README.md").read_text()
+    for name in FOLDERS:
+        assert (ROOT / "examples" / name / "README.md").is_file()
+        assert f"]({name}/README.md)" in page
