@@ -11,7 +11,7 @@ from calibkit.figures import check
 from calibkit.metrics.evaluate import Evaluated, evaluate
 from calibkit.metrics.rows import columns_used
 from calibkit.metrics.spec import EvaluateSpec
-from calibkit.outputs import check_output, directory_outputs, spare_inputs
+from calibkit.outputs import check_output, directory_outputs, is_stream, spare_inputs
 from calibkit.sinks import Transaction, make_folders
 from calibkit.sources import Source
 from calibkit.threads import later, warm_up
@@ -112,9 +112,11 @@ class EvaluateRun:
 
 
 def _content(found: Evaluated, output: str) -> bytes:
-    """Return the metrics in the format that the output's suffix names."""
+    """Return the metrics in the format that the output's suffix names; JSON to pipes and devices."""
     if output.endswith(".json"):
         return found.metrics.to_json()
-    from calibkit.metrics.outputs import render
+    from calibkit.metrics.outputs import SUFFIXES, render
 
+    if is_stream(output) and not output.endswith(SUFFIXES):
+        return found.metrics.to_json()
     return render(found.metrics, output)

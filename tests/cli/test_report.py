@@ -208,3 +208,11 @@ def test_a_page_that_cannot_be_written_is_refused_before_any_work(
 def test_every_metric_is_explained() -> None:
     names = [*registry.metrics(), *decisions.METRICS, *multiclass.METRICS, *raters.METRICS]
     assert [name for name in names if not html_glossary.meaning(name)] == []
+
+
+def test_metrics_may_go_to_a_device_beside_the_page(
+    rows: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    page = tmp_path / "report.html"
+    assert invoke("evaluate", rows, "--report", page, "-q", "-o", "/dev/null").code == 0
+    assert page.is_file()
