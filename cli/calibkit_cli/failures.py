@@ -67,7 +67,8 @@ def as_failure(error: BaseException) -> CalibkitError:
         return error
     if hasattr(error, "format_message"):  # the command-line parser's own errors, all of them usage
         return UsageError(_usage_message(error))
-    if isinstance(error, MemoryError):
+    # A thread that cannot start has found no memory for its stack.
+    if isinstance(error, MemoryError) or "can't start new thread" in str(error):
         return ResourceError("Out of memory. Try again with less running beside it, or fewer rows.")
     if isinstance(error, OSError):
         name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else None

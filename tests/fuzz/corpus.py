@@ -1,0 +1,129 @@
+"""Small good inputs for every command, and the command lines that read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+ROWS = 60
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command line whose one word ``FILE`` is the input to damage.
+
+    Attributes
+    ----------
+    name
+        What the table of results calls it.
+    file
+        The good input, a name in the corpus folder.
+    words
+        The command line; ``OUT`` is where the result goes, other files are named as they stand.
+    output
+        The suffix of the result, or "" where it goes to standard output.
+    """
+
+    name: str
+    file: str
+    words: tuple[str, ...]
+    output: str = ".json"
+
+    @property
+    def command(self) -> str:
+        """The subcommand."""
+        return self.words[0]
+
+
+#: Fits whose models are inputs too: name of the model, file of rows, options.
+FITS = {
+    "boundary": ("boundary", "rows", "--precision", "0.5", "--method", "exact"),
+    "logistic": ("boundary", "rows", "--precision", "0.5", "--method", "logistic"),
+    "random": ("boundary", "rows", "--precision", "0.5", "--method", "stochastic"),
+    "segments": (
+        *("boundary", "rows", "--precision", "0.4", "--method", "exact", "--by", "g"),
+        *("--min-group-positives", "5"),
+    ),
+    "beta": ("calibrate", "rows", "--method", "beta"),
+    "isotonic": ("calibrate", "rows", "--method", "isotonic"),
+    "venn": ("calibrate", "rows", "--method", "venn-abers"),
+    "classes": (
+        *("calibrate", "rows", "--probs", "prob_*", "--counts", "count_*"),
+        *("--method", "vector", "--regularization", "0.1"),
+    ),
+    "vad": ("vad", "rows", "--members", "score_*"),
+    "tree": ("hetcal", "rows", "--features", "x,g", "--max-depth", "1", "--min-leaf", "10"),
+    "alpha": ("alpha-cal", "rows", "--features", "x"),
+}
+
+
+def build(folder: Path) -> list[Case]:
+    """Write the good inputs into a folder; return the cases."""
+    from calibkit_cli.main import run
+
+    frame = _rows()
+    for suffix, write in (
+        ("csv", frame.write_csv),
+        ("parquet", frame.write_parquet),
+        ("ndjson", frame.write_ndjson),
+        ("arrow", frame.write_ipc),
+    ):
+        write(folder / f"rows.{suffix}")
+    good = str(folder / "rows.parquet")
+    for name, (command, _, *options) in FITS.items():
+        assert run([command, good, *options, "-q", "-o", str(folder / f"{name}.json")]) == 0, name
+    metrics = str(folder / "metrics.json")
+    assert run(["evaluate", good, "--no-intervals", "-q", "-o", metrics]) == 0
+    cases = []
+    for suffix in ("csv", "parquet", "ndjson", "arrow"):
+        file = f"rows.{suffix}"
+        for command, _, *options in (*FITS.values(), ("boundary", "", "--capacity", "9")):
+            cases.append(
+                Case(f"{command} {suffix}", file, (command, "FILE", *options, "-o", "OUT"))
+            )
+        bins = ("bin", "FILE", "--uncertainty-bins", "2", "--score-bins", "5", "-o", "OUT")
+        cases.append(Case(f"bin {suffix}", file, bins, ".csv"))
+        for more in (("--by", "g"), ("--score", "score_1", "--score", "score_2", "--top", "0.2")):
+            words = ("evaluate", "FILE", "--no-intervals", *more, "-o", "OUT")
+            cases.append(Case(f"evaluate {suffix}", file, words))
+        votes = ("evaluate", "FILE", "--probs", "prob_*", "--counts", "count_*", "--no-intervals")
+        cases.append(Case(f"evaluate {suffix}", file, (*votes, "-o", "OUT")))
+        for name in FITS:
+            key = ("--key", "id") if name == "random" else ()
+            words = ("apply", str(folder / f"{name}.json"), "FILE", *key, "-o", "OUT")
+            cases.append(Case(f"apply, rows {suffix}", file, words, ".csv"))
+    for name in FITS:
+        key = ("--key", "id") if name == "random" else ()
+        apply = ("apply", "FILE", good, *key, "--keep", "id", "-o", "OUT")
+        cases.append(Case("apply, model", f"{name}.json", apply, ".csv"))
+        cases.append(Case("show", f"{name}.json", ("show", "FILE"), ""))
+        cases.append(
+            Case("diff", f"{name}.json", ("diff", "FILE", str(folder / f"{name}.json")), "")
+        )
+    cases.append(Case("show", "metrics.json", ("show", "FILE"), ""))
+    cases.append(Case("gate", "metrics.json", ("gate", "FILE", "--fail-if", "auc<0.1"), ""))
+    return cases
+
+
+def _rows() -> pl.DataFrame:
+    random = np.random.default_rng(7)
+    score = random.uniform(0.02, 0.98, ROWS).round(3)
+    shares = random.dirichlet([1.0, 2.0], ROWS)
+    votes = random.binomial(3, shares[:, 0])
+    return pl.DataFrame(
+        {
+            "id": np.arange(ROWS),
+            "score": score,
+            "uncertainty": random.gamma(2.0, 1.0, ROWS).round(3),
+            "label": (random.random(ROWS) < score).astype(np.int64),
+            "g": random.choice(["a", "b"], ROWS),
+            "x": random.normal(size=ROWS).round(3),
+            **{f"score_{k}": (score ** (1 + k / 9)).round(4) for k in range(3)},
+            **{f"prob_{k}": shares[:, k] for k in range(2)},
+            "count_0": votes,
+            "count_1": 3 - votes,
+        }
+    )
