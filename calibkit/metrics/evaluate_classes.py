@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.metrics import intervals, multiclass
+from calibkit.metrics.curves import curve_rows
 from calibkit.metrics.evaluate import Evaluated, Findings
 from calibkit.metrics.result import Difference
 from calibkit.metrics.slices import ALL, Slice, segment_slices
@@ -36,6 +38,7 @@ def evaluate_classes(source: Source, spec: EvaluateSpec) -> Evaluated:
     findings, label = Findings(spec=spec), rows.counts.argmax(axis=1)
     names = spec.wanted(list(multiclass.METRICS))
     probability = {name: _probabilities(found, spec) for name, found in rows.predictions.items()}
+    curves: list[pl.DataFrame] = []
     for part in _slices(rows, spec):
         small = part.segment and part.size(label.size) < spec.min_rows
         for name, found in probability.items():
@@ -44,8 +47,14 @@ def evaluate_classes(source: Source, spec: EvaluateSpec) -> Evaluated:
             )
             findings.add(name, part.name, multiclass.compute(classes, names), small)
             _bound(findings, classes, names)
+            if spec.curves and not small:
+                curves.append(curve_rows(classes.top, spec.confidence if spec.intervals else None))
         _compare(findings, part.name, names)
-    return Evaluated(metrics=findings.result(int(label.size)), warnings=rows.warnings)
+    return Evaluated(
+        metrics=findings.result(int(label.size)),
+        curves=pl.concat(curves) if curves else None,
+        warnings=rows.warnings,
+    )
 
 
 def _probabilities(found: NDArray[np.float64], spec: EvaluateSpec) -> NDArray[np.float64]:

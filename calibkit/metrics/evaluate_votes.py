@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import sqrt
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from calibkit import __version__
@@ -16,6 +17,7 @@ from calibkit.metrics.evaluate import Evaluated, Findings
 from calibkit.metrics.result import Difference, Interval, Number
 from calibkit.metrics.slices import ALL, Slice, segment_slices
 from calibkit.metrics.spec import EvaluateSpec
+from calibkit.metrics.vote_curves import disagreement_rows
 from calibkit.normal import critical_value
 from calibkit.patterns import match_columns, read_matrix
 from calibkit.raters.histograms import BINS, predicted_disagreement
@@ -76,17 +78,22 @@ def evaluate_votes(source: Source, spec: EvaluateSpec) -> Evaluated:
             f"--baseline {baseline!r} is none of the predictors{nearest(baseline, predictors)}; "
             f"they are {', '.join(map(repr, predictors))}."
         )
+    curves: list[pl.DataFrame] = []
     for part in _slices(rows, spec):
         small = part.segment and part.size(rows.counts.shape[0]) < spec.min_rows
         found = {name: _measured(judged, part) for name, judged in predictors.items()}
         for name, one in found.items():
             _add(findings, name, part.name, one, small)
+            if spec.curves and not small:
+                confidence = spec.confidence if spec.intervals else None
+                curves.append(disagreement_rows(name, part.name, one[0], confidence))
         for name, one in found.items():
             if name != baseline and not small:
                 own = _differences(one, found[baseline], findings)
                 findings.differences.setdefault(f"{name}-{baseline}", {})[part.name] = own
     return Evaluated(
         metrics=findings.result(int(rows.counts.shape[0])),
+        curves=pl.concat(curves) if curves else None,
         warnings=rows.warnings,
         notes=_notes(rows),
     )

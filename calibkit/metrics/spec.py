@@ -106,7 +106,6 @@ class EvaluateSpec:
             "--groups": None if self.votes else self.groups,
             "--prevalence": self.settings.prevalence,
             "--positive": self.columns.positive,
-            "--reliability": self.curves,
         }
         for option, value in without.items():
             if value:

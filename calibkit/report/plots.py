@@ -38,6 +38,16 @@ class Kind:
 #: All kinds, in the order of the help.
 KINDS = {
     "reliability": Kind("reliability", "Reliability diagram", (5.0, 5.2)),
+    "precision-recall": Kind("precision_recall", "Precision and recall", (5.5, 4.5)),
+    "roc": Kind("roc", "ROC curve", (5.0, 4.8)),
+    "positivity": Kind("positivity", "Positivity by score and uncertainty", (5.5, 4.8)),
+    "heatmap": Kind("heatmap", "Positivity over score and uncertainty", (6.0, 4.5)),
+    "recall-gain": Kind("recall_gain", "Recall gained by uncertainty", (5.5, 5.0)),
+    "ece-at": Kind("ece_at", "Calibration error by score bin", (5.5, 5.0)),
+    "bias": Kind("bias", "Calibration among the highest scores", (5.5, 5.0)),
+    "dispersion": Kind("dispersion", "Calibration-dispersion map", (5.5, 4.8)),
+    "disagreement": Kind("disagreement", "Reliability of predicted disagreement", (5.0, 5.2)),
+    "auc-lift": Kind("auc_lift", "AUC lift", (5.0, 4.2)),
 }
 
 

@@ -6,7 +6,7 @@ Dimitriadis, Gneiting, Jordan, "Stable reliability diagrams for probabilistic cl
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -15,7 +15,7 @@ from calibkit.errors import DataError
 from calibkit.metrics.evaluate import Evaluated, evaluate
 from calibkit.metrics.spec import EvaluateSpec
 from calibkit.report.points import Points, check_lines, per_cent
-from calibkit.report.style import Line, Sheet
+from calibkit.report.style import Sheet
 from calibkit.sources import Source
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def of_evaluated(found: Evaluated, spec: EvaluateSpec) -> Points:
             "a reliability diagram needs scores that are probabilities, but these are raw or "
             "infinite; name their --scale, or calibrate them first."
         )
-    names = [_name(*key) for key in _series(table)]
+    names = [series_name(*key) for key in series_of(table)]
     check_lines(names, "diagrams", "--score or --by")
     words = {"interval": per_cent(spec.confidence)} if table["low"].count() else {}
     return Points(
@@ -51,15 +51,25 @@ def of_evaluated(found: Evaluated, spec: EvaluateSpec) -> Points:
     )
 
 
+def series_of(table: pl.DataFrame) -> list[tuple[str, str]]:
+    """Return the score and slice of each diagram of a table."""
+    return list(table.select("score", "slice").unique(maintain_order=True).iter_rows())
+
+
+def series_name(score: str, part: str) -> str:
+    """Return what a legend calls a diagram."""
+    return score if part == "all" else f"{score}, {part}"
+
+
 def draw(shown: Points, sheet: Sheet) -> None:
     """Draw bins with intervals and the CORP curve above, and how many rows the bins have below."""
     main, below = sheet.panels(2, heights=[4, 1], sharex=True)
     most = _most(shown.table)
-    main.plot([0, most], [0, most], color=sheet.ink, lw=0.8, ls=(0, (4, 3)), zorder=1)
-    series = _series(shown.table)
+    main.plot([0, most], [0, most], zorder=1, **sheet.guide)
+    series = series_of(shown.table)
     for place, key in enumerate(series):
         own = shown.table.filter(pl.col("score") == key[0], pl.col("slice") == key[1])
-        _draw_one(main, own, sheet.line(place), sheet.ground)
+        _draw_one(main, own, place, sheet)
         _histogram(below, own, sheet.line(place), filled=len(series) == 1)
     main.set(xlim=(-0.02 * most, 1.02 * most), ylim=(-0.03 * most, 1.03 * most))
     below.set_ylim(bottom=0)
@@ -67,15 +77,7 @@ def draw(shown: Points, sheet: Sheet) -> None:
     sheet.label(main, y="share of positives", share=0.8)
     words = shown.words
     sheet.label(below, x=words.get("x", "score"), y="rows", share=0.2)
-    _legend(sheet, [_name(*key) for key in series], words.get("interval"))
-
-
-def _series(table: pl.DataFrame) -> list[tuple[str, str]]:
-    return list(table.select("score", "slice").unique(maintain_order=True).iter_rows())
-
-
-def _name(score: str, part: str) -> str:
-    return score if part == "all" else f"{score}, {part}"
+    _legend(sheet, [series_name(*key) for key in series], words.get("interval"))
 
 
 def _most(table: pl.DataFrame) -> float:
@@ -87,41 +89,36 @@ def _most(table: pl.DataFrame) -> float:
     return 1.0 if most > 0.5 else max(1.05 * most, 1e-6)
 
 
-def _draw_one(panel: Axes, table: pl.DataFrame, line: Line, ground: str) -> None:
+def _draw_one(panel: Axes, table: pl.DataFrame, place: int, sheet: Sheet) -> None:
     pools = table.filter(pl.col("curve") == "corp")
     ends = pools.select("score_low", "score_high").to_numpy().ravel()
+    line = sheet.line(place)
     panel.plot(
-        ends, np.repeat(pools["mean_label"].to_numpy(), 2), color=line.colour, ls=line.dashes
+        ends, np.repeat(pools["mean_label"].to_numpy(), 2), color=line["color"], ls=line["ls"]
     )
     bins = table.filter(pl.col("curve") == "bins", pl.col("count") > 0)
     x, y = bins["mean_score"].to_numpy(), bins["mean_label"].to_numpy()
-    known = bins["low"].is_not_null().to_numpy()
-    if known.any():
-        low, high = (bins[name].to_numpy()[known] for name in ("low", "high"))
-        panel.vlines(x[known], low, high, color=line.colour, lw=1.0)
-    panel.plot(x, y, line.marker, color=line.colour, mec=ground, mew=0.4, zorder=3)
+    sheet.whiskers(panel, place, x, bins["low"], bins["high"])
+    panel.plot(x, y, zorder=3, **{**line, "ls": "none"}, **sheet.rim)
 
 
-def _histogram(panel: Axes, table: pl.DataFrame, line: Line, *, filled: bool) -> None:
+def _histogram(panel: Axes, table: pl.DataFrame, line: dict[str, Any], *, filled: bool) -> None:
     bins = table.filter(pl.col("curve") == "bins")
     edges = np.append(bins["score_low"].to_numpy(), bins["score_high"].to_numpy()[-1:])
     count = bins["count"].to_numpy()
     if filled:
-        panel.stairs(count, edges, fill=True, color=line.colour, alpha=0.55)
-    panel.stairs(count, edges, color=line.colour, ls=line.dashes, lw=1.2)
+        panel.stairs(count, edges, fill=True, color=line["color"], alpha=0.55)
+    panel.stairs(count, edges, color=line["color"], ls=line["ls"], lw=1.2)
 
 
 def _legend(sheet: Sheet, names: list[str], interval: str | None) -> None:
-    from matplotlib.lines import Line2D
-
     several = len(names) > 1
     for place, name in enumerate(names):
-        own = sheet.line(place)
         if several:
-            sheet.entry(Line2D([], [], color=own.colour, ls=own.dashes, marker=own.marker), name)
+            sheet.entry(name, **sheet.line(place))
     own = sheet.line(0)
-    colour = "#7F7F7F" if several else own.colour
+    colour = "#7F7F7F" if several else own["color"]
     bins = f"bins, {interval} interval" if interval else "bins"
-    sheet.entry(Line2D([], [], color=colour, ls="none", marker=own.marker), bins)
-    sheet.entry(Line2D([], [], color=colour), "isotonic regression (CORP)")
-    sheet.entry(Line2D([], [], color=sheet.ink, lw=0.8, ls=(0, (4, 3))), "calibrated")
+    sheet.entry(bins, color=colour, ls="none", marker=own["marker"])
+    sheet.entry("isotonic regression (CORP)", color=colour)
+    sheet.entry("calibrated", **sheet.guide)

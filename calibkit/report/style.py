@@ -16,9 +16,12 @@ import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike
 
 from calibkit.errors import UsageError
 from calibkit.report.look import Look
@@ -105,6 +108,7 @@ def settings(look: Look, size: tuple[float, float]) -> Iterator[None]:
         "axes.spines.top": False,
         "axes.spines.right": False,
         "axes.formatter.useoffset": False,
+        "axes.formatter.limits": (-3, 6),
         "axes.unicode_minus": True,
         "grid.color": faint,
         "grid.linewidth": 0.6,
@@ -121,15 +125,6 @@ def settings(look: Look, size: tuple[float, float]) -> Iterator[None]:
         known: Any = matplotlib.rcParams
         known.update(own)
         yield
-
-
-@dataclass(frozen=True)
-class Line:
-    """What tells one line from the others."""
-
-    colour: str
-    marker: str
-    dashes: Any
 
 
 class Sheet:
@@ -175,11 +170,29 @@ class Sheet:
         grid = self.figure.subplots(rows, columns, squeeze=False, height_ratios=heights, **more)
         return [panel for row in grid for panel in row]
 
-    def line(self, place: int) -> Line:
-        """Return what tells line `place` (from 0) from the others."""
+    def line(self, place: int) -> dict[str, Any]:
+        """Return what tells line `place` (from 0) from the others: colour, dashes, marker."""
         place %= len(COLOURS)
         colour = self.ink if COLOURS[place] == "#000000" else COLOURS[place]
-        return Line(colour, MARKERS[place], DASHES[place])
+        return {"color": colour, "ls": DASHES[place], "marker": MARKERS[place]}
+
+    @property
+    def rim(self) -> dict[str, Any]:
+        """The rim of markers, which keeps those apart that overlap."""
+        return {"mec": self.ground, "mew": 0.4}
+
+    @property
+    def guide(self) -> dict[str, Any]:
+        """The look of a line that shows what would be ideal, or nothing."""
+        return {"color": self.ink, "lw": 0.8, "ls": (0, (4, 3))}
+
+    def whiskers(
+        self, panel: Axes, place: int, x: ArrayLike, low: pl.Series, high: pl.Series
+    ) -> None:
+        """Draw the intervals of line `place`, those that are known."""
+        known = (low.is_not_null() & high.is_not_null()).to_numpy()
+        ends = (np.asarray(values)[known] for values in (x, low.to_numpy(), high.to_numpy()))
+        panel.vlines(*ends, color=self.line(place)["color"], lw=1.0)
 
     def label(self, panel: Axes, x: str = "", y: str = "", share: float = 1.0) -> None:
         """Name the axes of a panel that takes `share` of the height, in as many lines as needed."""
@@ -189,12 +202,21 @@ class Sheet:
             long = max(10, self.fitting(0.62 * share * self.size[1]))
             panel.set_ylabel("\n".join(textwrap.wrap(y, long)))
 
-    def entry(self, handle: Any, name: str) -> None:
-        """Add an entry to the legend, which stands under the panels."""
-        self._entries.append((handle, shown_name(name)))
+    def entry(self, name: str, *under: dict[str, Any], **look: Any) -> None:
+        """Add an entry to the legend, which stands under the panels; `under`: lines below it."""
+        from matplotlib.lines import Line2D
+
+        handles = tuple(Line2D([], [], **one) for one in (*under, look))
+        self._entries.append((handles if under else handles[0], shown_name(name)))
 
     def finish(self) -> Figure:
-        """Place the legend in as many columns as fit, and return the figure."""
+        """Thin out ticks, place the legend in as many columns as fit, and return the figure."""
+        from matplotlib.ticker import MaxNLocator
+
+        ticks = max(3, min(9, int(self.size[0] * 72 / (4.5 * self.letters))))
+        for panel in self.figure.axes:
+            if isinstance(panel.xaxis.get_major_locator(), MaxNLocator):
+                panel.locator_params(axis="x", nbins=ticks)
         if not self._entries:
             return self.figure
         from matplotlib.backends.backend_agg import FigureCanvasAgg

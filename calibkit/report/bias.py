@@ -1,0 +1,97 @@
+"""Calibration bias and error among the rows with the highest scores, before and after VAD.
+
+Fan, Si, Zhang, "Calibration matters: tackling maximization bias in large-scale advertising
+recommendation systems", figure 2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import polars as pl
+
+from calibkit.errors import DataError, UsageError
+from calibkit.metrics.evaluate import evaluate
+from calibkit.metrics.spec import EvaluateSpec
+from calibkit.report.points import Points, check_lines, per_cent
+from calibkit.report.style import Sheet
+from calibkit.sources import Source
+
+METRICS = ("count", "positives", "calibration_bias", "ece")
+
+SCHEMA = pl.Schema(
+    {
+        "score": pl.String,
+        "top": pl.Float64,
+        **dict.fromkeys(METRICS, pl.Float64),
+        **{f"{name}_{end}": pl.Float64 for name in METRICS[2:] for end in ("low", "high")},
+    }
+)
+
+
+def points(source: Source, spec: EvaluateSpec) -> Points:
+    """Return calibration bias and ECE of each score among the top shares of the rows.
+
+    The rows of a share are chosen by one score (``--top-by``, else the baseline), the same for all.
+
+    Raises
+    ------
+    UsageError
+        No shares; a column that is not there.
+    DataError
+        Scores that are no probabilities; no share with a positive row.
+    """
+    if not spec.tops:
+        raise UsageError(
+            "a plot of the bias needs shares of the rows; name some by --top 0.02,0.1."
+        )
+    check_lines(spec.scores, "scores", "--score")
+    found = evaluate(source, replace(spec, metrics=METRICS, by=None, curves=False))
+    rows = []
+    for score in spec.scores:
+        for share in sorted(spec.tops, key=lambda one: one.bound.numerator / one.bound.denominator):
+            part = f"top:{share.text}"
+            limits = found.metrics.intervals.get(score, {}).get(part, {})
+            row = {"score": score, "top": share.bound.numerator / share.bound.denominator}
+            row |= found.metrics.metrics[score][part]
+            for name in METRICS[2:]:
+                if name in limits:
+                    row |= {f"{name}_low": limits[name].low, f"{name}_high": limits[name].high}
+            rows.append(row)
+    table = pl.DataFrame(rows, schema=SCHEMA)
+    if table["calibration_bias"].count() == 0:
+        raise DataError(
+            f"{source.parts[0].path}: no share of the rows has a positive one and probabilities to "
+            "compare with; take larger shares by --top, or name the --scale of the scores",
+            file=source.parts[0].path,
+        )
+    words = {"by": spec.top_by or spec.scores[0]}
+    if spec.intervals:
+        words["interval"] = per_cent(spec.confidence)
+    return Points(kind="bias", table=table, words=words, warnings=found.warnings, notes=found.notes)
+
+
+def draw(shown: Points, sheet: Sheet) -> None:
+    """Draw the bias above and the calibration error below, over the share of the rows."""
+    above, below = sheet.panels(2, heights=[3, 2], sharex=True)
+    above.axhline(0.0, zorder=1, **sheet.guide)
+    series = shown.table.partition_by("score", maintain_order=True)
+    tops = shown.table["top"].unique().sort()
+    wide = float(tops[-1]) / float(tops[0]) > 20
+    for place, own in enumerate(series):
+        # Side by side, so that intervals at one share do not hide each other.
+        aside = (place - (len(series) - 1) / 2) * 0.012
+        x = own["top"] * (1 + 4 * aside) if wide else own["top"] + aside * (tops[-1] - tops[0])
+        for panel, name in ((above, "calibration_bias"), (below, "ece")):
+            panel.plot(x.to_numpy(), own[name].to_numpy(), **sheet.line(place), **sheet.rim)
+            sheet.whiskers(panel, place, x, own[f"{name}_low"], own[f"{name}_high"])
+        sheet.entry(own["score"][0], **sheet.line(place))
+    if wide:
+        below.set_xscale("log")
+    for panel in (above, below):
+        panel.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.6g}%")
+    below.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.6g}%")
+    below.set_ylim(bottom=0)
+    interval = f" ({shown.words['interval']} interval)" if "interval" in shown.words else ""
+    sheet.label(above, y=f"calibration bias{interval}", share=0.6)
+    sheet.label(below, x=f"share of rows with the highest {shown.words['by']}", y="ECE", share=0.4)

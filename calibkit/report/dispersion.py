@@ -1,0 +1,106 @@
+"""Calibration-dispersion map: where the epistemic loss of predictors comes from.
+
+Mimori, Sasada, Matsui, Sato, "Diagnostic uncertainty calibration: towards reliable machine
+predictions in medical domain", figure 2 (a).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from calibkit.errors import DataError, UsageError
+from calibkit.metrics.evaluate import evaluate
+from calibkit.metrics.slices import ALL
+from calibkit.metrics.spec import EvaluateSpec
+from calibkit.report.points import Points, check_lines, per_cent
+from calibkit.report.style import Sheet
+from calibkit.sources import Source
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+METRICS = ("calibration_loss", "dispersion_loss", "epistemic_loss")
+
+SCHEMA = pl.Schema(
+    {
+        "name": pl.String,
+        **dict.fromkeys(METRICS, pl.Float64),
+        **{f"{name}_{end}": pl.Float64 for name in METRICS for end in ("low", "high")},
+    }
+)
+
+
+def points(source: Source, spec: EvaluateSpec) -> Points:
+    """Return calibration, dispersion and epistemic loss of each predictor, with intervals.
+
+    Raises
+    ------
+    UsageError
+        Class probabilities without votes; columns that are not there.
+    DataError
+        No row with two votes.
+    """
+    if spec.votes is None:
+        raise UsageError("a dispersion loss needs the votes of several raters; name --counts.")
+    found = evaluate(source, replace(spec, metrics=METRICS, by=None, curves=False))
+    rows = []
+    for name, parts in found.metrics.metrics.items():
+        limits = found.metrics.intervals.get(name, {}).get(ALL, {})
+        row = {"name": name, **{metric: parts[ALL][metric] for metric in METRICS}}
+        for metric in METRICS:
+            if metric in limits:
+                row |= {f"{metric}_low": limits[metric].low, f"{metric}_high": limits[metric].high}
+        rows.append(row)
+    table = pl.DataFrame(rows, schema=SCHEMA)
+    check_lines(table["name"].to_list(), "predictors", "--probs")
+    if not table["dispersion_loss"].count():
+        raise DataError(
+            f"{source.parts[0].path}: no row has two votes, without which there is no dispersion "
+            "loss",
+            file=source.parts[0].path,
+        )
+    words = {"interval": per_cent(spec.confidence)} if spec.intervals else {}
+    return Points(
+        kind="dispersion", table=table, words=words, warnings=found.warnings, notes=found.notes
+    )
+
+
+def draw(shown: Points, sheet: Sheet) -> None:
+    """Draw a point a predictor, with intervals, over lines of equal epistemic loss."""
+    (panel,) = sheet.panels()
+    for place, row in enumerate(shown.table.iter_rows(named=True)):
+        line, (x, y) = sheet.line(place), (row["calibration_loss"], row["dispersion_loss"])
+        if row["calibration_loss_low"] is not None:
+            ends = (row["calibration_loss_low"], row["calibration_loss_high"])
+            panel.hlines(y, *ends, color=line["color"], lw=1.0)
+        if row["dispersion_loss_low"] is not None:
+            ends = (row["dispersion_loss_low"], row["dispersion_loss_high"])
+            panel.vlines(x, *ends, color=line["color"], lw=1.0)
+        look = {**line, **sheet.rim, "ls": "none", "ms": 7.0}
+        panel.plot([x], [y], zorder=3, **look)
+        sheet.entry(row["name"], **look)
+    panel.margins(0.12)
+    panel.autoscale_view()
+    (left, right), (low, high) = panel.get_xlim(), panel.get_ylim()
+    _equal_sums(panel, left, right, low, high, sheet)
+    panel.set(xlim=(left, right), ylim=(low, high))
+    interval = f" ({shown.words['interval']} interval)" if "interval" in shown.words else ""
+    sheet.label(panel, x=f"calibration loss{interval}", y=f"dispersion loss{interval}")
+
+
+def _equal_sums(
+    panel: Axes, left: float, right: float, low: float, high: float, sheet: Sheet
+) -> None:
+    """Draw the lines on which calibration and dispersion loss have the same sum."""
+    from matplotlib.ticker import MaxNLocator
+
+    look: dict[str, Any] = {"color": sheet.faint, "lw": 0.9, "ls": (0, (6, 2))}
+    panel.grid(visible=False)
+    for total in MaxNLocator(6).tick_values(left + low, right + high):
+        x = np.array([left, right])
+        panel.plot(x, total - x, zorder=1, **look)
+    sheet.entry("equal epistemic loss (their sum)", **look)

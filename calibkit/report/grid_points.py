@@ -1,0 +1,165 @@
+"""What pictures over score and uncertainty share: the grid of the rows, or of a table of ``bin``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from calibkit.binning import check_bins, fit_grid, grid_frame
+from calibkit.binomial import interval
+from calibkit.columns import ColumnOptions, ScoreRows, read_score_rows
+from calibkit.errors import UsageError
+from calibkit.grid_table import is_grid_table, read_grid_table
+from calibkit.sources import Source
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridSpec:
+    """Which grid to draw.
+
+    Attributes
+    ----------
+    columns
+        Score, uncertainty, label, weight.
+    uncertainty_bins, score_bins
+        Numbers of bins; the former None: what suits the kind, 1 without an uncertainty column.
+    strategy
+        ``equal-mass`` or ``equal-width``.
+    boundaries
+        Models to draw over it.
+    confidence
+        Of the intervals; None: no intervals.
+    threads
+        How many threads may work.
+    """
+
+    columns: ColumnOptions = field(default_factory=ColumnOptions)
+    uncertainty_bins: int | None = None
+    score_bins: int = 12
+    strategy: str = "equal-mass"
+    boundaries: tuple[str, ...] = ()
+    confidence: float | None = 0.95
+    threads: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridCells:
+    """A grid as the table of its cells.
+
+    Attributes
+    ----------
+    frame
+        As `calibkit.binning.grid_frame`.
+    rows
+        The rows it counts, None where a table was read.
+    whole
+        Whether counts are numbers of rows, so that they have exact intervals.
+    score, uncertainty
+        The columns.
+    scale
+        Of the scores.
+    warnings, notes
+        What the user has to be told, and what a summary should say.
+    """
+
+    frame: pl.DataFrame
+    rows: ScoreRows | None
+    whole: bool
+    score: str
+    uncertainty: str | None
+    scale: str
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def with_intervals(self, confidence: float | None) -> pl.DataFrame:
+        """Return the cells with the exact interval (Clopper, Pearson) of their positivity."""
+        low = np.full(self.frame.height, np.nan)
+        high = low.copy()
+        held = self.frame["count"].to_numpy() > 0
+        if confidence is not None and self.whole:
+            counts = [self.frame[name].to_numpy()[held] for name in ("positives", "count")]
+            low[held], high[held] = interval(counts[0], counts[1], confidence)
+        return self.frame.with_columns(
+            pl.Series("low", low, nan_to_null=True), pl.Series("high", high, nan_to_null=True)
+        )
+
+
+def grid_cells(source: Source, spec: GridSpec, levels: int) -> GridCells:
+    """Return the grid of rows, or the one that a table of ``calibkit bin`` holds.
+
+    Parameters
+    ----------
+    source
+        The rows, or the table.
+    spec
+        Which grid.
+    levels
+        Uncertainty levels where the user names no number.
+
+    Raises
+    ------
+    UsageError
+        Columns that are not there; a table that bins uncertainties within scores.
+    DataError
+        Values that are missing, out of range or of the wrong type.
+    """
+    if is_grid_table(source):
+        return _from_table(source, spec)
+    rows = read_score_rows(source, spec.columns, positive_must_occur=False)
+    uncertain = rows.uncertainty is not None
+    bins = spec.uncertainty_bins or (levels if uncertain else 1)
+    check_bins(bins, spec.score_bins, has_uncertainty=uncertain)
+    grid = fit_grid(rows, bins, spec.score_bins, strategy=spec.strategy, threads=spec.threads)
+    return GridCells(
+        frame=grid_frame(grid),
+        rows=rows,
+        whole=grid.unit.size == 1.0 and not spec.columns.sampled,
+        score=rows.options.score,
+        uncertainty=rows.options.uncertainty,
+        scale=rows.options.scale,
+        warnings=rows.warnings,
+        notes=rows.notes,
+    )
+
+
+def _from_table(source: Source, spec: GridSpec) -> GridCells:
+    found = read_grid_table(source, spec.columns)
+    if found.grid.order != "uncertainty-score":
+        raise UsageError(
+            f"{source.parts[0].path}: bins the uncertainties within each score bin; a picture needs "
+            "`calibkit bin --order uncertainty-score`.",
+            file=source.parts[0].path,
+        )
+    frame = grid_frame(found.grid)
+    given = source.read(["uncertainty_bin", "score_bin", "mean_score"]).sort(
+        "uncertainty_bin", "score_bin"
+    )
+    score, spread = found.columns["score"], found.columns.get("uncertainty")
+    return GridCells(
+        frame=frame.with_columns(given["mean_score"].cast(pl.Float64)),
+        rows=None,
+        whole=found.grid.unit.size == 1.0,
+        score=score.name,
+        uncertainty=spread.name if spread is not None and found.grid.shape[0] > 1 else None,
+        scale=score.scale or "probability",
+    )
+
+
+def level_names(frame: pl.DataFrame) -> list[str]:
+    """Return the uncertainty levels of a grid as text, from the least uncertain."""
+    limits = (
+        frame.select("uncertainty_bin", "uncertainty_low", "uncertainty_high")
+        .unique("uncertainty_bin")
+        .sort("uncertainty_bin")
+    )
+    return [_between(low, high) for _, low, high in limits.iter_rows()]
+
+
+def _between(low: float | None, high: float | None) -> str:
+    if low is None or high is None:
+        return "empty"
+    if np.isinf(low):
+        return "all rows" if np.isinf(high) else f"below {high:.4g}"
+    return f"{low:.4g} and more" if np.isinf(high) else f"{low:.4g} to {high:.4g}"

@@ -1,0 +1,199 @@
+"""Positivity over score and uncertainty as a heat map, with decision boundaries drawn.
+
+Arora, Merugu, Saladi, Rastogi, "Leveraging uncertainty estimates to improve classifier
+performance", figure 1 (b).
+
+The height of a level is its share of the rows: uncertainties stand at their rank, so that a few
+extreme ones do not squeeze the others.  Scores stand at their value.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calibkit.report.grid_points import GridCells, GridSpec, grid_cells
+from calibkit.report.points import Points, check_lines
+from calibkit.report.regions import boundary_regions, outline, ranks_of
+from calibkit.report.style import Sheet
+from calibkit.sources import Source
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Floats = NDArray[np.float64]
+
+#: From this many cells on they are drawn as an image.
+MOST_CELLS = 800
+
+#: Columns of the table.  ``kind`` is ``cell``, or ``boundary``: a rectangle that the boundary
+#: ``name`` selects, from the threshold ``score_low`` up.
+SCHEMA = pl.Schema(
+    {
+        "kind": pl.String,
+        "name": pl.String,
+        "uncertainty_low": pl.Float64,
+        "uncertainty_high": pl.Float64,
+        "rank_low": pl.Float64,
+        "rank_high": pl.Float64,
+        "score_low": pl.Float64,
+        "score_high": pl.Float64,
+        "count": pl.Float64,
+        "positives": pl.Float64,
+        "positivity": pl.Float64,
+    }
+)
+
+
+def points(source: Source, spec: GridSpec) -> Points:
+    """Return the cells of a grid with their positivity, and what each boundary selects.
+
+    ``rank_low`` and ``rank_high`` are the shares of rows with an uncertainty below the limits.
+
+    Raises
+    ------
+    UsageError, DataError
+        As `calibkit.report.grid_points.grid_cells`; models that are no boundaries, or whose
+        thresholds differ between the values of a column.
+    """
+    check_lines(spec.boundaries, "boundaries", "--boundary")
+    cells = grid_cells(source, spec, 10)
+    ranks = ranks_of(cells)
+    frames = [_cells(cells)]
+    warnings = list(cells.warnings)
+    for path in spec.boundaries:
+        regions, remarks = boundary_regions(path, cells, ranks)
+        frames.append(regions)
+        warnings += remarks
+    table = pl.concat([pl.DataFrame(schema=SCHEMA), *frames], how="diagonal_relaxed")
+    return Points(
+        kind="heatmap",
+        table=table,
+        words={
+            "score": cells.score,
+            "scale": cells.scale,
+            "uncertainty": cells.uncertainty or "",
+        },
+        warnings=tuple(warnings),
+        notes=cells.notes,
+    )
+
+
+def _cells(cells: GridCells) -> pl.DataFrame:
+    """Return the cells with the share of rows below their level's limits."""
+    frame = cells.frame
+    counts = frame.group_by("uncertainty_bin").agg(pl.col("count").sum()).sort("uncertainty_bin")
+    reached = np.cumsum(counts["count"].to_numpy())
+    ends = np.concatenate([[0.0], reached / reached[-1]])
+    level = frame["uncertainty_bin"].to_numpy()
+    return frame.select(
+        pl.lit("cell").alias("kind"),
+        "uncertainty_low",
+        "uncertainty_high",
+        pl.Series("rank_low", ends[level]),
+        pl.Series("rank_high", ends[level + 1]),
+        "score_low",
+        "score_high",
+        pl.col("count", "positives").cast(pl.Float64),
+        "positivity",
+    )
+
+
+def draw(shown: Points, sheet: Sheet) -> None:
+    """Draw the cells, a bar of their colours, and the outline of what each boundary selects."""
+    (panel,) = sheet.panels()
+    panel.grid(visible=False)
+    cells = shown.table.filter(pl.col("kind") == "cell", pl.col("score_low").is_not_null())
+    left, right = _ends(cells, shown.words["scale"])
+    _draw_cells(panel, cells, left, right, sheet)
+    regions = shown.table.filter(pl.col("kind") == "boundary")
+    for place, own in enumerate(regions.partition_by("name", maintain_order=True)):
+        _draw_outline(panel, own, left, right, place, sheet)
+    panel.set(xlim=(left, right), ylim=(0.0, 1.0))
+    spread = shown.words["uncertainty"]
+    ticks = cells.select("rank_high", "uncertainty_high").unique("rank_high").sort("rank_high")
+    _name_levels(panel, ticks, sheet)
+    sheet.label(
+        panel,
+        x=shown.words["score"],
+        y=f"{spread} (by rank)" if spread else "rows",
+    )
+
+
+def _ends(cells: pl.DataFrame, scale: str) -> tuple[float, float]:
+    """Return where the axis of scores begins and ends."""
+    if scale == "probability":
+        return 0.0, 1.0
+    inner = pl.concat([cells["score_low"], cells["score_high"]]).filter(
+        pl.concat([cells["score_low"], cells["score_high"]]).is_finite()
+    )
+    if not inner.len():
+        return -1.0, 1.0
+    low, high = float(inner.min()), float(inner.max())  # type: ignore[arg-type]
+    margin = 0.08 * (high - low) or 1.0
+    return low - margin, high + margin
+
+
+def _draw_cells(panel: Axes, cells: pl.DataFrame, left: float, right: float, sheet: Sheet) -> None:
+    from matplotlib.collections import PolyCollection
+
+    held = cells.filter(pl.col("count") > 0)
+    low, high = (np.clip(held[f"score_{end}"].to_numpy(), left, right) for end in ("low", "high"))
+    below, above = (held[f"rank_{end}"].to_numpy() for end in ("low", "high"))
+    corners = np.stack([low, below, low, above, high, above, high, below], axis=1)
+    drawn = PolyCollection(
+        list(corners.reshape(-1, 4, 2)),
+        array=held["positivity"].to_numpy(),
+        cmap="cividis",
+        edgecolors="face",
+        linewidths=0.3,
+        rasterized=held.height > MOST_CELLS,
+    )
+    drawn.set_clim(0.0, max(1e-9, float(held["positivity"].max() or 0.0)))  # type: ignore[arg-type]
+    panel.add_collection(drawn)
+    bar = sheet.figure.colorbar(drawn, ax=panel, pad=0.02)
+    bar.set_label("share of positives")
+    bar.solids.set_rasterized(True)
+    bar.outline.set_visible(False)
+
+
+def _draw_outline(
+    panel: Axes, own: pl.DataFrame, left: float, right: float, place: int, sheet: Sheet
+) -> None:
+    known = own.filter(pl.col("score_low").is_not_null())
+    under = {"color": "#000000", "lw": 3.8}
+    over = {"color": OUTLINES[place % len(OUTLINES)], "lw": 2.0, "ls": sheet.line(place)["ls"]}
+    if known.height:
+        ends = ("score_low", "score_high", "rank_low", "rank_high")
+        left_, right_, low, high = (known[name].to_numpy() for name in ends)
+        lines = outline(
+            np.clip(left_, left, right),
+            np.clip(right_, left, right),
+            low,
+            high,
+            frame=(left, right),
+        )
+        for look in (under, over):
+            for line in lines:
+                panel.plot(*zip(*line, strict=True), solid_capstyle="projecting", **look)
+    sheet.entry(own["name"][0], under, **over)
+
+
+#: Colours that stand out from the blue and yellow of the cells.
+OUTLINES = ("#FF4B00", "#FFFFFF", "#00E5C8", "#FF9FDB", "#E69F00", "#A5D8FF", "#BFBFBF", "#FFF100")
+
+
+def _name_levels(panel: Axes, ticks: pl.DataFrame, sheet: Sheet) -> None:
+    """Write the uncertainty at the borders of levels, as many as there is room for."""
+    room = max(2, int(sheet.size[1] * 72 * 0.6 / (2.0 * sheet.letters)))
+    inner: list[tuple[Any, ...]] = [
+        row
+        for row in ticks.iter_rows()
+        if row[1] is not None and np.isfinite(row[1]) and 0 < row[0] < 1
+    ]
+    step = -(-len(inner) // room) if inner else 1
+    kept = inner[::step]
+    panel.set_yticks([row[0] for row in kept], [f"{row[1]:.4g}" for row in kept])

@@ -1,0 +1,178 @@
+"""Recall that uncertainty gains over a single threshold, by the bound on precision.
+
+Arora, Merugu, Saladi, Rastogi, "Leveraging uncertainty estimates to improve classifier
+performance", figure 6 (a).  The figure shows recall alone; here the precision on the same rows
+stands below it, because a boundary tuned on one file falls short of its bound on others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import polars as pl
+
+from calibkit.boundary.fit import fit_boundary
+from calibkit.boundary.methods import METHODS
+from calibkit.boundary.spec import BoundarySpec
+from calibkit.boundary.target import Target
+from calibkit.bounds import decimal_bound
+from calibkit.columns import ColumnOptions, read_score_rows
+from calibkit.errors import InfeasibleError, UsageError, nearest
+from calibkit.report.points import Points, check_lines
+from calibkit.report.style import Sheet
+from calibkit.sources import Source
+
+#: What the others are compared with.
+BASELINE = "st"
+
+SCHEMA = pl.Schema(
+    {
+        "method": pl.String,
+        "bound": pl.Float64,
+        "precision": pl.Float64,
+        "recall": pl.Float64,
+        "baseline_precision": pl.Float64,
+        "baseline_recall": pl.Float64,
+        "gain": pl.Float64,
+    }
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GainSpec:
+    """What to draw.
+
+    Attributes
+    ----------
+    columns
+        Score, uncertainty, label, weight.
+    methods
+        Of `calibkit.boundary.methods.METHODS`.
+    bounds
+        Bounds on precision, as typed.
+    uncertainty_bins, score_bins, folds, seed, threads
+        As in `calibkit.boundary.spec.BoundarySpec`.
+    """
+
+    columns: ColumnOptions = field(default_factory=ColumnOptions)
+    methods: tuple[str, ...] = ("exact", "mist", "logistic")
+    bounds: tuple[str, ...] = ("0.5", "0.6", "0.7", "0.8", "0.9")
+    uncertainty_bins: int | None = None
+    score_bins: int | None = None
+    folds: int = 5
+    seed: int = 0
+    threads: int = 1
+
+
+def points(source: Source, spec: GainSpec, test: Source | None = None) -> Points:
+    """Return recall and precision of each method at each bound, beside the best single threshold's.
+
+    They are those on the rows of `test`, else the cross-validated ones, and null where a method
+    finds no boundary.  `gain` is recall / recall of the single threshold - 1.
+
+    Raises
+    ------
+    UsageError
+        A method that does not exist, or has no bound on precision; columns that are not there.
+    DataError
+        Values that are missing, out of range or of the wrong type.
+    """
+    _check_methods(spec.methods)
+    bounds = sorted(
+        {decimal_bound(text, "--precision") for text in spec.bounds},
+        key=lambda one: one.numerator / one.denominator,
+    )
+    if test is None and not spec.folds:
+        raise UsageError("a gain is judged on other rows: name some by --test, or leave --folds.")
+    rows = read_score_rows(source, spec.columns)
+    held = None if test is None else read_score_rows(test, rows.options)
+    found: dict[tuple[str, Any], tuple[float | None, float | None]] = {}
+    for bound in bounds:
+        for name in (BASELINE, *spec.methods):
+            own = BoundarySpec(
+                target=Target("precision", bound),
+                method=name,
+                uncertainty_bins=None if METHODS[name].surface else spec.uncertainty_bins,
+                score_bins=spec.score_bins if METHODS[name].needs_grid else None,
+                folds=0 if held is not None else spec.folds,
+                seed=spec.seed,
+                threads=spec.threads,
+            )
+            if name == BASELINE:
+                own = replace(own, uncertainty_bins=None)
+            try:
+                fit = fit_boundary(rows, own, test=held, provenance="none").model.fit
+            except InfeasibleError:
+                continue
+            judged = fit.cross_validated if held is None else fit.test
+            if judged is not None:
+                found[name, bound] = (judged.precision, judged.recall)
+    table = _table(spec.methods, bounds, found)
+    judged_on = "test rows" if test is not None else f"cross-validated, {spec.folds} folds"
+    return Points(
+        kind="recall-gain",
+        table=table,
+        words={"rows": judged_on},
+        warnings=rows.warnings,
+        notes=rows.notes,
+    )
+
+
+def _check_methods(names: tuple[str, ...]) -> None:
+    check_lines(names, "methods", "--method")
+    known = [
+        name
+        for name, method in METHODS.items()
+        if "precision" in method.objectives and name != BASELINE
+    ]
+    for name in names:
+        if name not in known:
+            raise UsageError(
+                f"--method {name!r} cannot be compared with st at bounds on precision"
+                f"{nearest(name, known)}; the methods are {', '.join(known)}."
+            )
+
+
+def _table(
+    methods: tuple[str, ...],
+    bounds: list[Any],
+    found: dict[tuple[str, Any], tuple[float | None, float | None]],
+) -> pl.DataFrame:
+    rows = []
+    for name in methods:
+        for bound in bounds:
+            precision, recall = found.get((name, bound), (None, None))
+            base_precision, base = found.get((BASELINE, bound), (None, None))
+            gain = recall / base - 1.0 if recall is not None and base else None
+            share = bound.numerator / bound.denominator
+            rows.append((name, share, precision, recall, base_precision, base, gain))
+    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+
+
+def draw(shown: Points, sheet: Sheet) -> None:
+    """Draw the gain of each method above, and by how much precision misses the bound below."""
+    above, below = sheet.panels(2, heights=[3, 2], sharex=True)
+    for panel in (above, below):
+        panel.axhline(0.0, zorder=1, **sheet.guide)
+    table = shown.table.with_columns(
+        miss=pl.col("precision") - pl.col("bound"),
+        baseline_miss=pl.col("baseline_precision") - pl.col("bound"),
+    )
+    series = table.partition_by("method", maintain_order=True)
+    for place, own in enumerate(series):
+        for panel, name in ((above, "gain"), (below, "miss")):
+            known = own.filter(pl.col(name).is_not_null())
+            x, y = known["bound"].to_numpy(), known[name].to_numpy()
+            panel.plot(x, y, **sheet.line(place), **sheet.rim)
+        sheet.entry(own["method"][0], **sheet.line(place))
+    base = series[0].filter(pl.col("baseline_miss").is_not_null())
+    look: dict[str, Any] = {"color": sheet.ink, "ls": "-", "marker": "+", "lw": 1.0, "ms": 6.0}
+    below.plot(base["bound"].to_numpy(), base["baseline_miss"].to_numpy(), **look)
+    sheet.entry("single threshold (st)", **look)
+    above.yaxis.set_major_formatter(lambda value, _: f"{100 * value:+.6g}%" if value else "0%")
+    below.yaxis.set_major_formatter(lambda value, _: f"{value:+.4g}" if value else "0")
+    sheet.label(above, y="gain in recall over one threshold", share=0.6)
+    sheet.label(
+        below, x=f"bound on precision ({shown.words['rows']})", y="precision − bound", share=0.4
+    )

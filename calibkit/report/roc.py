@@ -1,0 +1,26 @@
+"""ROC curve: recall against the false positive rate, with the points that boundaries chose."""
+
+from __future__ import annotations
+
+from calibkit.report.points import Points
+from calibkit.report.ranking_curves import CurveSpec, curve_points, draw_curves
+from calibkit.report.style import Sheet
+from calibkit.sources import Source
+
+
+def points(source: Source, spec: CurveSpec) -> Points:
+    """Return recall and false positive rate of the thresholds of each score, and of each boundary.
+
+    AUC (the `area` of a score) is the area under the line, which counts ties half.
+    """
+    return curve_points(source, spec, "roc", "auc")
+
+
+def draw(shown: Points, sheet: Sheet) -> None:
+    """Draw the curves, and the diagonal of chance."""
+    (panel,) = sheet.panels()
+    draw_curves(panel, shown, sheet, "fpr", "recall", "AUC")
+    panel.plot([0, 1], [0, 1], zorder=1, **sheet.guide)
+    sheet.entry("chance", **sheet.guide)
+    panel.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.03))
+    sheet.label(panel, x="false positive rate", y="recall (true positive rate)")
