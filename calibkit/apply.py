@@ -17,8 +17,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.bounds import Bound
-from calibkit.columns import RowFinder, numeric_column, read_rows
-from calibkit.errors import FIRST_ROWS, DataError, UsageError, nearest
+from calibkit.columns import RowFinder, numeric_column
+from calibkit.errors import DataError, UsageError, nearest
+from calibkit.gaps import Gaps, placed, present_in
 from calibkit.makers import check_makers, model_hash, read_makers
 from calibkit.models import Column, Model
 from calibkit.sources import Source
@@ -162,6 +163,12 @@ class Application:
     made_by: dict[str, str]
     chosen: pl.Expr | None
 
+    @property
+    def read(self) -> list[str]:
+        """The columns of the inputs that are read."""
+        needed = [*self.reads.needed.values(), *self.reads.optional, *self.kept]
+        return list(dict.fromkeys(needed))
+
 
 def applier_of(model: Model) -> Applier:
     """Return what a model does with rows.
@@ -189,26 +196,58 @@ def apply_model(model: Model, source: Source, spec: ApplySpec) -> Applied:
         Missing values (unless they become null), values out of range or of the wrong type.
     """
     plan = plan_application(model, source, spec)
-    read = [*plan.reads.needed.values(), *plan.reads.optional, *plan.kept]
-    rows = read_rows(source, list(dict.fromkeys(read)))
-    where = replace(rows.where, remedy="write null for them by --on-missing null")
-    frame, present, warnings = rows.frame, None, []
+    made = apply_rows(plan, source.read(plan.read, rechunk=False), RowFinder(source), spec)
+    warnings = [*source.warnings, *missing_note(made.gaps, source, spec)]
+    return Applied(made.frame, tuple(plan.added), tuple(warnings), plan.made_by)
+
+
+@dataclass(frozen=True)
+class AppliedRows:
+    """Rows with the added columns, and which of them lack a value."""
+
+    frame: pl.DataFrame
+    gaps: Gaps
+
+
+def apply_rows(
+    plan: Application, rows: pl.DataFrame, where: RowFinder, spec: ApplySpec
+) -> AppliedRows:
+    """Return rows, all of the inputs or a batch of them, with the added columns.
+
+    Parameters
+    ----------
+    plan
+        From `plan_application`.
+    rows
+        The columns ``plan.read``.
+    where
+        Finds a row in the inputs.
+    spec
+        How the model is applied.
+
+    Raises
+    ------
+    DataError
+        See `apply_model`.
+    """
+    frame, present = rows, None
+    where = replace(where, remedy="write null for them by --on-missing null")
+    gaps = Gaps()
     if spec.on_missing == "null":
-        present = _present([frame[name] for name in plan.reads.needed.values()])
+        present = present_in([frame[name] for name in plan.reads.needed.values()])
     if present is not None:
-        warnings = [_missing_note(present, where, spec)]
+        gaps = Gaps.of(where.numbers(np.flatnonzero(~present)))
         frame = frame.filter(pl.Series(present))
         where = replace(where, kept=np.flatnonzero(present))
     values = plan.applier.values(frame, where, plan.reads, spec)
     added = [
-        _placed(column.alias(name), present)
-        for name, column in zip(plan.added, values, strict=True)
+        placed(column.alias(name), present) for name, column in zip(plan.added, values, strict=True)
     ]
-    result = rows.frame.select(*plan.kept, *added)  # in one step: there may be no kept column
+    result = rows.select(*plan.kept, *added)  # in one step: there may be no kept column
     if spec.selected:
         assert plan.chosen is not None  # `plan_application` refused models that decide nothing
         result = result.filter(plan.chosen)
-    return Applied(result, tuple(plan.added), (*source.warnings, *warnings), plan.made_by)
+    return AppliedRows(result, gaps)
 
 
 def plan_application(model: Model, source: Source, spec: ApplySpec) -> Application:
@@ -307,44 +346,38 @@ def _matching(source: Source, patterns: Sequence[str]) -> list[str]:
     ]
 
 
-def _missing_note(present: NDArray[np.bool_], where: RowFinder, spec: ApplySpec) -> str:
-    """Return how many rows lack a value; refuse more than are allowed."""
-    lost = int(np.count_nonzero(~present))
-    allowed = spec.max_missing
-    if allowed is not None and lost * allowed.denominator > allowed.numerator * present.size:
-        file, first = where.source.locate(np.flatnonzero(~present)[:FIRST_ROWS].tolist())
+def too_many(gaps: Gaps, source: Source, spec: ApplySpec) -> bool:
+    """Tell whether more rows lack a value than are allowed."""
+    most = spec.max_missing
+    return most is not None and gaps.count * most.denominator > most.numerator * source.rows
+
+
+def missing_note(gaps: Gaps, source: Source, spec: ApplySpec) -> list[str]:
+    """Return what the user should be told of rows that lack a value.
+
+    Parameters
+    ----------
+    gaps
+        These rows.
+    source, spec
+        The inputs, and how many of their rows may lack a value.
+
+    Raises
+    ------
+    DataError
+        Where there are more than are allowed.
+    """
+    lost = gaps.count
+    if not lost:
+        return []
+    if too_many(gaps, source, spec):
+        file, first = source.locate(gaps.first)
         raise DataError(
-            f"{file}: {lost} of {present.size} rows lack a value (first: row "
-            f"{', '.join(map(str, first))}), more than --max-missing {allowed}; fill these "
+            f"{file}: {lost} of {source.rows} rows lack a value (first: row "
+            f"{', '.join(map(str, first))}), more than --max-missing {spec.max_missing}; fill these "
             "rows, or allow a larger share",
             rows=lost,
             file=file,
             first_rows=first,
         )
-    return f"{lost} of {present.size} rows lack a value: null in the added columns"
-
-
-def _present(columns: Sequence[pl.Series]) -> NDArray[np.bool_] | None:
-    """Return where all columns have a value, or None where no row lacks one."""
-    present = None
-    for values in columns:
-        lacks = values.is_null()
-        if values.dtype.is_float():
-            lacks = lacks | values.is_nan().fill_null(False)
-        if lacks.any():
-            here = ~lacks.to_numpy()
-            present = here if present is None else present & here
-    return present
-
-
-def _placed(values: pl.Series, present: NDArray[np.bool_] | None) -> pl.Series:
-    """Return values spread over all rows, null where a value was missing."""
-    if present is None:
-        return values
-    place = np.cumsum(present) - 1
-    index = pl.Series(np.where(present, place, 0)).set(pl.Series(~present), None)
-    return (
-        values.gather(index)
-        if len(values)
-        else pl.Series(values.name, [None] * present.size, dtype=values.dtype)
-    )
+    return [f"{lost} of {source.rows} rows lack a value: null in the added columns"]

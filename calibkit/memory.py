@@ -15,6 +15,8 @@ _BASE: Final = 300 * 2**20
 _PER_ROW: Final = 128
 #: A summary has room for so many entries, however little memory there is.
 FEWEST_ENTRIES: Final = 2**16
+#: Bytes that rows may take, however little memory there is.
+_LEAST_ROOM: Final = 2**25
 #: Rows that are read at a time, at most.
 _MOST_BATCH: Final = 2**21
 
@@ -38,6 +40,11 @@ class Memory:
     def entries(self) -> int:
         """How many rows, or entries of a summary, are held at once."""
         return max(FEWEST_ENTRIES, (self.bytes - _BASE) // _PER_ROW)
+
+    @property
+    def room(self) -> int:
+        """The bytes that are left for rows."""
+        return max(_LEAST_ROOM, self.bytes - _BASE)
 
     @property
     def batch(self) -> int:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 def thread_count(wanted: int | None) -> int:
@@ -33,6 +35,29 @@ def later(threads: int, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs)
     future = pool.submit(work, *args, **kwargs)
     pool.shutdown(wait=False)
     return future.result
+
+
+def in_order(threads: int, work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """Yield the result of some work on each item, in the order of the items.
+
+    The threads work on that many items at a time; items are taken from the caller's thread, one
+    more than there are threads ahead of the result that is waited for.
+    """
+    if threads == 1:
+        yield from map(work, items)
+        return
+    begun: deque[Future[R]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for item in items:
+                begun.append(pool.submit(work, item))
+                if len(begun) > threads:
+                    yield begun.popleft().result()
+            while begun:
+                yield begun.popleft().result()
+        finally:
+            for future in begun:
+                future.cancel()
 
 
 def warm_up() -> None:

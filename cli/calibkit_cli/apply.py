@@ -8,7 +8,7 @@ import typer
 
 from . import options, typed
 from .console import Console
-from .each_input import Rows, write_rows
+from .each_input import Rows, Tell, write_rows
 from .options import option
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ def apply(
     output: options.Output = None,
     output_format: options.OutputFormat = None,
     as_json: options.Json = False,
+    memory: options.Memory = None,
     threads: options.Threads = None,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
@@ -114,10 +115,12 @@ def apply(
     console = Console(
         output, as_json, quiet, verbose, warnings, tabular=True, output_format=output_format
     )
-    from calibkit.apply import ApplySpec, apply_model, plan_application
+    from calibkit.apply import ApplySpec, plan_application
+    from calibkit.applying import Run
     from calibkit.bounds import decimal_bound
     from calibkit.errors import UsageError
     from calibkit.makers import footer
+    from calibkit.memory import memory_budget
     from calibkit.models import load
     from calibkit.sources import open_source
     from calibkit.threads import thread_count
@@ -140,7 +143,8 @@ def apply(
         max_missing=None if max_missing is None else decimal_bound(max_missing, "--max-missing"),
     )
     loaded = load(model)
-    source = open_source(inputs, input_format=input_format, dtype=dtype)
+    budget = memory_budget(memory)
+    source = open_source(inputs, input_format=input_format, dtype=dtype, memory=budget)
     plan = plan_application(loaded, source, spec)
     read = ", ".join(map(repr, [*plan.reads.needed.values(), *plan.reads.optional]))
     files = f"{len(source.parts)} file{'s' if len(source.parts) > 1 else ''}"
@@ -154,8 +158,9 @@ def apply(
         show_plan(console, source, plan.reads.needed, [f"add {', '.join(plan.added)} by {model}"])
         return
 
-    def make(part: Source) -> Rows:
-        applied = apply_model(loaded, part, spec)
-        return Rows(applied.frame, applied.added, applied.warnings, footer(applied.made_by))
+    def make(part: Source, tell: Tell) -> Rows:
+        own = plan_application(loaded, part, spec)
+        run = Run(own, part, spec, budget, thread_count(threads))
+        return Rows(run.frames(tell), own.added, metadata=footer(own.made_by))
 
     write_rows(console, source, make)

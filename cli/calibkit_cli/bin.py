@@ -8,7 +8,7 @@ import typer
 
 from . import options
 from .console import Console
-from .each_input import Rows, write_rows
+from .each_input import Rows, Tell, write_rows
 from .options import option
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def bin_(
         show_plan(console, source, used_columns(resolved, label=True), [step])
         return
 
-    def make(part: Source) -> Rows:
+    def make(part: Source, tell: Tell) -> Rows:
         rows = read_score_rows(part, columns)
         console.summary(*rows.notes)
         bins = uncertainty_bins or default_bins(rows.options)
@@ -119,6 +119,6 @@ def bin_(
             rows, bins, score_bins, strategy=strategy, order=order, threads=thread_count(threads)
         )
         frame = grid_frame(grid)
-        return Rows(frame, frame.columns, rows.warnings, grid_metadata(grid, rows, strategy))
+        return Rows([frame], frame.columns, rows.warnings, grid_metadata(grid, rows, strategy))
 
     write_rows(console, source, make)

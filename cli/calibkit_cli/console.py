@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
@@ -134,26 +134,30 @@ class Console:
 
     def rows(
         self,
-        frame: pl.DataFrame,
+        frames: Iterable[pl.DataFrame],
         *,
         input_format: str,
         columns_added: Sequence[str] = (),
         metadata: Mapping[str, str] | None = None,
-    ) -> None:
+    ) -> int:
         """Deliver rows: to ``-o``, to a pipe, or their head to a terminal; then ``--json``.
 
-        On standard output the format is `output_format`, else `input_format`, the one of the
-        first input; a file's suffix decides for itself unless `output_format` does.
+        The rows come in one or more frames, of which few are in memory at a time; returned is how
+        many there were.  On standard output the format is `output_format`, else `input_format`, the
+        one of the first input; a file's suffix decides for itself unless `output_format` does.
         """
+        count = Count()
         if self.output is None and _is_terminal(sys.stdout):
-            self.head(frame)
-            return
-        from calibkit.sinks import write_table
+            head = first_rows(count.passing(frames))
+            self.head(head, rows=count.rows)
+            return count.rows
+        from calibkit.sinks import write_frames
 
         output = self.output or "-"
         chosen = self.output_format or (input_format if output == "-" else None)
-        write_table(frame, output, format=chosen, metadata=dict(metadata or {}))
-        self.report_rows(frame.height, columns_added)
+        write_frames(count.passing(frames), output, format=chosen, metadata=dict(metadata or {}))
+        self.report_rows(count.rows, columns_added)
+        return count.rows
 
     def report_rows(self, rows: int, columns_added: Sequence[str]) -> None:
         """Print the ``--json`` object of a command whose result is rows, if it was asked for."""
@@ -188,11 +192,17 @@ class Console:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n"
         _write(text.encode(errors="backslashreplace"))
 
-    def head(self, frame: pl.DataFrame, title: str | None = None) -> None:
-        """Print the first rows of a frame as a table on standard output."""
+    def head(
+        self, frame: pl.DataFrame, title: str | None = None, *, rows: int | None = None
+    ) -> None:
+        """Print the first rows of a frame as a table on standard output.
+
+        `rows` is how many there are in all, where the frame does not have them all.
+        """
+        rows = frame.height if rows is None else rows
         self.table(frame.columns, frame.head(SHOWN_ROWS).rows(), title=title)
-        if frame.height > SHOWN_ROWS:
-            _print(f"… {frame.height:,} rows; -o FILE writes them all.", sys.stdout)
+        if rows > SHOWN_ROWS:
+            _print(f"… {rows:,} rows; -o FILE writes them all.", sys.stdout)
 
     def table(
         self,
@@ -216,6 +226,32 @@ class Console:
             _print_rich(header, cells, right, title, stream)
         else:
             _print(plain_table(header, cells, right, title), stream)
+
+
+@dataclass
+class Count:
+    """Counts the rows of frames as they pass."""
+
+    rows: int = 0
+
+    def passing(self, frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+        """Yield frames as they come."""
+        for frame in frames:
+            self.rows += frame.height
+            yield frame
+
+
+def first_rows(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """Return the first rows of all frames, as many as are shown, after going through them all."""
+    import polars as pl
+
+    kept: list[pl.DataFrame] = []
+    held = 0
+    for frame in frames:
+        if not kept or held < SHOWN_ROWS:
+            kept.append(frame.head(SHOWN_ROWS - held))
+            held += kept[-1].height
+    return pl.concat(kept)
 
 
 def _check_not_a_table(output: str, texts: Sequence[str]) -> None:

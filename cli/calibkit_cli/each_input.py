@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from .console import Console
+from .console import Console, Count
 
 if TYPE_CHECKING:
     import polars as pl
@@ -20,50 +20,68 @@ class Rows:
 
     Attributes
     ----------
-    frame, added
-        The rows, and which of their columns the command added.
+    frames, added
+        The rows, in one or more frames, and which of their columns the command added.
     warnings
-        What the user should be told.
+        What the user should be told before they are written.
     metadata
         Keys and values for the footer of a Parquet file.
     """
 
-    frame: pl.DataFrame
+    frames: Iterable[pl.DataFrame]
     added: Sequence[str]
     warnings: Sequence[str] = ()
     metadata: dict[str, str] = field(default_factory=dict)
 
 
-def write_rows(console: Console, source: Source, make: Callable[[Source], Rows]) -> None:
+#: Says a warning.
+Tell = Callable[[str], None]
+
+
+def write_rows(console: Console, source: Source, make: Callable[[Source, Tell], Rows]) -> None:
     """Make rows of a source and deliver them where the command line says.
 
     Several outputs appear together or not at all.
+
+    Parameters
+    ----------
+    console, source
+        Where they go, and what they are made of.
+    make
+        Returns the rows of a source; what the user should be told only when they have all been made
+        goes to its second argument, at the latest before the last frame.
     """
     if not console.per_input:
-        made = make(source)
+        made = make(source, console.warn)
         for remark in made.warnings:
             console.warn(remark)
-        console.rows(
-            made.frame,
+        written = console.rows(
+            made.frames,
             input_format=source.format,
             columns_added=made.added,
             metadata=made.metadata,
         )
-        console.wrote(f"{made.frame.height:,} rows")
+        console.wrote(f"{written:,} rows")
         return
     from calibkit.outputs import directory_outputs
     from calibkit.sinks import Transaction, make_folders
 
     assert console.output is not None
     outputs = directory_outputs(console.output, source.parts, format=console.output_format)
-    rows, added = 0, []
+    count, added = Count(), list[str]()
     with Transaction() as transaction:
         for alone, output in zip(source.split(), outputs, strict=True):
-            made = make(alone)
+            tell = _teller(console, alone.parts[0].path)
+            made = make(alone, tell)
             for remark in made.warnings:
-                console.warn(f"{alone.parts[0].path}: {remark}")
+                tell(remark)
             make_folders([output])
-            transaction.write_table(made.frame, output, metadata=made.metadata or None)
-            rows, added = rows + made.frame.height, list(made.added)
-    console.report_rows(rows, added)
-    console.wrote(f"{rows:,} rows in {len(outputs)} files")
+            frames = count.passing(made.frames)
+            transaction.write_frames(frames, output, metadata=made.metadata or None)
+            added = list(made.added)
+    console.report_rows(count.rows, added)
+    console.wrote(f"{count.rows:,} rows in {len(outputs)} files")
+
+
+def _teller(console: Console, path: str) -> Tell:
+    return lambda text: console.warn(f"{path}: {text}")

@@ -380,3 +380,15 @@ Threads = Annotated[
         show_default="one a processor",
     ),
 ]
+
+Memory = Annotated[
+    str | None,
+    option(
+        "--memory",
+        metavar="SIZE",
+        panel=RUN,
+        envvar="CALIBKIT_MEMORY",
+        help="Memory to stay within, such as 500MB or 2GB; rows that do not fit are read in batches.",
+        show_default="half of the machine's",
+    ),
+]

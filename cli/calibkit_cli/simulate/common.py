@@ -39,7 +39,7 @@ OutputFormat = Annotated[
 def deliver(console: Console, frame: pl.DataFrame, rows: int, dry_run: bool) -> None:
     """Write simulated rows, or show the first of them."""
     if not dry_run:
-        console.rows(frame, input_format="csv", columns_added=frame.columns)
+        console.rows([frame], input_format="csv", columns_added=frame.columns)
         console.wrote(f"{frame.height:,} rows with {', '.join(frame.columns)}")
     elif console.as_json:
         console.json({"dry_run": True, "rows": rows, "columns": frame.columns})

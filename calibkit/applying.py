@@ -1,0 +1,106 @@
+"""A model on its way through rows that need not fit into memory: batch by batch, several at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from calibkit.apply import Application, AppliedRows, ApplySpec, apply_rows, missing_note, too_many
+from calibkit.columns import RowFinder
+from calibkit.gaps import Gaps
+from calibkit.memory import Memory
+from calibkit.rows import OffendingRows
+from calibkit.sources import Source
+from calibkit.threads import in_order
+
+#: Rows of a batch: enough to hide what each costs by itself, few enough to stay small.
+_MOST_ROWS: Final = 2**17
+_FEWEST_ROWS: Final = 2**10
+
+#: Copies of a batch that are in memory while it is read, judged and written.
+_COPIES: Final = 6
+
+Batch = tuple[int, pl.DataFrame]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A model that is applied to the rows of a source.
+
+    Attributes
+    ----------
+    plan, source, spec
+        What is applied to what, and how.
+    memory
+        How much memory there is.
+    threads
+        How many batches are worked on at a time.
+    """
+
+    plan: Application
+    source: Source
+    spec: ApplySpec
+    memory: Memory
+    threads: int
+
+    def frames(self, tell: Callable[[str], None]) -> Iterator[pl.DataFrame]:
+        """Yield all rows with the added columns, some at a time, in their order.
+
+        The rows are those of `calibkit.apply.apply_model`, whatever the batches.  Before the last
+        ones come, the user is told what there is to be told: rows of one batch are checked as a
+        whole before any of them is seen.  Once too many rows lack a value no more rows come; the
+        others are counted for the message.
+
+        Raises
+        ------
+        DataError
+            See `apply_model`.
+        """
+        for remark in self.source.warnings:
+            tell(remark)
+        batches = self.source.batches(self.plan.read, rows=self.batch_rows())
+        held, gaps = None, Gaps()
+        done = in_order(self.threads, self._attempt, batches)
+        for made in done:
+            if isinstance(made, OffendingRows):
+                raise _all_of(made, done)
+            gaps = gaps.plus(made.gaps)
+            if held is not None and not too_many(gaps, self.source, self.spec):
+                yield held
+            held = made.frame
+        for remark in missing_note(gaps, self.source, self.spec):
+            tell(remark)
+        if held is not None:
+            yield held
+
+    def batch_rows(self) -> int:
+        """Return how many rows are read at a time."""
+        width = sum(_width(self.source.schema[name]) for name in self.plan.read)
+        width += _width(pl.Float64()) * len(self.plan.added)
+        room = self.memory.room // (width * (_COPIES + self.threads))
+        return max(_FEWEST_ROWS, min(_MOST_ROWS, room))
+
+    def _attempt(self, batch: Batch) -> AppliedRows | OffendingRows:
+        start, rows = batch
+        try:
+            return apply_rows(self.plan, rows, RowFinder(self.source, start=start), self.spec)
+        except OffendingRows as error:
+            return error
+
+
+def _all_of(error: OffendingRows, later: Iterator[AppliedRows | OffendingRows]) -> OffendingRows:
+    """Return an error about the rows of one batch with those of all later ones."""
+    for made in later:
+        if isinstance(made, OffendingRows):
+            error = error.plus(made)
+    return error
+
+
+def _width(kind: pl.DataType) -> int:
+    """Return about how many bytes a value takes."""
+    if kind.is_nested():
+        return 128
+    return 8 if kind.is_numeric() or kind.is_temporal() or kind == pl.Boolean else 32

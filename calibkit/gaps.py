@@ -1,0 +1,63 @@
+"""Rows that lack a value: counted, left out of a computation, and put back as nulls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calibkit.errors import FIRST_ROWS
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """Rows that lack a value.
+
+    Attributes
+    ----------
+    count
+        How many there are.
+    first
+        The numbers in the inputs, from 0, of the first of them.
+    """
+
+    count: int = 0
+    first: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, rows: NDArray[np.int64]) -> Gaps:
+        """Return the gaps at some rows, named by their numbers in the inputs."""
+        return cls(rows.size, tuple(rows[:FIRST_ROWS].tolist()))
+
+    def plus(self, later: Gaps) -> Gaps:
+        """Return these together with those of later rows."""
+        return Gaps(self.count + later.count, (*self.first, *later.first)[:FIRST_ROWS])
+
+
+def present_in(columns: Sequence[pl.Series]) -> NDArray[np.bool_] | None:
+    """Return where all columns have a value, or None where no row lacks one."""
+    present = None
+    for values in columns:
+        lacks = values.is_null()
+        if values.dtype.is_float():
+            lacks = lacks | values.is_nan().fill_null(False)
+        if lacks.any():
+            here = ~lacks.to_numpy()
+            present = here if present is None else present & here
+    return present
+
+
+def placed(values: pl.Series, present: NDArray[np.bool_] | None) -> pl.Series:
+    """Return values spread over all rows, null where a value was missing."""
+    if present is None:
+        return values
+    place = np.cumsum(present) - 1
+    index = pl.Series(np.where(present, place, 0)).set(pl.Series(~present), None)
+    return (
+        values.gather(index)
+        if len(values)
+        else pl.Series(values.name, [None] * present.size, dtype=values.dtype)
+    )
