@@ -34,12 +34,17 @@ def reference(summary: Summary, share: float) -> Reference | None:
     """Return the rows in outline, None where only a grid is known; `share` is what is selected."""
     if summary.outline is None:
         return None
-    tally = summary.problem.tally
+    tally, score = summary.problem.tally, summary.outline.score
+    uncertainty = summary.outline.uncertainty
     return Reference(
-        score_quantiles=summary.outline.score_quantiles,
-        uncertainty_quantiles=summary.outline.uncertainty_quantiles,
+        score_quantiles=[threshold_json(value) for value in score.quantiles],
+        uncertainty_quantiles=None if uncertainty is None else uncertainty.quantiles,
         rows_per_level=[tally.unit.amount(units) for units in tally.level_totals[:, 1]],
         selected_share=share,
+        score_counts=score.counts,
+        score_max=threshold_json(score.largest),
+        uncertainty_counts=None if uncertainty is None else uncertainty.counts,
+        uncertainty_max=None if uncertainty is None else uncertainty.largest,
     )
 
 

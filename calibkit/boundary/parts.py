@@ -59,13 +59,19 @@ class CrossValidated(Part):
 class Reference(Part):
     """The fitting data in outline, to notice later that new data differ.
 
-    The quantiles have ranks ``floor(j N / 20)``, j = 0 … 19, counted from 0.
+    The quantiles have ranks ``floor(j N / 20)``, j = 0 … 19, counted from 0.  The counts say how many
+    rows lie from a quantile up to the next (0 between equal ones), which ties move away from N / 20.
+    Counts and largest values are left out where they are not known.
     """
 
     score_quantiles: list[Threshold]
     uncertainty_quantiles: list[float] | None
     rows_per_level: list[int | float]
     selected_share: float
+    score_counts: list[int | float] | msgspec.UnsetType = msgspec.UNSET
+    score_max: Threshold | msgspec.UnsetType = msgspec.UNSET
+    uncertainty_counts: list[int | float] | msgspec.UnsetType | None = msgspec.UNSET
+    uncertainty_max: float | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class Candidate(Part):

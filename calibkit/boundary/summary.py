@@ -10,17 +10,17 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit import __version__
-from calibkit.binning import Levels, quantile_edges, uncertainty_levels
+from calibkit.binning import Levels, uncertainty_levels
 from calibkit.boundary.logistic import distinct
-from calibkit.boundary.model import BoundaryModel, Threshold, threshold_json
+from calibkit.boundary.model import BoundaryModel
 from calibkit.boundary.problem import Problem, binned_problem, grid_problem, raw_problem
 from calibkit.boundary.spec import BoundarySpec, Plan, plan
+from calibkit.boundary.spreads import Spread, spread_of_rows, spread_of_tally
 from calibkit.boundary.worths import read_worths
 from calibkit.columns import ScoreRows
 from calibkit.errors import DataError, UsageError
 from calibkit.grid_table import GridTable
 from calibkit.models import Provenance
-from calibkit.provenance import data_hash
 from calibkit.segments import read_segments
 from calibkit.splits import group_parts, time_parts
 from calibkit.tally import Tally
@@ -34,8 +34,8 @@ QUANTILES = 20
 class Outline:
     """The distribution of scores and uncertainties, in quantiles of equal mass."""
 
-    score_quantiles: list[Threshold]
-    uncertainty_quantiles: list[float] | None
+    score: Spread
+    uncertainty: Spread | None
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def summarise(
         return Summary(planned, problem, single, problem.levels, *counts, None, origin, file)
     assert data.label is not None
     # Beside the counting, of which only the sort uses all processors.
-    uncertainties = later(spec.threads, _uncertainty_quantiles, data)
+    uncertainties = later(spec.threads, _uncertainty_spread, data)
     fingerprint = later(spec.threads, _rows_hash, data, planned)
     problem, levels = _problem_of_rows(data, planned, levels)
     part = _parts_of_column(data, spec)
@@ -141,10 +141,10 @@ def summarise(
         problem,
         single,
         levels,
-        int(data.score.size),
-        int(np.count_nonzero(data.label)),
-        Outline(_score_quantiles(data, problem), uncertainties()),
-        _origin(planned, data, int(data.score.size), fingerprint()),
+        data.rows,
+        data.positive_rows,
+        Outline(_score_spread(data, problem), uncertainties()),
+        _origin(planned, data, data.rows, fingerprint()),
         file,
     )
 
@@ -209,19 +209,16 @@ def need_finite(problem: Problem, data: ScoreRows) -> None:
     )
 
 
-def _quantiles(data: ScoreRows, values: NDArray[Any]) -> list[float]:
-    low, edges = quantile_edges(values, QUANTILES, data.weight)
-    return [low, *edges.tolist()]
+def _uncertainty_spread(data: ScoreRows) -> Spread | None:
+    if data.uncertainty is None:
+        return None
+    return spread_of_rows(data.uncertainty, data.weight, QUANTILES)
 
 
-def _uncertainty_quantiles(data: ScoreRows) -> list[float] | None:
-    return None if data.uncertainty is None else _quantiles(data, data.uncertainty)
-
-
-def _score_quantiles(data: ScoreRows, problem: Problem) -> list[Threshold]:
+def _score_spread(data: ScoreRows, problem: Problem) -> Spread:
     if problem.grid is None:
-        return [threshold_json(value) for value in problem.tally.quantiles(QUANTILES)]
-    return [threshold_json(value) for value in _quantiles(data, data.score)]
+        return spread_of_tally(problem.tally, QUANTILES)
+    return spread_of_rows(data.score, data.weight, QUANTILES)
 
 
 def _origin(planned: Plan, data: ScoreRows | GridTable, rows: int, fingerprint: str) -> Provenance:
@@ -272,4 +269,4 @@ def _rows_hash(rows: ScoreRows, planned: Plan) -> str:
     for role, name in planned.spec.target.worth_columns.items():
         assert rows.others is not None
         used[role] = rows.others[name].cast(pl.Float64).to_numpy()
-    return data_hash(used)
+    return rows.fingerprint(used)

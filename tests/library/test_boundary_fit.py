@@ -161,6 +161,14 @@ def test_the_data_in_outline(table: dict[str, list[Any]]) -> None:
     named = {"-inf": -math.inf, "inf": math.inf}
     assert [named.get(q, q) for q in outline.score_quantiles] == quantiles(rows.score)
     assert outline.uncertainty_quantiles == quantiles(rows.uncertainty)
+    for values, counts, largest in (
+        (rows.score, outline.score_counts, outline.score_max),
+        (rows.uncertainty, outline.uncertainty_counts, outline.uncertainty_max),
+    ):
+        low, *edges = quantiles(values)
+        bins = np.array(naive.assign_levels(values.tolist(), low, edges))
+        assert counts == [int(times[bins == j].sum()) for j in range(20)]
+        assert named.get(largest, largest) == values[times > 0].max()
     levels = naive.assign_levels(
         rows.uncertainty.tolist(), model.uncertainty_min, model.uncertainty_edges
     )
