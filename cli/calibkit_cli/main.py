@@ -34,6 +34,11 @@ COMMANDS = (
     "simulate",
 )
 
+#: What the scripts of ``--show-completion`` set where they ask for what may come next.
+COMPLETE = "_CALIBKIT_COMPLETE"
+
+USAGE = 2
+
 
 def _print_version(asked: bool) -> None:
     if asked:
@@ -45,7 +50,6 @@ def build_app() -> typer.Typer:
     """Return the application with every command; imports nothing heavy."""
     app = typer.Typer(
         name="calibkit",
-        add_completion=False,
         no_args_is_help=True,
         rich_markup_mode="rich",
         pretty_exceptions_enable=False,
@@ -78,16 +82,36 @@ def run(arguments: list[str]) -> int:
     """
     try:
         command = get_command(build_app())
+        if COMPLETE in os.environ:
+            return complete(command)
         with command.make_context("calibkit", list(arguments)) as context:
             command.invoke(context)
         sys.stdout.flush()
         return 0
     except typer.Exit as asked:
-        return asked.exit_code
+        unknown_shell = asked.exit_code and arguments and arguments[0].endswith("-completion")
+        return USAGE if unknown_shell else asked.exit_code  # not 1, which is a failed gate
+    except SystemExit as asked:  # of typer's completion; rich turns a broken pipe into it as well
+        if asked.__context__ is not None:
+            return report(asked, arguments)
+        return asked.code if isinstance(asked.code, int) else 0
     except BaseException as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # its message, the help, is printed already
-            return 2
+            return USAGE
         return report(error, arguments)
+
+
+def complete(command: object) -> int:
+    """Print what may come next on the line that a shell is being typed, and return the exit code.
+
+    The shell's line stands in the environment; the parser's own ``main`` would look at it.
+    """
+    from typer.completion import shell_complete
+    from typer.core import TyperGroup
+
+    assert isinstance(command, TyperGroup)
+    failed = shell_complete(command, {}, "calibkit", COMPLETE, os.environ[COMPLETE])
+    return USAGE if failed else 0
 
 
 def main() -> None:
