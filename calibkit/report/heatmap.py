@@ -156,7 +156,8 @@ def _draw_cells(panel: Axes, cells: pl.DataFrame, left: float, right: float, she
     panel.add_collection(drawn)
     bar = sheet.figure.colorbar(drawn, ax=panel, pad=0.02)
     bar.set_label("share of positives")
-    bar.solids.set_rasterized(True)
+    if bar.solids is not None:
+        bar.solids.set_rasterized(True)
     bar.outline.set_visible(False)
 
 

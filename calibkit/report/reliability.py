@@ -46,6 +46,9 @@ def of_evaluated(found: Evaluated, spec: EvaluateSpec) -> Points:
     names = [series_name(*key) for key in series_of(table)]
     check_lines(names, "diagrams", "--score or --by")
     words = {"interval": per_cent(spec.confidence)} if table["low"].count() else {}
+    if spec.probs:
+        words["x"] = "probability of the predicted class"
+        words["y"] = "share of rows where it is right"
     return Points(
         kind="reliability", table=table, words=words, warnings=found.warnings, notes=found.notes
     )
@@ -74,10 +77,9 @@ def draw(shown: Points, sheet: Sheet) -> None:
     main.set(xlim=(-0.02 * most, 1.02 * most), ylim=(-0.03 * most, 1.03 * most))
     below.set_ylim(bottom=0)
     below.locator_params(axis="y", nbins=3)
-    sheet.label(main, y="share of positives", share=0.8)
-    words = shown.words
-    sheet.label(below, x=words.get("x", "score"), y="rows", share=0.2)
-    _legend(sheet, [series_name(*key) for key in series], words.get("interval"))
+    sheet.label(main, y=shown.words.get("y", "share of positives"), share=0.8)
+    sheet.label(below, x=shown.words.get("x", "score"), y="rows", share=0.2)
+    _legend(sheet, [series_name(*key) for key in series], shown.words.get("interval"))
 
 
 def _most(table: pl.DataFrame) -> float:

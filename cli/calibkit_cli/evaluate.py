@@ -76,6 +76,7 @@ def evaluate(
     dtype: options.Dtype = "float64",
     output: options.Output = None,
     reliability: own.Reliability = None,
+    plot: own.Plot = None,
     report: own.Report = None,
     fail_if: options.FailIf = None,
     as_json: options.Json = False,
@@ -152,12 +153,13 @@ def evaluate(
         seed=seed,
         probs=tuple(typed.listed(probs)),
         votes=votes,
-        curves=reliability is not None or (report is not None and not probs),
+        curves=bool(reliability or plot) or (report is not None and not probs),
     )
     run = EvaluateRun(
         console=console,
         spec=spec,
         reliability=reliability,
+        plot=plot,
         report=report,
         gates=expressions(fail_if),
     )

@@ -195,6 +195,18 @@ Report = Annotated[
     ),
 ]
 
+Plot = Annotated[
+    str | None,
+    option(
+        "--plot",
+        metavar="FILE",
+        panel=OUTPUT,
+        help="Also draw a reliability diagram (.svg, .png): of votes that of the disagreement, of raw "
+        "scores the ROC curve.",
+        show_default=False,
+    ),
+]
+
 VOTES = "Votes of several raters"
 
 Ensemble = Annotated[

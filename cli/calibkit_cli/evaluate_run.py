@@ -18,6 +18,7 @@ from calibkit.threads import later, warm_up
 
 from .console import Console
 from .dry_run import show_plan
+from .evaluate_plot import check_plot, plot_of
 from .evaluate_report import check_report, report_of
 from .gates import settle
 from .views.metrics import view
@@ -35,6 +36,8 @@ class EvaluateRun:
         What to evaluate.
     reliability
         A file for the reliability diagrams.
+    plot
+        A file for the picture.
     report
         A file for the page.
     gates
@@ -44,6 +47,7 @@ class EvaluateRun:
     console: Console
     spec: EvaluateSpec
     reliability: str | None
+    plot: str | None
     report: str | None
     gates: Sequence[Expression]
 
@@ -52,12 +56,14 @@ class EvaluateRun:
             check_output(self.reliability, table=True)
             if self.reliability == "-":
                 raise UsageError("--reliability - would mix with the metrics; give it a file.")
+        if self.plot is not None:
+            check_plot(self.plot)
         if self.report is not None:
             check_report(self.report)
-        alone = self.reliability or self.report or self.gates or self.console.as_json
+        alone = self.reliability or self.plot or self.report or self.gates or self.console.as_json
         if self.console.per_input and alone:
             raise UsageError(
-                "-o DIR/ goes with none of --reliability, --report, --fail-if and --json."
+                "-o DIR/ goes with none of --reliability, --plot, --report, --fail-if, --json."
             )
 
     def show_plan(self, source: Source) -> None:
@@ -67,6 +73,7 @@ class EvaluateRun:
         names = "all metrics" if self.spec.metrics is None else ", ".join(self.spec.metrics)
         steps = [f"compute {names} on {', '.join(slices)}"]
         steps += [f"write reliability diagrams to {self.reliability}"] if self.reliability else []
+        steps += [f"draw a picture to {self.plot}"] if self.plot else []
         steps += [f"write a page to {self.report}"] if self.report else []
         show_plan(self.console, source, columns_used(source, self.spec), steps)
 
@@ -76,7 +83,7 @@ class EvaluateRun:
         if self.console.per_input:
             self._each(source)
             return
-        for output in (self.console.output, self.reliability, self.report):
+        for output in (self.console.output, self.reliability, self.plot, self.report):
             if output not in (None, "-"):
                 spare_inputs(output, source.parts)
         found = self._evaluated(source)
@@ -84,6 +91,9 @@ class EvaluateRun:
         with Transaction() as outputs:
             if self.reliability is not None and found.curves is not None:
                 outputs.write_table(found.curves, self.reliability)
+            if self.plot is not None:
+                picture = plot_of(source, self.spec, found, self.plot)
+                outputs.write_bytes(picture, self.plot)
             if self.report is not None:
                 outputs.write_bytes(report_of(source, self.spec, found), self.report)
             if self.console.output not in (None, "-"):

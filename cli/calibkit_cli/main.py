@@ -27,9 +27,11 @@ COMMANDS = (
     "bundle",
     "apply",
     "evaluate",
+    "validate",
     "show",
     "gate",
     "diff",
+    "plot",
     "bin",
     "simulate",
 )

@@ -1,0 +1,37 @@
+"""``calibkit plot``: draw rows, scores and boundaries, one module a kind of picture."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import typer
+
+#: One module a kind; each has a function ``register(kinds)``.
+KINDS = (
+    "reliability",
+    "precision_recall",
+    "roc",
+    "positivity",
+    "heatmap",
+    "recall_gain",
+    "ece_at",
+    "bias",
+    "dispersion",
+    "disagreement",
+    "auc_lift",
+)
+
+HELP = "Draw rows, scores and boundaries as SVG or PNG, or write the points drawn as a table."
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command, one sub-command a kind of picture, to the application."""
+    kinds = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+    kinds.callback()(_kinds)
+    for name in KINDS:
+        import_module(f"calibkit_cli.plot.{name}").register(kinds)
+    app.add_typer(kinds, name="plot", help=HELP)
+
+
+def _kinds() -> None:
+    """Keep the name of the kind on the command line, however many kinds there are."""

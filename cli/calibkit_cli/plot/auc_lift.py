@@ -1,0 +1,114 @@
+"""``calibkit plot auc-lift``: AUC over that of a baseline."""
+
+from __future__ import annotations
+
+import typer
+
+from calibkit_cli import evaluate_options as own
+from calibkit_cli import options, typed
+
+from . import common
+
+HELP = """Draw by how much the AUC of scores exceeds the baseline's, on all rows or run by run.
+
+With `--by` (a column, or `key=value` folders, one a run) a box stands over the runs of each score;
+without, the paired interval (Durfee et al., figure 3).
+
+Examples:
+
+  calibkit plot auc-lift test.parquet --baseline score --score calibrated -o lift.svg
+
+  calibkit plot auc-lift runs/ --baseline score --score calibrated --by run -o lift.svg
+"""
+
+
+def register(kinds: typer.Typer) -> None:
+    """Add this kind of picture."""
+    kinds.command("auc-lift", help=HELP)(auc_lift)
+
+
+def auc_lift(
+    inputs: options.Inputs,
+    score: own.Scores = None,
+    baseline: own.Baseline = None,
+    scale: options.Scale = "probability",
+    label: options.Label = "label",
+    positive: options.Positive = None,
+    unlabelled: options.Unlabelled = "error",
+    weight: options.Weight = None,
+    weight_kind: options.WeightKind = "frequency",
+    groups: options.Groups = None,
+    by: options.By = None,
+    min_rows: own.MinRows = 100,
+    confidence: own.Confidence = 0.95,
+    no_intervals: own.NoIntervals = False,
+    on_missing: options.OnMissing = "error",
+    input_format: options.InputFormat = None,
+    dtype: options.Dtype = "float64",
+    output: options.Output = None,
+    output_format: common.OutputFormat = None,
+    data: common.Data = None,
+    size: common.Size = None,
+    width: common.Width = None,
+    height: common.Height = None,
+    title: common.Title = None,
+    dark: common.Dark = False,
+    as_json: options.Json = False,
+    threads: options.Threads = None,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+    warnings: options.Warnings = "show",
+    dry_run: options.DryRun = False,
+) -> None:
+    """Parse, compute, draw."""
+    delivery = common.Delivery.of(
+        output,
+        output_format,
+        data,
+        common.look_of(size, width, height, title, dark),
+        as_json=as_json,
+        quiet=quiet,
+        verbose=verbose,
+        warnings=warnings,
+    )
+    from calibkit.columns import ColumnOptions
+    from calibkit.metrics.rows import columns_used
+    from calibkit.metrics.spec import EvaluateSpec
+    from calibkit.metrics.views import Settings
+    from calibkit.report import plots
+    from calibkit.sources import open_source
+    from calibkit.threads import thread_count
+
+    scores = list(
+        dict.fromkeys([*([baseline] if baseline else []), *(typed.listed(score) or ["score"])])
+    )
+    spec = EvaluateSpec(
+        scores=tuple(scores),
+        columns=ColumnOptions(
+            score=scores[0],
+            scale=scale,
+            label=label,
+            positive=positive,
+            unlabelled=unlabelled,
+            weight=weight,
+            on_missing=on_missing,
+        ),
+        settings=Settings(
+            scale=scale,
+            weighted=weight is not None,
+            weight_kind=weight_kind,
+            threads=thread_count(threads),
+        ),
+        by=by,
+        min_rows=min_rows,
+        groups=groups,
+        intervals=not no_intervals,
+        confidence=confidence,
+    )
+    source = open_source(inputs, input_format=input_format, dtype=dtype)
+    delivery.plot(
+        source,
+        lambda rows: plots.points("auc-lift", rows, spec),
+        columns_used(source, spec),
+        dry_run=dry_run,
+    )

@@ -1,0 +1,118 @@
+"""``calibkit plot bias``: calibration among the highest scores."""
+
+from __future__ import annotations
+
+import typer
+
+from calibkit_cli import evaluate_options as own
+from calibkit_cli import options, typed
+
+from . import common
+
+HELP = """Draw calibration bias and error among the rows with the highest scores.
+
+Such as of scores before and after VAD. The rows of a share are the same for all scores: those with the
+highest first score, or `--top-by` (Fan et al., figure 2).
+
+Examples:
+
+  calibkit plot bias test.parquet --score score_1,calibrated -o bias.svg
+
+  calibkit plot bias test.parquet --score score_1,calibrated --top 0.01,0.1,1 --bins 50 -o bias.svg
+"""
+
+
+def register(kinds: typer.Typer) -> None:
+    """Add this kind of picture."""
+    kinds.command("bias", help=HELP)(bias)
+
+
+def bias(
+    inputs: options.Inputs,
+    score: own.Scores = None,
+    scale: options.Scale = "probability",
+    label: options.Label = "label",
+    positive: options.Positive = None,
+    unlabelled: options.Unlabelled = "error",
+    weight: options.Weight = None,
+    weight_kind: options.WeightKind = "frequency",
+    groups: options.Groups = None,
+    top: own.Top = None,
+    top_by: own.TopBy = None,
+    bins: own.Bins = 15,
+    bin_strategy: own.BinStrategy = "equal-mass",
+    confidence: own.Confidence = 0.95,
+    no_intervals: own.NoIntervals = False,
+    seed: options.Seed = 0,
+    on_missing: options.OnMissing = "error",
+    input_format: options.InputFormat = None,
+    dtype: options.Dtype = "float64",
+    output: options.Output = None,
+    output_format: common.OutputFormat = None,
+    data: common.Data = None,
+    size: common.Size = None,
+    width: common.Width = None,
+    height: common.Height = None,
+    title: common.Title = None,
+    dark: common.Dark = False,
+    as_json: options.Json = False,
+    threads: options.Threads = None,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+    warnings: options.Warnings = "show",
+    dry_run: options.DryRun = False,
+) -> None:
+    """Parse, compute, draw."""
+    delivery = common.Delivery.of(
+        output,
+        output_format,
+        data,
+        common.look_of(size, width, height, title, dark),
+        as_json=as_json,
+        quiet=quiet,
+        verbose=verbose,
+        warnings=warnings,
+    )
+    from calibkit.columns import ColumnOptions
+    from calibkit.metrics.rows import columns_used
+    from calibkit.metrics.settings import read_shares
+    from calibkit.metrics.spec import EvaluateSpec
+    from calibkit.metrics.views import Settings
+    from calibkit.report import plots
+    from calibkit.sources import open_source
+    from calibkit.threads import thread_count
+
+    scores = typed.listed(score) or ["score"]
+    spec = EvaluateSpec(
+        scores=tuple(scores),
+        columns=ColumnOptions(
+            score=scores[0],
+            scale=scale,
+            label=label,
+            positive=positive,
+            unlabelled=unlabelled,
+            weight=weight,
+            on_missing=on_missing,
+        ),
+        settings=Settings(
+            scale=scale,
+            bins=bins,
+            strategy=bin_strategy,
+            weighted=weight is not None,
+            weight_kind=weight_kind,
+            threads=thread_count(threads),
+        ),
+        tops=read_shares(typed.listed(top) or common.TOPS),
+        top_by=top_by,
+        groups=groups,
+        seed=seed,
+        intervals=not no_intervals,
+        confidence=confidence,
+    )
+    source = open_source(inputs, input_format=input_format, dtype=dtype)
+    delivery.plot(
+        source,
+        lambda rows: plots.points("bias", rows, spec),
+        columns_used(source, spec),
+        dry_run=dry_run,
+    )

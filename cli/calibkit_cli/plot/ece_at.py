@@ -1,0 +1,115 @@
+"""``calibkit plot ece-at``: calibration error by score bin."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from calibkit_cli import evaluate_options as own
+from calibkit_cli import options, typed
+from calibkit_cli.options import option
+
+from . import common
+
+HELP = """Draw calibration error by score bin over the cells of a grid: ECE@j, and cumulative.
+
+The grid bins the first score, or is a table of `calibkit bin` (Arora et al., section C.6, figure 8).
+
+Examples:
+
+  calibkit plot ece-at test.parquet --score score,calibrated -o ece.svg
+
+  calibkit plot ece-at test.parquet --score a,b --grid grid.parquet --grid-score score -o ece.svg
+"""
+
+
+def register(kinds: typer.Typer) -> None:
+    """Add this kind of picture."""
+    kinds.command("ece-at", help=HELP)(ece_at)
+
+
+def ece_at(
+    inputs: options.Inputs,
+    score: own.Scores = None,
+    label: options.Label = "label",
+    positive: options.Positive = None,
+    unlabelled: options.Unlabelled = "error",
+    uncertainty: options.Uncertainty = None,
+    weight: options.Weight = None,
+    grid: own.Grid = None,
+    grid_score: own.GridScore = None,
+    uncertainty_bins: Annotated[
+        int | None,
+        option(
+            "--uncertainty-bins",
+            metavar="K",
+            panel=common.BINS,
+            min=1,
+            help="Uncertainty bins.",
+            show_default="3; 1 for rows without uncertainty",
+        ),
+    ] = None,
+    score_bins: Annotated[
+        int, option("--score-bins", metavar="L", panel=common.BINS, min=1, help="Score bins.")
+    ] = 20,
+    on_missing: options.OnMissing = "error",
+    input_format: options.InputFormat = None,
+    dtype: options.Dtype = "float64",
+    output: options.Output = None,
+    output_format: common.OutputFormat = None,
+    data: common.Data = None,
+    size: common.Size = None,
+    width: common.Width = None,
+    height: common.Height = None,
+    title: common.Title = None,
+    dark: common.Dark = False,
+    as_json: options.Json = False,
+    threads: options.Threads = None,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+    warnings: options.Warnings = "show",
+    dry_run: options.DryRun = False,
+) -> None:
+    """Parse, compute, draw."""
+    delivery = common.Delivery.of(
+        output,
+        output_format,
+        data,
+        common.look_of(size, width, height, title, dark),
+        as_json=as_json,
+        quiet=quiet,
+        verbose=verbose,
+        warnings=warnings,
+    )
+    from calibkit.columns import ColumnOptions
+    from calibkit.metrics.views import Settings
+    from calibkit.report import plots
+    from calibkit.report.ece_at import EceSpec
+    from calibkit.sources import open_source
+    from calibkit.threads import thread_count
+
+    spec = EceSpec(
+        scores=tuple(typed.listed(score) or ["score"]),
+        columns=ColumnOptions(
+            score=grid_score or (typed.listed(score) or ["score"])[0],
+            label=label,
+            positive=positive,
+            unlabelled=unlabelled,
+            uncertainty=uncertainty,
+            weight=weight,
+            on_missing=on_missing,
+        ),
+        grid=grid,
+        grid_score=grid_score,
+        uncertainty_bins=uncertainty_bins,
+        score_bins=score_bins,
+        settings=Settings(weighted=weight is not None, threads=thread_count(threads)),
+    )
+    source = open_source(inputs, input_format=input_format, dtype=dtype)
+    delivery.plot(
+        source,
+        lambda rows: plots.points("ece-at", rows, spec),
+        common.grid_columns(source, spec.columns),
+        dry_run=dry_run,
+    )

@@ -1,0 +1,124 @@
+"""``calibkit plot reliability``: the share of positives by score."""
+
+from __future__ import annotations
+
+import typer
+
+from calibkit.errors import UsageError
+from calibkit_cli import evaluate_options as own
+from calibkit_cli import options, typed
+
+from . import common
+
+HELP = """Draw reliability diagrams: bins with intervals, isotonic regression (CORP), a histogram.
+
+Several scores, or slices by `--by`, share one picture. With `--probs` and a label: the probability of
+the class that is predicted, against its being right.
+
+Examples:
+
+  calibkit plot reliability test.parquet -o reliability.svg
+
+  calibkit plot reliability test.parquet --score old,new --size 6x6 -o reliability.png
+
+  calibkit plot reliability test.csv --bins 10 --bin-strategy equal-mass --data bins.csv -o r.svg
+
+  calibkit plot reliability test.parquet --probs 'prob_*' --label class -o reliability.svg
+"""
+
+
+def register(kinds: typer.Typer) -> None:
+    """Add this kind of picture."""
+    kinds.command("reliability", help=HELP)(reliability)
+
+
+def reliability(
+    inputs: options.Inputs,
+    score: own.Scores = None,
+    scale: options.Scale = "probability",
+    label: options.Label = "label",
+    positive: options.Positive = None,
+    unlabelled: options.Unlabelled = "error",
+    weight: options.Weight = None,
+    weight_kind: options.WeightKind = "frequency",
+    groups: options.Groups = None,
+    probs: options.Probs = None,
+    by: options.By = None,
+    min_rows: own.MinRows = 100,
+    bins: own.Bins = 15,
+    bin_strategy: own.BinStrategy = "equal-width",
+    confidence: own.Confidence = 0.95,
+    no_intervals: own.NoIntervals = False,
+    on_missing: options.OnMissing = "error",
+    input_format: options.InputFormat = None,
+    dtype: options.Dtype = "float64",
+    output: options.Output = None,
+    output_format: common.OutputFormat = None,
+    data: common.Data = None,
+    size: common.Size = None,
+    width: common.Width = None,
+    height: common.Height = None,
+    title: common.Title = None,
+    dark: common.Dark = False,
+    as_json: options.Json = False,
+    threads: options.Threads = None,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+    warnings: options.Warnings = "show",
+    dry_run: options.DryRun = False,
+) -> None:
+    """Parse, compute, draw."""
+    delivery = common.Delivery.of(
+        output,
+        output_format,
+        data,
+        common.look_of(size, width, height, title, dark),
+        as_json=as_json,
+        quiet=quiet,
+        verbose=verbose,
+        warnings=warnings,
+    )
+    from calibkit.columns import ColumnOptions
+    from calibkit.metrics.rows import columns_used
+    from calibkit.metrics.spec import EvaluateSpec
+    from calibkit.metrics.views import Settings
+    from calibkit.report import plots
+    from calibkit.sources import open_source
+    from calibkit.threads import thread_count
+
+    if probs and score:
+        raise UsageError("--probs and --score: draw one of them at a time.")
+    scores = typed.listed(score) or ["score"]
+    spec = EvaluateSpec(
+        scores=tuple(scores),
+        columns=ColumnOptions(
+            score=scores[0],
+            scale=scale,
+            label=label,
+            positive=positive,
+            unlabelled=unlabelled,
+            weight=weight,
+            on_missing=on_missing,
+        ),
+        settings=Settings(
+            scale=scale,
+            bins=bins,
+            strategy=bin_strategy,
+            weighted=weight is not None,
+            weight_kind=weight_kind,
+            threads=thread_count(threads),
+        ),
+        by=by,
+        min_rows=min_rows,
+        groups=groups,
+        probs=tuple(typed.listed(probs)),
+        intervals=not no_intervals,
+        confidence=confidence,
+    )
+    source = open_source(inputs, input_format=input_format, dtype=dtype)
+    delivery.plot(
+        source,
+        lambda rows: plots.points("reliability", rows, spec),
+        columns_used(source, spec),
+        dry_run=dry_run,
+    )
