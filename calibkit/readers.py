@@ -168,10 +168,10 @@ def open_table(
             scan = pl.scan_parquet(source, glob=False, hive_partitioning=False)
             table = replace(_scanned(scan), stored=source)
         elif format_name == "arrow" and not is_arrow_stream(head):
-            refuse_repeated(_arrow_names(source, stream=False), path)
+            _check_arrow(source, path, stream=False)
             table = _scanned(pl.scan_ipc(source, glob=False, hive_partitioning=False))
         elif format_name == "arrow":
-            refuse_repeated(_arrow_names(source, stream=True), path)
+            _check_arrow(source, path, stream=True)
             table = _loaded(pl.read_ipc_stream(source))
         else:
             table = _table_of_text(source, path, head, format_name, dtype, large)
@@ -185,17 +185,20 @@ def _head(path: str) -> bytes:
         return file.read(HEAD_BYTES)
 
 
-def _arrow_names(source: Path | bytes, *, stream: bool) -> list[str]:
-    """Return the column names as they stand: polars panics, in its own words, on repeated ones."""
+def _check_arrow(source: Path | bytes, path: str, *, stream: bool) -> None:
+    """Refuse what polars panics at, in its own words: repeated names, damaged batches."""
     import pyarrow as pa
-    from pyarrow import ipc
 
-    open_file = ipc.open_stream if stream else ipc.open_file
+    is_file = isinstance(source, Path)
     try:
-        with source.open("rb") if isinstance(source, Path) else BytesIO(source) as file:
-            return list(open_file(file).schema.names)
-    except (pa.ArrowException, OSError):
-        return []  # polars will say what is wrong
+        with pa.memory_map(str(source)) if is_file else pa.BufferReader(source) as data:
+            found = pa.ipc.open_stream(data) if stream else pa.ipc.open_file(data)
+            refuse_repeated(list(found.schema.names), path)
+            numbered = () if stream else map(found.get_batch, range(found.num_record_batches))
+            for batch in found if stream else numbered:
+                batch.validate(full=True)
+    except pa.ArrowNotImplementedError as error:  # such types come of damage
+        raise ValueError(str(error)) from error
 
 
 def _scanned(scan: pl.LazyFrame) -> Table:
