@@ -114,7 +114,6 @@ def evaluate(
     )
     bounds = read_bounds(typed.listed(recall_at_precision), typed.listed(precision_at_recall))
     wanted = read_metrics(typed.listed(metrics), bounds)
-    share = read_prevalence(prevalence)
     spec = EvaluateSpec(
         scores=tuple(scores),
         columns=ColumnOptions(
@@ -135,7 +134,7 @@ def evaluate(
             recalls=tuple(bounds["precision_at_recall"]),
             weighted=weight is not None,
             weight_kind=weight_kind,
-            prevalence=share,
+            prevalence=read_prevalence(prevalence),
             threads=thread_count(threads),
         ),
         tops=read_shares(typed.listed(top)),

@@ -42,7 +42,7 @@ def plot_of(source: Source, spec: EvaluateSpec, found: Evaluated, output: str) -
     from calibkit.report.ranking_curves import CurveSpec
 
     if spec.settings.scale == "raw" and not spec.probs:
-        boundaries = () if spec.boundary is None else (spec.boundary,)
+        boundaries = (spec.boundary,) if isinstance(spec.boundary, str) else ()
         columns = replace(spec.columns, uncertainty=None)
         plain = replace(
             spec, boundary=None, grid=None, grid_score=None, tops=(), top_by=None, columns=columns
