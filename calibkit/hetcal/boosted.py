@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.hetcal.choose import deal_folds
 from calibkit.hetcal.describe import described_tree
 from calibkit.hetcal.features import Binned, Features, bin_features
+from calibkit.hetcal.folds import Folds
 from calibkit.hetcal.grow import Rules, Subsets, grow
 from calibkit.hetcal.maps import line_through, mean_loss
 from calibkit.hetcal.model import (
@@ -41,7 +41,7 @@ LEAST_ROWS = 20
 
 #: Share of its step that a partition takes, and the ridge on its steps.
 RATE = 0.05
-RIDGE = 1.0
+RIDGE = 10.0
 
 #: Share of the features that a partition may use.
 FEATURE_SHARE = 0.5
@@ -77,22 +77,29 @@ class Booster:
     spec: HetcalSpec
     scale: float
 
-    def run(self, used: NDArray[np.bool_], most: int, pool: Executor | None, threads: int) -> Steps:
-        """Return the partitions learnt from some rows; the others, if any, say when to stop."""
+    def run(
+        self,
+        used: NDArray[np.bool_],
+        held: NDArray[np.int64],
+        most: int,
+        pool: Executor | None,
+        threads: int,
+    ) -> Steps:
+        """Return the partitions learnt from some rows; others, if any, say when to stop."""
         rows, spec = self.rows, self.spec
         score = rows.score.copy()
         weight = np.where(used, rows.weight, 0)
-        held = np.flatnonzero(~used)
-        aside = np.where(used, 0, rows.weight)
+        aside = np.zeros_like(rows.weight)
+        aside[held] = rows.weight[held]
         payload = np.empty((rows.count, 3), np.int64)
         everyone = np.arange(rows.count, dtype=np.int32)
         made, best = Steps(), 0
         rules = Rules(
             criteria.NEWTON,
             DEPTH if spec.max_depth is None else spec.max_depth,
-            max(1, round((spec.min_leaf or LEAST_ROWS) / rows.unit.size)),
+            max(1, round((spec.min_leaf or LEAST_ROWS) / rows.size)),
             1.0 / self.scale,
-            RIDGE / rows.unit.size,
+            RIDGE / rows.size,
         )
         for number in range(most):
             kernels.newton_rows(score, rows.label, weight, self.scale, payload)
@@ -126,7 +133,7 @@ class Booster:
         sums = np.zeros((len(tree.nodes), 3), np.int64)
         kernels.leaf_sums(ends, payload, sums)
         steps = np.ones((len(tree.nodes), 2))
-        bend = sums[:, 2] / self.scale + RIDGE / self.rows.unit.size
+        bend = sums[:, 2] / self.scale + RIDGE / self.rows.size
         steps[:, 1] = RATE * (sums[:, 1] / self.scale) / bend
         return steps
 
@@ -145,33 +152,37 @@ Fit = tuple[
 ]
 
 
-def fit(rows: HetcalRows, spec: HetcalSpec, folds: int) -> Fit:
+def fit(rows: HetcalRows, spec: HetcalSpec, folds: Folds | None) -> Fit:
     """Return the partitions of a boosted model; see `calibkit.hetcal.fit.Found`."""
     features = rows.features.with_number(SCORE_FEATURE, rows.score)
     binned = bin_features(features, spec.threads, spec.max_bins or BINS)
     room = 62 - int(rows.weight.sum()).bit_length()
     booster = Booster(rows, binned, spec, 2.0 ** min(room, 40))
     most = spec.trees or MOST_TREES
-    everyone = np.ones(rows.count, np.bool_)
+    everyone, nobody = np.ones(rows.count, np.bool_), np.empty(0, np.int64)
     checked = None
     slope, intercept = 1.0, 0.0
     with ThreadPoolExecutor(spec.threads) as pool:
-        if not folds:
-            made = booster.run(everyone, most, pool, spec.threads)
+        if folds is None:
+            made = booster.run(everyone, nobody, most, pool, spec.threads)
         else:
-            fold = deal_folds(rows, folds, spec.seed)
-            parts = range(folds) if rows.count <= FEW_ROWS else range(1)
+            # Of the parts of many rows only the last: where they go forward in time, the latest.
+            parts = folds.judged() if rows.count <= FEW_ROWS else folds.judged()[-1:]
+            held = [np.flatnonzero(folds.held(part)) for part in parts]
+
+            def one(place: int, pool: Executor | None = None, threads: int = 1) -> Steps:
+                return booster.run(folds.used(parts[place]), held[place], most, pool, threads)
 
             if len(parts) > 1:
-                runs = list(pool.map(lambda part: booster.run(fold != part, most, None, 1), parts))
+                runs = list(pool.map(one, range(len(parts))))
             else:
-                runs = [booster.run(fold != 0, most, pool, spec.threads)]
+                runs = [one(0, pool, spec.threads)]
             count = _best_count(runs)
-            judged = np.isin(fold, list(parts))
-            linear = _held_out_scores(rows, fold, runs, count)
+            judged = folds.among(parts)
+            linear = _held_out_scores(rows, held, runs, count)
             slope, intercept = line_through(rows, linear, judged)
             if len(parts) > 1:
-                made = booster.run(everyone, count, pool, spec.threads)
+                made = booster.run(everyone, nobody, count, pool, spec.threads)
             else:
                 made = Steps(runs[0].trees[:count], runs[0].steps[:count])
             checked = CrossValidated(
@@ -195,16 +206,15 @@ def _best_count(runs: list[Steps]) -> int:
 
 
 def _held_out_scores(
-    rows: HetcalRows, fold: NDArray[np.uint8], runs: list[Steps], count: int
+    rows: HetcalRows, held: list[NDArray[np.int64]], runs: list[Steps], count: int
 ) -> Floats:
     """Return the linear score of each row by the run that did not learn from it."""
     linear = rows.score.copy()
-    for part, run in enumerate(runs):
-        held = np.flatnonzero(fold == part)
-        score = rows.score[held]
+    for own, run in zip(held, runs, strict=True):
+        score = rows.score[own]
         for ends, steps in zip(run.held_ends[:count], run.steps[:count], strict=True):
             kernels.move_scores(score, ends.astype(np.int32), steps)
-        linear[held] = score
+        linear[own] = score
     return linear
 
 
@@ -220,7 +230,7 @@ def _written(
     known = tuple(len(names or ()) for names in features.categories)
     growth = Growth(
         Binned(np.empty((0, 0), np.uint16), np.empty((0, 2), np.int64), (), ()),
-        np.empty((0, 3), np.int64), criteria.NEWTON, 1.0, 1.0, rows.unit.size, known, rows,
+        np.empty((0, 3), np.int64), criteria.NEWTON, 1.0, 1.0, rows.size, known, rows,
     )  # fmt: skip
     score = rows.score.copy()
     parts, first = [], np.zeros(rows.count, np.int32)

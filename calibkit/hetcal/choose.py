@@ -2,6 +2,9 @@
 
 Growth is nested: the tree of depth d is the first d levels of any deeper one, so all depths are read
 off the deepest, and a node has one map whatever the depth of the tree it is a leaf of.
+
+The winner is not the least loss: of hundreds of candidates the luckiest always seems to gain.  A gain
+over one map for all rows is discounted by its standard error, see `discounted`.
 """
 
 from __future__ import annotations
@@ -14,15 +17,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from calibkit.hetcal.folds import Folds
 from calibkit.hetcal.maps import line_through, node_lines, shrunk
 from calibkit.hetcal.payload import Growth
 from calibkit.hetcal.rows import HetcalRows
 from calibkit.hetcal.trees import Tree
-from calibkit.simulate.streams import stream
 from calibkit_kernels import leaf_maps as kernels
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
+
+#: Standard errors by which chance alone lifts the best of several hundred candidates.
+LUCK = 3.0
 
 
 @dataclass(frozen=True)
@@ -65,43 +71,47 @@ class Choice:
     intercept: float
 
 
-def deal_folds(rows: HetcalRows, folds: int, seed: int) -> NDArray[np.uint8]:
-    """Return the fold of each row: equal shares at random, or those of a column of groups."""
-    if rows.group is not None:
-        return rows.group
-    dealt = np.arange(rows.count) % folds
-    return dealt[stream(seed, 0, 0).permutation(rows.count)].astype(np.uint8)
+@dataclass(frozen=True)
+class Judged:
+    """Sums over the held-out rows of a part.
+
+    Attributes
+    ----------
+    pooled
+        Of the losses of the pooled map.
+    gains
+        Depth x shrinkage x 2: of how much each candidate lowers the loss, and of the squares.
+    linear
+        The scores of the last candidate.
+    """
+
+    pooled: float
+    gains: Floats
+    linear: Floats
 
 
-def choose(
-    rows: HetcalRows,
-    growth: Growth,
-    grid: Grid,
-    fold: NDArray[np.uint8],
-    folds: int,
-    threads: int,
-) -> Choice:
-    """Choose by the mean log loss on held-out rows; ties: shallower, larger leaf, more shrinkage.
+def choose(rows: HetcalRows, growth: Growth, grid: Grid, folds: Folds, threads: int) -> Choice:
+    """Choose by the discounted gain on held-out rows; ties: shallower, larger leaf, more shrinkage.
 
     Parameters
     ----------
     rows
         Calibration rows.
     growth
-        What trees are grown on: the same rows, of which a fold's own are then left out, or others.
+        What trees are grown on: the same rows, of which a part's own are then left out, or others.
     grid
         What to choose from.
-    fold, folds
-        The fold of each calibration row.
+    folds
+        How the calibration rows are dealt.
     threads
-        How many folds are worked on at a time.
+        How many parts are worked on at a time.
     """
-    deepest = max(grid.depths)
-    jobs = list(itertools.product(range(len(grid.leaf_sizes)), range(folds)))
-    shape = (len(grid.leaf_sizes), len(grid.depths), len(grid.shrinkages))
-    losses = np.zeros((folds, *shape))
-    pooled = np.zeros(folds)
-    linear = np.zeros((len(grid.leaf_sizes), rows.count)) if not grid.open else None
+    deepest, parts = max(grid.depths), folds.judged()
+    jobs = list(itertools.product(range(len(grid.leaf_sizes)), parts))
+    shape = (len(grid.leaf_sizes), len(grid.depths), len(grid.shrinkages), 2)
+    gains = np.zeros((len(parts), *shape))
+    pooled = np.zeros(len(parts))
+    linear = np.zeros(0 if grid.open else rows.count)
     shared: dict[int, Tree] = {}
     if growth.own is None:
         with ThreadPoolExecutor(threads) as pool:
@@ -110,79 +120,113 @@ def choose(
 
     def work(job: tuple[int, int]) -> None:
         size, part = job
+        used, held = folds.used(part), folds.held(part)
         tree = shared.get(size) or growth.tree(
-            growth.rules(deepest, grid.leaf_sizes[size]), rows=np.flatnonzero(fold != part)
+            growth.rules(deepest, grid.leaf_sizes[size]), rows=np.flatnonzero(used)
         )
-        held = fold == part
-        found, together, scores = _judge(rows, tree, held, grid, growth.known)
-        losses[part, size], pooled[part] = found, together
-        if linear is not None:
-            linear[size, held] = scores
+        judged = _judge(rows, tree, used, held, grid, growth.known)
+        place = parts.index(part)
+        gains[place, size], pooled[place] = judged.gains, judged.pooled
+        if not grid.open:
+            linear[held] = judged.linear
 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(work, jobs))
-    total = losses.sum(axis=0)
-    size, depth, weight = _best(total, grid)
-    mass = float(rows.weight.sum())
-    if linear is None:
+    kept = folds.among(parts)
+    total, together = gains.sum(axis=0), float(pooled.sum())
+    mass = float(rows.weight[kept].sum()) * rows.size
+    size, depth, weight = best_place(discounted(total, mass), grid)
+    slope, intercept = 1.0, 0.0
+    if not grid.open:
+        slope, intercept = line_through(rows, linear, kept)
+    elif growth.own is not None:
         only = Grid((grid.depths[depth],), (grid.leaf_sizes[size],), (grid.shrinkages[weight],))
-        if growth.own is not None:
-            again = choose(rows, growth, only, fold, folds, threads)
-            slope, intercept = again.slope, again.intercept
-        else:
-            slope, intercept = 1.0, 0.0
-    else:
-        slope, intercept = line_through(rows, linear[size], np.ones(rows.count, np.bool_))
+        again = choose(rows, growth, only, folds, threads)
+        slope, intercept = again.slope, again.intercept
+    losses = (together - total[..., 0]) / mass
     return Choice(
         grid.depths[depth],
         grid.leaf_sizes[size],
         grid.shrinkages[weight],
-        float(total[size, depth, weight]) / mass,
-        float(sum(pooled.tolist())) / mass,
-        {value: float(total[:, place].min()) / mass for place, value in enumerate(grid.depths)},
+        float(losses[size, depth, weight]),
+        together / mass,
+        {value: float(losses[:, place].min()) for place, value in enumerate(grid.depths)},
         slope,
         intercept,
     )
 
 
-def _best(total: Floats, grid: Grid) -> tuple[int, int, int]:
-    """Return the places of the least loss: leaf size, depth, shrinkage."""
-    best, found = np.inf, (0, 0, 0)
+def discounted(sums: Floats, mass: float) -> Floats:
+    """Return what gains over the pooled map are worth: ``g - (3 s)^2 / max(g, 3 s)``.
+
+    A mean gain g with standard error s that is many times s is worth almost all of it, one of 3 s
+    nothing: as much is due to chance where the best of hundreds of candidates is taken.
+
+    Parameters
+    ----------
+    sums
+        Candidates (any shape) x 2: sums over rows of the gain and of its square.
+    mass
+        How many rows there are.
+    """
+    gain = sums[..., 0] / mass
+    luck = LUCK * np.sqrt(np.maximum(sums[..., 1] / mass - gain * gain, 0.0) / mass)
+    most = np.maximum(gain, luck)
+    off = np.divide(luck * luck, most, out=np.zeros_like(luck), where=luck > 0.0)
+    return np.asarray(gain - off)
+
+
+def best_place(worth: Floats, grid: Grid) -> tuple[int, int, int]:
+    """Return the places of what is worth most: leaf size, depth, shrinkage."""
+    best, found = -np.inf, (0, 0, 0)
     for depth in range(len(grid.depths)):
         for size in reversed(range(len(grid.leaf_sizes))):
             for weight in reversed(range(len(grid.shrinkages))):
-                if total[size, depth, weight] < best * (1.0 - 1e-12):
-                    best, found = total[size, depth, weight], (size, depth, weight)
+                if worth[size, depth, weight] > best + 1e-12:
+                    best, found = worth[size, depth, weight], (size, depth, weight)
     return found
 
 
 def _judge(
-    rows: HetcalRows, tree: Tree, held: NDArray[np.bool_], grid: Grid, known: Sequence[int]
-) -> tuple[Floats, float, Floats]:
-    """Return summed losses on held-out rows by depth and shrinkage, the pooled one, the last scores."""
+    rows: HetcalRows,
+    tree: Tree,
+    used: NDArray[np.bool_],
+    held: NDArray[np.bool_],
+    grid: Grid,
+    known: Sequence[int],
+) -> Judged:
+    """Fit the maps of all nodes on the rows used, and judge every candidate on those held out."""
     ends = tree.routes(known).ends(rows.features.values)
+    lines, below = _all_lines(rows, tree, ends, used)
+    places = np.flatnonzero(held)
+    score, label, mass = rows.score[places], rows.label[places], rows.mass[places]
+    out, alone = np.empty((2, places.size)), np.empty((2, places.size))
+    pooled_map = lines[0, :2].copy()
+    root = np.zeros(places.size, np.int32)
+    kernels.leaf_losses(score, label, mass, root, pooled_map[None], alone)
+    gains = np.empty((len(grid.depths), len(grid.shrinkages), 2))
+    repeats = rows.repeats[places]
+    for column, shrinkage in enumerate(grid.shrinkages):
+        maps = shrunk(lines, pooled_map, shrinkage)
+        for row, depth in enumerate(grid.depths):
+            leaf = below[min(depth, len(below) - 1)][ends[places]]
+            kernels.leaf_losses(score, label, mass, leaf, maps, out)
+            kernels.paired_gains(alone[1], out[1], repeats, gains[row, column])
+    return Judged(float(kernels.sum_in_order(alone[1])), gains, out[0].copy())
+
+
+def _all_lines(
+    rows: HetcalRows, tree: Tree, ends: NDArray[np.int32], used: NDArray[np.bool_]
+) -> tuple[Floats, list[NDArray[np.int32]]]:
+    """Return the map of each node from the rows used, and which node of a depth each lies below."""
     depth_of = np.array([node.depth for node in tree.nodes])
     lines = np.empty((len(tree.nodes), 4))
     below = []
     for depth in range(int(depth_of.max()) + 1):
         ancestors = tree.ancestors(depth)
         below.append(ancestors)
-        leaf = np.where(held, np.int32(-1), ancestors[ends]).astype(np.int32)
+        leaf = np.where(used, ancestors[ends], np.int32(-1)).astype(np.int32)
         leaf[(leaf >= 0) & (depth_of[leaf] != depth)] = -1
         fitted = node_lines(rows, leaf, len(tree.nodes))
         lines[depth_of == depth] = fitted[depth_of == depth]
-    places = np.flatnonzero(held)
-    score, label, mass = rows.score[places], rows.label[places], rows.mass[places]
-    out = np.empty((2, places.size))
-    losses = np.empty((len(grid.depths), len(grid.shrinkages)))
-    pooled_map = lines[0, :2].copy()
-    for column, shrinkage in enumerate(grid.shrinkages):
-        maps = shrunk(lines, pooled_map, shrinkage / rows.unit.size)
-        for row, depth in enumerate(grid.depths):
-            leaf = below[min(depth, len(below) - 1)][ends[places]]
-            kernels.leaf_losses(score, label, mass, leaf, maps, out)
-            losses[row, column] = kernels.sum_in_order(out[1])
-    last = out[0].copy()
-    root = np.zeros(places.size, np.int32)
-    kernels.leaf_losses(score, label, mass, root, pooled_map[None], out)
-    return losses, float(kernels.sum_in_order(out[1])), last
+    return lines, below

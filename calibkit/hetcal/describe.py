@@ -107,4 +107,6 @@ def maps_of(maps: Sequence[LeafMap], pooled: tuple[float, float]) -> Maps:
             for leaf in maps
         ]
         return Maps(np.tile(np.array(pooled), (len(maps), 1)), tuple(steps))
+    if any(leaf.c is not msgspec.UNSET for leaf in maps):
+        return Maps(np.array([[leaf.a, leaf.b, leaf.c] for leaf in maps]))
     return Maps(np.array([[leaf.a, leaf.b] for leaf in maps]))

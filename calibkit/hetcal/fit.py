@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from calibkit import __version__
 from calibkit.hetcal import boosted, forest
 from calibkit.hetcal.cells import cell_gaps
-from calibkit.hetcal.choose import Choice, Grid, choose, deal_folds
+from calibkit.hetcal.choose import Choice, Grid, choose
 from calibkit.hetcal.describe import described_tree
+from calibkit.hetcal.folds import Folds, random_folds
 from calibkit.hetcal.maps import (
     fit_maps,
     loss_of_probabilities,
@@ -106,14 +107,8 @@ def fit_hetcal(
     warnings = []
     if train is not None:
         need_both_classes(train)
-    folds = spec.folds
-    hits = int(np.count_nonzero(rows.label))
-    if rows.count < 2 * folds or min(hits, rows.count - hits) < 2:
-        warnings.append(
-            f"{hits} positive of {rows.count} rows are too few for {folds} folds: nothing is chosen "
-            "or checked by cross-validation"
-        )
-        folds = 0
+    folds, remarks = _folds(rows, spec)
+    warnings += remarks
     before = Line(a=1.0, b=0.0)
     if spec.precalibrate == "platt":
         slope, intercept = pooled_line(rows).tolist()
@@ -149,8 +144,29 @@ def fit_hetcal(
     return Fitted(model, tuple(warnings))
 
 
+def _folds(rows: HetcalRows, spec: HetcalSpec) -> tuple[Folds | None, list[str]]:
+    """Return the folds of cross-validation; None, and why, where rows or values are too few."""
+    hits, why = int(np.count_nonzero(rows.label)), ""
+    folds = rows.folds
+    if rows.count < 2 * spec.folds or min(hits, rows.count - hits) < 2:
+        why = f"{hits} positive of {rows.count} rows are"
+    elif folds is None:
+        return random_folds(rows.count, spec.folds, spec.seed), []
+    elif np.unique(folds.part).size < folds.count + folds.forward:
+        why = f"the values of column {spec.groups or spec.time!r} are"
+    if not why:
+        return folds, []
+    return None, [
+        f"{why} too few for {spec.folds} folds: nothing is chosen or checked by cross-validation"
+    ]
+
+
 def _fit_tree(
-    rows: HetcalRows, train: HetcalRows | None, spec: HetcalSpec, folds: int, pooled: Floats
+    rows: HetcalRows,
+    train: HetcalRows | None,
+    spec: HetcalSpec,
+    folds: Folds | None,
+    pooled: Floats,
 ) -> Found:
     growth = growth_of(
         train or rows, spec.criterion, spec.max_bins, spec.threads, own=train is None
@@ -161,13 +177,12 @@ def _fit_tree(
         SHRINKAGES if spec.shrinkage is None else (spec.shrinkage,),
     )
     choice, checked = None, None
-    if folds and (grid.open or train is None):
-        fold = deal_folds(rows, folds, spec.seed)
-        choice = choose(rows, growth, grid, fold, folds, spec.threads)
+    if folds is not None and (grid.open or train is None):
+        choice = choose(rows, growth, grid, folds, spec.threads)
         checked = CrossValidated(
             pooled=choice.pooled,
             calibrated=choice.loss,
-            folds=folds,
+            folds=folds.count,
             by_depth={str(depth): loss for depth, loss in choice.by_depth.items()},
         )
     choice = choice or Choice(
@@ -187,11 +202,11 @@ def _fit_tree(
     leaf = numbers[tree.routes(growth.known).ends(rows.features.values)]
     count = int(numbers.max()) + 1
     maps = fit_maps(rows, leaf, count, pooled, choice.shrinkage, spec.map)
-    if growth.own is not None and spec.map == "platt" and count > 1:
+    if growth.own is not None and spec.map in ("platt", "beta") and count > 1:
         maps = maps.composed(choice.slope, choice.intercept)
     part = PartitionPart(
         tree=described_tree(tree, growth, (train or rows).features),
-        maps=maps.described(rows.unit),
+        maps=maps.described(rows),
     )
     return Found(
         [part],
@@ -246,7 +261,7 @@ def _columns(rows: HetcalRows) -> dict[str, Column]:
         "label": Column(options.label, positive=options.positive),
     }
     if options.weight is not None:
-        columns["weight"] = Column(options.weight)
+        columns["weight"] = Column(options.weight, kind=options.weight_kind)
     for place, column in enumerate(rows.features.columns, 1):
         columns[f"feature_{place}"] = column
     return columns
@@ -259,7 +274,7 @@ def _origin(
         return None
     names = (
         "partition", "criterion", "max_depth", "min_leaf", "shrinkage", "trees", "map",
-        "precalibrate", "clip", "max_bins", "groups", "seed",
+        "precalibrate", "clip", "max_bins", "groups", "time", "seed",
     )  # fmt: skip
     chosen = {name: getattr(spec, name) for name in names}
     options: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}

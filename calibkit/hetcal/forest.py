@@ -8,10 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.hetcal.choose import Grid, deal_folds
+from calibkit.hetcal.choose import Grid, best_place, discounted
 from calibkit.hetcal.describe import described_tree
+from calibkit.hetcal.folds import Folds
 from calibkit.hetcal.grow import Subsets
-from calibkit.hetcal.maps import Maps, fit_maps, loss_of_probabilities, node_lines, shrunk
+from calibkit.hetcal.maps import (
+    Maps,
+    fit_maps,
+    gain_of_probabilities,
+    loss_of_probabilities,
+    node_lines,
+    shrunk,
+)
 from calibkit.hetcal.model import CrossValidated, Line, PartitionPart
 from calibkit.hetcal.payload import Growth, growth_of
 from calibkit.hetcal.rows import HetcalRows
@@ -72,7 +80,11 @@ Fit = tuple[
 
 
 def fit(
-    rows: HetcalRows, train: HetcalRows | None, spec: HetcalSpec, folds: int, pooled: Floats
+    rows: HetcalRows,
+    train: HetcalRows | None,
+    spec: HetcalSpec,
+    folds: Folds | None,
+    pooled: Floats,
 ) -> Fit:
     """Return the partitions and maps of a forest; see `calibkit.hetcal.fit.Found`.
 
@@ -89,8 +101,8 @@ def fit(
     )
     depth, least, shrinkage = grid.depths[-1], grid.leaf_sizes[0], grid.shrinkages[0]
     checked = None
-    if folds and grid.open:
-        depth, least, shrinkage, checked = _choose(rows, grower, grid, spec, folds, pooled)
+    if folds is not None and grid.open:
+        depth, least, shrinkage, checked = _choose(rows, grower, grid, spec, folds)
     count = spec.trees or TREES
 
     def one(number: int) -> tuple[Tree, Maps, Ends]:
@@ -108,65 +120,60 @@ def fit(
         total += maps.probabilities(rows.score, leaf)
     features = (train or rows).features
     parts = [
-        PartitionPart(tree=described_tree(tree, growth, features), maps=maps.described(rows.unit))
+        PartitionPart(tree=described_tree(tree, growth, features), maps=maps.described(rows))
         for tree, maps, _ in made
     ]
     return parts, None, total / count, made[0][2], depth, least, shrinkage, checked
 
 
 def _choose(
-    rows: HetcalRows, grower: Grower, grid: Grid, spec: HetcalSpec, folds: int, pooled: Floats
+    rows: HetcalRows, grower: Grower, grid: Grid, spec: HetcalSpec, folds: Folds
 ) -> tuple[int, int, float, CrossValidated]:
-    """Choose depth, leaf size and shrinkage by the loss of small forests on held-out rows.
+    """Choose depth, leaf size and shrinkage by the gain of small forests on held-out rows.
 
-    The maps of a tree are fitted on the other folds; without rows of their own to grow on, only the
+    The maps of a tree are fitted on the other parts; without rows of their own to grow on, only the
     trees that did not draw a row judge it.
     """
-    fold = deal_folds(rows, folds, spec.seed)
     trees = min(spec.trees or TRIED_TREES, TRIED_TREES)
-    best, found = np.inf, (grid.depths[0], grid.leaf_sizes[-1], grid.shrinkages[-1])
-    by_depth: dict[str, float] = {}
-    losses = {}
-    for size in grid.leaf_sizes:
+    judged = folds.among(folds.judged())
+    own, everyone = grower.growth.own is not None, np.ones(rows.count, np.bool_)
+    alone, seen = _pooled_held_out(rows, folds), np.zeros(rows.count)
+    shape = (len(grid.leaf_sizes), len(grid.depths), len(grid.shrinkages))
+    gains, losses = np.empty((*shape, 2)), np.empty(shape)
+    for place, size in enumerate(grid.leaf_sizes):
 
         def one(number: int, size: int = size) -> tuple[Floats, NDArray[np.bool_]]:
             tree, counts = grower.tree(number, max(grid.depths), size)
-            eligible = np.ones(rows.count, np.bool_) if grower.growth.own is None else counts == 0
-            return _held_out(rows, tree, eligible, fold, folds, grid, grower.growth), eligible
+            eligible = np.equal(counts, 0) if own else everyone
+            return _held_out(rows, tree, eligible, folds, grid, grower.growth), eligible
 
         with ThreadPoolExecutor(spec.threads) as pool:
-            judged = list(pool.map(one, range(trees)))
-        total = np.zeros_like(judged[0][0])
-        seen = np.zeros(rows.count)
-        for probability, eligible in judged:
+            found = list(pool.map(one, range(trees)))
+        total = np.zeros_like(found[0][0])
+        seen[:] = 0.0
+        for probability, eligible in found:
             total += probability
             seen += eligible
-        none = seen == 0
-        total[..., none] = 0.5
-        for d, depth in enumerate(grid.depths):
-            for r, shrinkage in enumerate(grid.shrinkages):
-                mean = total[d, r] / np.maximum(seen, 1.0)
-                losses[depth, size, shrinkage] = loss_of_probabilities(rows, mean)
-    for depth in grid.depths:
-        for size in reversed(grid.leaf_sizes):
-            for shrinkage in reversed(grid.shrinkages):
-                loss = losses[depth, size, shrinkage]
-                by_depth[str(depth)] = min(loss, by_depth.get(str(depth), np.inf))
-                if loss < best * (1.0 - 1e-12):
-                    best, found = loss, (depth, size, shrinkage)
-    together = loss_of_probabilities(rows, _pooled_held_out(rows, fold, folds, pooled))
-    checked = CrossValidated(pooled=together, calibrated=best, folds=folds, by_depth=by_depth)
-    return *found, checked
+        mean = np.where(seen > 0.0, total / np.maximum(seen, 1.0), alone)
+        for d, r in np.ndindex(*shape[1:]):
+            gains[place, d, r] = gain_of_probabilities(rows, alone, mean[d, r], judged)
+            losses[place, d, r] = loss_of_probabilities(rows, mean[d, r], judged)
+    together = loss_of_probabilities(rows, alone, judged)
+    best = best_place(discounted(gains, float(rows.mass[judged].sum())), grid)
+    by_depth = {str(depth): float(losses[:, d].min()) for d, depth in enumerate(grid.depths)}
+    checked = CrossValidated(
+        pooled=together, calibrated=float(losses[best]), folds=folds.count, by_depth=by_depth
+    )
+    return grid.depths[best[1]], grid.leaf_sizes[best[0]], grid.shrinkages[best[2]], checked
 
 
-def _pooled_held_out(
-    rows: HetcalRows, fold: NDArray[np.uint8], folds: int, pooled: Floats
-) -> Floats:
-    out = np.empty(rows.count)
-    for part in range(folds):
-        held = np.flatnonzero(fold == part)
-        leaf = np.where(fold == part, -1, 0).astype(np.int32)
-        line = shrunk(node_lines(rows, leaf, 1), pooled, 0.0)
+def _pooled_held_out(rows: HetcalRows, folds: Folds) -> Floats:
+    """Return the probability of each row by the map of all rows it may be judged by, else 0.5."""
+    out = np.full(rows.count, 0.5)
+    for part in folds.judged():
+        held = np.flatnonzero(folds.held(part))
+        leaf = np.where(folds.used(part), 0, -1).astype(np.int32)
+        line = node_lines(rows, leaf, 1)[:, :2].copy()
         found = np.empty(held.size)
         kernels.leaf_probabilities(rows.score[held], np.zeros(held.size, np.int32), line, found)
         out[held] = found
@@ -177,8 +184,7 @@ def _held_out(
     rows: HetcalRows,
     tree: Tree,
     eligible: NDArray[np.bool_],
-    fold: NDArray[np.uint8],
-    folds: int,
+    folds: Folds,
     grid: Grid,
     growth: Growth,
 ) -> Floats:
@@ -186,16 +192,16 @@ def _held_out(
     ends = tree.routes(growth.known).ends(rows.features.values)
     depth_of = np.array([node.depth for node in tree.nodes])
     out = np.zeros((len(grid.depths), len(grid.shrinkages), rows.count))
-    for part in range(folds):
-        places = np.flatnonzero(eligible & (fold == part))
+    for part in folds.judged():
+        places = np.flatnonzero(eligible & folds.held(part))
         for d, depth in enumerate(grid.depths):
             below = tree.ancestors(min(depth, int(depth_of.max())))[ends]
-            leaf = np.where(eligible & (fold != part), below, -1).astype(np.int32)
+            leaf = np.where(eligible & folds.used(part), below, -1).astype(np.int32)
             lines = node_lines(rows, leaf, len(tree.nodes))
             root = np.where(leaf >= 0, 0, -1).astype(np.int32)
             together = node_lines(rows, root, 1)[0, :2]
             for r, shrinkage in enumerate(grid.shrinkages):
-                maps = shrunk(lines, together, shrinkage / rows.unit.size)
+                maps = shrunk(lines, together, shrinkage)
                 found = np.empty(places.size)
                 kernels.leaf_probabilities(rows.score[places], below[places], maps, found)
                 out[d, r, places] = found

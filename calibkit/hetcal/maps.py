@@ -1,4 +1,4 @@
-"""The maps of leaves: Platt's, or steps, each drawn towards the map of all rows."""
+"""The maps of leaves: Platt's, beta or steps, each drawn towards the map of all rows."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from numpy.typing import NDArray
 
 from calibkit.hetcal.model import LeafMap
 from calibkit.hetcal.rows import HetcalRows
-from calibkit.weights import Unit
 from calibkit_kernels import leaf_maps as kernels
 from calibkit_kernels.isotonic import concave_hull
+from calibkit_kernels.logistic import fit_logistic
+from calibkit_kernels.maps import log_parts
 
 Floats = NDArray[np.float64]
 Ends = NDArray[np.int32]
 
 #: Fewer calibration rows than this are named in the model.
 FEW_ROWS = 50
+
+_AS_IT_IS = np.array([[1.0, 0.0]])
 
 #: Bins of a histogram map.
 HISTOGRAM_BINS = 15
@@ -39,11 +42,12 @@ class Maps:
     Attributes
     ----------
     lines
-        a and b of each leaf, shrunk; under step maps those of the pooled map.
+        a and b of each leaf, or a, b and c of beta maps, shrunk; under step maps those of the
+        pooled map.
     steps
         The steps of each leaf; None for lines.
     counts
-        Rows and positives of each leaf, in units of weight; None where they are not kept.
+        Rows and positives of each leaf; None where they are not kept.
     """
 
     lines: Floats
@@ -53,6 +57,11 @@ class Maps:
     def probabilities(self, score: Floats, leaf: Ends) -> Floats:
         """Return the probability of each row."""
         out = np.empty(score.size)
+        if self.lines.shape[1] == 3:
+            low, high = _log_parts(score)
+            score = self.lines[leaf, 0] * low + self.lines[leaf, 1] * high + self.lines[leaf, 2]
+            kernels.leaf_probabilities(score, np.zeros_like(leaf), _AS_IT_IS, out)
+            return out
         kernels.leaf_probabilities(score, leaf, self.lines, out)
         if self.steps is None:
             return out
@@ -67,24 +76,25 @@ class Maps:
     def composed(self, slope: float, intercept: float) -> Maps:
         """Return the lines followed by ``slope z + intercept``."""
         lines = self.lines * slope
-        lines[:, 1] += intercept
+        lines[:, -1] += intercept
         return Maps(lines, None, self.counts)
 
-    def described(self, unit: Unit) -> list[LeafMap]:
-        """Return the maps as a model holds them."""
+    def described(self, rows: HetcalRows) -> list[LeafMap]:
+        """Return the maps as a model holds them; `rows` are those they were fitted on."""
         found = []
         for leaf in range(len(self.lines)):
             if self.steps is None:
-                made = LeafMap(a=float(self.lines[leaf, 0]), b=float(self.lines[leaf, 1]))
+                made = LeafMap(**dict(zip("abc", self.lines[leaf].tolist(), strict=False)))
             else:
                 step = self.steps[leaf]
                 made = LeafMap(
                     knots=step.knots.tolist(), values=step.values.tolist(), share=step.share
                 )
             if self.counts is not None:
-                rows, hits = self.counts[leaf]
-                made.rows, made.positives = unit.amount(int(rows)), unit.amount(int(hits))
-                note = note_of(rows * unit.size, hits * unit.size)
+                count, hits = self.counts[leaf].tolist()
+                made.rows = rows.unit.amount(round(count / rows.size))
+                made.positives = rows.unit.amount(round(hits / rows.size))
+                note = note_of(count, hits)
                 if note:
                     made.note = note
             found.append(made)
@@ -147,12 +157,13 @@ def fit_maps(
     shrinkage
         In rows; under steps it averages probabilities.
     kind
-        `platt`, `isotonic` or `histogram`.
+        `platt`, `beta`, `isotonic` or `histogram`.
     """
     lines = node_lines(rows, leaf, count)
-    own = shrinkage / rows.unit.size
+    if kind == "beta":
+        return Maps(_curves(rows, leaf, lines, pooled, shrinkage), None, lines[:, 2:])
     if kind == "platt":
-        return Maps(shrunk(lines, pooled, own), None, lines[:, 2:])
+        return Maps(shrunk(lines, pooled, shrinkage), None, lines[:, 2:])
     make = {"isotonic": _isotonic, "histogram": _histogram}[kind]
     steps = []
     for place in range(count):
@@ -161,8 +172,55 @@ def fit_maps(
             steps.append(Steps(np.zeros(1), np.zeros(1), 0.0))
             continue
         knots, values = make(*_tally(rows, here))
-        steps.append(Steps(knots, values, float(lines[place, 2] / (lines[place, 2] + own))))
+        steps.append(Steps(knots, values, float(lines[place, 2] / (lines[place, 2] + shrinkage))))
     return Maps(np.tile(pooled, (count, 1)), tuple(steps), lines[:, 2:])
+
+
+def _curves(
+    rows: HetcalRows, leaf: Ends, lines: Floats, pooled: Floats, shrinkage: float
+) -> Floats:
+    """Return a, b and c of the beta map of each leaf, averaged with that of all rows.
+
+    Fitted to Platt's targets, a and b at least 0; `lines`, the maps of the case a = b, are where the
+    fits start.
+
+    Notes
+    -----
+    Kull, Silva Filho, Flach, "Beta calibration", 2017, section 3.
+    """
+    count = len(lines)
+    together = _curve(rows, leaf >= 0, pooled)
+    out = np.tile(together, (count, 1))
+    for place in range(count):
+        own = lines[place, 2]
+        if own > 0.0:
+            share = own / (own + shrinkage)
+            found = _curve(rows, leaf == place, lines[place, :2])
+            out[place] = share * found + (1.0 - share) * together
+    return out
+
+
+def _curve(rows: HetcalRows, here: NDArray[np.bool_], line: Floats) -> Floats:
+    """Return a, b and c of the beta map of some rows."""
+    label, mass = rows.label[here] == 1, rows.mass[here]
+    own, hits = kernels.sum_in_order(mass), kernels.sum_in_order(mass * label)
+    target = np.where(label, (hits + 1.0) / (hits + 2.0), 1.0 / (own - hits + 2.0))
+    slope, intercept = line.tolist()
+    found = fit_logistic(
+        _log_parts(rows.score[here]),
+        mass * target,
+        mass * (1.0 - target),
+        rising=True,
+        start=None if slope <= 0.0 else (slope, slope, intercept),
+    )
+    return np.array([*found.slopes, found.intercept])
+
+
+def _log_parts(score: Floats) -> tuple[Floats, Floats]:
+    """Return ln s and -ln(1 - s) of linear scores."""
+    low, high = np.empty(score.size), np.empty(score.size)
+    log_parts(score, False, 0.0, low, high)
+    return low, high
 
 
 Counted = NDArray[np.int64]
@@ -222,8 +280,24 @@ def mean_loss(rows: HetcalRows, linear: Floats, kept: NDArray[np.bool_] | None =
     return float(kernels.sum_in_order(losses[1]) / kernels.sum_in_order(mass))
 
 
-def loss_of_probabilities(rows: HetcalRows, probability: Floats) -> float:
+def loss_of_probabilities(
+    rows: HetcalRows, probability: Floats, kept: NDArray[np.bool_] | None = None
+) -> float:
     """Return the mean log loss of probabilities, each kept 1e-15 from 0 and 1."""
     losses, mass = np.empty(rows.count), rows.mass
+    if kept is not None:
+        mass = np.where(kept, mass, 0.0)
     kernels.probability_losses(probability, rows.label, mass, 1e-15, losses)
     return float(kernels.sum_in_order(losses) / kernels.sum_in_order(mass))
+
+
+def gain_of_probabilities(
+    rows: HetcalRows, before: Floats, after: Floats, kept: NDArray[np.bool_]
+) -> Floats:
+    """Return the sums over some rows of how much the log loss falls, and of its square."""
+    losses, out = np.empty((2, rows.count)), np.empty(2)
+    for place, probability in enumerate((before, after)):
+        kernels.probability_losses(probability, rows.label, rows.mass, 1e-15, losses[place])
+    repeats = np.where(kept, rows.repeats, 0.0)
+    kernels.paired_gains(losses[0], losses[1], repeats, out)
+    return out

@@ -69,6 +69,8 @@ class LeafMap(_Part):
     ----------
     a, b
         Of a line; the probability is ``1 / (1 + exp(-(a x + b)))``.
+    a, b, c
+        Of a beta map: ``1 / (1 + exp(-(a ln s - b ln(1 - s) + c)))`` with ``s = 1 / (1 + exp(-x))``.
     knots, values
         Of a step function: the value of the greatest knot up to the linear score, the first below.
     share
@@ -81,6 +83,7 @@ class LeafMap(_Part):
 
     a: float | msgspec.UnsetType = msgspec.UNSET
     b: float | msgspec.UnsetType = msgspec.UNSET
+    c: float | msgspec.UnsetType = msgspec.UNSET
     knots: list[float] | msgspec.UnsetType = msgspec.UNSET
     values: list[float] | msgspec.UnsetType = msgspec.UNSET
     share: float | msgspec.UnsetType = msgspec.UNSET
@@ -248,6 +251,8 @@ def _check_tree(part: PartitionPart, kinds: dict[str, str | None], partition: st
         raise ModelError(f"{leaves} leaves, but {len(part.maps)} maps")
     for leaf in part.maps:
         _check_map(leaf)
+    if len({leaf.c is msgspec.UNSET for leaf in part.maps}) > 1:
+        raise ModelError("'c' belongs to every beta map, and to no other")
 
 
 def _check_sides(node: TreeNode, category: bool) -> None:
@@ -260,7 +265,8 @@ def _check_sides(node: TreeNode, category: bool) -> None:
 
 def _check_map(leaf: LeafMap) -> None:
     if leaf.a is not msgspec.UNSET and leaf.b is not msgspec.UNSET:
-        if not (math.isfinite(leaf.a) and math.isfinite(leaf.b)):
+        numbers = [leaf.a, leaf.b, 0.0 if leaf.c is msgspec.UNSET else leaf.c]
+        if not all(map(math.isfinite, numbers)):
             raise ModelError("a map is not finite")
         return
     if leaf.knots is msgspec.UNSET or leaf.values is msgspec.UNSET:

@@ -30,7 +30,7 @@ class Growth:
     kind, unit, second
         The criterion and its units; see `Rules`.
     weight_unit
-        What a unit of weight is worth, in rows.
+        How many rows a unit of weight stands for.
     known
         How many categories each feature has (0 for numbers).
     own
@@ -88,7 +88,7 @@ def growth_of(
         kind,
         unit,
         second,
-        rows.unit.size,
+        rows.size,
         tuple(len(names or ()) for names in rows.features.categories),
         rows if own else None,
     )

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from calibkit.columns import ColumnOptions, ScoreRows, read_score_rows
 from calibkit.errors import DataError
 from calibkit.hetcal.features import Features, read_features, read_known_features
+from calibkit.hetcal.folds import Folds
 from calibkit.models import Column
 from calibkit.provenance import data_hash, row_hashes
 from calibkit.sources import Source
-from calibkit.splits import group_parts
+from calibkit.splits import group_parts, time_parts
 from calibkit.weights import ROW, Unit, in_units
 from calibkit_kernels.decide import LEAST
 from calibkit_kernels.vad import clipped_logits
@@ -37,10 +38,14 @@ class HetcalRows:
         Of each row.
     unit
         What a unit of weight is worth.
+    size
+        How many rows a unit of weight stands for where rows are counted, as in the least leaf,
+        shrinkage and Platt's targets: its worth, or as much as makes the mean weight one row where
+        a weight says how many rows one stands for.
     clipped
         How many probabilities were moved away from 0 or 1.
-    group
-        A column of rows that belong together, as one fold a row; None without.
+    folds
+        As a column of groups or of times deals the rows; None without.
     fingerprint
         The hash of the data.
     data
@@ -52,8 +57,9 @@ class HetcalRows:
     weight: NDArray[np.int64]
     features: Features
     unit: Unit
+    size: float
     clipped: int
-    group: NDArray[np.uint8] | None
+    folds: Folds | None
     fingerprint: str
     data: ScoreRows
 
@@ -64,8 +70,13 @@ class HetcalRows:
 
     @property
     def mass(self) -> Floats:
-        """The weight of each row in units, as floats."""
-        return self.weight.astype(np.float64)
+        """How many rows each row counts as."""
+        return self.weight.astype(np.float64) * self.size
+
+    @property
+    def repeats(self) -> Floats:
+        """How many equal rows a row is: as many as its weight, or one that stands for as many."""
+        return np.ones(self.count) if self.data.options.sampled else self.mass
 
 
 def read_hetcal_rows(
@@ -75,6 +86,7 @@ def read_hetcal_rows(
     *,
     known: Features | None = None,
     groups: str | None = None,
+    time: str | None = None,
     folds: int = 5,
     seed: int = 0,
 ) -> HetcalRows:
@@ -88,15 +100,16 @@ def read_hetcal_rows(
         The feature columns.
     known
         Features of other rows, whose categories and types these rows share.
-    groups, folds, seed
-        A column of rows that share a fold, of which there are `folds`.
+    groups, time, folds, seed
+        A column of rows that share a fold, or of times along which folds go forward; how many folds
+        there are.
 
     Raises
     ------
     UsageError, DataError
         As `read_score_rows`, `read_features`.
     """
-    beside = [*names, *([groups] if groups is not None else [])]
+    beside = [*names, *(name for name in (groups, time) if name is not None)]
     data = read_score_rows(source, options, uncertainty=False, finite_scores=True, features=beside)
     assert data.label is not None and data.others is not None and data.where is not None
     if known is None:
@@ -107,22 +120,26 @@ def read_hetcal_rows(
     weight, unit = np.ones(linear.size, np.int64), ROW
     if data.weight is not None:
         weight, unit = in_units(data.weight)
+    size = linear.size / float(weight.sum()) if options.sampled else unit.size
     used: dict[str, NDArray[Any]] = {"score": data.score, "label": data.label, **features.words()}
     if data.weight is not None:
         used["weight"] = data.weight
     order = np.argsort(row_hashes(used), kind="stable")
     order = order[np.argsort(linear[order], kind="stable")]
-    group = None
+    dealt = None
     if groups is not None:
-        group = group_parts(data.others[groups], folds, seed, data.where)[order]
+        dealt = Folds(group_parts(data.others[groups], folds, seed, data.where)[order], folds)
+    elif time is not None:
+        dealt = Folds(time_parts(data.others[time], folds + 1, data.where)[order], folds, True)
     return HetcalRows(
         score=linear[order],
         label=data.label[order],
         weight=weight[order],
         features=features.take(order),
         unit=unit,
+        size=size,
         clipped=clipped,
-        group=group,
+        folds=dealt,
         fingerprint=data_hash(used),
         data=data,
     )

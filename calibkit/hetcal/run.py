@@ -28,21 +28,22 @@ class Run:
 
 
 def feature_columns(
-    source: Source, patterns: Sequence[str], columns: ColumnOptions, groups: str | None
+    source: Source, patterns: Sequence[str], columns: ColumnOptions, spec: HetcalSpec
 ) -> list[str]:
     """Return the feature columns; a glob passes over the columns of other roles.
 
     Raises
     ------
     UsageError
-        As `find_features`, or a column of groups that is not there.
+        As `find_features`, or a column of groups or times that is not there.
     """
     taken = {columns.score: "--score", columns.label: "--label"}
     if columns.weight is not None:
         taken[columns.weight] = "--weight"
-    if groups is not None:
-        source.require([groups], "--groups")
-        taken[groups] = "--groups"
+    for option, name in (("--groups", spec.groups), ("--time", spec.time)):
+        if name is not None:
+            source.require([name], option)
+            taken[name] = option
     return find_features(source, patterns, taken)
 
 
@@ -72,7 +73,7 @@ def fit_source(
     UsageError, DataError
         As `read_hetcal_rows`, `feature_columns`, `fit_hetcal`.
     """
-    names = feature_columns(source, patterns, columns, spec.groups)
+    names = feature_columns(source, patterns, columns, spec)
     warnings, details = list[str](), list[str]()
 
     def read(part: Source, known: Features | None, prefix: str) -> HetcalRows:
@@ -83,6 +84,7 @@ def fit_source(
             names,
             known=known,
             groups=None if prefix else spec.groups,
+            time=None if prefix else spec.time,
             folds=spec.folds,
             seed=spec.seed,
         )

@@ -12,7 +12,7 @@ from calibkit.hetcal.model import PARTITIONS
 DEPTHS = tuple(range(9))
 LEAF_SIZES = (100, 200, 500, 1000, 2000)
 FOREST_LEAF_SIZES = (20, 50, 100, 200, 500)
-SHRINKAGES = (0.0, 30.0, 100.0, 300.0, 1000.0)
+SHRINKAGES = (0.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10_000.0)
 
 #: The kinds of maps a leaf can have.
 MAPS = ("platt", "isotonic", "beta", "histogram")
@@ -42,8 +42,8 @@ class HetcalSpec:
         How far probabilities stay from 0 and 1.
     max_bins
         Quantile bins of features with more distinct values; None: 1024 beyond 65,535.
-    groups
-        A column of rows that share a fold.
+    groups, time
+        A column of rows that share a fold, or of times along which folds go forward.
     folds, seed, threads
         Of cross-validation; of chance; how many threads may be used.
 
@@ -64,6 +64,7 @@ class HetcalSpec:
     clip: float = 0.0
     max_bins: int | None = None
     groups: str | None = None
+    time: str | None = None
     folds: int = 5
     seed: int = 0
     threads: int = 1
@@ -82,6 +83,8 @@ class HetcalSpec:
             raise UsageError(f"--shrinkage is {self.shrinkage:g}; expected 0 to 1e12 rows.")
         if not 0.0 <= self.clip < 0.5:
             raise UsageError(f"--clip is {self.clip:g}; expected at least 0 and below 0.5.")
+        if self.groups is not None and self.time is not None:
+            raise UsageError("give --groups or --time: folds follow one of them.")
         if self.partition == "tree" and self.trees is not None:
             raise UsageError("--trees goes with --partition forest or boosted.")
         if self.partition != "boosted":

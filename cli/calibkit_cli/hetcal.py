@@ -106,7 +106,7 @@ def hetcal(
         ),
     ] = None,
     map_: Annotated[
-        Literal["platt", "isotonic", "histogram"],
+        Literal["platt", "beta", "isotonic", "histogram"],
         option("--map", panel=MAPS, help="The map of each leaf."),
     ] = "platt",
     shrinkage: Annotated[
@@ -117,7 +117,7 @@ def hetcal(
             panel=MAPS,
             help="Average the map of a leaf of n rows with that of all rows, weights n and R; "
             "0: each leaf its own.",
-            show_default="0 to 1000 by cross-validation",
+            show_default="0 to 10,000 by cross-validation",
         ),
     ] = None,
     precalibrate: Annotated[
@@ -140,7 +140,9 @@ def hetcal(
     positive: options.Positive = None,
     unlabelled: options.Unlabelled = "error",
     weight: options.Weight = None,
+    weight_kind: options.WeightKind = "frequency",
     groups: options.Groups = None,
+    time: options.Time = None,
     on_missing: options.OnMissing = "error",
     input_format: options.InputFormat = None,
     dtype: options.Dtype = "float64",
@@ -179,6 +181,7 @@ def hetcal(
         clip=clip,
         max_bins=max_bins,
         groups=groups,
+        time=time,
         seed=seed,
         threads=thread_count(threads),
     )
@@ -189,6 +192,7 @@ def hetcal(
         positive=positive,
         unlabelled=unlabelled,
         weight=weight,
+        weight_kind=weight_kind,
         on_missing=on_missing,
     )
     run = HetcalRun(

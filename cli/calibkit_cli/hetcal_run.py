@@ -51,7 +51,7 @@ class HetcalRun:
         spec = self.spec
         resolved = resolve(source, self.columns, label=True, uncertainty=False)
         columns = used_columns(resolved, label=True)
-        names = feature_columns(source, self.features, self.columns, spec.groups)
+        names = feature_columns(source, self.features, self.columns, spec)
         for place, name in enumerate(names, 1):
             columns[f"feature {place}"] = name
         chosen = [

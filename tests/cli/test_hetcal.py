@@ -85,6 +85,35 @@ def test_several_partitions(tmp_path: Path, invoke: Invoke, calib: Path, partiti
     assert "The first of 12 partitions" in text
 
 
+def test_one_tree_of_several_is_one_tree(tmp_path: Path, invoke: Invoke, calib: Path) -> None:
+    model = tmp_path / "m.json"
+    arguments = ["--features", "x", "--partition", "boosted", "--trees", "1", "-o", model]
+    assert invoke("hetcal", calib, *arguments).code == 0
+    assert "1 boosted tree:" in invoke("show", model).stdout.decode()
+
+
+def test_weights_times_and_beta_maps(tmp_path: Path, invoke: Invoke) -> None:
+    frame = sample(900).with_columns(
+        weight=1.0 + pl.int_range(pl.len()) % 3, day=pl.int_range(pl.len()) // 50
+    )
+    path, model = write(frame, tmp_path / "rows.parquet"), tmp_path / "m.json"
+    more = ["--weight", "weight", "--weight-kind", "sampling", "--time", "day", "--map", "beta"]
+    done = invoke("hetcal", path, *ARGUMENTS, *more, "-o", model)
+    assert done.code == 0, done.stderr
+    content = json.loads(model.read_bytes())
+    assert content["columns"]["weight"]["kind"] == "sampling"
+    assert content["provenance"]["options"]["time"] == "day"
+    assert content["fit"]["cross_validated"]["folds"] == 5
+    assert all({"a", "b", "c"} <= leaf.keys() for leaf in content["maps"])
+    assert "ln(1 - s)" in invoke("show", model).stdout.decode()
+    done = invoke("hetcal", path, *ARGUMENTS, "--time", "day", "--groups", "day", "--json")
+    refused(done, 2, "--groups or --time")
+    done = invoke("hetcal", path, "--features", "day", "--time", "day", "--json")
+    refused(done, 2, "--time", "--features")
+    done = invoke("hetcal", path, *ARGUMENTS, "--weight-kind", "sampling", "--json")
+    refused(done, 2, "--weight")
+
+
 def test_boosting_says_that_train_takes_no_part(invoke: Invoke, calib: Path) -> None:
     done = invoke(
         "hetcal", calib, "--train", calib, "--features", "x", "--partition", "boosted",

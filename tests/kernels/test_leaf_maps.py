@@ -97,6 +97,17 @@ def test_losses_and_probabilities_are_those_of_the_leafs_map(table: list[Any]) -
     assert found == pytest.approx([naive.probability(z) for z in out[0]], rel=1e-12)
 
 
+@given(st.lists(st.tuples(scores, scores, st.integers(0, 4)), min_size=1, max_size=30))
+def test_gains_are_summed_over_rows_written_out(table: list[Any]) -> None:
+    before, after, repeats = (np.array(column, np.float64) for column in zip(*table, strict=True))
+    out = np.empty(2)
+    leaf_maps.paired_gains(before, after, repeats, out)
+    expected = naive.paired_gains(
+        before.tolist(), after.tolist(), [int(times) for times in repeats]
+    )
+    assert out.tolist() == pytest.approx(expected, rel=1e-12, abs=1e-12)
+
+
 @given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 1), st.integers(0, 3)), min_size=1))
 def test_losses_of_probabilities_are_finite(table: list[Any]) -> None:
     p, y, weight = (list(column) for column in zip(*table, strict=True))

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.tree import DecisionTreeClassifier
@@ -18,8 +19,10 @@ from sklearn.tree import DecisionTreeClassifier
 from calibkit.apply import ApplySpec, apply_model
 from calibkit.columns import ColumnOptions
 from calibkit.errors import DataError, ModelError, UsageError
+from calibkit.hetcal.choose import discounted
 from calibkit.hetcal.features import bin_features, find_features, read_features
 from calibkit.hetcal.fit import Fitted, fit_hetcal
+from calibkit.hetcal.folds import Folds
 from calibkit.hetcal.grow import Rules, grow
 from calibkit.hetcal.model import HetcalModel
 from calibkit.hetcal.rows import HetcalRows, read_hetcal_rows
@@ -310,12 +313,107 @@ def test_integer_weights_are_rows_written_out() -> None:
 def test_groups_stay_in_one_fold() -> None:
     frame = sample(900).with_columns(user=pl.int_range(pl.len()) // 3)
     rows = read(frame, groups="user")
-    assert rows.group is not None
+    assert rows.folds is not None
     by_user: dict[float, set[int]] = {}
-    for score, fold in zip(rows.score.tolist(), rows.group.tolist(), strict=True):
+    for score, fold in zip(rows.score.tolist(), rows.folds.part.tolist(), strict=True):
         by_user.setdefault(score, set()).add(fold)
     assert all(len(folds) == 1 for folds in by_user.values())
     assert fit_hetcal(rows, HetcalSpec(groups="user")).model.fit.cross_validated is not None
+    one = read(frame.with_columns(user=pl.lit("a")), groups="user")
+    done = fit_hetcal(one, HetcalSpec(groups="user", min_leaf=100))
+    assert "column 'user' are too few for 5 folds" in done.warnings[0]
+    assert done.model.fit.cross_validated is None
+
+
+@pytest.mark.parametrize("partition", ["tree", "forest", "boosted"])
+def test_folds_go_forward_in_time(partition: str) -> None:
+    frame = sample(1200).with_columns(day=pl.int_range(pl.len()) // 100)
+    rows = read(frame, time="day")
+    folds = rows.folds
+    assert folds is not None
+    assert list(folds.judged()) == [1, 2, 3, 4, 5]
+    for part in folds.judged():
+        assert folds.part[folds.used(part)].max() < part
+    more = {"trees": 5} if partition != "tree" else {}
+    spec = HetcalSpec(partition=partition, time="day", **more)
+    checked = fit_hetcal(rows, spec).model.fit.cross_validated
+    assert checked is not None
+    assert checked.folds == 5
+    assert checked.calibrated < checked.pooled
+    # The first block is judged by nothing: labels that only it holds do not matter to the check.
+    forest = Folds(np.array([0, 1, 2], np.uint8), 2, forward=True)
+    assert forest.among(forest.judged()).tolist() == [False, True, True]
+    with pytest.raises(UsageError, match="--groups or --time"):
+        HetcalSpec(groups="user", time="day")
+
+
+def test_a_gain_within_luck_is_worth_nothing() -> None:
+    mass = 10_000.0
+    gains = np.array([0.0, 0.003, 0.0031, 0.1, -0.01])
+    sums = np.stack([gains * mass, np.array([0.0, 0.01, 0.01, 0.01, 0.01]) * mass], axis=1)
+    worth = discounted(sums, mass)  # standard errors of 0.001, but of 0.0 and of 0.1
+    assert worth[0] == 0.0
+    assert worth[1] == pytest.approx(0.0, abs=1e-5)
+    assert worth[2] > worth[1]
+    assert worth[4] < -0.012
+    assert 0.0999 < discounted(np.array([0.1 * mass, 0.0100001 * mass]), mass) <= 0.1
+
+
+def test_a_tree_that_gains_nothing_is_not_grown() -> None:
+    frame, new = sample(4000, seed=2, gaps=False), sample(4000, seed=8, gaps=False)
+    shuffled = [
+        table.with_columns(pl.col("x", "kind").shuffle(seed=seed))
+        for table, seed in ((frame, 1), (new, 2))
+    ]
+    for train in (None, shuffled[1]):
+        model = fit(shuffled[0], train=train).model
+        assert model.fit.max_depth == 0
+        assert loss(applied(model, shuffled[0])) == pytest.approx(model.fit.in_sample.pooled)
+
+
+def test_a_row_that_stands_for_many_counts_as_one() -> None:
+    frame = sample(900, gaps=False).with_columns(weight=pl.lit(40.0))
+    columns = {"weight": "weight", "weight_kind": "sampling"}
+    spec: dict[str, Any] = {"max_depth": 3, "min_leaf": 100, "shrinkage": 50.0}
+    plain = fit(frame.drop("weight"), **spec).model
+    sampled = fit(frame, columns=columns, **spec).model
+    assert sampled.fit.rows == 36_000
+    assert sampled.fit.leaves == plain.fit.leaves
+    ours, theirs = (applied(model, frame)["calibrated"] for model in (sampled, plain))
+    np.testing.assert_allclose(ours, theirs, atol=1e-9)
+    written_out = fit(frame, columns={"weight": "weight"}, **spec).model
+    assert written_out.fit.leaves > plain.fit.leaves
+    assert sampled.columns["weight"].kind == "sampling"
+
+
+def test_beta_maps_are_fitted_leaf_by_leaf() -> None:
+    frame, new = sample(4000), sample(4000, seed=7)
+    spec: dict[str, Any] = {"max_depth": 2, "min_leaf": 200, "map": "beta"}
+    model = fit(frame, train=frame, shrinkage=0.0, **spec).model
+    rows = applied(model, frame)
+    for (leaf,), own in rows.group_by("leaf"):
+        # a maximum of the likelihood of Platt's targets has their mean
+        hits, count = own["label"].sum(), own.height
+        targets = hits * (hits + 1) / (hits + 2) + (count - hits) / (count - hits + 2)
+        assert own["calibrated"].sum() == pytest.approx(targets, rel=1e-6)
+        made = model.parts()[0].maps[leaf]
+        assert made.a >= 0
+        assert made.b >= 0
+        score = own["score"].clip(1e-6, 1 - 1e-6)
+        s = expit(model.precalibrate.a * logit(score) + model.precalibrate.b)
+        z = made.a * np.log(s) - made.b * np.log(1 - s) + made.c
+        assert own["calibrated"].to_numpy() == pytest.approx(expit(z), abs=1e-9)
+    drawn = fit(frame, train=frame, shrinkage=1e12, **spec).model
+    curves = {(leaf.a, leaf.b, leaf.c) for leaf in drawn.parts()[0].maps}
+    assert np.ptp(np.array(list(curves)), axis=0).max() < 1e-6
+    crossed = fit(frame, shrinkage=30.0, **spec).model
+    platt = fit(frame, shrinkage=30.0, **{**spec, "map": "platt"}).model
+    assert loss(applied(crossed, new)) < loss(applied(platt, new)) + 0.005
+    assert decode(crossed.to_json()).to_json() == crossed.to_json()
+    few = frame.filter(pl.col("kind") == "elm").head(40)
+    rare = fit(few, train=frame, shrinkage=0.0, **{**spec, "max_depth": 3}).model
+    assert any(leaf.rows == 0 for leaf in rare.parts()[0].maps)
+    assert applied(rare, frame)["calibrated"].is_finite().all()
 
 
 def test_quantile_bins_stand_in_for_many_values() -> None:
@@ -383,6 +481,7 @@ def damaged(change: Any) -> bytes:
         (lambda m: m["tree"][0].update(missing="up"), "missing"),
         (lambda m: m["tree"][0].update(feature="no"), "no feature 'no'"),
         (lambda m: m["maps"][0].pop("a"), "knots"),
+        (lambda m: m["maps"][0].update(c=1.0), "beta"),
         (lambda m: m.update(partition="forest"), "'tree' and 'maps'"),
         (lambda m: m.update(partition="grove"), "grove"),
         (lambda m: m.update(clip=0.7), "clip"),

@@ -270,6 +270,18 @@ def leaf_losses(
     return [(z, label_loss(z, label == 1)) for z, label in zip(moved, labels, strict=True)]
 
 
+def paired_gains(
+    before: Sequence[float], after: Sequence[float], repeats: Sequence[int]
+) -> tuple[float, float]:
+    """Return the sum of how much losses fall and of its square, rows written out."""
+    falls = [
+        (one - other) / times
+        for one, other, times in zip(before, after, repeats, strict=True)
+        for _ in range(times)
+    ]
+    return math.fsum(falls), math.fsum(fall * fall for fall in falls)
+
+
 def probability_losses(
     probabilities: Sequence[float], labels: Sequence[int], weights: Sequence[float], least: float
 ) -> list[float]:

@@ -25,7 +25,8 @@ def hetcal_lines(model: HetcalModel) -> list[str]:
             "with one map for all rows (cross-validated)."
         )
     count = len(model.parts())
-    how = "tree" if model.partition == "tree" else f"{count} {model.partition} trees"
+    trees = "tree" if count == 1 else "trees"
+    how = "tree" if model.partition == "tree" else f"{count} {model.partition} {trees}"
     shrinkage = "" if fit.shrinkage is None else f", shrinkage {fit.shrinkage:g}"
     lines.append(
         f"{how}: {fit.leaves} {'leaf' if fit.leaves == 1 else 'leaves'}, depth at most "
@@ -88,9 +89,15 @@ def _leaf_table(part: PartitionPart, console: Console) -> None:
 
 
 def _map_text(made: LeafMap) -> str:
+    if isinstance(made.a, float) and isinstance(made.b, float) and isinstance(made.c, float):
+        return f"{made.a:.4g} ln s - {made.b:.4g} ln(1 - s) {_signed(made.c)}"
     if isinstance(made.a, float) and isinstance(made.b, float):
-        return f"{made.a:.4g} x {'-' if made.b < 0 else '+'} {abs(made.b):.4g}"
+        return f"{made.a:.4g} x {_signed(made.b)}"
     return f"{len(made.knots) if isinstance(made.knots, list) else 0} steps"
+
+
+def _signed(number: float) -> str:
+    return f"{'-' if number < 0 else '+'} {abs(number):.4g}"
 
 
 def _split_table(part: PartitionPart, console: Console) -> None:
