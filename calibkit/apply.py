@@ -203,9 +203,10 @@ def apply_model(model: Model, source: Source, spec: ApplySpec) -> Applied:
 
 @dataclass(frozen=True)
 class AppliedRows:
-    """Rows with the added columns, and which of them lack a value."""
+    """Rows with the added columns, how many were read for them, and which lack a value."""
 
     frame: pl.DataFrame
+    rows: int
     gaps: Gaps
 
 
@@ -247,7 +248,7 @@ def apply_rows(
     if spec.selected:
         assert plan.chosen is not None  # `plan_application` refused models that decide nothing
         result = result.filter(plan.chosen)
-    return AppliedRows(result, gaps)
+    return AppliedRows(result, rows.height, gaps)
 
 
 def plan_application(model: Model, source: Source, spec: ApplySpec) -> Application:

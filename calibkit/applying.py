@@ -9,12 +9,13 @@ from typing import Final
 import polars as pl
 
 from calibkit.apply import Application, AppliedRows, ApplySpec, apply_rows, missing_note, too_many
+from calibkit.batches import work_through
 from calibkit.columns import RowFinder
 from calibkit.gaps import Gaps
 from calibkit.memory import Memory
-from calibkit.rows import OffendingRows
+from calibkit.progress import Progress, silent
+from calibkit.rows import NothingLeft
 from calibkit.sources import Source
-from calibkit.threads import in_order
 
 #: Rows of a batch: enough to hide what each costs by itself, few enough to stay small.
 _MOST_ROWS: Final = 2**17
@@ -22,8 +23,6 @@ _FEWEST_ROWS: Final = 2**10
 
 #: Copies of a batch that are in memory while it is read, judged and written.
 _COPIES: Final = 6
-
-Batch = tuple[int, pl.DataFrame]
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,8 @@ class Run:
         How much memory there is.
     threads
         How many batches are worked on at a time.
+    progress
+        Told how many rows are done.
     """
 
     plan: Application
@@ -45,6 +46,7 @@ class Run:
     spec: ApplySpec
     memory: Memory
     threads: int
+    progress: Progress = silent
 
     def frames(self, tell: Callable[[str], None]) -> Iterator[pl.DataFrame]:
         """Yield all rows with the added columns, some at a time, in their order.
@@ -62,15 +64,14 @@ class Run:
         for remark in self.source.warnings:
             tell(remark)
         batches = self.source.batches(self.plan.read, rows=self.batch_rows())
-        held, gaps = None, Gaps()
-        done = in_order(self.threads, self._attempt, batches)
-        for made in done:
-            if isinstance(made, OffendingRows):
-                raise _all_of(made, done)
+        held, gaps, done = None, Gaps(), 0
+        for made in work_through(self.threads, self._applied, batches, self.plan.read):
+            assert not isinstance(made, NothingLeft)  # no row is dropped here
             gaps = gaps.plus(made.gaps)
             if held is not None and not too_many(gaps, self.source, self.spec):
                 yield held
-            held = made.frame
+            held, done = made.frame, done + made.rows
+            self.progress(done, self.source.rows)
         for remark in missing_note(gaps, self.source, self.spec):
             tell(remark)
         if held is not None:
@@ -83,20 +84,9 @@ class Run:
         room = self.memory.room // (width * (_COPIES + self.threads))
         return max(_FEWEST_ROWS, min(_MOST_ROWS, room))
 
-    def _attempt(self, batch: Batch) -> AppliedRows | OffendingRows:
+    def _applied(self, batch: tuple[int, pl.DataFrame]) -> AppliedRows:
         start, rows = batch
-        try:
-            return apply_rows(self.plan, rows, RowFinder(self.source, start=start), self.spec)
-        except OffendingRows as error:
-            return error
-
-
-def _all_of(error: OffendingRows, later: Iterator[AppliedRows | OffendingRows]) -> OffendingRows:
-    """Return an error about the rows of one batch with those of all later ones."""
-    for made in later:
-        if isinstance(made, OffendingRows):
-            error = error.plus(made)
-    return error
+        return apply_rows(self.plan, rows, RowFinder(self.source, start=start), self.spec)
 
 
 def _width(kind: pl.DataType) -> int:
