@@ -1,13 +1,14 @@
 """Every error a user can meet, and the exit code it ends the command with.
 
     CalibkitError                 70  (never raised itself)
+    ├── CheckError                 1  an export that does not do what its model does
     ├── UsageError                 2  an option, file or column that is not there; an impossible pair
     ├── DataError                  3  what is inside the files
     │   └── ModelError             3  a model or state that cannot be read
     ├── InfeasibleError            4  no boundary selects a row and meets the bound
     └── ResourceError              5  disk full, memory, read error: worth another try
 
-Exit codes without a class here: 0 done, 1 a gate failed, 70 internal error, 130 interrupted,
+Exit codes without a class here: 0 done, 1 also where a gate failed, 70 internal error, 130 interrupted,
 143 terminated, 141 broken pipe.  Only the command line turns an error into text and exit code.
 
 What a user should know though all went well is a `CalibkitWarning` in Python, and a line on standard
@@ -66,6 +67,12 @@ class CalibkitError(Exception):
             "rows": self.rows,
             "first_rows": self.first_rows,
         }
+
+
+class CheckError(CalibkitError):
+    """What was asked to be checked does not hold: exit code 1, as that of a gate."""
+
+    code = 1
 
 
 class UsageError(CalibkitError):

@@ -31,7 +31,7 @@ _SAMPLE: Final = 8192
 #: Rows whose costs are added up together.
 _BLOCK_ROWS: Final = 8192
 #: Where ln alpha0 of a row is cut off, so that its exponential is a number.
-_LARGEST_LOG: Final = 600.0
+LARGEST_LOG: Final = 600.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,7 @@ def log_strength(features: Floats | None, rows: int, weights: Floats, intercept:
         return np.full(rows, intercept)
     out = np.empty((rows, 1))
     affine_rows(np.ascontiguousarray(features), weights.reshape(1, -1), np.array([intercept]), out)
-    return np.clip(out[:, 0], -_LARGEST_LOG, _LARGEST_LOG)
+    return np.clip(out[:, 0], -LARGEST_LOG, LARGEST_LOG)
 
 
 def positive_probabilities(probabilities: Floats) -> Floats:
@@ -188,7 +188,7 @@ class _Objective:
         log_alpha0 = np.full((size, 1), point[-1])
         if self.features is not None:
             affine_rows(self.features[rows], point[:-1].reshape(1, -1), point[-1:], log_alpha0)
-        log_alpha0 = np.clip(log_alpha0, -_LARGEST_LOG, _LARGEST_LOG)
+        log_alpha0 = np.clip(log_alpha0, -LARGEST_LOG, LARGEST_LOG)
         cost, slope = np.empty((2, size, 1))
         histogram_costs(self.probabilities[rows], counts, log_alpha0[:, 0], cost[:, 0], slope[:, 0])
         cost += self.regularization * log_alpha0 * log_alpha0

@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 #: How far the probabilities of a row may be from summing to 1.
-_SUM_SLACK = 1e-4
+SUM_SLACK = 1e-4
 _SCALES = ("probability", "logit")
 
 
@@ -202,7 +202,7 @@ def read_predictions(
     total = np.zeros(matrix.shape[0])
     for place in range(matrix.shape[1]):  # in order: the same sum whatever the layout
         total += matrix[:, place]
-    off = np.abs(total - 1.0) > _SUM_SLACK
+    off = np.abs(total - 1.0) > SUM_SLACK
     if off.any():
         where.refuse(
             pl.Series(matched.pattern, total),

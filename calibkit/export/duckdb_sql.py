@@ -1,0 +1,149 @@
+"""DuckDB: nested selects, one for each layer of bindings; long step functions by ASOF joins.
+
+Every bound value is a column of the inner select that the outermost one leaves out.  An ASOF join
+keeps each row once but in no order, so rows are numbered before the first and put back by the last
+select.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from calibkit.export.nodes import (
+    Code,
+    Draw,
+    Item,
+    Number,
+    Steps,
+    Words,
+)
+from calibkit.export.program import Program, layers
+from calibkit.export.rewrite import hoisted
+from calibkit.export.sql import Sql, identifier, indented, is_long
+
+#: Of the columns between the inner selects and the outermost one.
+_PREFIX = "_calibkit_"
+_ROW = f'"{_PREFIX}row"'
+
+
+class DuckDb(Sql):
+    """SQL for DuckDB."""
+
+    def statement(self, program: Program, table: str) -> str:
+        """Return nested selects."""
+        program = hoisted(program, is_long)
+        joins = {
+            name: value
+            for name, value in program.bindings.items()
+            if isinstance(value, Steps) and is_long(value)
+        }
+        source, numbered = table, False
+        for layer in layers(program.bindings):
+            plain = [name for name in layer if name not in joins]
+            if plain:
+                columns = [
+                    f"{self.write(program.bindings[name])} AS {self.ref(name)}" for name in plain
+                ]
+                if joins and not numbered:
+                    columns.append(f"ROW_NUMBER() OVER () AS {_ROW}")
+                    numbered = True
+                source = f"(\n{indented(self._select('*', columns, source))}\n)"
+            for name in layer:
+                if name in joins:
+                    source = f"(\n{indented(self._joined(name, joins[name], source))}\n)"
+        hidden = [self.ref(name) for name in program.bindings] + ([_ROW] if joins else [])
+        added = [
+            f"{self.write(value)} AS {identifier(name)}" for name, value in program.outputs.items()
+        ]
+        everything = f"* EXCLUDE ({', '.join(hidden)})" if hidden else "*"
+        order = f"\nORDER BY {_ROW}" if joins else ""
+        return self._select(everything, added, source) + order
+
+    def _select(self, everything: str, columns: Sequence[str], source: str) -> str:
+        listed = ",\n  ".join([everything, *columns])
+        return f"SELECT {listed}\nFROM {source}"
+
+    def _joined(self, name: str, node: Steps, source: str) -> str:
+        """Return a select that adds a long step function, a table of its steps joined."""
+        knots = self._array(node.knots)
+        first, *rest = (value.value for value in node.values if isinstance(value, Number))
+        steps = f'(SELECT UNNEST({knots}) AS "knot", UNNEST({self._array(rest)}) AS "value")'
+        sign = ">" if node.strict else ">="
+        return (
+            f'SELECT "_calibkit_rows".*, COALESCE("_calibkit_steps"."value", {self.number(first)}) '
+            f'AS {self.ref(name)}\nFROM {source} AS "_calibkit_rows"\n'
+            f'ASOF LEFT JOIN {steps} AS "_calibkit_steps"\n'
+            f'  ON {self.write(node.x)} {sign} "_calibkit_steps"."knot"'
+        )
+
+    def _array(self, values: Sequence[float]) -> str:
+        return f"'[{', '.join(map(_plain, values))}]'::DOUBLE[]"
+
+    def number(self, value: float) -> str:
+        """Return a literal with an exponent, which makes it a double."""
+        if not math.isfinite(value):
+            return f"'{_plain(value)}'::DOUBLE"
+        text = repr(float(value))
+        text = text if "e" in text else f"{text}e0"
+        return f"({text})" if text.startswith("-") else text
+
+    def text(self, value: str) -> str:
+        """Return a text literal, its null characters apart."""
+        parts = ["'" + part.replace("'", "''") + "'" for part in value.split("\0")]
+        return parts[0] if len(parts) == 1 else "(" + " || chr(0) || ".join(parts) + ")"
+
+    def ref(self, name: str) -> str:
+        """Return the column of a binding."""
+        return identifier(_PREFIX + name)
+
+    def column(self, name: str) -> str:
+        """Return a column of the table."""
+        return identifier(name)
+
+    def words(self, node: Words) -> str:
+        """Return a column as text; of floats 1.0 becomes 1, if asked for."""
+        column = self.column(node.column)
+        words = f"CAST({column} AS VARCHAR)"
+        if not node.whole:
+            return words
+        short = f"REGEXP_REPLACE({words}, '\\.0$', '')"
+        return f"CASE WHEN TYPEOF({column}) IN ('FLOAT', 'DOUBLE') THEN {short} ELSE {words} END"
+
+    def table_steps(self, node: Steps) -> str:
+        """Long step functions have been hoisted into joins."""
+        raise TypeError("a long step function within an expression")
+
+    def draw(self, node: Draw) -> str:
+        """Return 13 hexadecimal digits over 16^13."""
+        digest = f"MD5({self.text(f'{int(node.seed)}:')} || {self.write(node.key)})"
+        return f"(CAST(('0x' || SUBSTR({digest}, 1, 13)) AS BIGINT) / {self.number(2.0**52)})"
+
+    def code(self, node: Code) -> str:
+        """Return the place of a text in a list."""
+        texts = ", ".join(map(self.text, node.texts))
+        place = f"LIST_POSITION([{texts}], {self.write(node.value)}) - 1"
+        return f"COALESCE({place}, {len(node.texts)})"
+
+    def item(self, node: Item) -> str:
+        """Return one number of a list."""
+        column = self.column(node.column)
+        number = f"CAST({column}[{node.place + 1}] AS DOUBLE PRECISION)"
+        return f"CASE WHEN LEN({column}) = {node.size} THEN {number} END"
+
+    def falling(self, values: Sequence[str]) -> str:
+        """Return a sorted list."""
+        return f"LIST_SORT([{', '.join(values)}], 'DESC')"
+
+    def rounded(self, value: str) -> str:
+        """Return a number rounded to single precision."""
+        return f"CAST(CAST({value} AS REAL) AS DOUBLE PRECISION)"
+
+
+def _plain(value: float) -> str:
+    """Return a float as DuckDB reads it from text."""
+    if math.isnan(value):
+        return "nan"
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return repr(float(value))
