@@ -8,6 +8,7 @@ from calibkit.api.options import (
     Missing,
     Provenance,
     Scale,
+    WeightKind,
     at_work,
     chosen,
     delivered,
@@ -31,7 +32,7 @@ def fit_hetcal(
     min_leaf: int | None = None,
     trees: int | None = None,
     max_bins: int | None = None,
-    map: Literal["platt", "isotonic", "histogram"] = "platt",
+    map: Literal["platt", "beta", "isotonic", "histogram"] = "platt",
     shrinkage: float | None = None,
     precalibrate: Literal["platt", "none"] = "platt",
     clip: float = 0.0,
@@ -42,7 +43,9 @@ def fit_hetcal(
     positive: str | None = None,
     unlabelled: Missing = "error",
     weight: str | None = None,
+    weight_kind: WeightKind = "frequency",
     groups: str | None = None,
+    time: str | None = None,
     on_missing: Missing = "error",
     provenance: Provenance = "hash",
     tags: dict[str, str] | None = None,
@@ -63,7 +66,7 @@ def fit_hetcal(
         The maps of the leaves.
     features
         Feature columns (names and globs; None: ``"feature_*"``): numbers, text or categories.
-    score, scale, label, positive, unlabelled, weight, groups
+    score, scale, label, positive, unlabelled, weight, weight_kind, groups, time
         The other columns, and what they hold.
     on_missing, provenance, tags, seed, threads
         As the options of ``calibkit hetcal``, which docs/hetcal.md explains.
@@ -102,6 +105,7 @@ def fit_hetcal(
         clip=clip,
         max_bins=max_bins,
         groups=groups,
+        time=time,
         seed=seed,
         threads=at_work(threads),
     )
@@ -112,6 +116,7 @@ def fit_hetcal(
         positive=positive,
         unlabelled=unlabelled,
         weight=weight,
+        weight_kind=weight_kind,
         on_missing=on_missing,
     )
     source = open_frame(frame)
