@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from calibkit.api.gates import gate as gate
     from calibkit.api.hetcal import fit_hetcal as fit_hetcal
     from calibkit.api.vad import fit_vad as fit_vad
+    from calibkit.api.validation import validate as validate
     from calibkit.boundary.model import BoundaryModel as BoundaryModel
     from calibkit.calibrators.model import CalibratorModel as CalibratorModel
     from calibkit.errors import CalibkitError as CalibkitError
@@ -72,6 +73,7 @@ _PLACES = {
     "simulate_posterior": "calibkit.simulate.posterior",
     "simulate_raters": "calibkit.simulate.raters",
     "simulate_selection": "calibkit.simulate.selection",
+    "validate": "calibkit.api.validation",
 }
 
 __all__ = ["__version__", *_PLACES]

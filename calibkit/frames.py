@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import polars as pl
@@ -19,8 +19,9 @@ class ArrowStream(Protocol):
 
 
 #: Rows: a polars frame (also lazy), a pyarrow table, a pandas frame, a DuckDB relation, whatever else
-#: has the Arrow C stream interface; or the name of a file, glob or folder, as on the command line.
-Frame = ArrowStream | pl.LazyFrame | str | os.PathLike[str]
+#: has the Arrow C stream interface; columns by name; or the name of a file, glob or folder, as on the
+#: command line.
+Frame = ArrowStream | pl.LazyFrame | Mapping[str, Any] | str | os.PathLike[str]
 
 #: A name, or several of them.
 Names = str | Sequence[str]

@@ -25,7 +25,7 @@ NAMES = [
     "HetcalModel", "InfeasibleError", "Metrics", "Model", "ModelError", "ResourceError", "UsageError",
     "VadModel", "__version__", "bin", "diff", "evaluate", "fit_alpha", "fit_boundary",
     "fit_calibrator", "fit_hetcal", "fit_vad", "gate", "load", "simulate_partitions",
-    "simulate_posterior", "simulate_raters", "simulate_selection",
+    "simulate_posterior", "simulate_raters", "simulate_selection", "validate",
 ]  # fmt: skip
 
 #: The command of each function, and how options are called in Python that have another name there.
@@ -37,6 +37,7 @@ COMMANDS = {
     "fit_alpha": ("alpha_cal:alpha_cal", {"logit_map": "map"}),
     "bin": ("bin:bin_", {}),
     "evaluate": ("evaluate:evaluate", {"score": "scores"}),
+    "validate": ("validate:validate", {}),
 }
 #: What says where and how a command prints or reads files.
 OF_FILES = {

@@ -1,0 +1,93 @@
+"""What is odd about scores though they can be used: said by every fit, and by ``validate``.
+
+Each remark is about rows that no method can make good: a score that says nothing, or the contrary of
+what it should, or that is on another scale than claimed.  Good data get none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import sqrt
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: Of fewer rows nothing is said: too little is known.
+FEWEST: Final = 20
+
+#: How many standard errors below 1/2 an AUC has to be to be called inverted.
+_CERTAIN: Final = 4.0
+
+Numbers = NDArray[Any]
+
+
+def constant_score(name: str) -> str:
+    """Say that a score is the same in all rows."""
+    return f"column {name!r}: one score in all rows, which tells no two of them apart"
+
+
+def looks_like_probabilities(name: str, low: float, high: float, scale: str) -> str | None:
+    """Say that scores claimed to be logits look like probabilities; None where they do not."""
+    if scale != "logit" or not 0.0 <= low < high <= 1.0:
+        return None
+    return (
+        f"column {name!r}: scores from {low:.6g} to {high:.6g} look like probabilities, not like "
+        "logits; is --scale probability meant?"
+    )
+
+
+def inverted(name: str, rows: Numbers, positives: Numbers) -> str | None:
+    """Say that higher scores go with fewer positives; None where they do not.
+
+    Parameters
+    ----------
+    name
+        The score's column.
+    rows, positives
+        Rows and positive rows of each distinct score, in rising order of scores.
+
+    Notes
+    -----
+    The AUC of a score without any relation to the label has the variance ``(n + 1) / (12 P N)``
+    (Mann and Whitney, without ties, which make it smaller).
+    """
+    hits = positives.astype(np.float64)
+    misses = rows.astype(np.float64) - hits
+    total_hits, total_misses = float(hits.sum()), float(misses.sum())
+    if total_hits < 2 or total_misses < 2 or total_hits + total_misses < FEWEST:
+        return None
+    below = np.cumsum(misses) - misses
+    auc = float(((below + 0.5 * misses) * hits).sum()) / (total_hits * total_misses)
+    spread = sqrt((total_hits + total_misses + 1) / (12 * total_hits * total_misses))
+    if auc > 0.5 - _CERTAIN * spread:
+        return None
+    return (
+        f"column {name!r}: higher scores go with fewer positives (AUC {auc:.3f}); is the score that of "
+        "the other class, or --positive the wrong one?"
+    )
+
+
+def of_counts(name: str, scale: str, score: Numbers, rows: Numbers, hits: Numbers) -> list[str]:
+    """Return the remarks on distinct scores in rising order, with their rows and positive rows."""
+    return list(_remarks(name, scale, score, rows, hits))
+
+
+def of_rows(name: str, scale: str, score: Numbers, label: Numbers) -> list[str]:
+    """Return the remarks on rows in any order."""
+    distinct, place = np.unique(score, return_inverse=True)
+    rows = np.bincount(place, minlength=distinct.size)
+    hits = np.bincount(place[label == 1], minlength=distinct.size)
+    return of_counts(name, scale, distinct, rows, hits)
+
+
+def _remarks(name: str, scale: str, score: Numbers, rows: Numbers, hits: Numbers) -> Iterator[str]:
+    if rows.sum() < FEWEST:
+        return
+    if score.size == 1:
+        yield constant_score(name)
+        return
+    said = looks_like_probabilities(name, float(score[0]), float(score[-1]), scale)
+    for remark in (said, inverted(name, rows, hits)):
+        if remark is not None:
+            yield remark
