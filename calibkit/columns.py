@@ -7,23 +7,26 @@ columns that nearly every command uses.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from .errors import UsageError
+from .errors import ResourceError, UsageError
 from .labels import label_column
 from .numeric import FloatArray, numeric_column, weight_column
-from .rows import RowFinder, Rows, read_rows
+from .provenance import data_hash
+from .rows import Remark, RowFinder, Rows, read_rows
 from .sources import Source
 
 __all__ = [
+    "HASHED",
     "SCALES",
     "ColumnOptions",
+    "Condensing",
     "FloatArray",
     "RowFinder",
     "Rows",
@@ -38,6 +41,9 @@ __all__ = [
 ]
 
 SCALES: Final = ("probability", "logit", "raw")
+
+#: The roles over which the hash of rows that were made coarser is known.
+HASHED: Final = ("label", "score", "uncertainty", "weight")
 
 WEIGHT_KINDS: Final = ("frequency", "sampling")
 
@@ -85,6 +91,56 @@ class ColumnOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Condensing:
+    """How rows were condensed.
+
+    Attributes
+    ----------
+    times
+        How many rows each condensed row stands for.
+    hashes
+        The sums of the hashes of the rows as they were, by their roles in alphabetical order.
+    weight
+        The weight of each of the rows that a condensed row stands for; None without weights.
+    score_bits, uncertainty_bits
+        How many bits after the exponent were kept where values were made coarser; None: all.
+    levels
+        Whether uncertainties were moved down to the edges of levels.
+    level_error
+        By which share of the rows these edges may miss their quantiles.
+    """
+
+    times: NDArray[np.int64]
+    hashes: Mapping[str, str]
+    weight: NDArray[np.float64] | None = None
+    score_bits: int | None = None
+    uncertainty_bits: int | None = None
+    levels: bool = False
+    level_error: float = 0.0
+
+    @property
+    def exact(self) -> bool:
+        """Whether the rows are as they were."""
+        return self.score_bits is None and self.uncertainty_bits is None and not self.levels
+
+    def only(self, rows: NDArray[np.int64]) -> Condensing:
+        """Return what it is for some of the condensed rows."""
+        weight = None if self.weight is None else self.weight[rows]
+        return replace(self, times=self.times[rows], weight=weight)
+
+    def fingerprint(self, used: Mapping[str, NDArray[Any]]) -> str:
+        """Return the hash of the rows over some columns."""
+        if not self.exact:
+            weighted = self.weight is not None
+            roles = [r for r in HASHED if (weighted if r == "weight" else r in used)]
+            return self.hashes[",".join(roles)]
+        as_read = {role: values for role, values in used.items() if role != "weight"}
+        if self.weight is not None:
+            as_read["weight"] = self.weight
+        return data_hash(as_read, self.times)
+
+
+@dataclass(frozen=True, kw_only=True)
 class ScoreRows:
     """The columns of a score file, checked.
 
@@ -110,6 +166,11 @@ class ScoreRows:
         Finds a row in the inputs.
     source
         The inputs.
+    remarks
+        Those of the warnings that are about a number of rows or values.
+    condensing
+        How many rows each of these stands for, where equal rows were counted; `weight` is then that
+        of all of them together.
     """
 
     score: FloatArray
@@ -124,6 +185,41 @@ class ScoreRows:
     others: pl.DataFrame | None = None
     where: RowFinder | None = None
     source: Source | None = None
+    remarks: tuple[Remark, ...] = ()
+    condensing: Condensing | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are, whatever they weigh."""
+        if self.condensing is None:
+            return int(self.score.size)
+        return int(self.condensing.times.sum())
+
+    @property
+    def positive_rows(self) -> int:
+        """How many of the rows are positive, whatever they weigh."""
+        assert self.label is not None
+        if self.condensing is None:
+            return int(np.count_nonzero(self.label))
+        return int(self.condensing.times[self.label == 1].sum())
+
+    def need_each(self, option: str) -> None:
+        """Raise `ResourceError` if equal rows were counted, for an option that needs each of them."""
+        if self.condensing is not None:
+            raise ResourceError(
+                f"memory: {self.rows:,} rows do not fit, and {option} needs every one of them; raise "
+                "--memory, or leave it out"
+            )
+
+    def fingerprint(self, used: Mapping[str, NDArray[Any]]) -> str:
+        """Return the hash of the rows over some columns, by role; see `provenance.data_hash`.
+
+        Of rows that were made coarser it is the hash of the rows as they were, over score, label,
+        uncertainty and weight.
+        """
+        if self.condensing is None:
+            return data_hash(used)
+        return self.condensing.fingerprint(used)
 
     def only(self, rows: NDArray[np.int64]) -> ScoreRows:
         """Return some of the rows, named by their place."""
@@ -138,6 +234,7 @@ class ScoreRows:
             weight=None if self.weight is None else _read_only(self.weight[rows]),
             others=None if self.others is None else self.others[rows],
             where=where,
+            condensing=None if self.condensing is None else self.condensing.only(rows),
         )
 
 
@@ -161,7 +258,7 @@ def read_score_rows(
     others: Sequence[str] = (),
     features: Sequence[str] = (),
 ) -> ScoreRows:
-    """Read and check score, label, uncertainty and weight.
+    """Read and check score, label, uncertainty and weight; of a window of rows as of all.
 
     Parameters
     ----------
@@ -204,8 +301,9 @@ def read_score_rows(
     weight = None if options.weight is None else frame[options.weight]
     labels, remarks = None, tuple[str, ...]()
     if label:
+        must_occur = positive_must_occur and source.whole  # a window may hold no positive row
         labels, remarks = label_column(
-            frame[options.label], where, positive=options.positive, must_occur=positive_must_occur
+            frame[options.label], where, positive=options.positive, must_occur=must_occur
         )
     return ScoreRows(
         score=score,
@@ -216,6 +314,7 @@ def read_score_rows(
         rows_read=rows.rows_read,
         dropped=rows.dropped,
         warnings=(*source.warnings, *rows.warnings, *remarks),
+        remarks=rows.remarks,
         notes=(_NO_UNCERTAINTY,) if uncertainty and spread is None else (),
         others=frame.select(list(dict.fromkeys([*others, *features])))
         if others or features

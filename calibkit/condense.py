@@ -32,12 +32,16 @@ LADDER: Final = (
     *({SCORE: score, SPREAD: spread} for score, spread in (
         (26, 12), (24, 12), (22, 12), (21, 12), (20, 12), (19, 12), (18, 11), (17, 11), (16, 10),
         (15, 10), (14, 9), (13, 8), (12, 8), (11, 7), (10, 7), (9, 6), (8, 5), (7, 5), (6, 4),
-        (5, 3), (4, 3),
+        (5, 3), (4, 3), (3, 2), (2, 1), (1, 1), (0, 0),
     )),
 )  # fmt: skip
 
 Words = NDArray[np.uint64]
 Counts = NDArray[np.int64]
+
+
+class NoRoomError(Exception):
+    """The distinct rows have no room as they are."""
 
 
 @dataclass(frozen=True)
@@ -120,11 +124,21 @@ class Condenser:
         How many distinct rows there is room for.
     rung
         The step of the ladder to begin with.
+    exactly
+        Whether a lack of room is an error.
+
+    Raises
+    ------
+    NoRoomError
+        When there is no room for the rows as they are, if they must stay `exactly` so.
+    ResourceError
+        When there is no room at the coarsest step.
     """
 
     roles: tuple[Role, ...]
     most: int
     rung: int = 0
+    exactly: bool = False
     _frames: list[pl.DataFrame] = field(default_factory=list)
     _held: int = 0
     _settled: int = 0
@@ -163,6 +177,8 @@ class Condenser:
             if grouped.height <= self.most:
                 self._frames, self._held, self._settled = [grouped], grouped.height, grouped.height
                 return
+        if self.exactly:
+            raise NoRoomError
         self._frames = [frame]
         self._packed = _Packed(self.roles, self.most, max(self.rung, 1))
         self._pack_frames(last=True)

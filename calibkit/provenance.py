@@ -32,13 +32,30 @@ def row_hashes(
     return hashes
 
 
-def data_hash(columns: Mapping[str, NDArray[Any]]) -> str:
-    """Return the sum of the row hashes modulo 2^64, as 16 hexadecimal digits."""
+def data_hash(columns: Mapping[str, NDArray[Any]], times: NDArray[np.int64] | None = None) -> str:
+    """Return the sum of the row hashes modulo 2^64, as 16 hexadecimal digits.
+
+    `times` says how often each row occurs; None: once.
+    """
     size = next(iter(columns.values())).size
     total = 0
     for start in range(0, size, _BLOCK):
-        total += int(digest.total(row_hashes(columns, slice(start, start + _BLOCK))))
+        rows = slice(start, start + _BLOCK)
+        hashes = row_hashes(columns, rows)
+        if times is not None:
+            hashes *= times[rows].view(np.uint64)
+        total += int(digest.total(hashes))
+    return hash_text(total)
+
+
+def hash_text(total: int) -> str:
+    """Return a sum of row hashes modulo 2^64, as 16 hexadecimal digits."""
     return f"{total % 2**64:016x}"
+
+
+def added_hashes(one: str, other: str) -> str:
+    """Return the hash of the rows of two hashes together."""
+    return hash_text(int(one, 16) + int(other, 16))
 
 
 def random_parts(columns: Mapping[str, NDArray[Any]], parts: int, seed: int) -> NDArray[np.uint8]:

@@ -20,7 +20,7 @@ from calibkit.columns import ScoreRows
 from calibkit.errors import DataError, UsageError
 from calibkit.metrics.blocks import added, cut, each_block
 from calibkit.models import Column, Provenance
-from calibkit.provenance import data_hash, random_parts
+from calibkit.provenance import random_parts
 from calibkit.segments import Segments, read_segments
 from calibkit.tally import Tally, count_rows
 from calibkit.threads import later
@@ -119,10 +119,10 @@ def _located(error: DataError, rows: ScoreRows) -> DataError:
     """Return an error about all rows with the file and the column it is about."""
     column = rows.options.label
     if rows.source is None:
-        return DataError(f"column {column!r}: {error}", column=column, rows=rows.score.size)
+        return DataError(f"column {column!r}: {error}", column=column, rows=rows.rows)
     file = rows.source.parts[0].path
     message = f"{file}: column {column!r}: {error}"
-    return DataError(message, file=file, column=column, rows=rows.score.size)
+    return DataError(message, file=file, column=column, rows=rows.rows)
 
 
 def _segments(rows: ScoreRows, spec: CalibratorSpec) -> Segments | None:
@@ -318,7 +318,7 @@ def _origin(rows: ScoreRows, spec: CalibratorSpec, fingerprint: str, *, names: b
     if spec.by is not None:
         options |= {"by": spec.by, "min_rows": spec.min_rows}
     files = rows.source.paths if names and rows.source else None
-    return Provenance(__version__, options, int(rows.score.size), fingerprint, files)
+    return Provenance(__version__, options, rows.rows, fingerprint, files)
 
 
 def _rows_hash(rows: ScoreRows, segments: Segments | None) -> str:
@@ -329,4 +329,4 @@ def _rows_hash(rows: ScoreRows, segments: Segments | None) -> str:
         used["weight"] = rows.weight
     if segments is not None:
         used[SEGMENTS] = segments.code
-    return data_hash(used)
+    return rows.fingerprint(used)

@@ -11,6 +11,7 @@ from calibkit.calibrators.spec import CalibratorSpec
 from calibkit.columns import ColumnOptions, ScoreRows, read_score_rows, resolve
 from calibkit.errors import UsageError
 from calibkit.numeric import FloatArray
+from calibkit.rows import Remark
 from calibkit.sources import Source
 
 #: The role of the column of segments.
@@ -48,12 +49,14 @@ def read_calibration_rows(
     if not clips:
         return rows
     score, moved = into_unit_interval(rows.score)
-    remark = f"{moved} scores outside [0, 1] clipped (--out-of-range clip)"
+    remarks = [Remark("", "score", "outside [0, 1] clipped (--out-of-range clip)", moved)]
+    remarks = remarks if moved else []
     return replace(
         rows,
         score=score,
         options=replace(rows.options, scale=options.scale),
-        warnings=(*rows.warnings, *([remark] if moved else [])),
+        warnings=(*rows.warnings, *(remark.text for remark in remarks)),
+        remarks=(*rows.remarks, *remarks),
     )
 
 
