@@ -177,7 +177,7 @@ def _pictures(found: Evaluated, context: Context) -> Markup:
 
 def _diagrams(curves: pl.DataFrame | None) -> Iterator[Markup]:
     """Yield a reliability diagram a score, of all rows."""
-    if curves is None:
+    if curves is None or "curve" not in curves.columns:
         return
     for score in curves["score"].unique(maintain_order=True):
         own = curves.filter((pl.col("score") == score) & (pl.col("slice") == ALL))

@@ -7,12 +7,14 @@ STYLE = """
 :root {
   color-scheme: light dark;
   --ground: #ffffff; --card: #f5f6f8; --ink: #1b1f24; --soft: #57606a; --line: #d0d7de;
-  --accent: #0b5cad; --second: #a33b00; --band: #cfe1f5; --warn: #8a4b00; --warn-ground: #fff4e0;
+  --accent: #0b5cad; --second: #a33b00; --band: #cfe1f5; --series: #0072b2;
+  --warn: #8a4b00; --warn-ground: #fff4e0;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --ground: #14171b; --card: #1d2228; --ink: #e7eaee; --soft: #a0a9b4; --line: #3a424c;
-    --accent: #6cb2ff; --second: #ff9d66; --band: #23415f; --warn: #ffc46b; --warn-ground: #33270f;
+    --accent: #6cb2ff; --second: #ff9d66; --band: #23415f; --series: #3d9be0;
+    --warn: #ffc46b; --warn-ground: #33270f;
   }
 }
 * { box-sizing: border-box; }
@@ -83,7 +85,8 @@ svg .curve { stroke: var(--second); fill: none; stroke-width: 1.5; }
 @media print {
   :root {
     --ground: #ffffff; --card: #ffffff; --ink: #000000; --soft: #444444; --line: #999999;
-    --accent: #0b5cad; --second: #a33b00; --band: #dddddd; --warn: #000000; --warn-ground: #ffffff;
+    --accent: #0b5cad; --second: #a33b00; --band: #dddddd; --series: #0072b2;
+    --warn: #000000; --warn-ground: #ffffff;
   }
   main { max-width: none; padding: 0; }
   .wide { overflow: visible; }

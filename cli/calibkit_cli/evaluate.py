@@ -152,7 +152,7 @@ def evaluate(
         seed=seed,
         probs=tuple(typed.listed(probs)),
         votes=votes,
-        curves=bool(reliability or plot) or (report is not None and not probs),
+        curves=bool(reliability or plot or report),
     )
     run = EvaluateRun(
         console=console,

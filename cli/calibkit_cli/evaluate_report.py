@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from calibkit.metrics.evaluate import Evaluated
     from calibkit.metrics.spec import EvaluateSpec
     from calibkit.models import Model
-    from calibkit.report.html import Cell, Table
+    from calibkit.report.html import Cell, Markup, Table
     from calibkit.sources import Source
 
 _SUFFIXES = (".html", ".htm")
 
 _NO_PICTURES = (
-    "More pictures (precision and recall, ROC, CORP) come with the extra calibkit[plot]: "
-    "pip install 'calibkit[plot]'."
+    "More pictures (precision and recall, ROC, the boundary over score and uncertainty) come with the "
+    "extra calibkit[plot]: pip install 'calibkit[plot]'."
 )
 
 
@@ -75,28 +75,38 @@ def check_report(output: str) -> None:
 
 def report_of(source: Source, spec: EvaluateSpec, found: Evaluated) -> bytes:
     """Return the page of an evaluation."""
+    from calibkit.models import Model, load
     from calibkit.report.html_report import Context, report
 
-    told = [] if spec.boundary is None else story(spec.boundary, found)
-    plain = find_spec("matplotlib") is None and found.curves is not None
+    given = spec.boundary
+    model = given if given is None or isinstance(given, Model) else load(given)
+    drawable = find_spec("matplotlib") is not None
     context = Context(
         inputs=[part.relative or part.path for part in source.parts],
         confidence=spec.confidence if spec.intervals else None,
-        story=told,
-        remark=_NO_PICTURES if plain else "",
+        story=story(model, found) if model else (),
+        pictures=_pictures(source, spec, found, model) if drawable else (),
+        remark="" if drawable else _NO_PICTURES,
     )
     return report(found, context)
 
 
-def story(boundary: str | Model, found: Evaluated) -> list[str | Table]:
+def _pictures(
+    source: Source, spec: EvaluateSpec, found: Evaluated, model: Model | None
+) -> list[Markup]:
+    from calibkit.boundary.model import BoundaryModel
+    from calibkit.report.html_plots import pictures
+
+    return pictures(source, spec, found, model if isinstance(model, BoundaryModel) else None)
+
+
+def story(model: Model, found: Evaluated) -> list[str | Table]:
     """Return what a boundary led to expect beside what was found, and what `show` says of it."""
     from calibkit.boundary.model import BoundaryModel
-    from calibkit.models import load
     from calibkit.report.html_boundary import beside
 
     from .views import view_of
 
-    model = load(boundary) if isinstance(boundary, str) else boundary
     recorder = Recorder()
     view_of(model.kind)(model, recorder)
     told = beside(model, found.metrics) if isinstance(model, BoundaryModel) else []

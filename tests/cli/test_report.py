@@ -216,3 +216,39 @@ def test_metrics_may_go_to_a_device_beside_the_page(
     page = tmp_path / "report.html"
     assert invoke("evaluate", rows, "--report", page, "-q", "-o", "/dev/null").code == 0
     assert page.is_file()
+
+
+def test_matplotlib_draws_in_the_colours_of_the_page(
+    rows: Path, model: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    pytest.importorskip("matplotlib")
+    page = tmp_path / "report.html"
+    more = ("--report", page, "-q", "-o", tmp_path / "metrics.json")
+    assert invoke("evaluate", rows, "--boundary", model, *more).code == 0
+    reader = read(page)
+    labels = [attributes["aria-label"] or "" for tag, attributes in reader.tags if tag == "svg"]
+    for kind in (
+        "Reliability diagram (score: ece 0.",
+        "Precision and recall (",
+        "ROC curve (",
+        "Pos",
+    ):
+        assert any(label.startswith(kind) for label in labels), kind
+    names = [attributes["id"] for _, attributes in reader.tags if "id" in attributes]
+    assert len(names) == len(set(names))
+    used = [attributes.get("xlink:href") or "" for tag, attributes in reader.tags if tag == "use"]
+    assert {name.removeprefix("#") for name in used} <= set(names)
+    assert not re.search("#1a1a1a|#ffffff(?!;)", page.read_text().partition("</style>")[2])
+
+
+def test_scores_that_allow_no_picture_have_a_page_without(
+    rows: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    frame = simulate(200).with_columns(label=pl.lit(0), score=pl.col("score") * 9 - 20)
+    page = tmp_path / "report.html"
+    done = invoke(
+        *("evaluate", write(frame, tmp_path / "negative.parquet"), "--scale", "raw"),
+        *("--report", page, "-q", "-o", tmp_path / "metrics.json"),
+    )
+    assert done.code == 0, done.stderr
+    assert "svg" not in [tag for tag, _ in read(page).tags]
