@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from typing import ClassVar
 
 import msgspec
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.boundary.parts import (
+    NAMED_THRESHOLDS,
     RULE,
     BoundaryFit,
     Candidate,
@@ -23,6 +23,8 @@ from calibkit.boundary.parts import (
     SegmentFit,
     TestFigures,
     Threshold,
+    threshold_json,
+    threshold_value,
 )
 from calibkit.errors import ModelError
 from calibkit.models import Model
@@ -56,8 +58,6 @@ BOUNDS = ("overall", "each")
 
 #: Of a logistic surface.
 COEFFICIENTS = ("intercept", "score", "uncertainty", "product")
-
-_NAMED = {"-inf": -math.inf, "inf": math.inf}
 
 
 class BoundaryModel(Model):
@@ -151,7 +151,10 @@ class BoundaryModel(Model):
     def _check_reference(self) -> None:
         """Refuse rows of other levels; those of segments may be other ones than the model's."""
         reference = self.fit.reference
-        if reference is None or self.groups is not msgspec.UNSET:
+        if reference is None:
+            return
+        reference.check()
+        if self.groups is not msgspec.UNSET:
             return
         if len(reference.rows_per_level) != self.levels:
             raise ModelError(f"'rows_per_level' needs {self.levels} values, one per level")
@@ -254,7 +257,7 @@ class BoundaryModel(Model):
 
 def _check_thresholds(thresholds: list[Threshold]) -> None:
     for value in thresholds:
-        if isinstance(value, str) and value not in _NAMED:
+        if isinstance(value, str) and value not in NAMED_THRESHOLDS:
             raise ModelError(f'a threshold is a number, null, "-inf" or "inf", not {value!r}')
 
 
@@ -265,19 +268,3 @@ def _check_edges(edges: object, expected: int, name: str) -> None:
         raise ModelError(f"{name!r} holds something that is not a number")
     if any(high < low for low, high in itertools.pairwise(edges)):
         raise ModelError(f"{name!r} must not decrease")
-
-
-def threshold_value(threshold: Threshold) -> float:
-    """Return a threshold as a float: NaN for never, -inf for always."""
-    if threshold is None:
-        return math.nan
-    return _NAMED[threshold] if isinstance(threshold, str) else threshold
-
-
-def threshold_json(value: float) -> Threshold:
-    """Return a float threshold as it stands in the model."""
-    if math.isnan(value):
-        return None
-    if math.isinf(value):
-        return "-inf" if value < 0 else "inf"
-    return float(value)

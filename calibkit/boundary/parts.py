@@ -2,10 +2,34 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+
 import msgspec
+
+from calibkit.errors import ModelError
 
 #: A threshold in JSON: a score, "-inf" (always), "inf" (only infinite scores), null (never).
 Threshold = float | str | None
+
+#: The thresholds that JSON has no number for.
+NAMED_THRESHOLDS = {"-inf": -math.inf, "inf": math.inf}
+
+
+def threshold_value(threshold: Threshold) -> float:
+    """Return a threshold as a float: NaN for never, -inf for always."""
+    if threshold is None:
+        return math.nan
+    return NAMED_THRESHOLDS[threshold] if isinstance(threshold, str) else threshold
+
+
+def threshold_json(value: float) -> Threshold:
+    """Return a float threshold as it stands in the model."""
+    if math.isnan(value):
+        return None
+    if math.isinf(value):
+        return "-inf" if value < 0 else "inf"
+    return float(value)
 
 
 class Part(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -61,17 +85,43 @@ class Reference(Part):
 
     The quantiles have ranks ``floor(j N / 20)``, j = 0 … 19, counted from 0.  The counts say how many
     rows lie from a quantile up to the next (0 between equal ones), which ties move away from N / 20.
-    Counts and largest values are left out where they are not known.
     """
 
     score_quantiles: list[Threshold]
     uncertainty_quantiles: list[float] | None
     rows_per_level: list[int | float]
     selected_share: float
-    score_counts: list[int | float] | msgspec.UnsetType = msgspec.UNSET
-    score_max: Threshold | msgspec.UnsetType = msgspec.UNSET
-    uncertainty_counts: list[int | float] | msgspec.UnsetType | None = msgspec.UNSET
-    uncertainty_max: float | msgspec.UnsetType | None = msgspec.UNSET
+    score_counts: list[int | float]
+    score_max: Threshold
+    uncertainty_counts: list[int | float] | None
+    uncertainty_max: float | None
+
+    def check(self) -> None:
+        """Raise `ModelError` where quantiles and counts do not fit together."""
+        if not 0.0 <= self.selected_share <= 1.0:
+            raise ModelError("'selected_share' is a share, between 0 and 1")
+        beside = self.uncertainty_quantiles, self.uncertainty_counts, self.uncertainty_max
+        if len({part is None for part in beside}) > 1:
+            raise ModelError("what 'reference' says of uncertainties goes together")
+        for name, quantiles, counts, largest in (
+            ("score", self.score_quantiles, self.score_counts, self.score_max),
+            ("uncertainty", *beside),
+        ):
+            if quantiles is None or counts is None or largest is None:
+                if name == "score":
+                    raise ModelError(
+                        "'score_quantiles' and 'score_max' are numbers, \"-inf\" or \"inf\""
+                    )
+                continue
+            if any(isinstance(q, str) and q not in NAMED_THRESHOLDS for q in (*quantiles, largest)):
+                raise ModelError(f"'{name}_quantiles' holds something that is not a number")
+            values = [threshold_value(value) for value in (*quantiles, largest)]
+            if not counts or len(quantiles) != len(counts):
+                raise ModelError(f"'{name}_quantiles' and '{name}_counts' are of one size")
+            if any(not low <= high for low, high in itertools.pairwise(values)):
+                raise ModelError(f"'{name}_quantiles' must not decrease, up to '{name}_max'")
+            if min(counts) < 0 or not sum(counts) > 0:
+                raise ModelError(f"'{name}_counts' are numbers of rows, not all 0")
 
 
 class Candidate(Part):

@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
 
-import msgspec
 import polars as pl
 
 from calibkit.apply import ACTION, PASS, Applier, ApplySpec, Reads, applier_of
-from calibkit.boundary.model import BoundaryModel
 from calibkit.bundles.model import BundleModel, Step, makes
 from calibkit.columns import RowFinder
 from calibkit.errors import UsageError
@@ -30,7 +28,9 @@ class BundleApplier:
     def reads(self, source: Source, spec: ApplySpec) -> Reads:
         """Return the columns that the parts need of the input; refuse options that none has use of."""
         self._check_roles(spec)
-        if not any(map(_random, self.steps)) and (spec.key is not None or spec.seed is not None):
+        if not any(step.random for step in self.steps) and (
+            spec.key is not None or spec.seed is not None
+        ):
             raise UsageError("this bundle decides without chance; leave --key and --seed out.")
         needed: dict[str, str] = {}
         optional: dict[str, None] = {}
@@ -55,6 +55,11 @@ class BundleApplier:
         self, frame: pl.DataFrame, where: RowFinder, reads: Reads, spec: ApplySpec
     ) -> list[pl.Series]:
         """Return the columns of all parts, and the action."""
+        made = self.made(frame, where, spec)
+        return [*made.values(), self._action(made, frame.height)]
+
+    def made(self, frame: pl.DataFrame, where: RowFinder, spec: ApplySpec) -> dict[str, pl.Series]:
+        """Return the columns of all parts."""
         made: dict[str, pl.Series] = {}
         for step, applier, own in zip(self.steps, self.appliers, self.own_reads, strict=True):
             seen = frame.with_columns(**made)
@@ -63,7 +68,7 @@ class BundleApplier:
                 name: values.alias(name)
                 for name, values in zip(step.columns.values(), columns, strict=True)
             }
-        return [*made.values(), self._action(made, frame.height)]
+        return made
 
     def _action(self, made: Mapping[str, pl.Series], rows: int) -> pl.Series:
         action = pl.repeat(PASS, rows, dtype=pl.String, eager=True)
@@ -104,14 +109,5 @@ def _own_spec(step: Step, spec: ApplySpec, made: Mapping[str, object]) -> ApplyS
         for role, name in spec.columns.items()
         if role in step.reads and not makes(made, step.reads[role].name)
     }
-    random = _random(step)
-    return replace(
-        spec,
-        columns=elsewhere,
-        key=spec.key if random else None,
-        seed=spec.seed if random else None,
-    )
-
-
-def _random(step: Step) -> bool:
-    return isinstance(step.model, BoundaryModel) and step.model.randomise is not msgspec.UNSET
+    key, seed = (spec.key, spec.seed) if step.random else (None, None)
+    return replace(spec, columns=elsewhere, key=key, seed=seed)

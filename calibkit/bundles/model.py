@@ -63,6 +63,12 @@ class Step:
         return isinstance(self.model, BoundaryModel)
 
     @property
+    def random(self) -> bool:
+        """Whether chance, by the hash of a key, decides some rows."""
+        model = self.model
+        return isinstance(model, BoundaryModel) and model.randomise is not msgspec.UNSET
+
+    @property
     def label(self) -> str:
         """What messages call the part."""
         kind = self.model.kind

@@ -1,0 +1,1 @@
+"""Drift: whether new rows are still like those that a boundary was fitted on."""

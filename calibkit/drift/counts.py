@@ -1,0 +1,115 @@
+"""What is counted of new rows, window by window: numbers that add up whatever the cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.binning import assign
+from calibkit.boundary.model import Reference, Threshold, threshold_value
+from calibkit.sums import ExactSum, group_fractions
+
+Floats = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Outline:
+    """A column of the fitting rows, as the model knows it.
+
+    Attributes
+    ----------
+    low, edges
+        The smallest value and the inner edges of the bins; equal edges leave bins empty.
+    counts
+        The fitting rows of each bin.
+    high
+        The largest value.
+    """
+
+    low: float
+    edges: NDArray[np.float64]
+    counts: tuple[float, ...]
+    high: float
+
+    @classmethod
+    def of(
+        cls,
+        quantiles: Sequence[Threshold],
+        counts: Sequence[int | float],
+        largest: Threshold,
+    ) -> Self:
+        """Return the outline that a model holds."""
+        found = np.array([threshold_value(value) for value in quantiles])
+        return cls(float(found[0]), found[1:], tuple(counts), threshold_value(largest))
+
+    def bins(self, values: Floats) -> NDArray[np.int64]:
+        """Return the bin of each value; below the smallest it is the first that has rows."""
+        return assign(values, self.low, self.edges).astype(np.int64)
+
+    def outside(self, values: Floats) -> NDArray[np.bool_]:
+        """Return which values lie outside the range of the fitting rows."""
+        return (values < self.low) | (values > self.high)
+
+
+def outlines(reference: Reference, *, uncertain: bool) -> dict[str, Outline]:
+    """Return the outlines of the columns that a boundary reads, by role."""
+    score = reference.score_quantiles, reference.score_counts, reference.score_max
+    found = {"score": Outline.of(*score)}
+    quantiles, counts = reference.uncertainty_quantiles, reference.uncertainty_counts
+    if uncertain and quantiles is not None and counts is not None:
+        found["uncertainty"] = Outline.of(quantiles, counts, reference.uncertainty_max)
+    return found
+
+
+@dataclass
+class Counts:
+    """Sums over rows; each row counts as its weight.
+
+    Attributes
+    ----------
+    sums
+        By name: ``rows`` (of weight), ``squares`` (of weights), ``selected``, ``outside``; with labels
+        also ``labelled``, ``positives``, ``labelled_selected`` and ``hits``.
+    bins
+        The rows in each bin of a column, by role.
+    read, missing
+        Rows, whatever they weigh: all of them, and those without a value, which count nowhere else.
+    """
+
+    sums: dict[str, Fraction] = field(default_factory=dict)
+    bins: dict[str, list[Fraction]] = field(default_factory=dict)
+    read: int = 0
+    missing: int = 0
+
+    def set(self, name: str, values: NDArray[np.float64]) -> None:
+        """Set a sum to that of a column."""
+        total = ExactSum()
+        total.add(values)
+        self.sums[name] = total.fraction
+
+    def set_bins(
+        self, role: str, place: NDArray[np.int64], bins: int, weight: Floats | None
+    ) -> None:
+        """Set the rows in each bin of a column."""
+        if weight is None:
+            self.bins[role] = [Fraction(int(n)) for n in np.bincount(place, minlength=bins)]
+        else:
+            self.bins[role] = group_fractions(weight, place, bins)
+
+    def merge(self, other: Counts) -> None:
+        """Add what was counted of other rows."""
+        self.read, self.missing = self.read + other.read, self.missing + other.missing
+        for name, total in other.sums.items():
+            self.sums[name] = self.sums.get(name, Fraction(0)) + total
+        for role, bins in other.bins.items():
+            before = self.bins.get(role, [Fraction(0)] * len(bins))
+            self.bins[role] = [a + b for a, b in zip(before, bins, strict=True)]
+
+    def value(self, name: str) -> float:
+        """Return a sum."""
+        return float(self.sums.get(name, 0))

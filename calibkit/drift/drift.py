@@ -1,0 +1,239 @@
+"""Comparing new rows with those of a fit: shares, stability indices and, with labels, rates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from calibkit import __version__
+from calibkit.boundary.model import BoundaryModel
+from calibkit.boundary.parts import Certificate
+from calibkit.drift.counts import Counts
+from calibkit.drift.psi import stability
+from calibkit.drift.rows import BOUNDARY, DriftSpec, Watch, Watched, count, plan_watch
+from calibkit.metrics.outputs import render
+from calibkit.metrics.rates import Level, wilson
+from calibkit.metrics.result import Interval, Metrics, Number
+from calibkit.models import Model, canonical_json
+from calibkit.sources import Source
+
+#: The slices: the new rows, what the fit said, and what holds by a certificate.
+ALL, FIT, CERTIFICATE = "all", "fit", "certificate"
+
+#: What stands at the top of the result too, before all metrics.
+HEADLINE = (
+    "selected_share",
+    "psi_score",
+    "psi_uncertainty",
+    "outside_range",
+    "missing_share",
+    "precision",
+    "recall",
+)
+
+#: What a certificate calls a quantity, as a metric.
+_CERTIFIED = {"capacity": "selected_share"}
+
+#: Rows that are read at a time, where nobody says.
+_BATCH = 2**20
+
+
+@dataclass(frozen=True)
+class Drift:
+    """What a comparison found.
+
+    Attributes
+    ----------
+    metrics
+        By the name of a boundary, then by slice: ``all`` are the new rows, ``fit`` is what the model
+        says of its fit, ``certificate`` what it guarantees.
+    certificates
+        Of the boundaries that have one, where there were labels.
+    warnings
+        What the user should be told.
+    """
+
+    metrics: Metrics
+    certificates: dict[str, Certificate]
+    warnings: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return ``drift.json`` as plain dictionaries.
+
+        The headline figures of the only boundary stand at the top, those of a bundle's boundaries
+        under their names; `metrics` and `intervals` have all, in the structure of ``metrics.json``,
+        so that gates, `diff` and other readers of metrics find their way.
+        """
+        content = self.metrics.as_dict()
+        heads = {name: self._headline(name) for name in self.metrics.metrics}
+        top: dict[str, Any] = heads.pop(BOUNDARY, {}) if len(heads) == 1 else {}
+        found: dict[str, Any] = {**top, **heads, "rows": self.metrics.rows}
+        for name in ("metrics", "intervals"):
+            found[name] = content[name]
+        return {**found, "calibkit": __version__}
+
+    def to_json(self) -> bytes:
+        """Return the content of ``drift.json``."""
+        return canonical_json(self.as_dict())
+
+    def content(self, output: str | None) -> bytes:
+        """Return the content of an output file, in the format of its suffix."""
+        if output is None or output == "-" or output.endswith(".json"):
+            return self.to_json()
+        return render(self.metrics, output)
+
+    def _headline(self, name: str) -> dict[str, Any]:
+        values = self.metrics.metrics[name][ALL]
+        found: dict[str, Any] = {key: values[key] for key in HEADLINE if key in values}
+        if name in self.certificates:
+            found["certificate"] = msgspec.to_builtins(self.certificates[name])
+        return found
+
+
+def drift(model: Model, source: Source, spec: DriftSpec, *, batch: int = _BATCH) -> Drift:
+    """Compare new rows with those that a boundary, or the boundaries of a bundle, were fitted on.
+
+    Parameters
+    ----------
+    model
+        A boundary that was fitted on rows, or a bundle with such.
+    source
+        The new rows.  Rows that lack a value the model needs count as missing, and nowhere else.
+    spec
+        Which columns.
+    batch
+        How many rows are read at a time; the result does not depend on it.
+
+    Raises
+    ------
+    UsageError
+        A model that keeps nothing to compare with, or a column that is not there.
+    DataError
+        Values out of range or of the wrong type.
+    """
+    watch = plan_watch(model, source, spec)
+    counted = count(watch, source, batch)
+    values: dict[str, dict[str, dict[str, Number]]] = {}
+    intervals: dict[str, dict[str, dict[str, Interval]]] = {}
+    for one in watch.watched:
+        own, bounds = _figures(one, counted[one.name], watch)
+        values[one.name] = {ALL: own, **_expected(one.model)}
+        intervals[one.name] = {ALL: bounds}
+    certificates = {
+        one.name: one.model.fit.certificate
+        for one in watch.watched
+        if one.model.fit.certificate is not None and spec.label is not None
+    }
+    metrics = Metrics(signature={}, rows=source.rows, metrics=values, intervals=intervals)
+    return Drift(metrics, certificates, source.warnings)
+
+
+def _figures(
+    one: Watched, counts: Counts, watch: Watch
+) -> tuple[dict[str, Number], dict[str, Interval]]:
+    """Return the metrics of the new rows, and their intervals."""
+    level = Level(watch.spec.confidence)
+    values: dict[str, Number] = {
+        "count": counts.read,
+        "missing_share": counts.missing / counts.read,
+    }
+    bounds = {"missing_share": wilson(counts.missing / counts.read, counts.read, level)}
+    total = counts.value("rows")
+    square = counts.value("squares")
+    kish = total**2 / square if watch.sampled and square else total
+    for name, part in (("selected_share", "selected"), ("outside_range", "outside")):
+        values[name] = counts.value(part) / total if total else None
+        if total:
+            bounds[name] = wilson(counts.value(part) / total, kish, level)
+    for role in ("score", "uncertainty"):
+        _add_stability(role, one, counts, (kish, _fitted_rows(one, role)), watch, values, bounds)
+    if watch.spec.label is not None:
+        _add_rates(counts, kish / total if total else 1.0, level, values, bounds)
+    return values, bounds
+
+
+def _fitted_rows(one: Watched, role: str) -> float:
+    """Return of how many rows the fitting rows are: sums of weights, but no more than rows read."""
+    weight = one.model.columns.get("weight")
+    mass = sum(one.outline[role].counts) if role in one.outline else 0.0
+    whole = mass if one.model.fit.rows is None else float(one.model.fit.rows)
+    sampled = weight is not None and weight.kind == "sampling"
+    if sampled and one.model.provenance is not None:
+        return min(whole, float(one.model.provenance.rows))
+    return whole
+
+
+def _add_stability(
+    role: str,
+    one: Watched,
+    counts: Counts,
+    sizes: tuple[float, float],
+    watch: Watch,
+    values: dict[str, Number],
+    bounds: dict[str, Interval],
+) -> None:
+    """Add the index of a column; null where the boundary does not read it."""
+    name = f"psi_{role}"
+    values[name] = values[f"{name}_expected"] = values[f"{name}_p_value"] = None
+    if role not in one.outline or not counts.value("rows"):
+        return
+    pairs = zip(counts.bins[role], one.outline[role].counts, strict=True)
+    known = [(float(new), old) for new, old in pairs if old > 0.0]
+    new, old = zip(*known, strict=True)
+    found = stability(new, old, sizes, watch.spec.confidence)
+    values[name], bounds[name] = found.value, found.interval
+    values[f"{name}_expected"], values[f"{name}_p_value"] = found.expected, found.p_value
+
+
+def _add_rates(
+    counts: Counts,
+    thinned: float,
+    level: Level,
+    values: dict[str, Number],
+    bounds: dict[str, Interval],
+) -> None:
+    """Add what labels judge; `thinned` is how many independent rows a unit of weight is."""
+    rows, positives, selected, hits = (
+        counts.value(name) for name in ("labelled", "positives", "labelled_selected", "hits")
+    )
+    values["labelled"] = rows
+    for name, part, whole in (
+        ("base_rate", positives, rows),
+        ("precision", hits, selected),
+        ("recall", hits, positives),
+        ("fpr", selected - hits, rows - positives),
+    ):
+        values[name] = part / whole if whole > 0.0 else None
+        if whole > 0.0:
+            bounds[name] = wilson(min(1.0, part / whole), whole * thinned, level)
+
+
+def _expected(model: BoundaryModel) -> dict[str, dict[str, Number]]:
+    """Return what the model says of its fit and of new rows."""
+    fit = model.fit
+    assert fit.reference is not None  # `plan_watch` saw to it
+    judged: Mapping[str, Number] = {}
+    for seen in (fit.cross_validated, fit.test):
+        if seen is not None:
+            judged = {"precision": seen.precision, "recall": seen.recall}
+            break
+    found: dict[str, dict[str, Number]] = {
+        FIT: {
+            "count": fit.rows,
+            "selected_share": fit.reference.selected_share,
+            "base_rate": fit.positives / fit.rows if fit.rows else None,
+            **judged,
+        }
+    }
+    sure = fit.certificate
+    if sure is not None:
+        found[CERTIFICATE] = {certified_as(sure): sure.bound, "confidence": sure.confidence}
+    return found
+
+
+def certified_as(certificate: Certificate) -> str:
+    """Return the metric that a certificate bounds."""
+    return _CERTIFIED.get(certificate.quantity, certificate.quantity)

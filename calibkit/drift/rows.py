@@ -1,0 +1,244 @@
+"""New rows as a boundary, or the boundaries of a bundle, see them: counted window by window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calibkit.apply import ApplySpec, Reads, as_fitted, find_columns
+from calibkit.boundary.application import ROW_NUMBER
+from calibkit.boundary.decide import probabilities
+from calibkit.boundary.model import BoundaryModel
+from calibkit.bundles.application import BundleApplier
+from calibkit.bundles.model import BundleModel
+from calibkit.columns import RowFinder, label_column, weight_column
+from calibkit.drift.counts import Counts, Outline, outlines
+from calibkit.errors import UsageError
+from calibkit.gaps import present_in
+from calibkit.makers import check_makers
+from calibkit.models import Model
+from calibkit.rows import missing_mask
+from calibkit.sources import Source
+
+Floats = NDArray[Any]
+
+#: What the only boundary of a model is called.
+BOUNDARY = "boundary"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriftSpec:
+    """What to compare, on which columns.
+
+    Attributes
+    ----------
+    columns
+        Where a role's column is, if not where the model says.
+    label, positive, unlabelled
+        The column of labels, if the rows have any; its positive class; ``error`` or ``drop``: rows
+        without a label judge nothing but count otherwise.
+    weight
+        The column of weights; None: as the model names it, if it was fitted on weighted rows.
+    confidence
+        That of the intervals.
+    """
+
+    columns: dict[str, str]
+    label: str | None = None
+    positive: str | None = None
+    unlabelled: str = "error"
+    weight: str | None = None
+    confidence: float = 0.95
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A boundary whose rows are compared.
+
+    Attributes
+    ----------
+    name
+        What it is called: its name in a bundle, else ``boundary``.
+    model
+        The boundary.
+    names
+        The column of each role that it reads.
+    outline
+        The fitting rows, by role.
+    """
+
+    name: str
+    model: BoundaryModel
+    names: dict[str, str]
+    outline: dict[str, Outline]
+
+
+@dataclass(frozen=True)
+class Watch:
+    """How rows are read and what is watched in them, settled before any is read."""
+
+    watched: tuple[Watched, ...]
+    reads: Reads
+    bundle: BundleApplier | None
+    apply: ApplySpec
+    spec: DriftSpec
+    weight: str | None
+    sampled: bool
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The columns that are read, by role."""
+        beside = {"label": self.spec.label, "weight": self.weight}
+        return self.reads.needed | {role: name for role, name in beside.items() if name is not None}
+
+
+def plan_watch(model: Model, source: Source, spec: DriftSpec) -> Watch:
+    """Return how a source is compared with what a model was fitted on.
+
+    Raises
+    ------
+    UsageError
+        A model that keeps nothing to compare with; a column that is not there.
+    DataError
+        A column that another model made than that of the fit.
+    """
+    weight, sampled = _weight(model, source, spec)
+    if spec.label is not None:
+        source.require([spec.label], "--label")
+    apply = ApplySpec(columns=spec.columns)
+    if isinstance(model, BoundaryModel):
+        used = find_columns(model, source, apply, ("score", "uncertainty"))
+        segments = [model.columns[role].name for role in ("by",) if role in model.columns]
+        source.require(segments, "the model's segments (--by)")
+        watched = [_watched(BOUNDARY, model, used)]
+        reads, applier = Reads(used, tuple(segments)), None
+    elif isinstance(model, BundleModel):
+        applier = BundleApplier(model)
+        if any(step.random for step in applier.steps):
+            apply = replace(apply, key=ROW_NUMBER)
+        reads = applier.reads(source, apply)
+        watched = [
+            _watched(str(step.name), step.model, own.needed)
+            for step, own in zip(applier.steps, applier.own_reads, strict=True)
+            if isinstance(step.model, BoundaryModel)
+        ]
+    else:
+        watched = []
+    if not watched:
+        raise UsageError(
+            f"a model of kind {model.kind!r} {'without a boundary ' if model.kind == 'bundle' else ''}"
+            "keeps no reference to compare with; drift is that of boundaries, and of bundles with "
+            "boundaries."
+        )
+    check_makers(model, spec.columns, source)
+    return Watch(tuple(watched), reads, applier, apply, spec, weight, sampled)
+
+
+def _watched(name: str, model: BoundaryModel, used: dict[str, str]) -> Watched:
+    if model.fit.reference is None:
+        raise UsageError(
+            f"{name}: this boundary was fitted on a grid and keeps no reference to compare with; fit "
+            "it on rows."
+        )
+    found = outlines(model.fit.reference, uncertain="uncertainty" in model.columns)
+    return Watched(name, model, used, found)
+
+
+def _weight(model: Model, source: Source, spec: DriftSpec) -> tuple[str | None, bool]:
+    """Return the column of weights, and whether a row stands for others like it."""
+    fitted = None
+    if isinstance(model, BoundaryModel):
+        fitted = model.columns.get("weight")
+    name = spec.weight or (None if fitted is None else fitted.name)
+    if name is not None:
+        source.require([name], "--weight (the model was fitted on weighted rows)")
+    return name, fitted is not None and fitted.kind == "sampling"
+
+
+def count(watch: Watch, source: Source, rows: int) -> dict[str, Counts]:
+    """Return what there is to count for each boundary, reading so many rows at a time."""
+    needed = [*watch.columns.values(), *watch.reads.optional]
+    found = {one.name: Counts() for one in watch.watched}
+    for window in source.windows(list(dict.fromkeys(needed)), rows=rows):
+        for name, counts in _count_window(watch, window, list(dict.fromkeys(needed))):
+            found[name].merge(counts)
+    return found
+
+
+def _count_window(watch: Watch, window: Source, columns: list[str]) -> Iterator[tuple[str, Counts]]:
+    frame, where = window.read(columns), RowFinder(window)
+    total = frame.height
+    present = present_in([frame[name] for name in watch.reads.needed.values()])
+    if present is not None:
+        frame = frame.filter(pl.Series(present))
+        where = replace(where, kept=np.flatnonzero(present))
+    weight = None
+    if watch.weight is not None and frame.height:
+        weight = weight_column(frame[watch.weight], where)
+    judged = _labels(watch.spec, frame, where)
+    if watch.bundle is not None:
+        frame = frame.with_columns(**watch.bundle.made(frame, where, watch.apply))
+    for one in watch.watched:
+        counts = Counts(read=total, missing=total - frame.height)
+        if frame.height:
+            _add(counts, one, frame, where, weight, judged)
+        yield one.name, counts
+
+
+def _labels(
+    spec: DriftSpec, frame: pl.DataFrame, where: RowFinder
+) -> tuple[NDArray[np.int64], NDArray[np.uint8]] | None:
+    """Return the places and the labels of the rows that have one; None where none is asked for."""
+    if spec.label is None or not frame.height:
+        return None
+    column = frame[spec.label]
+    places = np.arange(frame.height)
+    if spec.unlabelled == "drop":
+        absent = missing_mask(column, empty=True)
+        places = places if absent is None else np.flatnonzero(~absent)
+        column = column.gather(places)
+        where = replace(where, kept=places if where.kept is None else where.kept[places])
+    if not places.size:
+        return places, np.empty(0, np.uint8)
+    label, _ = label_column(column, where, positive=spec.positive, must_occur=False)
+    return places, label
+
+
+def _add(
+    counts: Counts,
+    one: Watched,
+    frame: pl.DataFrame,
+    where: RowFinder,
+    weight: NDArray[np.float64] | None,
+    judged: tuple[NDArray[np.int64], NDArray[np.uint8]] | None,
+) -> None:
+    model = one.model
+    values = {
+        role: as_fitted(model.columns[role], frame[name], where, finite=role != "score")
+        for role, name in one.names.items()
+    }
+    by = model.columns.get("by")
+    segments = None if by is None else frame[by.name]
+    chance = probabilities(model, values["score"], values.get("uncertainty"), segments)
+    outside = np.zeros(frame.height, np.bool_)
+    for role, outline in one.outline.items():
+        counts.set_bins(role, outline.bins(values[role]), len(outline.counts), weight)
+        outside |= outline.outside(values[role])
+    heavy = np.ones(frame.height) if weight is None else weight
+    counts.set("rows", heavy)
+    counts.set("squares", heavy * heavy)
+    counts.set("selected", chance * heavy)
+    counts.set("outside", outside * heavy)
+    if judged is None:
+        return
+    places, label = judged
+    mass, taken = heavy[places], (chance * heavy)[places]
+    counts.set("labelled", mass)
+    counts.set("positives", mass * label)
+    counts.set("labelled_selected", taken)
+    counts.set("hits", taken * label)
