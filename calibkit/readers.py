@@ -7,7 +7,7 @@ import errno
 import json
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from io import BytesIO
@@ -133,7 +133,25 @@ class Table:
         if isinstance(frame, pl.DataFrame):
             yield from frame.iter_slices(rows)
         else:
-            yield from frame.collect_batches(chunk_size=rows, maintain_order=True)
+            # Batches as polars reads them: to cut them to a size costs time and memory.
+            yield from _gathered(frame.collect_batches(maintain_order=True), rows)
+
+
+def _gathered(frames: Iterable[pl.DataFrame], rows: int) -> Iterator[pl.DataFrame]:
+    """Yield the rows of frames in frames of at most `rows`: small ones together, large ones cut."""
+    held: list[pl.DataFrame] = []
+    count = 0
+    for frame in frames:
+        if held and count + frame.height > rows:
+            yield pl.concat(held, rechunk=True)
+            held, count = [], 0
+        if frame.height > rows:
+            yield from frame.iter_slices(rows)
+        elif frame.height:
+            held.append(frame)
+            count += frame.height
+    if held:
+        yield pl.concat(held, rechunk=True)
 
 
 def open_table(

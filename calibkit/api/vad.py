@@ -103,5 +103,5 @@ def fit_vad(
     source = open_frame(frame)
     rows = read_vad_rows(source, columns, spec, train)
     made = fit.fit_vad(rows, spec, provenance=provenance, tags=tagged(tags))
-    beside = rows.train.warnings if rows.train is not None else ()
-    return delivered(made.model, source, (*rows.test.warnings, *beside, *made.warnings))
+    beside = rows.train.told() if rows.train is not None else ()
+    return delivered(made.model, source, (*rows.test.told(), *beside, *made.warnings))

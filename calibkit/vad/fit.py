@@ -15,15 +15,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from calibkit import __version__
 from calibkit.errors import DataError
 from calibkit.models import Column, Provenance
-from calibkit.provenance import data_hash
-from calibkit.segments import Segments
-from calibkit.threads import later
+from calibkit.patterns import natural_key
 from calibkit.vad.model import (
     Segment,
     SegmentTable,
@@ -31,11 +26,8 @@ from calibkit.vad.model import (
     VadFit,
     VadModel,
 )
-from calibkit.vad.moments import Columns, Estimate, Moments, Setting, joined, sum_moments
-from calibkit.vad.rows import MemberRows
+from calibkit.vad.moments import Estimate, Moments
 from calibkit.vad.spec import VadRows, VadSpec
-
-Floats = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -78,16 +70,13 @@ def fit_vad(
         In tandem, if lambda of the training distribution is not positive.
     """
     test, train = rows.test, rows.train
-    scale = rows.options.scale
-    hashed = later(spec.threads if provenance != "none" else 1, _hash, test)
-    setting = Setting(scale, spec.link, spec.replicates)
-    parts = _moments(test, setting, spec)
-    others = None if train is None else _moments(train, setting, spec)
+    parts = test.moments
+    others = None if train is None else train.moments
     pooled = _segment(_all(parts), None if others is None else _all(others))
     if pooled is None:
         assert train is not None
         assert others is not None
-        file = train.source.parts[0].path
+        file = train.files[0]
         raise DataError(
             f"{file}: lambda of the training distribution is "
             f"{_all(others).estimate().shrinkage:.6g}, not positive: the replicates differ more than "
@@ -104,45 +93,15 @@ def fit_vad(
         members=list(test.names),
         replicates=spec.replicates,
         calibrator=None if spec.calibrator is None else spec.calibrator.as_dict(),
-        groups=_groups(test, parts, others, spec),
+        groups=None if rows.options.by is None else _groups(parts, others, spec),
         fit=pooled.fit,
         tags=dict(tags or {}),
     )
     if provenance != "none":
-        files = test.source.paths if provenance == "names" else None
+        files = list(test.files) if provenance == "names" else None
         options = _options(rows, spec)
-        model.provenance = Provenance(__version__, options, test.frame.height, hashed(), files)
+        model.provenance = Provenance(__version__, options, test.rows, test.hash, files)
     return VadFitted(model, tuple(_warnings(model)))
-
-
-def _moments(rows: MemberRows, setting: Setting, spec: VadSpec) -> dict[str | None, Moments]:
-    """Return the sums of each segment that is large enough, and of all other rows under None."""
-    if rows.segments is None:
-        return {None: sum_moments(rows.parts, setting, spec.threads)}
-    return {
-        name: sum_moments([part], setting, spec.threads)
-        for name, part in _split(joined(rows.parts), rows.segments, spec.min_rows)
-    }
-
-
-def _split(
-    columns: Columns, segments: Segments, least: int
-) -> Iterator[tuple[str | None, Columns]]:
-    """Yield the rows of each large segment, then those of all small ones together."""
-    code, names = segments.code, segments.names
-    size = np.bincount(code, minlength=len(names))
-    weight = size if columns.weight is None else np.bincount(code, columns.weight, len(names))
-    order = np.argsort(code, kind="stable")
-    ends = np.cumsum(size)
-    small = np.zeros(len(names), bool)
-    for place, name in enumerate(names):
-        # A sum of weights in floats: 1e-9 of slack, so that no order of rows decides.
-        if weight[place] < least * (1 - 1e-9):
-            small[place] = True
-            continue
-        yield name, columns.take(order[ends[place] - size[place] : ends[place]])
-    if small.any():
-        yield None, columns.take(np.flatnonzero(small[code]))
 
 
 def _all(parts: Mapping[str | None, Moments]) -> Moments:
@@ -176,21 +135,23 @@ def _seen(estimate: Estimate) -> dict[str, Any]:
 
 
 def _groups(
-    rows: MemberRows,
     parts: Mapping[str | None, Moments],
     others: Mapping[str | None, Moments] | None,
     spec: VadSpec,
-) -> SegmentTable | None:
-    if rows.segments is None:
-        return None
+) -> SegmentTable:
+    """Return the segments that are large enough, in the natural order of their names."""
     values: dict[str, Segment] = {}
-    for name in rows.segments.names:
-        if name not in parts or (others is not None and name not in others):
+    names = sorted((name for name in parts if name is not None), key=natural_key)
+    for name in names:
+        train = None if others is None else others.get(name)
+        if parts[name].weight < spec.min_rows:
             continue
-        found = _segment(parts[name], None if others is None else others[name])
+        if others is not None and (train is None or train.weight < spec.min_rows):
+            continue
+        found = _segment(parts[name], train)
         if found is not None:
             values[name] = found
-    pooled = [name for name in rows.segments.names if name not in values]
+    pooled = [name for name in names if name not in values]
     return SegmentTable(min_rows=spec.min_rows, values=values, pooled=pooled)
 
 
@@ -198,8 +159,7 @@ def _columns(rows: VadRows) -> dict[str, Column]:
     """Return the columns by role: `score` is what a row is shrunk from."""
     test, options = rows.test, rows.options
     if options.calibrated is not None:
-        kind = str(test.parts[0].extra.dtype) if test.parts[0].extra is not None else None
-        score = Column(options.calibrated, dtype=kind, scale="probability")
+        score = Column(options.calibrated, dtype=test.score_dtype, scale="probability")
     else:
         score = Column(test.names[0], dtype=test.dtypes[0], scale=options.scale)
     columns = {"score": score}
@@ -219,25 +179,9 @@ def _options(rows: VadRows, spec: VadSpec) -> dict[str, Any]:
     if rows.options.by is not None:
         found["min_rows"] = spec.min_rows
     if rows.train is not None:
-        found["train_rows"] = rows.train.frame.height
-        found["train_hash"] = _hash(rows.train)
+        found["train_rows"] = rows.train.rows
+        found["train_hash"] = rows.train.hash
     return found
-
-
-def _hash(rows: MemberRows) -> str:
-    """Return the hash of the rows over the columns used, each by its place."""
-    code = None if rows.segments is None else rows.segments.code
-    total, start = 0, 0
-    for part in rows.parts:
-        columns = {f"{place}": values for place, values in enumerate(part.members)}
-        for role, values in (("fixed", part.extra), ("weight", part.weight)):
-            if values is not None:
-                columns[role] = values
-        if code is not None:
-            columns["by"] = code[start : start + part.rows]
-        total += int(data_hash(columns), 16)
-        start += part.rows
-    return f"{total % 2**64:016x}"
 
 
 def _warnings(model: VadModel) -> Iterator[str]:

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.sums import LEAST_PRODUCT, ExactSum, bins_total, nearest_float
-from calibkit.threads import later
 from calibkit.vad.links import to_link
 from calibkit_kernels import sums, vad
 
@@ -56,20 +55,6 @@ class Columns:
             None if self.extra is None else self.extra[rows],
             None if self.weight is None else self.weight[rows],
         )
-
-
-def joined(parts: Sequence[Columns]) -> Columns:
-    """Return the rows of all parts as one."""
-    extra = [part.extra for part in parts if part.extra is not None]
-    weight = [part.weight for part in parts if part.weight is not None]
-    return Columns(
-        [
-            np.concatenate(members)
-            for members in zip(*(part.members for part in parts), strict=True)
-        ],
-        np.concatenate(extra) if extra else None,
-        np.concatenate(weight) if weight else None,
-    )
 
 
 @dataclass(frozen=True)
@@ -181,30 +166,11 @@ def amount(weight: Fraction) -> int | float:
     return int(weight) if weight.denominator == 1 else nearest_float(weight)
 
 
-def sum_moments(parts: Sequence[Columns], setting: Setting, threads: int = 1) -> Moments:
-    """Return the sums over all rows of all parts, which the threads share."""
-    if len(parts) < threads:
-        parts = [piece for part in parts for piece in _pieces(part, threads)]
-    shares = [
-        later(threads, _sum_parts, parts[place::threads], setting)
-        for place in range(min(threads, len(parts)))
-    ]
-    first, *others = (share() for share in shares)
-    for other in others:
-        first = first.merge(other)
-    return first
-
-
-def _pieces(part: Columns, count: int) -> list[Columns]:
-    size = max(_BLOCK, -(-part.rows // count))
-    return [part.take(slice(start, start + size)) for start in range(0, part.rows, size)]
-
-
-def _sum_parts(parts: Sequence[Columns], setting: Setting) -> Moments:
-    sums_of = _Accumulator(parts[0], setting)
-    for part in parts:
-        for start in range(0, part.rows, _BLOCK):
-            sums_of.add(part, slice(start, min(start + _BLOCK, part.rows)))
+def sum_moments(columns: Columns, setting: Setting) -> Moments:
+    """Return the sums over all rows."""
+    sums_of = _Accumulator(columns, setting)
+    for start in range(0, columns.rows, _BLOCK):
+        sums_of.add(columns, slice(start, min(start + _BLOCK, columns.rows)))
     return sums_of.moments()
 
 

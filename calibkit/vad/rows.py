@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import accumulate
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.columns import RowFinder, numeric_column, weight_column
-from calibkit.errors import DataError, UsageError
+from calibkit.errors import UsageError
 from calibkit.patterns import match_columns
-from calibkit.rows import read_rows
+from calibkit.rows import Remark, read_rows
 from calibkit.segments import Segments, read_segments
 from calibkit.sources import Source
 from calibkit.vad.links import LARGEST
 from calibkit.vad.moments import Columns
 
 Floats = NDArray[Any]
-
-#: Rows of a stretch, at most: many enough to share among threads.
-_STRETCH = 1 << 17
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,28 +58,27 @@ class MemberRows:
     ----------
     names, dtypes
         The replicates, and what they are: float32 or float64.
-    parts
-        The predictions and weights, in stretches of rows: as the file has them, so that nothing is
-        copied.
+    columns
+        The predictions and weights.
     segments
         As asked for.
     frame
         The columns as they are, for a calibrator.
     rows_read
         How many rows the inputs have.
-    warnings
-        What the user has to be told.
+    remarks
+        What was dropped and why.
     """
 
     names: tuple[str, ...]
     dtypes: tuple[str, ...]
-    parts: tuple[Columns, ...]
+    columns: Columns
     segments: Segments | None
     frame: pl.DataFrame
     where: RowFinder
     source: Source
     rows_read: int
-    warnings: tuple[str, ...]
+    remarks: tuple[Remark, ...]
 
 
 def member_names(source: Source, options: MemberOptions) -> tuple[str, ...]:
@@ -123,85 +117,41 @@ def member_names(source: Source, options: MemberOptions) -> tuple[str, ...]:
     return tuple(found)
 
 
-def read_members(source: Source, options: MemberOptions) -> MemberRows:
-    """Read and check replicate predictions.
+def used_columns(names: Sequence[str], options: MemberOptions) -> list[str]:
+    """Return the columns to read, in the order in which they are checked."""
+    beside = (options.calibrated, options.weight, options.by, *options.others)
+    return list(dict.fromkeys([*names, *(name for name in beside if name is not None)]))
+
+
+def read_members(source: Source, names: Sequence[str], options: MemberOptions) -> MemberRows:
+    """Read and check replicate predictions; `names` are those of `member_names`.
 
     Raises
     ------
-    UsageError
-        A column is not there, or one column has two roles.
     DataError
         Values that are missing, infinite, out of range or of the wrong type.
     """
-    names = member_names(source, options)
-    beside = (options.calibrated, options.weight, options.by)
-    used = [*names, *(name for name in beside if name is not None), *options.others]
+    used = used_columns(names, options)
     rows = read_rows(source, used, missing=used if options.on_missing == "drop" else ())
     frame, where = rows.frame, rows.where
-    cuts = _cuts(frame)
-    members = [pieces(frame[name], cuts, where, options.scale) for name in names]
-    calibrated = None
-    if options.calibrated is not None:
-        calibrated = pieces(frame[options.calibrated], cuts, where, "probability")
-    weight = None if options.weight is None else weight_column(frame[options.weight], where)
-    parts = tuple(
-        Columns(
-            [member[place] for member in members],
-            None if calibrated is None else calibrated[place],
-            None if weight is None else weight[start:end],
-        )
-        for place, (start, end) in enumerate(cuts)
+    members = [prediction(frame[name], where, options.scale) for name in names]
+    fixed, weight = options.calibrated, options.weight
+    columns = Columns(
+        members,
+        None if fixed is None else prediction(frame[fixed], where, "probability"),
+        None if weight is None else weight_column(frame[weight], where),
     )
     return MemberRows(
-        names=names,
-        dtypes=tuple(str(member[0].dtype) for member in members),
-        parts=parts,
+        names=tuple(names),
+        dtypes=tuple(str(member.dtype) for member in members),
+        columns=columns,
         segments=None if options.by is None else read_segments(frame[options.by], where),
         frame=frame,
         where=where,
         source=source,
         rows_read=rows.rows_read,
-        warnings=(*source.warnings, *rows.warnings, *_twins(names, parts)),
+        remarks=rows.remarks,
     )
-
-
-def with_calibrated(rows: MemberRows, calibrated: Floats) -> MemberRows:
-    """Return the rows with a column of calibrated probabilities."""
-    ends = np.cumsum([part.rows for part in rows.parts])
-    parts = tuple(
-        replace(part, extra=calibrated[end - part.rows : end])
-        for part, end in zip(rows.parts, ends.tolist(), strict=True)
-    )
-    return replace(rows, parts=parts)
-
-
-def _cuts(frame: pl.DataFrame) -> list[tuple[int, int]]:
-    """Return the first row and the end of each stretch: those that the columns share, cut small."""
-    lengths = {tuple(column.chunk_lengths()) for column in frame.iter_columns()}
-    own = next(iter(lengths)) if len(lengths) == 1 else (frame.height,)
-    ends = list(accumulate(own))
-    return [
-        (start, min(start + _STRETCH, end))
-        for end, size in zip(ends, own, strict=True)
-        for start in range(end - size, end, _STRETCH)
-    ]
-
-
-def pieces(
-    column: pl.Series, cuts: Sequence[tuple[int, int]], where: RowFinder, scale: str
-) -> list[Floats]:
-    """Return predictions in stretches of rows, as their scale allows them.
-
-    Raises
-    ------
-    DataError
-        See `read_members`.
-    """
-    try:
-        return [prediction(column[start:end], where, scale) for start, end in cuts]
-    except DataError:
-        prediction(column, where, scale)  # the same, about all rows
-        raise
 
 
 def prediction(column: pl.Series, where: RowFinder, scale: str) -> Floats:
@@ -217,13 +167,3 @@ def prediction(column: pl.Series, where: RowFinder, scale: str) -> Floats:
         return numeric_column(column, where, low=0.0, high=1.0, advice=advice)
     advice = "such numbers have squares that float64 does not hold; scale them down"
     return numeric_column(column, where, low=-LARGEST, high=LARGEST, advice=advice)
-
-
-def _twins(names: Sequence[str], parts: Sequence[Columns]) -> list[str]:
-    """Return a warning for members that equal the first one in every row."""
-    return [
-        f"columns {names[0]!r} and {name!r} are equal in every row: a member counted twice makes "
-        "the replicates look more alike than they are"
-        for place, name in enumerate(names[1:], start=1)
-        if all(np.array_equal(part.members[0], part.members[place]) for part in parts)
-    ]

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from numpy.typing import NDArray
-
-from calibkit.apply import ApplySpec, applier_of
 from calibkit.errors import UsageError
+from calibkit.memory import Memory
 from calibkit.models import Model
 from calibkit.sources import Source
 from calibkit.vad.links import check_link
 from calibkit.vad.model import REPLICATES
-from calibkit.vad.rows import MemberOptions, MemberRows, read_members, with_calibrated
-
-Floats = NDArray[Any]
+from calibkit.vad.rows import MemberOptions, member_names
+from calibkit.vad.summary import MemberSummary, Summarising, summarise_members
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,17 +77,22 @@ class VadSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class VadRows:
-    """The rows of a fit: those to shrink, and in tandem those of the training distribution."""
+    """What is known of the rows of a fit: those to shrink, in tandem those like the training rows."""
 
-    test: MemberRows
-    train: MemberRows | None
+    test: MemberSummary
+    train: MemberSummary | None
     options: MemberOptions
 
 
 def read_vad_rows(
-    source: Source, options: MemberOptions, spec: VadSpec, train: Source | None = None
+    source: Source,
+    options: MemberOptions,
+    spec: VadSpec,
+    train: Source | None = None,
+    *,
+    memory: Memory | None = None,
 ) -> VadRows:
-    """Read the rows of a fit, after refusing what cannot work.
+    """Go through the rows of a fit, after refusing what cannot work.
 
     Parameters
     ----------
@@ -102,6 +104,8 @@ def read_vad_rows(
         What to fit.
     train
         Unlabelled rows of the distribution of the training rows; needed in tandem.
+    memory
+        A budget for the rows that are held at a time; the result does not depend on it.
 
     Raises
     ------
@@ -121,21 +125,23 @@ def read_vad_rows(
         raise UsageError("--train-input goes with --calibrator or --calibrated.")
     if spec.calibrator is not None:
         options = replace(options, others=_beside(spec.calibrator, source))
-    rows = read_members(source, options)
-    _need_members(rows, spec)
-    if spec.calibrator is not None:
-        rows = with_calibrated(rows, _calibrate(spec.calibrator, rows))
+    names = member_names(source, options)
+    _need_members(names, spec)
+    how = Summarising(spec.link, spec.replicates, spec.calibrator, spec.threads, memory)
+    test = summarise_members(source, names, options, how)
     other = None
     if train is not None:
-        own = replace(options, members=rows.names, calibrated=None, others=())
-        other = read_members(train, own)
-    return VadRows(test=rows, train=other, options=options)
+        own = replace(options, members=names, calibrated=None, others=())
+        other = summarise_members(
+            train, member_names(train, own), own, replace(how, calibrator=None)
+        )
+    return VadRows(test=test, train=other, options=options)
 
 
-def _need_members(rows: MemberRows, spec: VadSpec) -> None:
+def _need_members(names: Sequence[str], spec: VadSpec) -> None:
     least = 3 if spec.replicates == "bootstrap" else 2
-    if len(rows.names) < least:
-        found = ", ".join(map(repr, rows.names)) or "none"
+    if len(names) < least:
+        found = ", ".join(map(repr, names)) or "none"
         what = (
             "the fit on all rows and at least two bootstrap refits (one says too little of a variance)"
             if least == 3
@@ -153,12 +159,3 @@ def _beside(calibrator: Model, source: Source) -> tuple[str, ...]:
     ]
     source.require(names, "the calibrator (see calibkit show)")
     return tuple(names)
-
-
-def _calibrate(calibrator: Model, rows: MemberRows) -> Floats:
-    """Return the first member, calibrated."""
-    applier = applier_of(calibrator)
-    spec = ApplySpec(columns={"score": rows.names[0]})
-    reads = applier.reads(rows.source, spec)
-    found: Floats = applier.values(rows.frame, rows.where, reads, spec)[0].to_numpy()
-    return found

@@ -114,6 +114,7 @@ def vad(
     as_json: options.Json = False,
     provenance: options.Provenance = "hash",
     tag: options.Tags = None,
+    memory: options.Memory = None,
     threads: options.Threads = None,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
@@ -123,6 +124,7 @@ def vad(
     """Parse, fit, print."""
     console = Console(output, as_json, quiet, verbose, warnings)
     tags = typed.tags(tag)
+    from calibkit.memory import memory_budget
     from calibkit.models import load
     from calibkit.sources import open_source
     from calibkit.threads import later, thread_count, warm_up
@@ -149,21 +151,22 @@ def vad(
         on_missing=on_missing,
     )
     spec.check(columns)
-    source = open_source(inputs, input_format=input_format, dtype=dtype)
+    budget = memory_budget(memory)
+    source = open_source(inputs, input_format=input_format, dtype=dtype, memory=budget)
     if dry_run:
         _show_plan(console, source, columns, spec)
         return
     train = None
     if train_input is not None:
-        train = open_source([train_input], input_format=input_format, dtype=dtype)
+        train = open_source([train_input], input_format=input_format, dtype=dtype, memory=budget)
 
     later(spec.threads, warm_up)
 
     def fit(part: Source) -> Fit:
-        rows = read_vad_rows(part, columns, spec, train)
-        console.detail(f"{rows.test.frame.height:,} rows used of {rows.test.rows_read:,} read")
+        rows = read_vad_rows(part, columns, spec, train, memory=budget)
+        console.detail(f"{rows.test.rows:,} rows used of {rows.test.rows_read:,} read")
         made = fit_vad(rows, spec, provenance=provenance, tags=tags)
-        told = (*rows.test.warnings, *(rows.train.warnings if rows.train else ()), *made.warnings)
+        told = (*rows.test.told(), *(rows.train.told() if rows.train else ()), *made.warnings)
         return Fit(made.model, tuple(dict.fromkeys(told)), vad_lines(made.model))
 
     write_models(console, source, fit, "Model")

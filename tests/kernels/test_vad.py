@@ -1,4 +1,4 @@
-"""Moments of replicates: against their definition, whatever the order, the threads and the weights."""
+"""Moments of replicates: against their definition, whatever the order, the cut and the weights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.vad.moments import Columns, Moments, Setting, sum_moments
+from calibkit.vad.moments import Columns, Setting, sum_moments
 from calibkit_kernels import vad as kernels
 from tests.naive import vad as naive
 
@@ -20,10 +20,6 @@ probability = st.floats(0.0, 1.0) | st.sampled_from([0.0, 1.0, 0.5, 1e-6, 1e-7])
 def tables(columns: int, most: int = 9) -> st.SearchStrategy[np.ndarray]:
     row = st.lists(probability, min_size=columns, max_size=columns)
     return st.lists(row, min_size=1, max_size=most).map(lambda rows: np.array(rows).T.copy())
-
-
-def _sums(columns: Columns, setting: Setting, threads: int = 1) -> Moments:
-    return sum_moments([columns], setting, threads)
 
 
 def links(table: np.ndarray) -> list[list[float]]:
@@ -42,7 +38,7 @@ def test_probabilities_are_clipped_before_their_logit(value: float) -> None:
 def test_moments_are_those_of_the_definition(table: np.ndarray, more: int, replicates: str) -> None:
     used = table[: 2 + more] if replicates == "exchangeable" else table[: max(3, 2 + more)]
     setting = Setting("probability", "logit", replicates)
-    found = _sums(Columns(list(used)), setting).estimate()
+    found = sum_moments(Columns(list(used)), setting).estimate()
     first = 1 if replicates == "bootstrap" else 0
     mean, variance, within = naive.estimate(links(used), [1.0] * used.shape[1], first)
     assert found.mean == float(mean)
@@ -62,16 +58,16 @@ def test_a_weight_of_two_is_two_rows(table: np.ndarray, drawn: list[int]) -> Non
     weight = np.array(drawn[: table.shape[1]], np.float64)
     weight[0] = max(weight[0], 1.0)
     setting = Setting("probability", "logit", "exchangeable")
-    weighted = _sums(Columns(list(table), weight=weight), setting)
+    weighted = sum_moments(Columns(list(table), weight=weight), setting)
     written = np.repeat(table, weight.astype(int), axis=1)
-    assert weighted == _sums(Columns(list(written)), setting)
+    assert weighted == sum_moments(Columns(list(written)), setting)
 
 
 @given(tables(2), st.lists(st.floats(1e-3, 1e3), min_size=9, max_size=9))
 def test_weights_weigh(table: np.ndarray, drawn: list[float]) -> None:
     weight = np.array(drawn[: table.shape[1]])
     setting = Setting("probability", "identity", "exchangeable")
-    found = _sums(Columns(list(table), weight=weight), setting).estimate()
+    found = sum_moments(Columns(list(table), weight=weight), setting).estimate()
     mean, variance, within = naive.estimate(table.tolist(), weight.tolist())
     assert found.mean == float(mean)
     assert found.variance == pytest.approx(float(variance), rel=1e-9, abs=1e-28)
@@ -79,33 +75,33 @@ def test_weights_weigh(table: np.ndarray, drawn: list[float]) -> None:
     assert found.rows == pytest.approx(weight.sum())
 
 
-@given(st.integers(0, 2**32), st.integers(1, 4), st.integers(0, 40_000))
-def test_no_order_and_no_threads_change_a_bit(seed: int, threads: int, cut: int) -> None:
+@given(st.integers(0, 2**32), st.integers(0, 40_000))
+def test_no_order_and_no_cut_change_a_bit(seed: int, cut: int) -> None:
     random = np.random.default_rng(seed)
     table = random.random((3, 40_000))[:, : max(cut, 1)]
     setting = Setting("probability", "logit", "bootstrap")
-    whole = _sums(Columns(list(table), extra=table[0] ** 2), setting)
+    whole = sum_moments(Columns(list(table), extra=table[0] ** 2), setting)
     order = random.permutation(table.shape[1])
     shuffled = Columns(list(table[:, order]), extra=table[0, order] ** 2)
-    assert _sums(shuffled, setting, threads) == whole
+    assert sum_moments(shuffled, setting) == whole
     half = table.shape[1] // 2
     if half:
         parts = [shuffled.take(slice(None, half)), shuffled.take(slice(half, None))]
-        first, second = (_sums(part, setting) for part in parts)
-        assert second.merge(first) == sum_moments(parts, setting, threads) == whole
+        first, second = (sum_moments(part, setting) for part in parts)
+        assert second.merge(first) == first.merge(second) == whole
 
 
 def test_a_constant_member_keeps_everything() -> None:
     setting = Setting("probability", "logit", "exchangeable")
     constant, other = np.full(50, 0.1), np.linspace(0.1, 0.9, 50)
-    found = _sums(Columns([constant, other]), setting).estimate()
+    found = sum_moments(Columns([constant, other]), setting).estimate()
     assert (found.variance, found.shrinkage) == (0.0, 1.0)
 
 
 def test_replicates_that_agree_up_to_a_shift_have_no_conditional_variance() -> None:
     setting = Setting("raw", "identity", "exchangeable")
     member = np.linspace(-1.0, 1.0, 65)
-    found = _sums(Columns([member, member + 3.0]), setting).estimate()
+    found = sum_moments(Columns([member, member + 3.0]), setting).estimate()
     assert found.conditional_variance == 0.0
     assert found.shrinkage == 1.0
 

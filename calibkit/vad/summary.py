@@ -1,0 +1,235 @@
+"""What a fit needs of rows of replicates: sums that merge into those of all rows, to the last bit."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.apply import ApplySpec, applier_of
+from calibkit.batches import work_through
+from calibkit.errors import DataError
+from calibkit.memory import Memory
+from calibkit.models import Model
+from calibkit.provenance import added_hashes, data_hash
+from calibkit.rows import NothingLeft, Remark, added_up
+from calibkit.segments import Segments
+from calibkit.sources import Source
+from calibkit.vad.moments import Columns, Moments, Setting, sum_moments
+from calibkit.vad.rows import MemberOptions, MemberRows, read_members, used_columns
+
+#: Rows of a window; with segments more, since each of a window's segments costs something by itself.
+_ROWS: Final = 2**17
+_SEGMENT_ROWS: Final = 2**19
+_FEWEST_ROWS: Final = 2**10
+
+#: Bytes that a prediction takes while a window is worked on, its link and sums included.
+_BYTES: Final = 48
+
+
+@dataclass(frozen=True)
+class Summarising:
+    """How rows are gone through.
+
+    Attributes
+    ----------
+    link, replicates, calibrator, threads
+        See `calibkit.vad.spec.VadSpec`.
+    memory
+        A budget for the windows that are held at a time, or None.
+    """
+
+    link: str
+    replicates: str
+    calibrator: Model | None = None
+    threads: int = 1
+    memory: Memory | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemberSummary:
+    """Rows of replicate predictions, summed up.
+
+    Attributes
+    ----------
+    names, dtypes
+        The replicates, and what they are: float32 or float64.
+    score_dtype
+        That of the calibrated probabilities; None without any.
+    moments
+        The sums of each segment, by its name; of all rows under None where none were asked for.
+    rows, rows_read
+        How many rows were used and read.
+    hash
+        The sum of the hashes of the rows over the columns used, each by its place.
+    twins
+        Of each replicate, whether it equals the first one in every row.
+    remarks
+        What was dropped and why.
+    files
+        The inputs.
+    warnings
+        What is to be said of the inputs.
+    """
+
+    names: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    score_dtype: str | None
+    moments: Mapping[str | None, Moments]
+    rows: int
+    rows_read: int
+    hash: str
+    twins: tuple[bool, ...]
+    remarks: tuple[Remark, ...]
+    files: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+
+    def merge(self, other: MemberSummary) -> MemberSummary:
+        """Return the summary of the rows of both."""
+        moments = dict(self.moments)
+        for name, own in other.moments.items():
+            moments[name] = moments[name].merge(own) if name in moments else own
+        return replace(
+            self,
+            moments=moments,
+            rows=self.rows + other.rows,
+            rows_read=self.rows_read + other.rows_read,
+            hash=added_hashes(self.hash, other.hash),
+            twins=tuple(a and b for a, b in zip(self.twins, other.twins, strict=True)),
+            remarks=added_up((*self.remarks, *other.remarks)),
+            files=tuple(dict.fromkeys((*self.files, *other.files))),
+        )
+
+    def told(self) -> tuple[str, ...]:
+        """Return what the user has to be told."""
+        twins = (
+            f"columns {self.names[0]!r} and {name!r} are equal in every row: a member counted twice "
+            "makes the replicates look more alike than they are"
+            for name, equal in zip(self.names[1:], self.twins[1:], strict=True)
+            if equal
+        )
+        return (*self.warnings, *(remark.text for remark in self.remarks), *twins)
+
+
+def summarise_members(
+    source: Source, names: Sequence[str], options: MemberOptions, how: Summarising
+) -> MemberSummary:
+    """Return the summary of the rows of a source, gone through window by window.
+
+    Raises
+    ------
+    DataError
+        Values that are missing, infinite, out of range or of the wrong type; weights that are all
+        0; no row that is left.
+    """
+    columns = used_columns(names, options)
+    windows = source.windows(columns, rows=_window_rows(len(columns), options, how))
+    found: MemberSummary | None = None
+    remarks: list[Remark] = []
+    lost = 0
+
+    def work(window: Source) -> MemberSummary:
+        return _summary(read_members(window, names, options), options, how)
+
+    for part in work_through(how.threads, work, windows, columns):
+        if isinstance(part, NothingLeft):
+            remarks += part.remarks
+            lost += part.rows or 0
+        else:
+            found = part if found is None else found.merge(part)
+    if found is None:
+        raise NothingLeft(source.parts[0].path, lost, added_up(remarks))
+    found = replace(
+        found,
+        remarks=added_up((*found.remarks, *remarks)),
+        rows_read=found.rows_read + lost,
+        files=tuple(source.paths),
+        warnings=source.warnings,
+    )
+    check_weights(found, options.weight)
+    return found
+
+
+def check_weights(summary: MemberSummary, weight: str | None) -> None:
+    """Raise a `DataError` where no row weighs anything."""
+    if any(moments.weight for moments in summary.moments.values()):
+        return
+    raise DataError(
+        f"{summary.files[0]}: column {weight!r}: weight 0 in {summary.rows} rows; give some row a "
+        "positive weight",
+        file=summary.files[0],
+        column=weight,
+        rows=summary.rows,
+    )
+
+
+def _window_rows(columns: int, options: MemberOptions, how: Summarising) -> int:
+    most = _ROWS if options.by is None else _SEGMENT_ROWS
+    if how.memory is None:
+        return most
+    room = how.memory.room // (_BYTES * columns * (how.threads + 2))
+    return max(_FEWEST_ROWS, min(most, room))
+
+
+def _summary(rows: MemberRows, options: MemberOptions, how: Summarising) -> MemberSummary:
+    """Return the summary of the rows of a window."""
+    columns = rows.columns
+    if how.calibrator is not None:
+        columns = replace(columns, extra=_calibrated(how.calibrator, rows))
+    setting = Setting(options.scale, how.link, how.replicates)
+    moments: dict[str | None, Moments] = {}
+    if rows.segments is None:
+        moments[None] = sum_moments(columns, setting)
+    else:
+        for name, own in _by_segment(columns, rows.segments):
+            moments[name] = sum_moments(own, setting)
+    first, *others = columns.members
+    return MemberSummary(
+        names=rows.names,
+        dtypes=rows.dtypes,
+        score_dtype=None if columns.extra is None else str(columns.extra.dtype),
+        moments=moments,
+        rows=columns.rows,
+        rows_read=rows.rows_read,
+        hash=_hash(columns, rows.segments),
+        twins=(True, *(np.array_equal(first, other) for other in others)),
+        remarks=rows.remarks,
+        files=(rows.source.parts[0].path,),
+    )
+
+
+def _calibrated(calibrator: Model, rows: MemberRows) -> NDArray[Any]:
+    """Return the first member, calibrated."""
+    applier = applier_of(calibrator)
+    spec = ApplySpec(columns={"score": rows.names[0]})
+    reads = applier.reads(rows.source, spec)
+    found: NDArray[Any] = applier.values(rows.frame, rows.where, reads, spec)[0].to_numpy()
+    return found
+
+
+def _by_segment(columns: Columns, segments: Segments) -> Iterator[tuple[str, Columns]]:
+    size = np.bincount(segments.code, minlength=len(segments.names))
+    order = np.argsort(segments.code, kind="stable")
+    ends = np.cumsum(size)
+    for name, count, end in zip(segments.names, size, ends, strict=True):
+        yield name, columns.take(order[end - count : end])
+
+
+def _hash(columns: Columns, segments: Segments | None) -> str:
+    """Return the hash of the rows over the columns used, each by its place."""
+    used = {f"{place}": values for place, values in enumerate(columns.members)}
+    for role, values in (("fixed", columns.extra), ("weight", columns.weight)):
+        if values is not None:
+            used[role] = values
+    if segments is not None:
+        used["by"] = np.array([_number(name) for name in segments.names])[segments.code]
+    return data_hash(used)
+
+
+def _number(name: str) -> float:
+    """Return a number that stands for the name of a segment, in any set of segments."""
+    return float(int.from_bytes(hashlib.blake2b(name.encode(), digest_size=6).digest(), "big"))
