@@ -14,6 +14,9 @@ from calibkit.errors import UsageError
 from calibkit.grid_table import is_grid_table, read_grid_table
 from calibkit.sources import Source
 
+#: Rows that a cell should have on average, where the user names no number of bins.
+LEAST_ROWS = 25
+
 
 @dataclass(frozen=True, kw_only=True)
 class GridSpec:
@@ -24,7 +27,8 @@ class GridSpec:
     columns
         Score, uncertainty, label, weight.
     uncertainty_bins, score_bins
-        Numbers of bins; the former None: what suits the kind, 1 without an uncertainty column.
+        Numbers of bins; None: what suits the kind and the rows, 1 level without an uncertainty
+        column.
     strategy
         ``equal-mass`` or ``equal-width``.
     boundaries
@@ -37,7 +41,7 @@ class GridSpec:
 
     columns: ColumnOptions = field(default_factory=ColumnOptions)
     uncertainty_bins: int | None = None
-    score_bins: int = 12
+    score_bins: int | None = None
     strategy: str = "equal-mass"
     boundaries: tuple[str, ...] = ()
     confidence: float | None = 0.95
@@ -86,7 +90,7 @@ class GridCells:
         )
 
 
-def grid_cells(source: Source, spec: GridSpec, levels: int) -> GridCells:
+def grid_cells(source: Source, spec: GridSpec, levels: int, most: int) -> GridCells:
     """Return the grid of rows, or the one that a table of ``calibkit bin`` holds.
 
     Parameters
@@ -95,8 +99,8 @@ def grid_cells(source: Source, spec: GridSpec, levels: int) -> GridCells:
         The rows, or the table.
     spec
         Which grid.
-    levels
-        Uncertainty levels where the user names no number.
+    levels, most
+        Uncertainty levels, and score bins at most, where the user names no number.
 
     Raises
     ------
@@ -110,8 +114,9 @@ def grid_cells(source: Source, spec: GridSpec, levels: int) -> GridCells:
     rows = read_score_rows(source, spec.columns, positive_must_occur=False)
     uncertain = rows.uncertainty is not None
     bins = spec.uncertainty_bins or (levels if uncertain else 1)
-    check_bins(bins, spec.score_bins, has_uncertainty=uncertain)
-    grid = fit_grid(rows, bins, spec.score_bins, strategy=spec.strategy, threads=spec.threads)
+    width = spec.score_bins or max(4, min(most, rows.score.size // (LEAST_ROWS * bins)))
+    check_bins(bins, width, has_uncertainty=uncertain)
+    grid = fit_grid(rows, bins, width, strategy=spec.strategy, threads=spec.threads)
     return GridCells(
         frame=grid_frame(grid),
         rows=rows,

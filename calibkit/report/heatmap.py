@@ -16,7 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.report.grid_points import GridCells, GridSpec, grid_cells
-from calibkit.report.points import Points, check_lines
+from calibkit.report.points import Points, check_lines, nice_end
 from calibkit.report.regions import boundary_regions, outline, ranks_of
 from calibkit.report.style import Sheet
 from calibkit.sources import Source
@@ -60,7 +60,7 @@ def points(source: Source, spec: GridSpec) -> Points:
         thresholds differ between the values of a column.
     """
     check_lines(spec.boundaries, "boundaries", "--boundary")
-    cells = grid_cells(source, spec, 10)
+    cells = grid_cells(source, spec, 10, 20)
     ranks = ranks_of(cells)
     frames = [_cells(cells)]
     warnings = list(cells.warnings)
@@ -124,12 +124,11 @@ def draw(shown: Points, sheet: Sheet) -> None:
 
 
 def _ends(cells: pl.DataFrame, scale: str) -> tuple[float, float]:
-    """Return where the axis of scores begins and ends."""
+    """Return where the axis of scores begins and ends: limits of bins have no outer ends."""
+    limits = pl.concat([cells["score_low"], cells["score_high"]])
+    inner = limits.filter(limits.is_finite())
     if scale == "probability":
-        return 0.0, 1.0
-    inner = pl.concat([cells["score_low"], cells["score_high"]]).filter(
-        pl.concat([cells["score_low"], cells["score_high"]]).is_finite()
-    )
+        return 0.0, nice_end(inner)
     if not inner.len():
         return -1.0, 1.0
     low, high = float(inner.min()), float(inner.max())  # type: ignore[arg-type]

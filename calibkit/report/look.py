@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from calibkit.errors import UsageError
 
 #: Sizes that can be drawn, in inches.
-LEAST, MOST = 2.0, 40.0
+LEAST, MOST = 2.5, 40.0
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)x(\d+(?:\.\d+)?)")
 
@@ -31,7 +31,7 @@ class Look:
     Raises
     ------
     UsageError
-        For a size outside 2 to 40 inches.
+        For a size outside 2.5 to 40 inches.
     """
 
     width: float | None = None

@@ -54,3 +54,10 @@ def check_lines(names: Sequence[str], what: str, option: str) -> None:
 def per_cent(share: float) -> str:
     """Return a share as text: ``95%``."""
     return f"{100 * share:.10g}%"
+
+
+def nice_end(*columns: pl.Series) -> float:
+    """Return where an axis of probabilities ends: at 1, or lower where all of them are low."""
+    ends = [column.max() for column in columns]
+    most = max((float(end) for end in ends if isinstance(end, float)), default=1.0)
+    return 1.0 if most > 0.5 else max(1.05 * most, 1e-6)

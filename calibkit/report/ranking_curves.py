@@ -177,8 +177,8 @@ def draw_curves(panel: Axes, shown: Points, sheet: Sheet, x: str, y: str, area: 
         line = sheet.line(place)
         steps = "steps-pre" if y == "precision" else "default"
         xs, ys = (own[name].to_numpy() for name in (x, y))
-        if y != "precision":
-            xs, ys = np.append(0.0, xs), np.append(0.0, ys)
+        first = ys[:1] if y == "precision" else [0.0]
+        xs, ys = np.append(0.0, xs), np.append(first, ys)
         line["marker"] = ""
         panel.plot(xs, ys, drawstyle=steps, **line)
         value = own["area"][0]

@@ -14,7 +14,7 @@ import polars as pl
 from calibkit.errors import DataError
 from calibkit.metrics.evaluate import Evaluated, evaluate
 from calibkit.metrics.spec import EvaluateSpec
-from calibkit.report.points import Points, check_lines, per_cent
+from calibkit.report.points import Points, check_lines, nice_end, per_cent
 from calibkit.report.style import Sheet
 from calibkit.sources import Source
 
@@ -67,28 +67,21 @@ def series_name(score: str, part: str) -> str:
 def draw(shown: Points, sheet: Sheet) -> None:
     """Draw bins with intervals and the CORP curve above, and how many rows the bins have below."""
     main, below = sheet.panels(2, heights=[4, 1], sharex=True)
-    most = _most(shown.table)
-    main.plot([0, most], [0, most], zorder=1, **sheet.guide)
+    held = shown.table.filter(pl.col("count") > 0)
+    wide = nice_end(held["mean_score"], held.filter(pl.col("curve") == "corp")["score_high"])
+    tall = nice_end(held["mean_label"], held["high"])
+    main.plot([0, min(wide, tall)], [0, min(wide, tall)], zorder=1, **sheet.guide)
     series = series_of(shown.table)
     for place, key in enumerate(series):
         own = shown.table.filter(pl.col("score") == key[0], pl.col("slice") == key[1])
         _draw_one(main, own, place, sheet)
         _histogram(below, own, sheet.line(place), filled=len(series) == 1)
-    main.set(xlim=(-0.02 * most, 1.02 * most), ylim=(-0.03 * most, 1.03 * most))
+    main.set(xlim=(-0.02 * wide, 1.02 * wide), ylim=(-0.03 * tall, 1.03 * tall))
     below.set_ylim(bottom=0)
     below.locator_params(axis="y", nbins=3)
     sheet.label(main, y=shown.words.get("y", "share of positives"), share=0.8)
     sheet.label(below, x=shown.words.get("x", "score"), y="rows", share=0.2)
     _legend(sheet, [series_name(*key) for key in series], shown.words.get("interval"))
-
-
-def _most(table: pl.DataFrame) -> float:
-    """Return where the axes end: 1, or less where all scores and shares are low."""
-    held = table.filter(pl.col("count") > 0)
-    ends = [held[name].max() for name in ("mean_score", "mean_label", "high")]
-    corp = held.filter(pl.col("curve") == "corp")["score_high"].max()
-    most = max(float(end) for end in (*ends, corp) if isinstance(end, float))
-    return 1.0 if most > 0.5 else max(1.05 * most, 1e-6)
 
 
 def _draw_one(panel: Axes, table: pl.DataFrame, place: int, sheet: Sheet) -> None:

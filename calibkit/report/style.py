@@ -237,7 +237,9 @@ class Sheet:
 
 def shown_name(name: str) -> str:
     """Return a name as a legend shows it: shortened, and not taken for a hidden one."""
-    short = name if len(name) <= NAME_LENGTH else f"{name[: NAME_LENGTH - 1]}…"
+    short, room = name, NAME_LENGTH - 1
+    if len(name) > NAME_LENGTH:  # the end of a path says most
+        short = f"…{name[-room:]}" if "/" in name else f"{name[:room]}…"
     return f" {short}" if short.startswith("_") else short
 
 

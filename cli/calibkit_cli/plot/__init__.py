@@ -21,7 +21,16 @@ KINDS = (
     "auc_lift",
 )
 
-HELP = "Draw rows, scores and boundaries as SVG or PNG, or write the points drawn as a table."
+HELP = """Draw rows, scores and boundaries as SVG or PNG, or write the points drawn as a table.
+
+Examples:
+
+  calibkit plot reliability test.parquet -o reliability.svg
+
+  calibkit plot roc test.parquet --boundary boundary.json -o roc.png
+
+  calibkit plot heatmap test.parquet --boundary boundary.json -o heatmap.svg
+"""
 
 
 def register(app: typer.Typer) -> None:

@@ -53,8 +53,16 @@ def positivity(
         ),
     ] = None,
     score_bins: Annotated[
-        int, option("--score-bins", metavar="L", panel=common.BINS, min=1, help="Score bins.")
-    ] = 12,
+        int | None,
+        option(
+            "--score-bins",
+            metavar="L",
+            panel=common.BINS,
+            min=1,
+            help="Score bins.",
+            show_default="12, fewer for few rows",
+        ),
+    ] = None,
     strategy: Annotated[
         Literal["equal-mass", "equal-width"],
         option("--strategy", panel=common.BINS, help="Bins of equal mass or of equal width."),
