@@ -16,6 +16,7 @@ from typer.main import get_command
 from calibkit import __version__
 
 from .failures import drop_stdout, mend_streams, raise_terminated, report
+from .help_pages import arrange
 
 #: One module a command, in the order of the help; each has a function ``register(app)``.
 COMMANDS = (
@@ -43,6 +44,19 @@ COMPLETE = "_CALIBKIT_COMPLETE"
 
 USAGE = 2
 
+HELP = """Calibration and decision boundaries for score files.
+
+Fit a model on one file of scores and labels, apply it to another, judge it there.
+
+Examples:
+
+  calibkit boundary calib.parquet --precision 0.9 -o boundary.json
+
+  calibkit apply boundary.json new.parquet --selected -o alarms.csv
+
+  calibkit evaluate test.parquet --boundary boundary.json --report report.html
+"""
+
 
 def _print_version(asked: bool) -> None:
     if asked:
@@ -60,7 +74,7 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
 
-    @app.callback()
+    @app.callback(help=HELP)
     def calibkit(
         version: Annotated[
             bool,
@@ -69,13 +83,11 @@ def build_app() -> typer.Typer:
             ),
         ] = False,
     ) -> None:
-        """Calibration and decision boundaries for score files.
-
-        Fit a model on one file of scores and labels, apply it to another, judge it there.
-        """
+        """Take ``--version``; everything else belongs to a command."""
 
     for name in COMMANDS:
         import_module(f"calibkit_cli.{name}").register(app)
+    arrange(app)
     return app
 
 

@@ -9,7 +9,16 @@ import typer
 #: One module a kind; each has a function ``register(kinds)``.
 KINDS = ("posterior", "selection", "raters", "partitions")
 
-HELP = "Make score files from a known truth, to try methods on."
+HELP = """Make score files from a known truth, to try methods on.
+
+Examples:
+
+  calibkit simulate posterior --rows 10000 -o calib.parquet
+
+  calibkit simulate selection --part test --rows 20000 -o test.parquet
+
+  calibkit simulate raters --rows 1000 --raters 3 -o votes.parquet
+"""
 
 
 def register(app: typer.Typer) -> None:

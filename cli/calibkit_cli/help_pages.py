@@ -1,0 +1,57 @@
+"""The order in which ``--help`` tells things: what to do and on which columns, then how to run."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+from .options import INPUT, OUTPUT, RUN
+
+#: Panels that every command may have, after those of its own.
+LAST = (OUTPUT, INPUT, RUN)
+
+#: What the commands are for, in the order of the help.
+PURPOSES = {
+    "Fit a model": ("boundary", "calibrate", "alpha-cal", "hetcal", "vad", "bundle", "merge"),
+    "Use it": ("apply", "export"),
+    "Judge and watch": ("evaluate", "plot", "validate", "drift", "gate", "diff"),
+    "Look and try": ("show", "bin", "simulate"),
+}
+
+_WRAPPED = re.compile(r"(?<=\S)\n(?=\S)")
+
+
+class Page(TyperCommand):
+    """A command whose panels stand in one order everywhere, and whose paragraphs fit the terminal."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.params.sort(key=_place)
+        self.help = _WRAPPED.sub(" ", self.help or "")
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """Put ``--help`` where one looks last."""
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.rich_help_panel = RUN
+        return option
+
+
+def _place(param: Any) -> int:
+    panel = getattr(param, "rich_help_panel", None)
+    return 1 + LAST.index(panel) if panel in LAST else 0
+
+
+def arrange(app: typer.Typer) -> None:
+    """Make every command of an application a `Page`, and say what each is for."""
+    purpose = {name: panel for panel, names in PURPOSES.items() for name in names}
+    for command in app.registered_commands:
+        command.cls = Page
+        command.rich_help_panel = purpose.get(command.name or "")
+    for group in app.registered_groups:
+        group.rich_help_panel = purpose.get(group.name or "")
+        if group.typer_instance is not None:
+            arrange(group.typer_instance)

@@ -1,0 +1,65 @@
+"""What ``--help`` tells, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from calibkit_cli import help_pages
+from calibkit_cli.main import COMMANDS, build_app
+from calibkit_cli.options import RUN
+from tests.conftest import Outcome
+
+TREE: Any = get_command(build_app())
+PLAIN = {
+    name: command for name, command in TREE.commands.items() if not hasattr(command, "commands")
+}
+GROUPS = {name: command for name, command in TREE.commands.items() if name not in PLAIN}
+
+
+def panels_of(command: Any) -> list[str]:
+    """Return the panels of a command's options as they are shown."""
+    found = [getattr(param, "rich_help_panel", None) for param in command.params]
+    return list(dict.fromkeys(panel for panel in found if panel is not None))
+
+
+def test_every_command_has_its_place_in_the_help() -> None:
+    named = [name for names in help_pages.PURPOSES.values() for name in names]
+    assert len(named) == len(set(named))
+    assert {name.replace("_", "-") for name in COMMANDS} <= set(named)
+    assert all(command.rich_help_panel in help_pages.PURPOSES for command in TREE.commands.values())
+
+
+def test_output_input_and_run_come_last_in_this_order() -> None:
+    every = [
+        *PLAIN.values(),
+        *(one for group in GROUPS.values() for one in group.commands.values()),
+    ]
+    for command in every:
+        panels = panels_of(command)
+        shared = [panel for panel in panels if panel in help_pages.LAST]
+        assert panels[len(panels) - len(shared) :] == shared
+        assert shared == [panel for panel in help_pages.LAST if panel in shared]
+
+
+@pytest.mark.parametrize("name", ["boundary", "evaluate", "simulate", "plot", ""])
+def test_help_shows_examples_that_begin_as_they_are_typed(
+    name: str, invoke: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    done = invoke(*([name] if name else []), "--help")
+    assert done.code == 0
+    examples = done.stdout.decode().partition("Examples:")[2].partition("╭")[0].split("\n\n")
+    assert f"calibkit {name}".strip() in examples[0] or f"calibkit {name}".strip() in examples[1]
+
+
+def test_paragraphs_of_the_help_fill_the_terminal(
+    invoke: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = invoke("boundary", "--help").stdout.decode()
+    assert "are selected; the thresholds together reach the most recall within a bound" in shown
+    assert f"─ {RUN} ─" in shown
