@@ -29,17 +29,13 @@ from calibkit.export.nodes import (
 )
 from calibkit.export.program import Program
 from calibkit.export.request import Request
-from calibkit.export.scales import bind_input
+from calibkit.export.scales import NEAR, bind_input
 from calibkit.models import Column
 from calibkit.raters.alpha import LARGEST_LOG
 from calibkit.raters.model import AlphaModel
 
 #: Numbers below this have products that PostgreSQL cannot hold.
 _SMALL = 1e-140
-
-#: How far below a knot a predicted disagreement counts as being on it, where logarithms and
-#: exponentials, which differ in the last digits between machines, went into it.
-_NEAR = 1e-13
 
 
 def translate(program: Program, model: AlphaModel, request: Request) -> dict[str, Node]:
@@ -125,7 +121,7 @@ def _disagreements(
     steps_map = model.disagreement_map
     if steps_map is None:
         return found
-    slack = 1.0 if exact else 1.0 - _NEAR
+    slack = 1.0 if exact else 1.0 - NEAR  # a number on a knot shall be so on every machine
     knots = [knot * slack for knot in steps_map.knots[1:]]
     moved = program.bind("moved", steps(found[0], knots, numbers(steps_map.values)))
     factor: Node = when(Compare(">", found[0], ZERO), divide(moved, found[0]), ZERO)

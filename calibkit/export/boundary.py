@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import msgspec
 
@@ -23,7 +24,6 @@ from calibkit.export.nodes import (
     Draw,
     Every,
     IsNever,
-    Lacks,
     Log,
     Missing,
     Node,
@@ -37,9 +37,9 @@ from calibkit.export.nodes import (
     subtract,
     when,
 )
-from calibkit.export.program import Program
+from calibkit.export.program import Program, Rising
 from calibkit.export.request import Request
-from calibkit.export.scales import bind_input
+from calibkit.export.scales import at_least, bind_input, near_knots
 
 
 def translate(program: Program, model: BoundaryModel, request: Request) -> dict[str, Node]:
@@ -52,25 +52,86 @@ def translate(program: Program, model: BoundaryModel, request: Request) -> dict[
         )
     if not random and (request.key is not None or request.seed is not None):
         raise UsageError("this model decides without chance; leave --key and --seed out.")
-    columns = {role: request.column(model, role) for role in ("score", "uncertainty")}
-    needed = [
-        bind_input(program, role, name, model.columns[role], finite=role != "score")
-        for role, name in columns.items()
-        if name is not None
-    ]
-    score, uncertainty = needed[0], needed[1] if len(needed) > 1 else None
-    rules = _rules(model)
-    segment = _segment(program, model)
-    cut = _of_rules(program, "threshold", rules, score, uncertainty, segment)
+    rows = _Rows.read(program, model, request)
+    cuts = [level_thresholds(rule).tolist() for rule in rows.rules]
+    cut = rows.level_value("threshold", cuts)
     probability = model.columns["score"].scale in (None, "probability")
-    decision: Node = when(Compare(">=", score, cut), YES, NO)
+    decision: Node = when(rows.reaches(cut, cuts), YES, NO)
     if cut == NEVER:
         decision = NO
-    found = {"decision": decision, "margin": _margin(program, score, cut, rules, probability)}
+    needed = [rows.score, *([rows.uncertainty] if rows.uncertainty else [])]
+    found = {"decision": decision, "margin": _margin(program, rows.score, cut, cuts, probability)}
     if random:
-        found["decision_probability"] = _chance(program, model, score, uncertainty, segment, cut)
-        found["decision"] = _drawn(program, model, request, found["decision_probability"])
+        assert request.key is not None
+        key = program.bind("key", Words(request.key))
+        chance = _chance(rows, cut, cuts)
+        seed = model.seed if request.seed is None else request.seed
+        assert isinstance(seed, int)  # the model was checked
+        draw = program.bind("draw", Draw(key, seed))
+        found["decision"] = when(Compare("<", draw, chance), YES, NO)
+        found["decision_probability"] = chance
+        needed.append(key)
     return {name: program.result(needed, value) for name, value in found.items()}
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """What a row has, and the boundary of each segment, the last one of all others.
+
+    Attributes
+    ----------
+    rises
+        How the score rises with another one, where an earlier part of a bundle made it.
+    """
+
+    program: Program
+    model: BoundaryModel
+    score: Ref
+    uncertainty: Ref | None
+    segment: Ref | None
+    rules: list[BoundaryModel]
+    rises: Rising | None
+
+    @classmethod
+    def read(cls, program: Program, model: BoundaryModel, request: Request) -> _Rows:
+        """Bind the columns."""
+        bound: dict[str, Ref] = {}
+        for role in ("score", "uncertainty"):
+            name = request.column(model, role)
+            if name is not None:
+                described = model.columns[role]
+                bound[role] = bind_input(program, role, name, described, finite=role != "score")
+        rises = None
+        if model.order == "uncertainty-score" and model.columns["score"].dtype != "float32":
+            rises = program.inverses.get(str(request.column(model, "score")))
+        rules, segment = _rules(model), _segment(program, model)
+        return cls(program, model, bound["score"], bound.get("uncertainty"), segment, rules, rises)
+
+    def level_value(self, name: str, values: Sequence[Sequence[float]]) -> Node:
+        """Return the value of a row's rule and level."""
+        found = [
+            _by_level(self.program, rule, self.score, self.uncertainty, numbers(_one_nan(own)))
+            for rule, own in zip(self.rules, values, strict=True)
+        ]
+        value = found[0] if self.segment is None else chosen(self.segment, found)
+        return value if isinstance(value, Number) else self.program.bind(name, value)
+
+    def reaches(self, cut: Node, values: Sequence[Sequence[float]]) -> Node:
+        """Return whether the score reaches its threshold.
+
+        Of a score that another one rises with, the latter is compared, with what stands for the
+        threshold there: a logarithm may not be the same everywhere, a comparison is.
+        """
+        if self.rises is None:
+            return at_least(self.program, self.score, cut)
+        limits = [value for own in values for value in own if math.isfinite(value)]
+        found = []
+        for inverse in self.rises.inverses:
+            inverse.learn(limits)
+            moved = [[inverse.known.get(value, value) for value in own] for own in values]
+            found.append(self.level_value("limit", moved))
+        limit = found[0] if self.rises.segment is None else chosen(self.rises.segment, found)
+        return Compare(">=", self.rises.inverses[0].x, limit)
 
 
 def _rules(model: BoundaryModel) -> list[BoundaryModel]:
@@ -82,32 +143,14 @@ def _rules(model: BoundaryModel) -> list[BoundaryModel]:
     return [*rules, other]
 
 
-def _segment(program: Program, model: BoundaryModel) -> Node | None:
+def _segment(program: Program, model: BoundaryModel) -> Ref | None:
     if model.groups is msgspec.UNSET:
         return None
     words = program.words(model.columns["by"].name, whole=True)
     return program.bind("segment", Code(words, tuple(model.groups)))
 
 
-def _of_rules(
-    program: Program,
-    name: str,
-    rules: Sequence[BoundaryModel],
-    score: Node,
-    uncertainty: Node | None,
-    segment: Node | None,
-    values: Sequence[Sequence[float]] | None = None,
-) -> Node:
-    """Return what a row's rule and level say: its threshold, or one of `values`."""
-    found = []
-    for place, rule in enumerate(rules):
-        own: Iterable[float] = level_thresholds(rule) if values is None else values[place]
-        found.append(_by_level(program, rule, score, uncertainty, numbers(_always_nan(own))))
-    value = found[0] if segment is None else chosen(segment, found)
-    return value if isinstance(value, Number) else program.bind(name, value)
-
-
-def _always_nan(values: Iterable[float]) -> list[float]:
+def _one_nan(values: Iterable[float]) -> list[float]:
     """Return numbers among which NaN equals itself."""
     return [NEVER.value if math.isnan(value) else float(value) for value in values]
 
@@ -126,15 +169,19 @@ def _by_level(
         return values[0]
     assert isinstance(model.uncertainty_min, float)
     edges = [edge for edge in model.uncertainty_edges if isinstance(edge, float)]
-    return _levels(uncertainty, model.uncertainty_min, edges, values)
+    return _levels(program, uncertainty, model.uncertainty_min, edges, values)
 
 
 def _levels(
-    uncertainty: Node, least: float, edges: Sequence[float], values: Sequence[Node]
+    program: Program,
+    uncertainty: Node,
+    least: float,
+    edges: Sequence[float],
+    values: Sequence[Node],
 ) -> Node:
     """Return the value of a level; what lies below `least` counts as it."""
     below = sum(edge <= least for edge in edges)
-    return steps(uncertainty, edges[below:], values[below:])
+    return steps(uncertainty, near_knots(program, uncertainty, edges[below:]), values[below:])
 
 
 def _score_first(
@@ -152,19 +199,19 @@ def _score_first(
         if least is None or uncertainty is None or not isinstance(edges, list) or not edges:
             found.append(values[0])
         else:
-            found.append(_levels(uncertainty, least, edges, values))
+            found.append(_levels(program, uncertainty, least, edges, values))
     below = sum(edge <= model.score_min for edge in model.score_edges)
     return steps(score, model.score_edges[below:], found[below:])
 
 
 def _margin(
-    program: Program, score: Ref, cut: Node, rules: Sequence[BoundaryModel], probability: bool
+    program: Program, score: Ref, cut: Node, levels: Sequence[Sequence[float]], probability: bool
 ) -> Node:
     """Return how far a score lies beyond its threshold, in logits for probabilities.
 
     Which special cases are written down depends on the thresholds that there are.
     """
-    cuts = {float(value) for rule in rules for value in level_thresholds(rule)}
+    cuts = {value for own in levels for value in own}
     branches: list[tuple[Node, Node]] = []
     if any(map(math.isnan, cuts)):
         branches.append((IsNever(cut), Missing()))
@@ -207,33 +254,17 @@ def _gap(score: Node, cut: Node) -> Node:
     return when(Every(tuple(between)), subtract(own, level), Missing())
 
 
-def _chance(
-    program: Program,
-    model: BoundaryModel,
-    score: Node,
-    uncertainty: Node | None,
-    segment: Node | None,
-    cut: Node,
-) -> Node:
+def _chance(rows: _Rows, cut: Node, cuts: Sequence[Sequence[float]]) -> Node:
     """Return the probability with which a row is positive."""
-    rules = _rules(model)
-    shares = [list(rule.tie_probability or []) for rule in rules]
-    share = _of_rules(program, "share", rules, score, uncertainty, segment, shares)
-    if model.randomise == "tie":
-        tied: Node = Compare("=", score, cut)
-        certain = when(Compare(">=", score, cut), ONE, ZERO)
-        return program.bind("chance", when(tied, share, certain))
-    lower = [[threshold_value(value) for value in rule.random_thresholds or []] for rule in rules]
-    wide = _of_rules(program, "random_threshold", rules, score, uncertainty, segment, lower)
-    reached = when(Compare(">=", score, wide), share, ZERO)
-    return program.bind("chance", when(Compare(">=", score, cut), ONE, reached))
-
-
-def _drawn(program: Program, model: BoundaryModel, request: Request, chance: Node) -> Node:
-    """Return the decision of a stochastic boundary."""
-    seed = model.seed if request.seed is None else request.seed
-    assert isinstance(seed, int) and request.key is not None  # checked
-    key = program.bind("key", Words(request.key))
-    draw = program.bind("draw", Draw(key, seed))
-    decided = when(Compare("<", draw, chance), YES, NO)
-    return when(Lacks((key.name,)), Missing(), decided)
+    shares = [list(rule.tie_probability or []) for rule in rows.rules]
+    share = rows.level_value("share", shares)
+    reached = rows.reaches(cut, cuts)
+    if rows.model.randomise == "tie":
+        above = [[math.nextafter(value, math.inf) for value in own] for own in cuts]
+        beyond = rows.reaches(rows.level_value("beyond", above), above)
+        return rows.program.bind("chance", when(beyond, ONE, when(reached, share, ZERO)))
+    lower = [
+        [threshold_value(value) for value in rule.random_thresholds or []] for rule in rows.rules
+    ]
+    wide = rows.reaches(rows.level_value("random_threshold", lower), lower)
+    return rows.program.bind("chance", when(reached, ONE, when(wide, share, ZERO)))

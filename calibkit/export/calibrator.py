@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 
+from calibkit.calibrators.method import mapped, method_of
 from calibkit.calibrators.model import CalibratorModel, ScoreMap
 from calibkit.export import classes
 from calibkit.export.nodes import (
@@ -31,8 +33,8 @@ from calibkit.export.nodes import (
     subtract,
     when,
 )
-from calibkit.export.preimages import Floats, Inverse
-from calibkit.export.program import Program
+from calibkit.export.preimages import Floats, Function, Inverse
+from calibkit.export.program import Program, Rising
 from calibkit.export.request import Request
 from calibkit.export.scales import (
     bind_input,
@@ -40,6 +42,7 @@ from calibkit.export.scales import (
     inside,
     line,
     log_odds,
+    near_knots,
     scores_of,
     tame,
 )
@@ -53,12 +56,35 @@ def translate(program: Program, model: CalibratorModel, request: Request) -> dic
     if model.classes is not msgspec.UNSET:
         return classes.translate(program, model, request)
     request.refuse_key(model)
-    score, found = values(program, model, str(request.column(model, "score")))
-    return {name: program.result([score], value) for name, value in found.items()}
+    name = str(request.column(model, "score"))
+    made = values(program, model, name)
+    if name not in program.available and all(_rises(model.method, one) for one in made.maps):
+        program.rising = _rising(model, made)
+    return {column: program.result([made.score], value) for column, value in made.outputs.items()}
 
 
-def values(program: Program, model: CalibratorModel, name: str) -> tuple[Ref, dict[str, Node]]:
-    """Return the score of a row and what the calibrator makes of it, where there is a score."""
+@dataclass(frozen=True)
+class Made:
+    """What a calibrator makes of a row that has a score.
+
+    Attributes
+    ----------
+    score
+        As the map takes it.
+    maps, segment
+        The map of each segment, the last one of all others; which of them is a row's.
+    outputs
+        The added columns.
+    """
+
+    score: Ref
+    maps: tuple[ScoreMap, ...]
+    segment: Ref | None
+    outputs: dict[str, Node]
+
+
+def values(program: Program, model: CalibratorModel, name: str) -> Made:
+    """Return what a calibrator makes of the score in a column."""
     column = model.columns["score"]
     if model.out_of_range == "clip":
         read = Column(column.name, column.dtype, "raw")
@@ -71,8 +97,32 @@ def values(program: Program, model: CalibratorModel, name: str) -> tuple[Ref, di
         maps = [*model.groups.values(), model.own_map]
         words = program.words(model.columns["by"].name, whole=True)
         segment = program.bind("segment", Code(words, tuple(model.groups)))
-    maker = _Maker(program, score, column, maps, segment)
-    return score, maker.outputs(model.method)
+    outputs = _Maker(program, score, column, maps, segment).outputs(model.method)
+    return Made(score, tuple(maps), segment, outputs)
+
+
+def _rising(model: CalibratorModel, made: Made) -> Rising:
+    """Return `calibrated` as functions of the score."""
+    column = model.columns["score"]
+    method, scale = method_of(model.method), column.scale or "probability"
+
+    def function(one: ScoreMap) -> Function:
+        return lambda scores: mapped(method, one, np.ascontiguousarray(scores), scale, 1)[0]
+
+    scores = scores_of(column)
+    inverses = [Inverse(made.score, function(one), 1.0, scores) for one in made.maps]
+    return Rising(made.segment, tuple(inverses))
+
+
+def _rises(method: str, one: ScoreMap) -> bool:
+    """Whether a map that takes logarithms rises; the others are the same to the last digit."""
+    if method in ("platt", "beta"):
+        return min(one.a or 0.0, one.b or 0.0 if method == "beta" else 1.0) >= 0.0
+    return method in ("temperature", "prior-shift")
+
+
+#: Methods that copy numbers or do plain arithmetic, the same on every machine.
+EXACT = ("isotonic", "histogram", "scaling-binning", "venn-abers")
 
 
 class _Maker:
@@ -166,10 +216,15 @@ class _Maker:
         return low, program.bind("high_log", add(when(positive, z, ZERO), rest))
 
     def _stepped(self) -> Node:
-        found = [
-            steps(self.score, (one.knots or [])[1:], numbers(one.values or [])) for one in self.maps
-        ]
+        found = [self._steps((one.knots or [])[1:], one.values or []) for one in self.maps]
         return self._of_segment("step", found)
+
+    def _steps(
+        self, knots: Sequence[float], values: Sequence[float], *, strict: bool = False
+    ) -> Node:
+        """Return steps of the score; `strict`: a score on a knot belongs to what is below."""
+        near = near_knots(self.program, self.score, knots, above=strict)
+        return steps(self.score, near, numbers(values), strict=strict)
 
     def _binned(self) -> Node:
         """Return the value of the bin of expit(a x + b), its edges as edges of the score."""
@@ -189,12 +244,9 @@ class _Maker:
 
     def _interval(self) -> dict[str, Node]:
         """Return the merged probability and the two that it is made of."""
-        lows = [
-            steps(self.score, one.low_knots or [], numbers([0.0, *(one.low or [])]))
-            for one in self.maps
-        ]
+        lows = [self._steps(one.low_knots or [], [0.0, *(one.low or [])]) for one in self.maps]
         highs = [
-            steps(self.score, one.high_knots or [], numbers([*(one.high or []), 1.0]), strict=True)
+            self._steps(one.high_knots or [], [*(one.high or []), 1.0], strict=True)
             for one in self.maps
         ]
         low = self.program.bind("low", self._of_segment("low", lows))

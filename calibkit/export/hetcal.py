@@ -39,6 +39,7 @@ from calibkit.export.scales import (
     inside,
     line,
     log_odds,
+    near_knots,
     scores_of,
     tame,
 )
@@ -179,7 +180,8 @@ class _Rows:
                 return left
             return when(Compare("<=", feature, Number(math.inf)), left, right)
         sign = ">" if missing_left else "<="
-        return when(Compare(sign, feature, Number(node.cut)), other, kept)
+        cut = near_knots(self.program, feature, [node.cut], above=True)[0]
+        return when(Compare(sign, feature, Number(cut)), other, kept)
 
     def _by_score(self, node: TreeNode, left: Node, right: Node) -> Node:
         """Return the side of a row by its linear score, which is never missing."""
@@ -221,7 +223,10 @@ def _features(program: Program, model: HetcalModel) -> tuple[dict[str, Ref], lis
         raw = program.bind("read", Between(program.number(name), -math.inf, math.inf))
         infinite += [Compare("=", raw, Number(limit)) for limit in (-math.inf, math.inf)]
         found[name] = program.bind("feature", as_fitted(program, raw, column))
-        program.inputs[found[name].name] = Input(name, column)
+        if name not in program.available:
+            program.inputs[found[name].name] = Input(name, column)
+        elif name in program.inexact:
+            program.loose.add(found[name].name)
     return found, infinite
 
 

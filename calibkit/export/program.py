@@ -18,6 +18,7 @@ from calibkit.export.nodes import (
     refs_of,
     when,
 )
+from calibkit.export.preimages import Inverse
 from calibkit.models import Column
 
 
@@ -27,6 +28,14 @@ class Input:
 
     column: str
     description: Column
+
+
+@dataclass(frozen=True)
+class Rising:
+    """A column that rises with a score: of each segment the function, and the segment of a row."""
+
+    segment: Ref | None
+    inverses: tuple[Inverse, ...]
 
 
 @dataclass
@@ -45,8 +54,19 @@ class Program:
         The columns to add.
     inputs
         The bindings that hold a column of the table as it was read.
+    needed
+        The bindings without which a row has no result.
     available
         Columns that are not the table's but were added by an earlier part.
+    inexact
+        Those of them into which logarithms or exponentials went, of which another machine may
+        compute the last digits otherwise.
+    loose
+        The bindings that hold such a column.
+    rising
+        How the column `calibrated` of the part written last rises with a score of the table.
+    inverses
+        The same of columns by their names.
     """
 
     kind: str
@@ -54,7 +74,12 @@ class Program:
     optional: set[str] = field(default_factory=set)
     outputs: dict[str, Node] = field(default_factory=dict)
     inputs: dict[str, Input] = field(default_factory=dict)
+    needed: dict[str, None] = field(default_factory=dict)
     available: dict[str, Node] = field(default_factory=dict)
+    inexact: set[str] = field(default_factory=set)
+    loose: set[str] = field(default_factory=set)
+    rising: Rising | None = None
+    inverses: dict[str, Rising] = field(default_factory=dict)
 
     def bind(self, name: str, value: Node) -> Ref:
         """Give an expression a name (or one like it, if it is taken) and return what stands for it."""
@@ -76,6 +101,7 @@ class Program:
     def result(self, needed: Iterable[Node], value: Node) -> Node:
         """Return a value that is missing where one of the bindings needed is."""
         names = dict.fromkeys(node.name for node in needed if isinstance(node, Ref))
+        self.needed |= names
         return when(Lacks(tuple(names)), Missing(), value)
 
 

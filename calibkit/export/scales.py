@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from calibkit.export.nodes import (
     ONE,
@@ -33,6 +34,10 @@ LARGEST = 1.7976931348623157e308
 SINGLE_OVERFLOW = 2.0**128 - 2.0**103
 SINGLE_LARGEST = 2.0**128 - 2.0**104
 
+#: How far, relatively, numbers made of logarithms and exponentials may be from what another machine
+#: makes of them.
+NEAR = 1e-13
+
 
 def bind_input(
     program: Program, name: str, column: str, description: Column, *, finite: bool = True
@@ -42,6 +47,8 @@ def bind_input(
     bound = program.bind(name, value)
     if column not in program.available:
         program.inputs[bound.name] = Input(column, description)
+    elif column in program.inexact:
+        program.loose.add(bound.name)
     return bound
 
 
@@ -73,6 +80,29 @@ def as_fitted(program: Program, value: Node, column: Column, *, finite: bool = T
         ),
         Rounded(read),
     )
+
+
+def near_knots(
+    program: Program, x: Node, knots: Sequence[float], *, above: bool = False
+) -> list[float]:
+    """Return the knots of x, moved down a little (or up) where its last digits are not certain.
+
+    A number that another machine would have put on the knot is then on the same side of it.
+    """
+    if not (isinstance(x, Ref) and x.name in program.loose):
+        return list(knots)
+    share = NEAR if above else -NEAR
+    return [knot + share * abs(knot) if math.isfinite(knot) else knot for knot in knots]
+
+
+def at_least(program: Program, x: Ref, cut: Node) -> Node:
+    """Return whether x reaches a cut, which is moved down a little as that of `near_knots`."""
+    if x.name not in program.loose:
+        return Compare(">=", x, cut)
+    if isinstance(cut, Number):
+        return Compare(">=", x, Number(near_knots(program, x, [cut.value])[0]))
+    lower = multiply(cut, Number(1.0 + NEAR)), multiply(cut, Number(1.0 - NEAR))
+    return Compare(">=", x, when(Compare("<", cut, Number(0.0)), *lower))
 
 
 def _range(column: Column, finite: bool) -> tuple[float, float]:

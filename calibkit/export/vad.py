@@ -23,8 +23,9 @@ def translate(program: Program, model: VadModel, request: Request) -> dict[str, 
     else:
         inner = model.inner()
         assert isinstance(inner, CalibratorModel)  # the model was checked
-        score, found = calibrator.values(program, inner, name)
-        value, scale = program.bind("calibrated", next(iter(found.values()))), "probability"
+        made = calibrator.values(program, inner, name)
+        score, first = made.score, next(iter(made.outputs.values()))
+        value, scale = program.bind("calibrated", first), "probability"
     link = program.bind("link", _to_link(program, value, scale, model.link))
     factor, offset = _lines(program, model)
     shrunk = program.bind("shrunk", line(factor, link, offset))

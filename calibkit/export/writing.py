@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from calibkit import __version__
 from calibkit.errors import UsageError, nearest
+from calibkit.export.bundle import PARTS
 from calibkit.export.program import Program, used_bindings
 from calibkit.export.request import Request
 from calibkit.models import Model
@@ -16,14 +17,7 @@ LANGUAGES = ("sql", "polars", "python")
 DIALECTS = ("duckdb", "postgres")
 
 #: Where each kind becomes a program.
-TRANSLATORS = {
-    "alpha": "calibkit.export.alpha",
-    "boundary": "calibkit.export.boundary",
-    "bundle": "calibkit.export.bundle",
-    "calibrator": "calibkit.export.calibrator",
-    "hetcal": "calibkit.export.hetcal",
-    "vad": "calibkit.export.vad",
-}
+TRANSLATORS = PARTS | {"bundle": "calibkit.export.bundle"}
 
 
 @dataclass(frozen=True, kw_only=True)
