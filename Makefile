@@ -24,7 +24,7 @@ RUN_TIME := build/bench/venv/installed.stamp
 
 .PHONY: help demo test test-browser lint format bench bench-methods profile readme docs evidence evidence-hetcal coverage reproduce-raters \
 	reproduce-vad vad-real-files \
-	evidence-auto evidence-certified evidence-ties intervals sample-data clean
+	evidence-auto evidence-certified evidence-ties evidence-drift evidence-bundle intervals sample-data clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -99,6 +99,12 @@ evidence-hetcal: $(EQUIPPED)  ## calibration by parts beside MCGrad and LightGBM
 
 evidence-ties: $(EQUIPPED)  ## deterministic and stochastic thresholds on tied and untied scores (folder DATA)
 	$(BIN)/python docs/evidence/write_f1.py $(DATA)
+
+evidence-drift: $(INSTALLED)  ## how often drift is found, and where there is none (folder DATA): docs/evidence/drift.md
+	$(BIN)/python docs/evidence/write_drift.py $(DATA)
+
+evidence-bundle: $(INSTALLED)  ## block, review or pass: a bundle on card fraud (folder DATA): docs/evidence/bundle.md
+	$(BIN)/python docs/evidence/write_bundle.py $(DATA)
 
 intervals: $(INSTALLED)  ## simulate how often intervals hold the truth, write docs/evidence/intervals.md
 	$(BIN)/python benchmarks/study_intervals.py -o docs/evidence/intervals.md

@@ -84,7 +84,8 @@ class Reference(Part):
     """The fitting data in outline, to notice later that new data differ.
 
     The quantiles have ranks ``floor(j N / 20)``, j = 0 … 19, counted from 0.  The counts say how many
-    rows lie from a quantile up to the next (0 between equal ones), which ties move away from N / 20.
+    rows lie from a quantile up to the next, which ties move away from N / 20; where several quantiles
+    are one value, the first counts the rows of this value, the last those above it, others none.
     """
 
     score_quantiles: list[Threshold]

@@ -22,7 +22,7 @@ class Spread:
     quantiles
         The smallest value, then the inner edges of bins of equal mass; equal ones stay.
     counts
-        The rows (sums of weights) from each quantile up to the next; 0 between equal ones.
+        The rows (sums of weights) in the bins of `place_between`.
     largest
         The largest value.
     """
@@ -37,7 +37,8 @@ def spread_of_rows(
 ) -> Spread:
     """Return the outline of a column of numbers; rows of weight 0 do not count."""
     low, edges = quantile_edges(values, quantiles, weight)
-    place = assign(values, low, edges)
+    found = np.array([low, *edges])
+    place = place_between(values, found)
     if weight is None:
         counts, unit = np.bincount(place, minlength=quantiles), ROW
         largest = values.max()
@@ -46,20 +47,39 @@ def spread_of_rows(
         counts = np.array([units[place == j].sum() for j in range(quantiles)])
         largest = values[units > 0].max()
     amounts = [unit.amount(int(count)) for count in counts]
-    return Spread([low, *edges.tolist()], amounts, float(largest) + 0.0)
+    return Spread(found.tolist(), amounts, float(largest) + 0.0)
 
 
 def spread_of_tally(tally: Tally, quantiles: int) -> Spread:
     """Return the outline of the scores of a tally."""
     found = tally.quantiles(quantiles)
     rising = tally.score[::-1]
-    first = np.searchsorted(rising, found.astype(rising.dtype), side="left")
-    ends = np.append(first[1:], rising.size)
+    edges = found.astype(rising.dtype)
+    at, above = (np.searchsorted(rising, edges, side=side) for side in ("left", "right"))
+    again = np.append(found[1:] == found[:-1], False)  # the next quantile is the same
+    before = np.append(False, again[:-1])
+    starts = np.where(before, above, at)
+    ends = np.where(again, np.where(before, starts, above), np.append(at[1:], rising.size))
+    size = rising.size
     counts = [
-        tally.unit.amount(
-            int(tally.count[rising.size - end : rising.size - start].sum(dtype=np.int64))
-        )
-        for start, end in zip(first, ends, strict=True)
+        tally.unit.amount(int(tally.count[size - end : size - start].sum(dtype=np.int64)))
+        for start, end in zip(starts, ends, strict=True)
     ]
     largest = tally.score[np.argmax(tally.count > 0)]  # entries fall; rows of weight 0 do not count
     return Spread(found.tolist(), counts, float(largest))
+
+
+def place_between(values: NDArray[Any], quantiles: NDArray[np.float64]) -> NDArray[np.uint16]:
+    """Return the bin of each value between quantiles, which rise or stay.
+
+    Bin j reaches from quantile j up to the next, without it.  Where several quantiles are one value,
+    which many rows then share, the bin of the first holds this value alone, that of the last what
+    lies above it, and any between are empty.  Values below all quantiles count as the first.
+    """
+    place = assign(values, float(quantiles[0]), quantiles[1:])
+    first = np.searchsorted(quantiles, quantiles, side="left").astype(np.uint16)
+    if (first == np.arange(first.size)).all():
+        return place
+    on = np.maximum(values, quantiles[0]) == quantiles[place]
+    found: NDArray[np.uint16] = np.where(on, first[place], place)
+    return found

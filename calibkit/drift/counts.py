@@ -10,8 +10,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.binning import assign
 from calibkit.boundary.model import Reference, Threshold, threshold_value
+from calibkit.boundary.spreads import place_between
 from calibkit.sums import ExactSum, group_fractions
 
 Floats = NDArray[Any]
@@ -23,18 +23,17 @@ class Outline:
 
     Attributes
     ----------
-    low, edges
-        The smallest value and the inner edges of the bins; equal edges leave bins empty.
+    quantiles
+        The smallest value and the inner edges of the bins; see `place_between`.
     counts
         The fitting rows of each bin.
-    high
+    largest
         The largest value.
     """
 
-    low: float
-    edges: NDArray[np.float64]
+    quantiles: NDArray[np.float64]
     counts: tuple[float, ...]
-    high: float
+    largest: float
 
     @classmethod
     def of(
@@ -45,15 +44,16 @@ class Outline:
     ) -> Self:
         """Return the outline that a model holds."""
         found = np.array([threshold_value(value) for value in quantiles])
-        return cls(float(found[0]), found[1:], tuple(counts), threshold_value(largest))
+        return cls(found, tuple(counts), threshold_value(largest))
 
     def bins(self, values: Floats) -> NDArray[np.int64]:
-        """Return the bin of each value; below the smallest it is the first that has rows."""
-        return assign(values, self.low, self.edges).astype(np.int64)
+        """Return the bin of each value."""
+        return place_between(values, self.quantiles).astype(np.int64)
 
     def outside(self, values: Floats) -> NDArray[np.bool_]:
         """Return which values lie outside the range of the fitting rows."""
-        return (values < self.low) | (values > self.high)
+        found: NDArray[np.bool_] = (values < self.quantiles[0]) | (values > self.largest)
+        return found
 
 
 def outlines(reference: Reference, *, uncertain: bool) -> dict[str, Outline]:

@@ -72,9 +72,9 @@ def stability(
     free = len(old) - 1
     plain = [count / total for count in new]
     p_value = chi_square_tail(_pearson(plain, old, rows, fitted), free)
-    reach = critical_value(confidence) * math.sqrt(
-        _variance(now, old, rows) + _variance(old, now, fitted) + 2.0 * free * chance**2
-    )
+    # Of samples alike the slopes themselves are noise: their variances have a mean of 4 k c^2.
+    sloped = _variance(now, old, rows) + _variance(old, now, fitted) - 4.0 * free * chance**2
+    reach = critical_value(confidence) * math.sqrt(max(0.0, sloped) + 2.0 * free * chance**2)
     excess = value - free * chance
     low = 0.0 if p_value > (1.0 - confidence) / 2.0 else max(0.0, excess - reach)
     return Stability(value, free * chance, p_value, Interval(low, max(0.0, excess + reach)))

@@ -165,8 +165,8 @@ def test_the_data_in_outline(table: dict[str, list[Any]]) -> None:
         (rows.score, outline.score_counts, outline.score_max),
         (rows.uncertainty, outline.uncertainty_counts, outline.uncertainty_max),
     ):
-        low, *edges = quantiles(values)
-        bins = np.array(naive.assign_levels(values.tolist(), low, edges))
+        marks = quantiles(values)
+        bins = np.array([bin_between(max(value, marks[0]), marks) for value in values.tolist()])
         assert counts == [int(times[bins == j].sum()) for j in range(20)]
         assert named.get(largest, largest) == values[times > 0].max()
     levels = naive.assign_levels(
@@ -175,6 +175,13 @@ def test_the_data_in_outline(table: dict[str, list[Any]]) -> None:
     per_level = [int(times[np.array(levels) == level].sum()) for level in range(3)]
     assert outline.rows_per_level == per_level
     assert outline.selected_share == model.fit.in_sample.selected / times.sum()
+
+
+def bin_between(value: float, marks: list[float]) -> int:
+    """Return the last quantile at or below a value; of several equal to it the first."""
+    if marks.count(value) > 1:
+        return marks.index(value)
+    return max(j for j, mark in enumerate(marks) if mark <= value)
 
 
 def test_levels_are_quantiles_of_uncertainty() -> None:
