@@ -231,9 +231,9 @@ def power(calib: pl.DataFrame, test: pl.DataFrame, draws: int) -> list[str]:
             f"Rows drawn with replacement, {draws:,} times: {FITTED:,} of `calib` as the reference, "
             "and new rows of `test` with a number added to the logit of their scores. The true PSI is "
             "that of the two files in the bins of the reference; the last column says how often the "
-            "interval holds it. Where whole bins of the reference get no new row, each counts as half a "
-            "row: a large index is then understated, and its interval with it. That there is drift is "
-            "beyond doubt there."
+            "interval holds it. Where whole bins of the reference get no new row, each counts as half "
+            "a row: a large index is then understated, and its interval with it. That there is drift "
+            "is beyond doubt there."
         ),
         "",
         row(
