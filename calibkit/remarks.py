@@ -16,6 +16,11 @@ from numpy.typing import NDArray
 #: Of fewer rows nothing is said: too little is known.
 FEWEST: Final = 20
 
+#: Fewer rows of a class tell nothing of the order.
+_FEWEST_OF_A_CLASS: Final = 5
+#: Of more distinct scores neighbours are counted together.
+_BLOCKS: Final = 1 << 16
+
 #: How many standard errors below 1/2 an AUC has to be to be called inverted.
 _CERTAIN: Final = 4.0
 
@@ -37,7 +42,7 @@ def looks_like_probabilities(name: str, low: float, high: float, scale: str) -> 
     )
 
 
-def inverted(name: str, rows: Numbers, positives: Numbers) -> str | None:
+def inverted(name: str, rows: Numbers, positives: Numbers, size: int | None = None) -> str | None:
     """Say that higher scores go with fewer positives; None where they do not.
 
     Parameters
@@ -45,20 +50,28 @@ def inverted(name: str, rows: Numbers, positives: Numbers) -> str | None:
     name
         The score's column.
     rows, positives
-        Rows and positive rows of each distinct score, in rising order of scores.
+        Rows and positive rows (or their weights) of each distinct score, in rising order of scores.
+    size
+        How many rows there are, where `rows` are weights.
 
     Notes
     -----
     The AUC of a score without any relation to the label has the variance ``(n + 1) / (12 P N)``
-    (Mann and Whitney, without ties, which make it smaller).
+    (Mann and Whitney, "On a test of whether one of two random variables is stochastically larger
+    than the other"; ties make it smaller).
     """
     hits = positives.astype(np.float64)
     misses = rows.astype(np.float64) - hits
     total_hits, total_misses = float(hits.sum()), float(misses.sum())
-    if total_hits < 2 or total_misses < 2 or total_hits + total_misses < FEWEST:
+    if not total_hits or not total_misses:
         return None
     below = np.cumsum(misses) - misses
     auc = float(((below + 0.5 * misses) * hits).sum()) / (total_hits * total_misses)
+    if size is not None:
+        scale = size / (total_hits + total_misses)
+        total_hits, total_misses = scale * total_hits, scale * total_misses
+    if min(total_hits, total_misses) < _FEWEST_OF_A_CLASS:
+        return None
     spread = sqrt((total_hits + total_misses + 1) / (12 * total_hits * total_misses))
     if auc > 0.5 - _CERTAIN * spread:
         return None
@@ -68,26 +81,51 @@ def inverted(name: str, rows: Numbers, positives: Numbers) -> str | None:
     )
 
 
-def of_counts(name: str, scale: str, score: Numbers, rows: Numbers, hits: Numbers) -> list[str]:
-    """Return the remarks on distinct scores in rising order, with their rows and positive rows."""
-    return list(_remarks(name, scale, score, rows, hits))
-
-
 def of_rows(name: str, scale: str, score: Numbers, label: Numbers) -> list[str]:
     """Return the remarks on rows in any order."""
     distinct, place = np.unique(score, return_inverse=True)
     rows = np.bincount(place, minlength=distinct.size)
     hits = np.bincount(place[label == 1], minlength=distinct.size)
-    return of_counts(name, scale, distinct, rows, hits)
+    return list(_remarks(name, scale, distinct, rows, hits, score.size))
 
 
-def _remarks(name: str, scale: str, score: Numbers, rows: Numbers, hits: Numbers) -> Iterator[str]:
-    if rows.sum() < FEWEST:
+def of_tally(
+    name: str, scale: str, falling: Numbers, count: Numbers, positive: Numbers, size: int
+) -> list[str]:
+    """Return the remarks on scores that were counted.
+
+    Parameters
+    ----------
+    name, scale
+        The score's column, and what it is claimed to hold.
+    falling, count, positive
+        Scores by falling value (equal ones next to each other), and the weight of their rows and of
+        their positive rows.
+    size
+        How many rows there are.
+    """
+    score, rows, hits = falling[::-1], count[::-1], positive[::-1]
+    if score.size > _BLOCKS:  # neighbours counted together: the AUC is as good, and it is cheap
+        starts = np.arange(0, score.size, score.size // _BLOCKS)
+        ends = score[[0, -1]]
+    else:
+        starts = np.flatnonzero(np.append(True, score[1:] != score[:-1]))
+        ends = score[starts]
+    rows, hits = (np.add.reduceat(part.astype(np.int64), starts) for part in (rows, hits))
+    if ends.size > 1 and ends[0] == ends[-1]:
+        ends = ends[:1]
+    return list(_remarks(name, scale, ends, rows, hits, size))
+
+
+def _remarks(
+    name: str, scale: str, score: Numbers, rows: Numbers, hits: Numbers, size: int
+) -> Iterator[str]:
+    if size < FEWEST:
         return
     if score.size == 1:
         yield constant_score(name)
         return
     said = looks_like_probabilities(name, float(score[0]), float(score[-1]), scale)
-    for remark in (said, inverted(name, rows, hits)):
+    for remark in (said, inverted(name, rows, hits, size)):
         if remark is not None:
             yield remark

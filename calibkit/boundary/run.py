@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from calibkit.binning import uncertainty_levels
 from calibkit.boundary.auto import Choice, choose_method, fit_choice
 from calibkit.boundary.certificate import certify_boundary
 from calibkit.boundary.choose import choose_levels
 from calibkit.boundary.fit import Fitted, fit_summary
+from calibkit.boundary.problem import raw_problem
 from calibkit.boundary.segmented import fit_segments
 from calibkit.boundary.spec import AUTO, BoundarySpec
 from calibkit.boundary.summary import Summary, summarise
@@ -19,6 +21,7 @@ from calibkit.boundary.target import Target
 from calibkit.columns import ColumnOptions, ScoreRows, read_score_rows
 from calibkit.errors import UsageError
 from calibkit.grid_table import GridTable, is_grid_table, read_grid_table
+from calibkit.remarks import of_tally
 from calibkit.sources import Source
 
 #: What a boundary is fitted on: counted once, or for several methods, or later for each segment.
@@ -113,6 +116,19 @@ def fit(
     tags: dict[str, str] | None = None,
 ) -> Fitted:
     """Fit a boundary on what `count` returned; see `calibkit.boundary.fit.fit_boundary`."""
+    said = _remarks(counted, spec)
+    fitted = _fit(counted, spec, auto_levels, test, provenance, tags)
+    return replace(fitted, warnings=(*said, *fitted.warnings))
+
+
+def _fit(
+    counted: Counted,
+    spec: BoundarySpec,
+    auto_levels: bool,
+    test: ScoreRows | None,
+    provenance: str,
+    tags: dict[str, str] | None,
+) -> Fitted:
     if isinstance(counted, ScoreRows | GridTable) and spec.confidence is not None:
         return certify_boundary(counted, spec, test=test, provenance=provenance, tags=tags)
     if isinstance(counted, ScoreRows | GridTable):
@@ -127,6 +143,24 @@ def fit(
     if isinstance(counted, Choice):
         return fit_choice(counted, test=test, provenance=provenance, tags=tags)
     return fit_summary(counted, test=test, provenance=provenance, tags=tags)
+
+
+def _remarks(counted: Counted, spec: BoundarySpec) -> list[str]:
+    """Return what is odd about the scores; of a grid, which has lost them, nothing."""
+    if isinstance(counted, GridTable):
+        return []
+    if isinstance(counted, ScoreRows):
+        tally = raw_problem(counted, uncertainty_levels(counted, 1), spec.threads).tally
+        size = int(counted.score.size)
+        name, scale = counted.options.score, counted.options.scale
+    else:
+        summary = counted.ranked[0].summary if isinstance(counted, Choice) else counted
+        if summary.single is None or summary.outline is None:
+            return []
+        tally, size = summary.single, summary.rows
+        column = summary.problem.columns["score"]
+        name, scale = column.name, column.scale or "raw"
+    return of_tally(name, scale, tally.score, tally.count, tally.positive, size)
 
 
 def check_auto_levels(spec: BoundarySpec) -> None:

@@ -21,6 +21,7 @@ from calibkit.errors import DataError, UsageError
 from calibkit.metrics.blocks import added, cut, each_block
 from calibkit.models import Column, Provenance
 from calibkit.provenance import random_parts
+from calibkit.remarks import of_tally
 from calibkit.segments import Segments, read_segments
 from calibkit.tally import Tally, count_rows
 from calibkit.threads import later
@@ -112,7 +113,15 @@ def fit_calibrator(
         model.fit = _figures(points, total, rows)
     if provenance != "none":
         model.provenance = _origin(rows, spec, fingerprint(), names=provenance == "names")
+    if rows.label is not None:
+        warnings = (*warnings, *_remarks(tally, rows))
     return Calibrated(model, warnings)
+
+
+def _remarks(tally: Tally, rows: ScoreRows) -> list[str]:
+    """Return what is odd about the scores."""
+    name, scale, size = rows.options.score, rows.options.scale, int(rows.score.size)
+    return of_tally(name, scale, tally.score, tally.count, tally.positive, size)
 
 
 def _located(error: DataError, rows: ScoreRows) -> DataError:

@@ -10,6 +10,7 @@ from calibkit.hetcal.features import Features, find_features
 from calibkit.hetcal.fit import Fitted, fit_hetcal
 from calibkit.hetcal.rows import HetcalRows, read_hetcal_rows
 from calibkit.hetcal.spec import HetcalSpec
+from calibkit.remarks import of_rows
 from calibkit.sources import Source
 
 _TRAIN_IGNORED = (
@@ -96,6 +97,8 @@ def fit_source(
     if train is not None and spec.partition != "boosted":
         grown = read(train, None, "--train: ")
     rows = read(source, grown.features if grown else None, "")
+    if rows.data.label is not None:
+        warnings += of_rows(columns.score, columns.scale, rows.data.score, rows.data.label)
     fitted = fit_hetcal(rows, spec, train=grown, provenance=provenance, tags=tags)
     if train is not None and grown is None:
         warnings.append(_TRAIN_IGNORED)
