@@ -237,6 +237,7 @@ def _margin(
     if not any(0.0 < value < 1.0 for value in cuts):
         return Case(tuple(branches), Missing())
     gap = program.bind("gap", _gap(score, cut))
+    program.optional.add(gap.name)
     near = divide(subtract(score, cut), Binary("*", cut, subtract(ONE, cut)))
     branches.append((Compare("=", gap, ZERO), near))
     return Case(tuple(branches), gap)

@@ -35,6 +35,7 @@ def translate(program: Program, model: BundleModel, request: Request) -> dict[st
     if not any(map(_random, steps)) and (request.key is not None or request.seed is not None):
         raise UsageError("this bundle decides without chance; leave --key and --seed out.")
     _check_roles(model, request)
+    program.bundled = True
     outputs: dict[str, Node] = {}
     for step in steps:
         outputs |= _part(program, step, _own_request(step, request, outputs))

@@ -85,7 +85,7 @@ class DuckDb(Sql):
         if not math.isfinite(value):
             return f"'{_plain(value)}'::DOUBLE"
         text = repr(float(value))
-        text = text if "e" in text else f"{text}e0"
+        text = text if "e" in text else f"{text.removesuffix('.0')}e0"
         return f"({text})" if text.startswith("-") else text
 
     def text(self, value: str) -> str:

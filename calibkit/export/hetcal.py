@@ -111,14 +111,13 @@ class _Rows:
     def read(cls, program: Program, model: HetcalModel, name: str) -> _Rows:
         """Bind score and features."""
         column = model.columns["score"]
-        before_features = set(program.bindings)
+        program.lenient = True  # rows without a feature have a side of their own
         features, infinite = _features(program, model)
-        program.optional |= program.bindings.keys() - before_features
+        usable = program.bind("usable", when(Some(tuple(infinite)), Missing(), ONE))
+        program.lenient = False
         score = bind_input(program, "score", name, column)
         if infinite:
-            usable = program.bind("usable", when(Some(tuple(infinite)), Missing(), ONE))
             whole = when(Lacks((usable.name,)), Missing(), score)
-            program.optional.add(usable.name)
             usable_score = program.bind("usable_score", whole)
             if score.name in program.inputs:
                 program.inputs[usable_score.name] = program.inputs[score.name]

@@ -143,4 +143,4 @@ def _plain(value: float) -> str:
         return "NaN"
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
-    return repr(float(value))
+    return repr(float(value)).removesuffix(".0")

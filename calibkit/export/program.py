@@ -48,14 +48,17 @@ class Program:
         Of the model.
     bindings
         Named values, each made of columns and of earlier ones.
-    optional
-        The bindings whose missing values mean something: what is made of them need not be missing.
+    optional, lenient
+        The bindings whose missing values mean something: what is made of them need not be missing;
+        and whether the next ones are such.
+    names
+        The bindings by their values.
     outputs
         The columns to add.
     inputs
         The bindings that hold a column of the table as it was read.
-    needed
-        The bindings without which a row has no result.
+    needed, bundled
+        The bindings without which a row has no result; whether this is part of a bundle.
     available
         Columns that are not the table's but were added by an earlier part.
     inexact
@@ -72,9 +75,12 @@ class Program:
     kind: str
     bindings: dict[str, Node] = field(default_factory=dict)
     optional: set[str] = field(default_factory=set)
+    lenient: bool = False
+    names: dict[tuple[Node, bool], Ref] = field(default_factory=dict)
     outputs: dict[str, Node] = field(default_factory=dict)
     inputs: dict[str, Input] = field(default_factory=dict)
     needed: dict[str, None] = field(default_factory=dict)
+    bundled: bool = False
     available: dict[str, Node] = field(default_factory=dict)
     inexact: set[str] = field(default_factory=set)
     loose: set[str] = field(default_factory=set)
@@ -82,12 +88,21 @@ class Program:
     inverses: dict[str, Rising] = field(default_factory=dict)
 
     def bind(self, name: str, value: Node) -> Ref:
-        """Give an expression a name (or one like it, if it is taken) and return what stands for it."""
+        """Give an expression a name (or one like it, if it is taken) and return what stands for it.
+
+        An expression that has a name already keeps it.
+        """
+        known = self.names.get((value, self.lenient))
+        if known is not None:
+            return known
         own, number = name, 1
         while own in self.bindings:
             number += 1
             own = f"{name}_{number}"
         self.bindings[own] = value
+        if self.lenient:
+            self.optional.add(own)
+        self.names[value, self.lenient] = Ref(own)
         return Ref(own)
 
     def number(self, column: str) -> Node:
@@ -99,10 +114,13 @@ class Program:
         return self.available.get(column, Words(column, whole))
 
     def result(self, needed: Iterable[Node], value: Node) -> Node:
-        """Return a value that is missing where one of the bindings needed is."""
+        """Return a value that is missing where one of the bindings needed is.
+
+        In a bundle that is settled for all parts together.
+        """
         names = dict.fromkeys(node.name for node in needed if isinstance(node, Ref))
         self.needed |= names
-        return when(Lacks(tuple(names)), Missing(), value)
+        return value if self.bundled else when(Lacks(tuple(names)), Missing(), value)
 
 
 def layers(bindings: dict[str, Node]) -> list[list[str]]:

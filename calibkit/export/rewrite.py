@@ -15,7 +15,7 @@ def hoisted(program: Program, chosen: Callable[[Node], bool]) -> Program:
 
     Equal expressions share a binding.
     """
-    made = Program(program.kind, dict(program.bindings), set(program.optional))
+    made = replace(program, bindings=dict(program.bindings), outputs={})
     known: dict[Node, Ref] = {}
 
     def moved(node: Node, *, top: bool = False) -> Node:
