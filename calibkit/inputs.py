@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
 from .errors import UsageError, nearest
+from .readers import reading
 
 #: The name of standard input among the inputs.
 STDIN: Final = "-"
@@ -39,6 +40,25 @@ class Part:
     keys: dict[str, str]
     rows: int
     relative: str = ""
+
+
+def find_files(inputs: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the files that the inputs of a command name, each with its path within its folder.
+
+    Raises
+    ------
+    UsageError
+        No such file, or none that may be read.
+    """
+    if not inputs:
+        raise UsageError("no input; name a file, a glob, a folder or - for standard input")
+    found: list[tuple[str, str]] = []
+    for name in inputs:
+        with reading(name):
+            found += expand_input(name)
+    if sum(path == STDIN for path, _ in found) > 1:
+        raise UsageError("standard input (-) can be read once only; name it once")
+    return found
 
 
 def expand_input(name: str) -> Iterator[tuple[str, str]]:
@@ -107,3 +127,12 @@ def folder_keys(relative: str) -> Iterator[tuple[str, str]]:
         key, equals, value = folder.partition("=")
         if equals and key:
             yield unquote(key), unquote(value)
+
+
+def repeated(parts: Sequence[Part]) -> tuple[str, ...]:
+    """Return a warning for each file that is among the inputs more than once."""
+    paths = [part.path for part in parts]
+    twice = sorted({path for path in paths if paths.count(path) > 1})
+    return tuple(
+        f"{path} is among the inputs more than once: its rows count each time" for path in twice
+    )

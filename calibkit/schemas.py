@@ -114,3 +114,12 @@ def key_value(part: Part, name: str) -> str | None:
     """Return the text of a folder's key, null where it says so."""
     value = part.keys[name]
     return None if value == _HIVE_NULL else value
+
+
+def is_number(name: str) -> bool:
+    """Tell whether a column is called like a number, as where the header is missing."""
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return True

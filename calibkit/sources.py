@@ -25,10 +25,10 @@ from .formats import (
     sniff_format,
     suffix_format,
 )
-from .inputs import STDIN, Part, expand_input, folder_keys
+from .inputs import STDIN, Part, find_files, folder_keys, repeated
 from .memory import Memory
 from .readers import Schema, Table, open_table, reading
-from .schemas import key_types, key_value, one_schema
+from .schemas import is_number, key_types, key_value, one_schema
 
 __all__ = ["STDIN", "Part", "Source", "open_source", "read_bytes", "suffix_format"]
 
@@ -61,7 +61,7 @@ class Source:
         self._ends = list(accumulate(part.rows for part in parts))
         keys = {name: kind for name, kind in self._key_types.items() if name not in schemas}
         self.schema: Schema = {**schemas, **keys}
-        self.warnings: tuple[str, ...] = _repeated(parts)
+        self.warnings: tuple[str, ...] = repeated(parts)
 
     @property
     def paths(self) -> list[str]:
@@ -119,7 +119,7 @@ class Source:
             if name in self.schema:
                 continue
             known = ", ".join(repr(other) for other in list(self.schema)[:20])
-            hint = "; is the header line missing?" if all(map(_is_number, self.schema)) else ""
+            hint = "; is the header line missing?" if all(map(is_number, self.schema)) else ""
             raise UsageError(
                 f"{self.parts[0].path}: no column {name!r} for {role}"
                 f"{nearest(name, self.schema)}; the columns are {known}{hint}",
@@ -310,21 +310,36 @@ def open_source(
     ResourceError
         The machine could not read.
     """
+    found = find_files(inputs)
+    return open_files(found, input_format=input_format, dtype=dtype, memory=memory)
+
+
+def open_files(
+    files: Sequence[tuple[str, str]],
+    *,
+    input_format: str | None = None,
+    dtype: str = "float64",
+    memory: Memory | None = None,
+    names: Sequence[str] | None = None,
+) -> Source:
+    """Open files as `open_source` does.
+
+    Parameters
+    ----------
+    files
+        From `find_files`.
+    input_format, dtype, memory
+        As for `open_source`.
+    names
+        What messages and models call the files; None: as they are.
+    """
     if dtype not in ("float64", "float32"):
         raise UsageError(f"--dtype {dtype!r} is not known; use float64 or float32")
-    if not inputs:
-        raise UsageError("no input; name a file, a glob, a folder or - for standard input")
     forced = None if input_format is None else named_format(input_format, "--input-format")
-    found: list[tuple[str, str]] = []
-    for name in inputs:
-        with reading(name):
-            found += expand_input(name)
-    if sum(path == STDIN for path, _ in found) > 1:
-        raise UsageError("standard input (-) can be read once only; name it once")
     parts, tables = [], []
-    for path, relative in found:
+    for place, (path, relative) in enumerate(files):
         part, table = _open_part(path, relative, forced, dtype, memory)
-        parts.append(part)
+        parts.append(part if names is None else replace(part, path=names[place]))
         tables.append(table)
     return Source(parts, tables)
 
@@ -379,19 +394,3 @@ def _check_rows(part: Part, rows: int) -> None:
             "run again when it is complete",
             file=part.path,
         )
-
-
-def _is_number(name: str) -> bool:
-    try:
-        float(name)
-    except ValueError:
-        return False
-    return True
-
-
-def _repeated(parts: Sequence[Part]) -> tuple[str, ...]:
-    paths = [part.path for part in parts]
-    twice = sorted({path for path in paths if paths.count(path) > 1})
-    return tuple(
-        f"{path} is among the inputs more than once: its rows count each time" for path in twice
-    )
