@@ -10,7 +10,9 @@ sql() {
     if command -v duckdb >/dev/null; then
         duckdb -csv -c "$1"
     else
-        python3 -c 'import duckdb, sys; duckdb.sql(sys.argv[1]).write_csv("/dev/stdout")' "$1"
+        python3 -c 'import duckdb, sys
+duckdb.sql("SET enable_progress_bar = false")
+duckdb.sql(sys.argv[1]).write_csv("/dev/stdout")' "$1"
     fi
 }
 

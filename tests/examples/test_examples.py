@@ -25,7 +25,7 @@ FOLDERS = sorted(path.name for path in (ROOT / "examples").iterdir() if path.is_
 
 @pytest.fixture
 def example(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    """Return a copy of an example beside fewer rows of the sample data."""
+    """Return a copy of an example beside the sample data."""
     folder = tmp_path / "examples" / request.param
     shutil.copytree(ROOT / "examples" / request.param, folder)
     shutil.copytree(ROOT / "sample_data", tmp_path / "sample_data")
@@ -73,7 +73,8 @@ def test_the_experiment_reruns_only_what_changed(example: Path, shell: Shell) ->
     (example / "metrics-0.8.json").unlink()
     planned = shell("make --dry-run BOUNDS='0.6 0.8'", example)
     assert sorted(runs_of(planned)) == ["diff", "evaluate", "gate"]
-    failed = shell("make BOUNDS=0.6 SLACK=-0.3", example, MAKEFLAGS="-B")
+    (example / "good-0.6.stamp").unlink()
+    failed = shell("make good-0.6.stamp SLACK=-0.3", example)
     assert failed.returncode == 2
     assert "1 of 1 checks failed" in failed.stderr
 
@@ -129,6 +130,34 @@ def test_queries_stand_on_either_side_of_a_pipe(example: Path, shell: Shell) -> 
     assert counts["row_count"].sum() == 15_000
     assert pl.read_csv(example / "out" / "alarms.csv", has_header=False).height == 10
     assert pl.read_csv(example / "out" / "query.csv")["metric"].to_list() == ["precision", "recall"]
+
+
+@pytest.mark.parametrize("example", ["nightly"], indirect=True)
+def test_the_nightly_job_does_what_each_exit_code_is_for(example: Path, shell: Shell) -> None:
+    rows = example.parent.parent / "sample_data" / "test.parquet"
+    fit = "calibkit boundary ../../sample_data/calib.parquet --precision 0.7 --method exact -q"
+    assert shell(f"{fit} -o boundary.json", example).returncode == 0
+
+    def night(day: str, labelled: object = "none", **more: str) -> int:
+        done = shell(f"./nightly.sh {day}.parquet {labelled} {day}", example, PAUSE="0", **more)
+        return done.returncode
+
+    frame = pl.read_parquet(rows)
+    frame.write_parquet(example / "good.parquet")
+    frame.with_columns(pl.col("score").sqrt()).write_parquet(example / "drifted.parquet")
+    frame.with_columns(pl.col("score") * 2).write_parquet(example / "bad.parquet")
+    assert night("good", rows, LEAST="0.6") == 0
+    written = {path.name for path in (example / "good").iterdir()}
+    assert written == {"alarms.csv", "drift.json", "metrics.json", "report.html", "refused"}
+    assert night("drifted") == 1
+    assert "drift: a gate failed" in (example / "drifted" / "nightly.log").read_text()
+    assert night("bad") == 3
+    assert [path.name for path in (example / "bad" / "refused").iterdir()] == ["bad.parquet"]
+    assert not (example / "bad" / "alarms.csv").exists()
+    tool = example.parent.parent / "tools" / "calibkit"
+    tool.write_text("#!/bin/sh\necho try >> tries; exit 5\n")
+    assert night("good") == 5
+    assert (example / "tries").read_text().split() == ["try"] * 3
 
 
 def test_each_example_has_a_page_of_its_own() -> None:
