@@ -109,6 +109,8 @@ def uncertainty_levels(rows: ScoreRows, levels: int, strategy: str = "equal-mass
     """Return the uncertainty levels fitted on rows; rows without uncertainty have one level."""
     if rows.uncertainty is None:
         return Levels(-np.inf, np.empty(0))
+    if rows.level_edges is not None and levels > 1:
+        return Levels(extremes(rows.uncertainty, rows.weight)[0], np.array(rows.level_edges))
     if strategy == "equal-mass":
         return Levels(*quantile_edges(rows.uncertainty, levels, rows.weight))
     low, high = extremes(rows.uncertainty, rows.weight)

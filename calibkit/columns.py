@@ -168,6 +168,8 @@ class ScoreRows:
         The inputs.
     remarks
         Those of the warnings that are about a number of rows or values.
+    level_edges
+        The inner edges of the uncertainty levels, where they are given.
     condensing
         How many rows each of these stands for, where equal rows were counted; `weight` is then that
         of all of them together.
@@ -186,6 +188,7 @@ class ScoreRows:
     where: RowFinder | None = None
     source: Source | None = None
     remarks: tuple[Remark, ...] = ()
+    level_edges: tuple[float, ...] | None = None
     condensing: Condensing | None = None
 
     @property

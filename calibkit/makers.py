@@ -16,8 +16,9 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
+from calibkit.columns import ColumnOptions
 from calibkit.errors import DataError
-from calibkit.models import Model, canonical_text, decode_object
+from calibkit.models import Column, Model, canonical_text, decode_object
 from calibkit.sources import Source
 
 #: The key in a Parquet file's footer: an object with the maker's hash of each column.
@@ -110,8 +111,12 @@ def record_makers(model: Model, source: Source, said: Mapping[str, str] | None =
     DataError
         A column that different models made in different files, or another one than the user says.
     """
+    _record(model.columns, source, said)
+
+
+def _record(columns: dict[str, Column], source: Source, said: Mapping[str, str] | None) -> None:
     makers = read_makers(source)
-    for role, column in model.columns.items():
+    for role, column in columns.items():
         found = makers.of(column.name)
         own = dict.fromkeys([(said or {}).get(role)], "--calibrator")
         known = {maker: file for maker, file in own.items() if maker is not None} | found
@@ -124,7 +129,23 @@ def record_makers(model: Model, source: Source, said: Mapping[str, str] | None =
                 column=column.name,
             )
         for maker in known:
-            model.columns[role] = msgspec.structs.replace(column, made_by=maker)
+            columns[role] = msgspec.structs.replace(column, made_by=maker)
+
+
+def makers_of(
+    source: Source, columns: ColumnOptions, said: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return which model made the column of a role, where that is known: what a state keeps.
+
+    Raises
+    ------
+    DataError
+        As `record_makers`.
+    """
+    roles = {"score": columns.score, "label": columns.label, "uncertainty": columns.uncertainty}
+    used = {role: Column(name) for role, name in roles.items() if name is not None}
+    _record(used, source, said)
+    return {role: column.made_by for role, column in used.items() if column.made_by is not None}
 
 
 def check_makers(model: Model, elsewhere: Mapping[str, str], source: Source) -> None:

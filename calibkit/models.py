@@ -37,7 +37,7 @@ _APPLICATION = "calibkit.api.application"
 #: Longer files are no models.
 MOST_BYTES = 2**31
 
-S = TypeVar("S", bound=msgspec.Struct)
+D = TypeVar("D")
 
 
 class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -260,7 +260,7 @@ def canonical_json(value: object) -> bytes:
     return msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=2) + b"\n"
 
 
-def decode_as(data: bytes, structure: type[S], what: str, file: str | None = None) -> S:
+def decode_as(data: bytes, structure: type[D], what: str, file: str | None = None) -> D:
     """Return the structure that JSON text holds.
 
     Raises

@@ -27,7 +27,8 @@ from calibkit.condense import (
     NoRoomError,
     Role,
 )
-from calibkit.memory import Memory
+from calibkit.errors import ResourceError
+from calibkit.memory import Memory, memory_budget
 from calibkit.provenance import added_hashes, data_hash
 from calibkit.rows import NothingLeft, Remark, added_up
 from calibkit.score_summary import OTHER, ScoreSummary, column_of
@@ -63,21 +64,38 @@ def rows_within(
     read: Read,
     memory: Memory | None,
     spread: Spread | None = None,
+    needs_each: str | None = None,
 ) -> ScoreRows:
     """Return the rows that a reader reads: all at once where they fit, else condensed.
 
     Parameters
     ----------
-    source, columns, read, memory, spread
+    source, columns, read, memory, spread, needs_each
         As for `summarise_scores`; without a budget rows always fit.
+
+    Raises
+    ------
+    ResourceError
+        As `summarise_scores`, or where every row is needed and they do not fit.
     """
-    if memory is None or source.rows <= memory.entries:
+    given = spread is not None and bool(spread.edges)
+    if not given and (memory is None or source.rows <= memory.entries):
         return read(source)
-    return summarise_scores(source, columns, read, memory, spread).rows(source, memory)
+    memory = memory_budget(None) if memory is None else memory
+    found = summarise_scores(source, columns, read, memory, spread, needs_each)
+    rows = found.rows(source, memory)
+    if needs_each is not None:
+        rows.need_each(needs_each)
+    return rows
 
 
 def summarise_scores(
-    source: Source, columns: Sequence[str], read: Read, memory: Memory, spread: Spread | None = None
+    source: Source,
+    columns: Sequence[str],
+    read: Read,
+    memory: Memory,
+    spread: Spread | None = None,
+    needs_each: str | None = None,
 ) -> ScoreSummary:
     """Return the summary of the rows of a source.
 
@@ -92,7 +110,24 @@ def summarise_scores(
     spread
         What uncertainties are needed for.  Where rows have no room and the inputs can be read again,
         uncertainties are moved down to the edges that the levels named here have; None: cut in bits.
+    needs_each
+        An option that needs rows as they are, if one does.
+
+    Raises
+    ------
+    DataError
+        As the reader.
+    ResourceError
+        No room for the rows, and they cannot be made coarser.
     """
+    if needs_each is not None:
+        try:
+            return _summary(source, columns, read, memory, exactly=True)
+        except NoRoomError:
+            raise ResourceError(
+                f"memory: {source.rows:,} rows do not fit, and {needs_each} needs them as they are; "
+                "raise --memory, or leave it out"
+            ) from None
     if spread is not None and spread.edges:
         return _summary(source, columns, read, memory, edges=np.array(spread.edges))
     if spread is None or not spread.levels:

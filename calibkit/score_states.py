@@ -11,8 +11,11 @@ import polars as pl
 from calibkit.columns import ColumnOptions
 from calibkit.condense import COUNT, LADDER, Condensed, Role
 from calibkit.errors import ModelError
+from calibkit.inputs import Part
+from calibkit.readers import Table
 from calibkit.rows import Remark
 from calibkit.score_summary import ScoreSummary, merge_summaries
+from calibkit.sources import Source
 from calibkit.states import Shard, State, as_plain, from_plain, new_state
 
 
@@ -86,6 +89,13 @@ def summary_of(state: State) -> ScoreSummary:
         lowest=payload.lowest,
         edges=options.edges,
     )
+
+
+def source_of(state: State) -> Source:
+    """Return a source of no rows that names the shards of a state, for messages and provenance."""
+    files = sorted({file for shard in state.header.shards for file in shard.files})
+    parts = [Part(file, "arrow", {}, 0, file) for file in files or [state.path]]
+    return Source(parts, [Table(pl.DataFrame(), {}, 0) for _ in parts])
 
 
 def check_state(state: State) -> None:

@@ -249,6 +249,23 @@ def write_frames(
         outputs.write_frames(frames, output, format=format, metadata=metadata)
 
 
+def arrow_file(frame: pl.DataFrame, metadata: dict[str, str]) -> bytes:
+    """Return a frame as an Arrow IPC file with entries in the metadata of its schema.
+
+    Equal frames and entries give equal bytes.
+    """
+    import pyarrow as pa
+    from pyarrow import ipc
+
+    table = frame.rechunk().to_arrow().replace_schema_metadata(metadata)
+    sink = pa.BufferOutputStream()
+    options = ipc.IpcWriteOptions(compression="zstd")
+    with ipc.new_file(sink, table.schema, options=options) as file:
+        file.write_table(table)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
 def make_folders(outputs: Sequence[str]) -> None:
     """Create the folders that `outputs` need.
 

@@ -24,7 +24,7 @@ def group_parts(groups: pl.Series, parts: int, seed: int, where: RowFinder) -> P
     DataError
         For a row without a group.
     """
-    _refuse_missing(groups, where)
+    refuse_missing(groups, where)
     text = groups.cast(pl.String)
     values = text.unique().sort()
     part_of = np.array([_hash(f"{seed}:{value}") % parts for value in values], np.uint8)
@@ -43,7 +43,7 @@ def time_parts(times: pl.Series, parts: int, where: RowFinder) -> Parts:
     DataError
         For a row without a time.
     """
-    _refuse_missing(times, where)
+    refuse_missing(times, where)
     first = times.rank("min").to_numpy().astype(np.int64) - 1
     return (first * parts // times.len()).astype(np.uint8)
 
@@ -56,7 +56,8 @@ def _hash(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
-def _refuse_missing(column: pl.Series, where: RowFinder) -> None:
+def refuse_missing(column: pl.Series, where: RowFinder) -> None:
+    """Raise a `DataError` for rows without a group or a time."""
     lacks = column.is_null()
     if column.dtype.is_float():
         lacks = lacks | column.is_nan().fill_null(False)

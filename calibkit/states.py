@@ -19,6 +19,7 @@ import polars as pl
 from calibkit.errors import DataError, ModelError, UsageError, nearest
 from calibkit.models import canonical_text, decode_as
 from calibkit.readers import reading
+from calibkit.sinks import arrow_file
 from calibkit.sources import read_bytes
 
 #: The suffix of state files.
@@ -97,21 +98,11 @@ class State:
 
     header: Header
     table: pl.DataFrame
-    path: str = "state"
+    path: str = "the states"
 
     def to_bytes(self) -> bytes:
         """Return the state as a file."""
-        import pyarrow as pa
-        from pyarrow import ipc
-
-        table = self.table.rechunk().to_arrow()
-        table = table.replace_schema_metadata({_KEY: canonical_text(self.header)})
-        sink = pa.BufferOutputStream()
-        with ipc.new_file(
-            sink, table.schema, options=ipc.IpcWriteOptions(compression="zstd")
-        ) as file:
-            file.write_table(table)
-        return bytes(sink.getvalue().to_pybytes())
+        return arrow_file(self.table, {_KEY: canonical_text(self.header)})
 
 
 def new_state(

@@ -14,13 +14,14 @@ from calibkit.boundary.certificate import certify_boundary
 from calibkit.boundary.choose import choose_levels
 from calibkit.boundary.fit import Fitted, fit_summary
 from calibkit.boundary.problem import raw_problem
+from calibkit.boundary.reading import BoundaryReader, worth_columns
 from calibkit.boundary.segmented import fit_segments
 from calibkit.boundary.spec import AUTO, BoundarySpec
 from calibkit.boundary.summary import Summary, summarise
-from calibkit.boundary.target import Target
 from calibkit.columns import ColumnOptions, ScoreRows, read_score_rows
 from calibkit.errors import UsageError
 from calibkit.grid_table import GridTable, is_grid_table, read_grid_table
+from calibkit.memory import Memory
 from calibkit.remarks import of_tally
 from calibkit.sources import Source
 
@@ -29,9 +30,17 @@ Counted = Summary | Choice | ScoreRows | GridTable
 
 
 def read_boundary_rows(
-    source: Source, columns: ColumnOptions, spec: BoundarySpec
+    source: Source,
+    columns: ColumnOptions,
+    spec: BoundarySpec,
+    *,
+    auto_levels: bool = False,
+    edges: tuple[float, ...] = (),
+    memory: Memory | None = None,
 ) -> ScoreRows | GridTable:
     """Return the rows of a fit, or the grid that a table of ``bin`` holds.
+
+    The parameters are those of `calibkit.boundary.reading.BoundaryReader`.
 
     Raises
     ------
@@ -39,15 +48,15 @@ def read_boundary_rows(
         A column is not there, or one column has two roles.
     DataError
         Values that are missing, out of range or of the wrong type.
+    ResourceError
+        Rows that do not fit, and options that need them as they are.
     """
     if is_grid_table(source):
         return read_grid_table(source, columns)
-    beside = _worth_columns(source, spec.target)
-    for option, name in (("--groups", spec.groups), ("--time", spec.time), ("--by", spec.by)):
-        if name is not None and name not in beside:
-            source.require([name], option)
-            beside.append(name)
-    return read_score_rows(source, columns, others=beside)
+    reader = BoundaryReader(
+        spec=spec, columns=columns, auto_levels=auto_levels, edges=edges, memory=memory
+    )
+    return reader.rows(source)
 
 
 def columns_to_judge(
@@ -66,19 +75,11 @@ def read_test_rows(source: Source, columns: ColumnOptions, spec: BoundarySpec) -
 
     `columns` are those of the fit, see `columns_to_judge`.
     """
-    beside = _worth_columns(source, spec.target)
+    beside = worth_columns(source, spec.target)
     if spec.by is not None and spec.by not in beside:
         source.require([spec.by], "--by")
         beside.append(spec.by)
     return read_score_rows(source, columns, others=beside)
-
-
-def _worth_columns(source: Source, target: Target) -> list[str]:
-    """Return the columns that say what rows are worth."""
-    option = "--value" if target.value_column is not None else f"--{target.option}"
-    names = list(dict.fromkeys(target.worth_columns.values()))
-    source.require(names, option)
-    return names
 
 
 def count(data: ScoreRows | GridTable, spec: BoundarySpec, *, auto_levels: bool = False) -> Counted:

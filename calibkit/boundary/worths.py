@@ -57,7 +57,7 @@ def read_worths(rows: ScoreRows, target: Target) -> Worths | None:
     hits = rows.label == 1
     if target.value_column is not None:
         column = rows.others[target.value_column]
-        amounts = np.where(hits, _amounts(column, rows.where, "values"), 0.0) * weight
+        amounts = np.where(hits, amounts_of(column, rows.where, "values"), 0.0) * weight
         if hits.any() and not amounts.any():
             rows.where.refuse(
                 column, hits, "value 0 for every positive row", "name a column with their values"
@@ -66,7 +66,7 @@ def read_worths(rows: ScoreRows, target: Target) -> Worths | None:
         column = rows.others[next(iter(columns.values())).name]
         assert target.costs is not None
         costs = [
-            _amounts(rows.others[cost], rows.where, "costs")
+            amounts_of(rows.others[cost], rows.where, "costs")
             if isinstance(cost, str)
             else np.full(rows.score.size, float(cost))
             for cost in target.costs
@@ -88,6 +88,7 @@ def read_worths(rows: ScoreRows, target: Target) -> Worths | None:
     return Worths(np.where(hits, units, -units), unit, columns)
 
 
-def _amounts(column: pl.Series, where: RowFinder, what: str) -> Floats:
+def amounts_of(column: pl.Series, where: RowFinder, what: str) -> Floats:
+    """Return amounts: finite, not negative."""
     found = numeric_column(column, where, low=0.0, advice=f"{what} cannot be negative")
     return found.astype(np.float64, copy=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from . import boundary_options as own
-from . import options, typed
+from . import options, states, typed
 from .console import Console
 
 HELP = """Fit a decision boundary over score and uncertainty.
@@ -80,12 +80,16 @@ def boundary(
     tag: options.Tags = None,
     seed: options.Seed = 0,
     threads: options.Threads = None,
+    memory: options.Memory = None,
+    partial: states.Partial = False,
+    uncertainty_edges: states.UncertaintyEdges = None,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
     warnings: options.Warnings = "show",
     dry_run: options.DryRun = False,
 ) -> None:
     """Parse, fit, print."""
+    states.check_output(output, partial)
     console = Console(output, as_json, quiet, verbose, warnings)
     tags = typed.tags(tag)
     from calibkit.boundary.certificate_tests import read_confidence
@@ -93,6 +97,7 @@ def boundary(
     from calibkit.boundary.target import read_target
     from calibkit.columns import ColumnOptions
     from calibkit.makers import model_hash
+    from calibkit.memory import memory_budget
     from calibkit.models import load
     from calibkit.sources import open_source
     from calibkit.threads import thread_count
@@ -111,6 +116,8 @@ def boundary(
         value=value,
         prevalence=prevalence,
     )
+    budget, edges = memory_budget(memory), states.edges(uncertainty_edges, uncertainty_bins)
+    uncertainty_bins = str(len(edges) + 1) if edges else uncertainty_bins
     auto_levels = uncertainty_bins == "auto"
     spec = BoundarySpec(
         target=target,
@@ -153,9 +160,8 @@ def boundary(
         provenance=provenance,
         tags=tags,
         makers={} if calibrator is None else {"score": model_hash(load(calibrator))},
+        memory=budget,
+        edges=edges,
     )
-    source = open_source(inputs, input_format=input_format, dtype=dtype)
-    if dry_run:
-        run.show_plan(source)
-    else:
-        run.fit(source)
+    source = open_source(inputs, input_format=input_format, dtype=dtype, memory=budget)
+    run.start(source, dry_run=dry_run, partial=partial)

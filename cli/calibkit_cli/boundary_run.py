@@ -10,6 +10,7 @@ from calibkit.boundary.choose import CANDIDATES, chosen_note
 from calibkit.boundary.compare import HEADER, Compared, compare
 from calibkit.boundary.fit import Fitted
 from calibkit.boundary.frontier_rows import frontier_rows
+from calibkit.boundary.reading import BoundaryReader
 from calibkit.boundary.run import (
     Counted,
     check_auto_levels,
@@ -20,18 +21,22 @@ from calibkit.boundary.run import (
     read_test_rows,
 )
 from calibkit.boundary.spec import AUTO, BoundarySpec, plan
+from calibkit.boundary.states import BoundaryProblem, boundary_state, merged_rows, read_problem
 from calibkit.boundary.summary import Summary
 from calibkit.columns import ColumnOptions, ScoreRows, resolve
 from calibkit.errors import CalibkitError, UsageError
 from calibkit.grid_table import GridTable
 from calibkit.makers import record_makers
+from calibkit.memory import Memory
 from calibkit.outputs import check_output, directory_outputs, spare_inputs
 from calibkit.sinks import Transaction, make_folders
 from calibkit.sources import STDIN, Source, open_source
+from calibkit.states import State
 from calibkit.threads import later, warm_up
 
 from .console import Console
 from .dry_run import show_plan, used_columns
+from .states import write_states
 from .views.boundary import boundary_lines, view
 
 
@@ -57,6 +62,10 @@ class BoundaryRun:
         What the model says of its origin.
     makers
         The hash of the model that made the column of a role, as the user says.
+    memory
+        How much of it there is.
+    edges
+        The inner edges of the uncertainty levels, if they are given.
     """
 
     console: Console
@@ -70,6 +79,8 @@ class BoundaryRun:
     provenance: str
     tags: dict[str, str]
     makers: dict[str, str]
+    memory: Memory
+    edges: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if self.frontier is not None:
@@ -101,6 +112,15 @@ class BoundaryRun:
             )
         if self.compare and spec.by:
             raise UsageError("--compare fits all rows together; leave --by out.")
+
+    def start(self, source: Source, *, dry_run: bool, partial: bool) -> None:
+        """Do what the command line asks for."""
+        if dry_run:
+            self.show_plan(source)
+        elif partial:
+            self.write_states(source)
+        else:
+            self.fit(source)
 
     def show_plan(self, source: Source) -> None:
         """Print what the run would do."""
@@ -140,6 +160,41 @@ class BoundaryRun:
         if self.compare:
             self._compare(source, data, test)
             return
+        self._deliver(source, data, test)
+
+    def fit_state(self, state: State) -> None:
+        """Fit one boundary on the rows of a state."""
+        rows, source = merged_rows(state, self._problem, self.memory)
+        self._introduce(rows)
+        self._deliver(source, rows, None)
+
+    def write_states(self, source: Source) -> None:
+        """Write the state of the inputs, or (``-o DIR/``) one of each."""
+        if self.test is not None or self.compare or self.frontier is not None:
+            raise UsageError(
+                "--partial makes a state, not a boundary; leave --test, --compare and --frontier out."
+            )
+        reader = BoundaryReader(
+            spec=self.spec, columns=self.columns, auto_levels=self.auto_levels, edges=self.edges
+        )
+        write_states(
+            self.console,
+            source,
+            lambda part: boundary_state(part, reader, self._problem, self.memory),
+        )
+
+    @property
+    def _problem(self) -> BoundaryProblem:
+        return BoundaryProblem(
+            spec=self.spec,
+            auto_levels=self.auto_levels,
+            edges=self.edges,
+            provenance=self.provenance,
+            tags=self.tags,
+            makers=self.makers,
+        )
+
+    def _deliver(self, source: Source, data: ScoreRows | GridTable, test: ScoreRows | None) -> None:
         summary = self._count(data)
         del data  # the rows are counted, and may be many
         fitted = self._fit(source, summary, test)
@@ -177,13 +232,23 @@ class BoundaryRun:
 
     def _read(self, source: Source) -> ScoreRows | GridTable:
         later(self.spec.threads, warm_up)
-        rows = read_boundary_rows(source, self.columns, self.spec)
+        rows = read_boundary_rows(
+            source,
+            self.columns,
+            self.spec,
+            auto_levels=self.auto_levels,
+            edges=self.edges,
+            memory=self.memory,
+        )
         if isinstance(rows, ScoreRows):
-            for remark in rows.warnings:
-                self.console.warn(remark)
-            self.console.summary(*rows.notes)
-            self.console.detail(f"{rows.score.size:,} rows used of {rows.rows_read:,} read")
+            self._introduce(rows)
         return rows
+
+    def _introduce(self, rows: ScoreRows) -> None:
+        for remark in rows.warnings:
+            self.console.warn(remark)
+        self.console.summary(*rows.notes)
+        self.console.detail(f"{rows.rows:,} rows used of {rows.rows_read:,} read")
 
     def _read_test(self, data: ScoreRows | GridTable) -> ScoreRows | None:
         if self.test is None:
@@ -240,3 +305,24 @@ class BoundaryRun:
             [[row[place] for place in kept] for row in rows],
             error=error,
         )
+
+
+def finish_state(console: Console, state: State, memory: Memory, threads: int) -> None:
+    """Make the boundary that a state is for."""
+    problem = read_problem(state, threads)
+    run = BoundaryRun(
+        console=console,
+        spec=problem.spec,
+        columns=ColumnOptions(),
+        dtype="float64",
+        test=None,
+        frontier=None,
+        compare=False,
+        auto_levels=problem.auto_levels,
+        provenance=problem.provenance,
+        tags=problem.tags,
+        makers=problem.makers,
+        memory=memory,
+        edges=problem.edges,
+    )
+    run.fit_state(state)

@@ -36,6 +36,7 @@ COMMANDS = (
     "diff",
     "plot",
     "bin",
+    "merge",
     "simulate",
 )
 

@@ -1,0 +1,113 @@
+"""``calibkit merge``: put states together, and finish them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Annotated
+
+import typer
+
+from calibkit.errors import UsageError
+
+from . import options
+from .console import Console
+from .options import INPUT, option
+from .states import SUFFIX
+
+HELP = """Put the states of many shards together, and finish them.
+
+A state is what a command writes with --partial: a summary of some of the rows, and the options of the
+command. Merged in any order and any grouping they give the result that the command would give of all
+rows at once; a result named .state is the merged state itself.
+
+Examples:
+
+  calibkit merge part-1.state part-2.state -o boundary.json
+
+  calibkit merge parts/ --expect 100 -o boundary.json
+
+  calibkit merge part-1.state part-2.state -o half.state
+"""
+
+#: Where the function ``finish_state(console, state, memory, threads)`` of each kind is.
+FINISHERS = {
+    "boundary": "boundary_run",
+    "calibrate": "calibrate_run",
+    "evaluate": "evaluate_run",
+    "bin": "bin_run",
+}
+
+#: Kinds whose result is a table.
+TABLES = ("bin",)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("merge", help=HELP)(merge)
+
+
+def merge(
+    inputs: Annotated[
+        list[str],
+        typer.Argument(metavar="STATE...", help="State files, globs or folders of them, or -."),
+    ],
+    expect: Annotated[
+        int | None,
+        option(
+            "--expect",
+            metavar="N",
+            panel=INPUT,
+            min=1,
+            help="How many shards there must be in all; another number is an error.",
+            show_default="any number",
+        ),
+    ] = None,
+    output: options.Output = None,
+    output_format: options.OutputFormat = None,
+    as_json: options.Json = False,
+    threads: options.Threads = None,
+    memory: options.Memory = None,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+    warnings: options.Warnings = "show",
+) -> None:
+    """Read, merge, finish."""
+    from calibkit.inputs import expand_input
+    from calibkit.memory import memory_budget
+    from calibkit.readers import reading
+    from calibkit.sinks import write_bytes
+    from calibkit.states import merge_states, read_state
+    from calibkit.threads import thread_count
+
+    if output is not None and output.endswith("/"):
+        raise UsageError("merge makes one result; give -o a file.")
+    budget = memory_budget(memory)
+    paths: list[str] = []
+    for name in inputs:
+        with reading(name):
+            paths += [path for path, _ in expand_input(name)]
+    merged = merge_states([read_state(path) for path in paths], expect)
+    shards = merged.header.shards
+    table = merged.header.kind in TABLES and not str(output).endswith(SUFFIX)
+    console = Console(
+        output,
+        as_json,
+        quiet,
+        verbose,
+        warnings,
+        tabular=table,
+        output_format=output_format if table else None,
+        texts=("json", "prom", "csv", "md") if merged.header.kind == "evaluate" else (),
+    )
+    rows = sum(shard.rows for shard in shards)
+    console.detail(f"{len(paths)} states, {len(shards)} shards, {rows:,} rows")
+    if output is None or not output.endswith(SUFFIX):
+        run = import_module(f"calibkit_cli.{FINISHERS[merged.header.kind]}")
+        run.finish_state(console, merged, budget, thread_count(threads))
+        return
+    if output in paths:
+        raise UsageError(f"{output}: is one of the states to merge; name another file.")
+    write_bytes(merged.to_bytes(), output)
+    if as_json:
+        console.json({"rows": rows, "shards": len(shards), "states": len(paths), "output": output})
+    console.wrote(f"State of {rows:,} rows")
