@@ -1,0 +1,241 @@
+"""``calibkit plot`` and ``evaluate --plot``: outputs, formats, exit codes."""
+
+from __future__ import annotations
+
+import json
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tests.cli.score_files import simulate, write
+from tests.conftest import Outcome
+from tests.library.pictures import voted
+
+Invoke = Callable[..., Outcome]
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    frame = simulate(500).with_columns(run=pl.col("id") % 7, other=pl.col("score") ** 2)
+    return write(frame, tmp_path / "rows.parquet")
+
+
+@pytest.fixture
+def votes(tmp_path: Path) -> Path:
+    return write(voted(), tmp_path / "votes.parquet")
+
+
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [
+        ("reliability", ["--bins", "5"]),
+        ("precision-recall", ["--score", "score,other"]),
+        ("roc", ["--no-intervals"]),
+        ("positivity", ["--uncertainty-bins", "2"]),
+        ("heatmap", ["--strategy", "equal-width"]),
+        ("recall-gain", ["--precision", "0.6", "--method", "exact"]),
+        ("ece-at", ["--score", "score,other"]),
+        ("bias", ["--top", "0.1,0.5", "--no-intervals"]),
+        ("auc-lift", ["--baseline", "score", "--score", "other", "--by", "run", "--no-intervals"]),
+    ],
+)
+def test_each_kind_draws_a_picture_and_writes_its_points(
+    kind: str, more: list[str], rows: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    output, data = tmp_path / "a.svg", tmp_path / "a.csv"
+    said = invoke("plot", kind, rows, *more, "-o", output, "--data", data)
+    assert (said.code, said.stdout) == (0, b"")
+    assert said.stderr.splitlines()[-1] == f"Picture written to {output}."
+    ET.parse(output)
+    again = tmp_path / "b.csv"
+    said = invoke("plot", kind, rows, *more, "-o", again)
+    assert said.code == 0
+    assert again.read_bytes() == data.read_bytes()
+    assert pl.read_csv(again).height > 0
+
+
+@pytest.mark.parametrize("kind", ["dispersion", "disagreement"])
+def test_votes(kind: str, votes: Path, tmp_path: Path, invoke: Invoke) -> None:
+    output = tmp_path / "a.png"
+    given = [kind, votes, "--probs", "a_*,b_*", "--counts", "count_*", "--alpha0", "alpha0"]
+    assert invoke("plot", *given, "-o", output, "--size", "3x3").code == 0
+    assert output.read_bytes().startswith(b"\x89PNG")
+
+
+def test_boundaries_are_drawn(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
+    model, output = tmp_path / "boundary.json", tmp_path / "a.csv"
+    fit = ["--precision", "0.6", "--method", "exact", "--folds", "0"]
+    assert invoke("boundary", rows, *fit, "-o", model).code == 0
+    for kind, column in (("precision-recall", "curve"), ("roc", "curve"), ("heatmap", "kind")):
+        assert invoke("plot", kind, rows, "--boundary", model, "-o", output).code == 0
+        frame = pl.read_csv(output, infer_schema_length=None)
+        marked = frame.filter(pl.col(column).is_in(["decisions", "boundary"]))
+        assert set(marked["name"]) == {str(model)}
+
+
+def test_rows_in_another_order_and_format_give_the_same_bytes(
+    rows: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    frame = pl.read_parquet(rows)
+    other = write(frame.reverse(), tmp_path / "other.csv")
+    parts = tmp_path / "parts"
+    for k in range(2):
+        write(frame.filter(pl.col("id") % 2 == k), parts / f"{k}.parquet")
+    for kind in ("reliability", "heatmap"):
+        found = []
+        for source in (rows, other, parts, str(parts / "*.parquet")):
+            assert (
+                invoke("plot", kind, source, "--threads", "2", "-o", tmp_path / "a.svg").code == 0
+            )
+            found.append((tmp_path / "a.svg").read_bytes())
+        assert len(set(found)) == 1
+
+
+def test_pipes(rows: Path, command: Callable[..., object], invoke: Invoke) -> None:
+    piped = command("plot", "roc", "-", "-o", "-", "-q", input=rows.read_bytes())
+    assert piped.returncode == 0
+    assert piped.stderr == b""
+    assert piped.stdout == invoke("plot", "roc", rows, "-q").stdout
+    assert piped.stdout.startswith(b"<?xml")
+    table = invoke("plot", "roc", rows, "-o", "-", "--output-format", "csv").stdout
+    assert table.startswith(b"name,curve,threshold,")
+
+
+def test_one_picture_an_input(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
+    write(simulate(300, seed=2), tmp_path / "two.parquet")
+    single = tmp_path / "single.svg"
+    assert invoke("plot", "roc", rows, "-o", single).code == 0
+    pl.read_parquet(rows).select(simulate(1).columns).write_parquet(rows)
+    given = [rows, tmp_path / "two.parquet", "-o", f"{tmp_path}/out/", "--output-format", "svg"]
+    said = invoke("plot", "roc", *given)
+    assert said.stderr.splitlines()[-1] == f"2 pictures written to {tmp_path}/out/."
+    assert (tmp_path / "out" / "rows.svg").read_bytes() == single.read_bytes()
+    assert (tmp_path / "out" / "two.svg").exists()
+
+
+def test_json_and_dry_run(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
+    output = tmp_path / "a.svg"
+    said = invoke("plot", "roc", rows, "-o", output, "--dry-run")
+    assert said.code == 0
+    assert b"score: column 'score'" in said.stdout
+    assert not output.exists()
+    said = invoke("plot", "roc", rows, "-o", output, "--json")
+    found = json.loads(said.stdout)
+    assert found["output"] == str(output)
+    assert found["points"] > 100
+    assert found["warnings"] == []
+
+
+def test_without_matplotlib_points_can_be_had_but_no_picture(
+    rows: Path, tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # type: ignore[arg-type]
+    for given in (["plot", "roc", rows, "-o"], ["evaluate", rows, "--plot"]):
+        said = invoke(*given, tmp_path / "a.svg")
+        assert said.code == 2
+        assert "pip install 'calibkit[plot]'" in said.stderr
+        assert not (tmp_path / "a.svg").exists()
+    assert invoke("plot", "roc", rows, "-o", tmp_path / "a.csv").code == 0
+
+
+def test_plots_load_matplotlib_only_to_draw(
+    rows: Path, tmp_path: Path, command: Callable[..., object]
+) -> None:
+    code = (
+        "import sys; from calibkit_cli.main import run; "
+        f"assert run(['plot', 'roc', {str(rows)!r}, '-q', '-o', {str(tmp_path / 'a.csv')!r}]) == 0; "
+        "assert 'matplotlib' not in sys.modules; "
+        f"assert run(['plot', 'roc', {str(rows)!r}, '-q', '-o', {str(tmp_path / 'a.svg')!r}]) == 0; "
+        "assert 'matplotlib.pyplot' not in sys.modules"
+    )
+    import subprocess
+
+    from tests.conftest import clean_environment
+
+    done = subprocess.run([sys.executable, "-c", code], env=clean_environment(), check=False)
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "message"),
+    [
+        (["roc", "-o", "a.pdf"], 2, "a picture is .svg or .png"),
+        (["roc", "-o", "-", "--json"], 2, "both want standard output"),
+        (["roc", "--json"], 2, "--json needs -o FILE"),
+        (["roc", "-o", "no/such/a.svg"], 2, "no such folder"),
+        (["roc", "-o", "a.svg", "--data", "-"], 2, "would mix with the picture"),
+        (["roc", "-o", "a.svg", "--data", "a.json"], 2, "tells no format"),
+        (["roc", "-o", "out/", "--data", "a.csv"], 2, "leave --data out"),
+        (["roc", "-o", "a.svg", "--size", "big"], 2, "WIDTHxHEIGHT"),
+        (["roc", "-o", "a.svg", "--width", "100"], 2, "expected 2.5 to 40"),
+        (["roc", "-o", "a.svg", "--score", "scor"], 2, "did you mean 'score'"),
+        (["roc", "-o", "a.svg", "--boundary", "no.json"], 2, "no.json"),
+        (["hetmap", "-o", "a.svg"], 2, "hetmap"),
+        (["heatmap", "-o", "a.svg", "--uncertainty", "none"], 2, "none"),
+        (["reliability", "-o", "a.svg", "--scale", "raw"], 3, "scores that are probabilities"),
+        (["reliability", "-o", "a.svg", "--score", "id"], 3, "not in [0, 1]"),
+        (["roc", "-o", "a.svg", "--label", "weight"], 3, "weight"),
+        (["bias", "-o", "a.svg", "--top", "0"], 2, "share above 0"),
+        (["auc-lift", "-o", "a.svg"], 2, "name a --baseline and another --score"),
+        (["recall-gain", "-o", "a.svg", "--method", "mits"], 2, "did you mean 'mist'"),
+        (["recall-gain", "-o", "a.svg", "--precision", "2"], 2, "2"),
+        (
+            ["reliability", "-o", "a.svg", "--by", "id", "--min-rows", "1"],
+            2,
+            "too many to tell apart",
+        ),
+    ],
+)
+def test_what_is_refused(
+    given: list[str],
+    code: int,
+    message: str,
+    rows: Path,
+    invoke: Invoke,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(rows.parent)
+    kind, *more = given
+    said = invoke("plot", kind, rows, *more)
+    assert said.code == code, said
+    assert message in said.stderr + said.stdout.decode()
+    assert {path.name for path in rows.parent.iterdir()} == {"rows.parquet"}
+
+
+def test_an_input_is_never_drawn_over(rows: Path, invoke: Invoke) -> None:
+    before = rows.read_bytes()
+    assert invoke("plot", "roc", rows, "-o", rows).code == 2
+    assert rows.read_bytes() == before
+
+
+def test_evaluate_draws_what_goes_with_it(
+    rows: Path, votes: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    a, b, metrics = tmp_path / "a.svg", tmp_path / "b.svg", tmp_path / "m.json"
+    assert invoke("plot", "reliability", rows, "--bins", "8", "-o", a).code == 0
+    given = [rows, "--bins", "8", "--top", "0.1", "--metrics", "auc", "--plot", b, "-o", metrics]
+    said = invoke("evaluate", *given)
+    assert said.code == 0
+    assert a.read_bytes() == b.read_bytes()
+    votes_given = [votes, "--probs", "a_*", "--counts", "count_*"]
+    assert invoke("plot", "disagreement", *votes_given, "-o", a).code == 0
+    assert invoke("evaluate", *votes_given, "--plot", b, "-o", metrics).code == 0
+    assert a.read_bytes() == b.read_bytes()
+    assert invoke("plot", "roc", rows, "--scale", "raw", "-o", a).code == 0
+    assert invoke("evaluate", rows, "--scale", "raw", "--plot", b, "-o", metrics).code == 0
+    assert a.read_bytes() == b.read_bytes()
+    assert invoke("evaluate", rows, "--plot", "-", "-o", metrics).code == 2
+    assert invoke("evaluate", rows, "--plot", tmp_path / "a.pdf", "-o", metrics).code == 2
+
+
+def test_reliability_of_votes_as_rows(votes: Path, tmp_path: Path, invoke: Invoke) -> None:
+    output = tmp_path / "curve.csv"
+    given = ["--probs", "a_*", "--counts", "count_*", "--alpha0", "alpha0"]
+    assert invoke("evaluate", votes, *given, "--reliability", output, "-q").code == 0
+    assert set(pl.read_csv(output)["curve"]) == {"disagreement"}

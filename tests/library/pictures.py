@@ -1,0 +1,151 @@
+"""Rows for pictures, the points of every kind, and what may be wrong with a picture."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from calibkit.columns import ColumnOptions
+from calibkit.metrics.settings import read_shares
+from calibkit.metrics.spec import EvaluateSpec
+from calibkit.metrics.views import Settings
+from calibkit.raters.spec import Votes
+from calibkit.report import plots
+from calibkit.report.ece_at import EceSpec
+from calibkit.report.grid_points import GridSpec
+from calibkit.report.points import Points
+from calibkit.report.ranking_curves import CurveSpec
+from calibkit.report.recall_gain import GainSpec
+from calibkit.sources import Source
+
+COLUMNS = ColumnOptions()
+
+
+@cache
+def scored(rows: int = 240) -> pl.DataFrame:
+    """Return rows with ties, two scores, a run and an uncertainty."""
+    random = np.random.default_rng(5)
+    score = random.random(rows).round(2)
+    uncertainty = random.normal(size=rows).round(1)
+    label = random.random(rows) < score**1.5 * np.exp(-0.1 * uncertainty)
+    other = np.clip(score**1.5 + 0.1 * random.normal(size=rows), 0, 1).round(3)
+    return pl.DataFrame(
+        {
+            "score": score,
+            "other": other,
+            "uncertainty": uncertainty,
+            "label": label.astype(np.int64),
+            "run": np.arange(rows) % 6,
+        }
+    )
+
+
+@cache
+def voted(rows: int = 200) -> pl.DataFrame:
+    """Return class probabilities of two models, votes of one to five raters, and a strength."""
+    random = np.random.default_rng(6)
+    truth = random.dirichlet([1.0, 1.0, 1.0], rows)
+    raters = random.integers(1, 6, rows)
+    counts = np.array([random.multinomial(n, p) for n, p in zip(raters, truth, strict=True)])
+    one = (truth + 0.3) / (truth + 0.3).sum(axis=1, keepdims=True)
+    two = truth**2 / (truth**2).sum(axis=1, keepdims=True)
+    frame = {f"a_{k}": one[:, k] for k in range(3)} | {f"b_{k}": two[:, k] for k in range(3)}
+    frame |= {f"count_{k}": counts[:, k] for k in range(3)} | {
+        "alpha0": random.gamma(2.0, 2.0, rows)
+    }
+    return pl.DataFrame(frame)
+
+
+def evaluation(*scores: str, **more: Any) -> EvaluateSpec:
+    """Return what to evaluate, without intervals that are drawn."""
+    return EvaluateSpec(scores=scores, columns=ColumnOptions(score=scores[0]), **more)
+
+
+def judged(**more: Any) -> EvaluateSpec:
+    """Return what to evaluate of votes."""
+    votes = Votes(counts="count_*", alpha0=("alpha0",))
+    return EvaluateSpec(
+        scores=("score",), columns=COLUMNS, probs=("a_*", "b_*"), votes=votes, **more
+    )
+
+
+TOPS = read_shares(["0.1", "0.3", "1"])
+
+#: Of each kind: the rows, and what to show of them.
+SPECS: dict[str, tuple[Callable[[], pl.DataFrame], Any]] = {
+    "reliability": (scored, evaluation("score", "other")),
+    "precision-recall": (scored, CurveSpec(evaluate=evaluation("score", "other"))),
+    "roc": (scored, CurveSpec(evaluate=evaluation("score", "other"))),
+    "positivity": (scored, GridSpec(score_bins=4)),
+    "heatmap": (scored, GridSpec(uncertainty_bins=4, score_bins=5)),
+    "recall-gain": (scored, GainSpec(methods=("exact",), bounds=("0.6", "0.75"))),
+    "ece-at": (
+        scored,
+        EceSpec(scores=("score", "other"), columns=COLUMNS, score_bins=4, settings=Settings()),
+    ),
+    "bias": (scored, evaluation("score", "other", tops=TOPS, intervals=False)),
+    "dispersion": (voted, judged()),
+    "disagreement": (voted, judged()),
+    "auc-lift": (scored, evaluation("score", "other", by="run", min_rows=1, intervals=False)),
+}
+
+
+def source_of(frame: pl.DataFrame) -> Source:
+    """Return rows as a command would read them."""
+    return Source.from_frame(frame)
+
+
+@cache
+def points_of(kind: str) -> Points:
+    """Return the points of a kind."""
+    rows, spec = SPECS[kind]
+    return plots.points(kind, source_of(rows()), spec)
+
+
+def faults(figure: Any) -> list[str]:
+    """Return what is clipped, overlaps or is empty in a picture."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    renderer = canvas.get_renderer()
+    whole, found, boxes = figure.bbox, [], []
+    for text in _texts(figure):
+        if not text.get_visible() or not text.get_text().strip():
+            continue
+        box = text.get_window_extent(renderer)
+        if box.x0 < -1 or box.y0 < -1 or box.x1 > whole.width + 1 or box.y1 > whole.height + 1:
+            found.append(f"clipped: {text.get_text()}")
+        boxes.append((text.get_text(), box))
+    for (one, a), (two, b) in itertools.combinations(boxes, 2):
+        width = min(a.x1, b.x1) - max(a.x0, b.x0)
+        height = min(a.y1, b.y1) - max(a.y0, b.y0)
+        if width > 1 and height > 1:
+            found.append(f"overlap: {one} / {two}")
+    for panel in figure.axes:
+        if not (panel.lines or panel.collections or panel.patches):
+            found.append("empty panel")
+        if panel.get_window_extent(renderer).height < 18:
+            found.append("flat panel")
+    return found
+
+
+def _texts(figure: Any) -> Iterator[Any]:
+    if figure.get_suptitle():
+        yield figure._suptitle
+    for panel in figure.axes:
+        for axis in (panel.xaxis, panel.yaxis):
+            yield axis.label
+            yield axis.offsetText
+            low, high = sorted(axis.get_view_interval())
+            slack = 1e-9 * (high - low)
+            for tick in axis.get_major_ticks():
+                if low - slack <= tick.get_loc() <= high + slack:
+                    yield tick.label1
+    for legend in figure.legends:
+        yield from legend.get_texts()

@@ -1,0 +1,446 @@
+"""The points of each kind of picture, counted again row by row."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+from calibkit.boundary.fit import fit_boundary
+from calibkit.boundary.spec import BoundarySpec
+from calibkit.boundary.target import read_target
+from calibkit.columns import read_score_rows
+from calibkit.errors import DataError, UsageError
+from calibkit.metrics.evaluate import evaluate
+from calibkit.report import plots, recall_gain
+from calibkit.report.grid_points import GridSpec, level_names
+from calibkit.report.ranking_curves import MOST_POINTS, CurveSpec, visible
+from calibkit.report.regions import outline
+from tests.cli.score_files import decisions
+from tests.library.pictures import (
+    COLUMNS,
+    SPECS,
+    evaluation,
+    judged,
+    points_of,
+    scored,
+    source_of,
+    voted,
+)
+from tests.naive import metrics as naive
+from tests.naive import raters as naive_raters
+from tests.naive.boundaries import naive_quantile_bins
+
+Row = dict[str, Any]
+
+
+def rows_of(name: str = "score") -> list[tuple[float, int]]:
+    return list(scored().select(name, "label").iter_rows())
+
+
+def cells_of(
+    score: list[float], uncertainty: list[float], levels: int, bins: int
+) -> list[tuple[int, int]]:
+    """Return the quantile level of each row, and its quantile score bin within the level."""
+    level = naive_quantile_bins(uncertainty, levels, uncertainty)
+    own = [[s for s, at in zip(score, level, strict=True) if at == i] for i in range(levels)]
+    return [
+        (i, naive_quantile_bins(own[i], bins, [s])[0]) for s, i in zip(score, level, strict=True)
+    ]
+
+
+def fit(path: Path, method: str, **more: Any) -> Path:
+    """Write a boundary of the rows; return its file."""
+    spec = BoundarySpec(target=read_target({"precision": "0.7"}), method=method, folds=0, **more)
+    rows = read_score_rows(source_of(scored()), COLUMNS)
+    path.write_bytes(fit_boundary(rows, spec, provenance="none").model.to_json())
+    return path
+
+
+# ---------------------------------------------------------------- reliability
+
+
+def test_reliability_counts_bins_and_pools() -> None:
+    table = points_of("reliability").table
+    for name in ("score", "other"):
+        bins = table.filter(score=name, curve="bins")
+        own = naive.binned(rows_of(name), 15, "equal-width")
+        assert bins["count"].to_list() == [len(one) for one in own]
+        for one, row in zip(own, bins.iter_rows(named=True), strict=True):
+            if one:
+                assert row["mean_score"] == pytest.approx(sum(s for s, _ in one) / len(one))
+                assert row["mean_label"] == pytest.approx(sum(y for _, y in one) / len(one))
+        pools = table.filter(score=name, curve="corp")
+        counts = [(count, hits) for count, hits, _ in naive.pool_rates(naive.tally(rows_of(name)))]
+        assert list(pools.select("count", "positives").iter_rows())[::-1] == counts
+
+
+def test_reliability_of_several_classes_is_that_of_the_predicted_one() -> None:
+    frame = voted().with_columns(label=pl.Series(np.arange(voted().height) % 3))
+    shown = plots.points("reliability", source_of(frame), evaluation("score", probs=("a_*",)))
+    chosen = frame.select(pl.concat_list("a_0", "a_1", "a_2").alias("a"), "label").to_dicts()
+    right = sum(max(row["a"]) == row["a"][row["label"]] for row in chosen)
+    assert shown.table.filter(curve="bins")["positives"].sum() == right
+    assert shown.words["x"] == "probability of the predicted class"
+
+
+def test_raw_scores_have_no_reliability() -> None:
+    from calibkit.metrics.views import Settings
+
+    with pytest.raises(DataError, match="needs scores that are probabilities"):
+        plots.points(
+            "reliability",
+            source_of(scored()),
+            evaluation("score", settings=Settings(scale="raw")),
+        )
+
+
+# ---------------------------------------------------------------- precision, recall, ROC
+
+
+@pytest.mark.parametrize("kind", ["precision-recall", "roc"])
+def test_curves_hold_the_rates_of_every_threshold(kind: str) -> None:
+    table = points_of(kind).table
+    for name in ("score", "other"):
+        rows = rows_of(name)
+        positives = sum(label for _, label in rows)
+        own = table.filter(name=name, curve="thresholds")
+        assert own["threshold"].to_list() == sorted({score for score, _ in rows}, reverse=True)
+        for row in own.iter_rows(named=True):
+            taken = [label for score, label in rows if score >= row["threshold"]]
+            hits = sum(taken)
+            assert row["recall"] == pytest.approx(hits / positives)
+            assert row["precision"] == pytest.approx(hits / len(taken))
+            assert row["selected_share"] == pytest.approx(len(taken) / len(rows))
+            assert row["fpr"] == pytest.approx((len(taken) - hits) / (len(rows) - positives))
+        x, y = own["recall"].to_list(), own["precision"].to_list()
+        if kind == "precision-recall":
+            area = sum((b - a) * p for (a, b), p in zip(pairwise([0.0, *x]), y, strict=True))
+            assert own["area"][0] == pytest.approx(naive.average_precision(rows))
+        else:
+            area = np.trapezoid([0.0, *x], [0.0, *own["fpr"].to_list()])
+            assert own["area"][0] == pytest.approx(naive.auc(rows))
+        assert own["area"][0] == pytest.approx(area)  # the area that is drawn
+    base = table.filter(curve="base_rate")["precision"][0]
+    assert base == pytest.approx(sum(y for _, y in rows_of()) / 240)
+
+
+def test_operating_points_are_the_rates_of_the_decisions(tmp_path: Path) -> None:
+    paths = [fit(tmp_path / f"{name}.json", name) for name in ("st", "exact")]
+    spec = CurveSpec(evaluate=evaluation("score"), boundaries=tuple(map(str, paths)))
+    table = plots.points("roc", source_of(scored()), spec).table.filter(curve="decisions")
+    labels = scored()["label"].to_list()
+    for path, row in zip(paths, table.iter_rows(named=True), strict=True):
+        taken = decisions(msgspec.json.decode(path.read_bytes()), scored())
+        hits = sum(d * y for d, y in zip(taken, labels, strict=True))
+        assert row["name"] == str(path)
+        assert row["precision"] == pytest.approx(hits / sum(taken))
+        assert row["recall"] == pytest.approx(hits / sum(labels))
+        assert row["fpr"] == pytest.approx((sum(taken) - hits) / (240 - sum(labels)))
+        for rate in ("precision", "recall", "fpr"):
+            assert row[f"{rate}_low"] <= row[rate] <= row[f"{rate}_high"]
+
+
+def test_long_curves_are_thinned_evenly() -> None:
+    x = np.linspace(0, 1, 100_000)
+    kept = visible(x, x**2)
+    assert kept.size <= MOST_POINTS + 1
+    assert (kept[0], kept[-1]) == (0, x.size - 1)
+    steps = np.diff(x[kept]) + np.diff(x[kept] ** 2)
+    assert steps.max() < 2.1 / MOST_POINTS
+    assert visible(x[:7], x[:7]).tolist() == list(range(7))
+    assert visible(np.zeros(1000), np.zeros(1000)).tolist() == [0, 999]
+
+
+def test_curves_need_both_classes() -> None:
+    frame = scored().with_columns(label=pl.lit(1))
+    with pytest.raises(DataError, match="all rows are positive"):
+        plots.points("roc", source_of(frame), SPECS["roc"][1])
+
+
+# ---------------------------------------------------------------- grids
+
+
+def test_positivity_counts_the_cells_of_quantile_levels() -> None:
+    table = points_of("positivity").table
+    frame = scored()
+    rows = list(frame.select("uncertainty", "score", "label").iter_rows())
+    cells = cells_of([s for _, s, _ in rows], [u for u, _, _ in rows], 3, 4)
+    held: dict[tuple[int, int], list[tuple[float, int]]] = {}
+    for cell, (_, score, label) in zip(cells, rows, strict=True):
+        held.setdefault(cell, []).append((score, label))
+    assert table["count"].sum() == 240
+    for row in table.filter(pl.col("count") > 0).iter_rows(named=True):
+        own = held[row["uncertainty_bin"], row["score_bin"]]
+        hits = sum(label for _, label in own)
+        assert row["mean_score"] == pytest.approx(sum(score for score, _ in own) / len(own))
+        assert row["positivity"] == pytest.approx(hits / len(own))
+        exact = stats.binomtest(hits, len(own)).proportion_ci(0.95)
+        assert (row["low"], row["high"]) == pytest.approx((exact.low, exact.high))
+
+
+def test_positivity_of_a_table_is_that_of_its_rows(tmp_path: Path) -> None:
+    from calibkit_cli.main import run
+
+    scored().write_parquet(tmp_path / "rows.parquet")
+    given = ["bin", str(tmp_path / "rows.parquet"), "--score-bins", "4", "-q"]
+    assert run([*given, "-o", str(tmp_path / "grid.csv")]) == 0
+    from calibkit.sources import open_source
+
+    source = open_source([str(tmp_path / "grid.csv")])
+    for kind in ("positivity", "heatmap"):
+        spec = GridSpec(uncertainty_bins=3, score_bins=4)
+        one = plots.points(kind, source, spec).table
+        two = plots.points(kind, source_of(scored()), spec).table
+        assert one.equals(two.cast(one.schema))
+
+
+def test_heights_of_levels_are_shares_of_rows() -> None:
+    table = points_of("heatmap").table
+    spread = scored()["uncertainty"].to_list()
+    for row in table.iter_rows(named=True):
+        assert row["rank_low"] == sum(u < row["uncertainty_low"] for u in spread) / 240
+        assert row["rank_high"] == sum(u < row["uncertainty_high"] for u in spread) / 240
+
+
+@pytest.mark.parametrize(
+    ("method", "more"),
+    [
+        ("st", {}),
+        ("exact", {"uncertainty_bins": 4}),
+        ("logistic", {}),
+        ("exact", {"order": "score-uncertainty", "score_bins": 6, "uncertainty_bins": 3}),
+    ],
+)
+def test_regions_hold_the_rows_that_a_boundary_selects(
+    method: str, more: Row, tmp_path: Path
+) -> None:
+    path = fit(tmp_path / "boundary.json", method, **more)
+    spec = GridSpec(uncertainty_bins=4, score_bins=5, boundaries=(str(path),))
+    table = plots.points("heatmap", source_of(scored()), spec).table.filter(kind="boundary")
+    found = decisions(msgspec.json.decode(path.read_bytes()), scored())
+    for taken, (score, spread) in zip(
+        found, scored().select("score", "uncertainty").iter_rows(), strict=True
+    ):
+        inside = [
+            row
+            for row in table.iter_rows(named=True)
+            if row["uncertainty_low"] <= spread < row["uncertainty_high"]
+            and row["score_low"] <= score < row["score_high"]
+        ]
+        assert len(inside) == taken
+    assert set(table["name"]) == {str(path)}
+
+
+def test_what_a_stochastic_boundary_leaves_to_chance_is_apart(tmp_path: Path) -> None:
+    path = fit(tmp_path / "boundary.json", "stochastic", uncertainty_bins=3)
+    spec = GridSpec(boundaries=(str(path),))
+    table = plots.points("heatmap", source_of(scored()), spec).table.filter(kind="boundary")
+    model = msgspec.json.decode(path.read_bytes())
+    chance = [low for low in model["random_thresholds"] if low is not None]
+    assert table.filter(name=f"{path}, by chance")["score_low"].to_list() == chance
+
+
+def test_boundaries_that_cannot_be_drawn(tmp_path: Path) -> None:
+    rows = source_of(scored())
+    path = tmp_path / "segments.json"
+    from calibkit_cli.main import run
+
+    scored().write_parquet(tmp_path / "rows.parquet")
+    given = ["boundary", str(tmp_path / "rows.parquet"), "--precision", "0.6", "--by", "run"]
+    assert run([*given, "--method", "exact", "--folds", "0", "-q", "-o", str(path)]) == 0
+    with pytest.raises(UsageError, match="thresholds for each 'run'"):
+        plots.points("heatmap", rows, GridSpec(boundaries=(str(path),)))
+    other = fit(tmp_path / "other.json", "exact", uncertainty_bins=2)
+    given = ["bin", str(tmp_path / "rows.parquet"), "--score-bins", "4", "-q"]
+    assert run([*given, "-o", str(tmp_path / "grid.csv")]) == 0
+    from calibkit.sources import open_source
+
+    with pytest.raises(UsageError, match="draw it over the rows themselves"):
+        source = open_source([str(tmp_path / "grid.csv")])
+        plots.points("heatmap", source, GridSpec(boundaries=(str(other),)))
+    moved = scored().rename({"score": "s"}).with_columns(score=scored()["score"])
+    spec = GridSpec(boundaries=(str(other),), columns=COLUMNS.__class__(score="s"))
+    assert (
+        "decides by the score 'score'"
+        in plots.points("heatmap", source_of(moved), spec).warnings[0]
+    )
+
+
+def test_the_outline_of_stairs_is_one_line() -> None:
+    lines = outline(
+        np.array([0.5, 0.7]),
+        np.array([1.0, 1.0]),
+        np.array([0.0, 0.4]),
+        np.array([0.4, 1.0]),
+        frame=(0.0, 1.0),
+    )
+    assert len(lines) == 1
+    stairs = [(0.5, 0.0), (0.5, 0.4), (0.7, 0.4), (0.7, 1.0)]
+    assert lines[0] in (stairs, stairs[::-1])
+    # A rectangle in the middle is a closed line, a full frame has none.
+    hole = outline(*(np.array([x]) for x in (0.2, 0.4, 0.3, 0.6)), frame=(0.0, 1.0))
+    assert [len(line) for line in hole] == [5]
+    assert outline(*(np.array([x]) for x in (0.0, 1.0, 0.0, 1.0)), frame=(0.0, 1.0)) == []
+
+
+def test_level_names() -> None:
+    edges = [-math.inf, -2.0, 0.5, math.inf]
+    frame = pl.DataFrame(
+        {"uncertainty_bin": [0, 1, 2], "uncertainty_low": edges[:3], "uncertainty_high": edges[1:]}
+    )
+    assert level_names(frame) == ["below -2", "-2 to 0.5", "0.5 and more"]
+
+
+def test_ece_at_each_score_bin() -> None:
+    table = points_of("ece-at").table
+    frame = scored()
+    cells = cells_of(frame["score"].to_list(), frame["uncertainty"].to_list(), 3, 4)
+    for name in ("score", "other"):
+        gaps = {}
+        for cell in set(cells):
+            own = [row for at, row in zip(cells, rows_of(name), strict=True) if at == cell]
+            gaps[cell] = abs(sum(s - y for s, y in own)) / len(own)
+        for row in table.filter(score=name).iter_rows(named=True):
+            at = [gap for (_, j), gap in gaps.items() if j == row["score_bin"]]
+            up = [gap for (_, j), gap in gaps.items() if j >= row["score_bin"]]
+            assert row["ece_at"] == pytest.approx(sum(at) / len(at))
+            assert row["cumulative_ece_at"] == pytest.approx(sum(up) / len(up))
+
+
+# ---------------------------------------------------------------- recall gain, bias, AUC lift
+
+
+def test_the_gain_is_that_of_the_recall_on_test_rows() -> None:
+    test = scored().with_columns(pl.col("label").shift(7, fill_value=1))
+    spec = recall_gain.GainSpec(methods=("exact", "mist"), bounds=("0.5", "0.7"), folds=5)
+    table = recall_gain.points(source_of(scored()), spec, source_of(test)).table
+    rows, labels = read_score_rows(source_of(scored()), COLUMNS), test["label"].to_list()
+    for row in table.iter_rows(named=True):
+        found = []
+        for method in ("st", row["method"]):
+            target = read_target({"precision": str(row["bound"])})
+            model = fit_boundary(rows, BoundarySpec(target=target, method=method, folds=0)).model
+            taken = decisions(msgspec.json.decode(model.to_json()), test)
+            hits = sum(d * y for d, y in zip(taken, labels, strict=True))
+            found.append((hits / sum(taken), hits / sum(labels)))
+        assert (row["baseline_precision"], row["baseline_recall"]) == pytest.approx(found[0])
+        assert (row["precision"], row["recall"]) == pytest.approx(found[1])
+        assert row["gain"] == pytest.approx(found[1][1] / found[0][1] - 1)
+
+
+def test_bounds_that_no_boundary_meets_are_null() -> None:
+    frame = scored().with_columns(label=pl.Series(np.arange(240) % 2))
+    spec = recall_gain.GainSpec(methods=("mist",), bounds=("1", "0.5"))
+    table = recall_gain.points(source_of(frame.with_columns(score=0.5)), spec).table
+    assert table["bound"].to_list() == [0.5, 1.0]
+    assert table["gain"].to_list()[1] is None
+    assert plots.picture(plots.points("recall-gain", source_of(frame), spec))
+    for name in ("st", "nothing"):
+        with pytest.raises(UsageError, match="cannot be compared"):
+            recall_gain.points(source_of(frame), recall_gain.GainSpec(methods=(name,)))
+
+
+def test_bias_among_the_highest_scores() -> None:
+    table = points_of("bias").table
+    assert table["top"].to_list() == [0.1, 0.3, 1.0] * 2
+    rows = list(scored().select("score", "other", "label").iter_rows())
+    for row in table.iter_rows(named=True):
+        cut = sorted((r[0] for r in rows), reverse=True)[
+            math.ceil(Fraction(str(row["top"])) * 240) - 1
+        ]
+        own = [r for r in rows if r[0] >= cut]
+        place = 0 if row["score"] == "score" else 1
+        bias = sum(r[place] for r in own) / sum(r[2] for r in own) - 1
+        assert row["count"] == len(own)
+        assert row["calibration_bias"] == pytest.approx(bias)
+        pairs = [(r[place], r[2]) for r in own]
+        assert row["ece"] == pytest.approx(
+            naive.expected_calibration_error(pairs, 15, "equal-width")
+        )
+
+
+def test_auc_lift_of_each_run() -> None:
+    table = points_of("auc-lift").table
+    assert table["slice"].to_list() == ["all", *(f"run:{k}" for k in range(6))]
+    for row in table.iter_rows(named=True):
+        own = scored() if row["slice"] == "all" else scored().filter(run=int(row["slice"][-1]))
+        base, other = (
+            naive.auc(list(own.select(n, "label").iter_rows())) for n in ("score", "other")
+        )
+        assert base and other
+        assert row["lift"] == pytest.approx(other / base - 1)
+        assert row["rows"] == own.height
+
+
+def test_a_lift_on_all_rows_has_the_interval_of_the_difference() -> None:
+    spec = evaluation("score", "other", metrics=("auc",))
+    row = plots.points("auc-lift", source_of(scored()), spec).table.row(0, named=True)
+    paired = evaluate(source_of(scored()), spec).metrics.differences["other-score"]["all"]["auc"]
+    assert row["lift"] == pytest.approx(paired.value / row["auc_baseline"])
+    assert (row["low"], row["high"]) == pytest.approx(
+        (paired.low / row["auc_baseline"], paired.high / row["auc_baseline"])
+    )
+    with pytest.raises(UsageError, match="compares scores"):
+        plots.points("auc-lift", source_of(scored()), evaluation("score"))
+
+
+# ---------------------------------------------------------------- votes
+
+
+def test_disagreement_in_bins_of_the_prediction() -> None:
+    table = points_of("disagreement").table
+    for prefix in "ab":
+        held: dict[int, list[tuple[float, float]]] = {}
+        for row in voted().iter_rows(named=True):
+            votes = [row[f"count_{k}"] for k in range(3)]
+            if sum(votes) >= 2:
+                same = sum(row[f"{prefix}_{k}"] ** 2 for k in range(3))
+                phi = row["alpha0"] / (row["alpha0"] + 1) * (1 - same)
+                share = float(naive_raters.disagreement(votes)[0])
+                held.setdefault(naive_raters.bin_place(phi, 15), []).append((phi, share))
+        own = table.filter(score=f"{prefix}_*")
+        assert own.height == 15
+        for found in own.iter_rows(named=True):
+            pairs = held.get(found["bin"], [])
+            assert found["count"] == len(pairs)
+            if not pairs:
+                assert found["mean_label"] is found["low"] is None
+                continue
+            shares = [share for _, share in pairs]
+            assert found["mean_score"] == pytest.approx(sum(phi for phi, _ in pairs) / len(pairs))
+            assert found["mean_label"] == pytest.approx(sum(shares) / len(shares))
+            if len(shares) > 1:
+                half = 1.959964 * np.std(shares, ddof=1) / math.sqrt(len(shares))
+                low = max(0.0, found["mean_label"] - half)
+                assert found["low"] == pytest.approx(low, abs=1e-6)
+
+
+def test_the_map_shows_the_losses_of_evaluate() -> None:
+    table = points_of("dispersion").table
+    found = evaluate(source_of(voted()), judged()).metrics
+    assert table["name"].to_list() == ["a_*", "b_*"]
+    for row in table.iter_rows(named=True):
+        for name in ("calibration_loss", "dispersion_loss", "epistemic_loss"):
+            assert row[name] == found.metrics[row["name"]]["all"][name]
+            limits = found.intervals[row["name"]]["all"][name]
+            assert (row[f"{name}_low"], row[f"{name}_high"]) == (limits.low, limits.high)
+
+
+def test_votes_are_needed() -> None:
+    frame = voted().with_columns(
+        pl.lit(k == 0).cast(pl.Int64).alias(f"count_{k}") for k in range(3)
+    )
+    for kind in ("dispersion", "disagreement"):
+        with pytest.raises(DataError, match="no row has two votes"):
+            plots.points(kind, source_of(frame), judged())
+        with pytest.raises(UsageError, match="name --counts"):
+            plots.points(kind, source_of(frame), evaluation("score", probs=("a_*",)))

@@ -1,0 +1,127 @@
+"""Pictures of every kind: nothing clipped, overlapping or empty, and the same bytes each time."""
+
+from __future__ import annotations
+
+import sys
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+
+import pytest
+
+from calibkit.errors import UsageError
+from calibkit.report import plots, style
+from calibkit.report.look import Look, read_size
+from tests.library.pictures import SPECS, evaluation, faults, points_of, scored, source_of
+
+SVG = "{http://www.w3.org/2000/svg}"
+SIZES = [Look(), Look(width=3.0, height=2.6)]
+
+
+def test_every_kind_is_tried() -> None:
+    assert SPECS.keys() == plots.KINDS.keys()
+
+
+@pytest.mark.parametrize("kind", SPECS)
+def test_nothing_is_clipped_overlapping_or_empty(kind: str) -> None:
+    for look in SIZES:
+        assert faults(plots.draw(points_of(kind), look)) == []
+
+
+@pytest.mark.parametrize("kind", SPECS)
+def test_the_same_points_give_the_same_svg_which_holds_them(kind: str) -> None:
+    shown = points_of(kind)
+    svg = plots.picture(shown)
+    assert plots.picture(shown) == svg
+    assert len(svg) < 60_000
+    root = ET.fromstring(svg)
+    assert root.tag == f"{SVG}svg"
+    assert root.get("aria-label") == plots.KINDS[kind].title
+    groups = [one for one in root.iter(f"{SVG}g") if one.get("id", "").startswith("axes_")]
+    assert groups
+    for group in groups:
+        assert sum(1 for _ in group.iter(f"{SVG}path")) > 4
+    for text in (b"nan", b"inf", b"<!--", b"<dc:date>"):
+        assert text not in svg.lower()
+
+
+def test_png_has_the_size_asked_for_and_no_date() -> None:
+    png = plots.picture(points_of("roc"), Look(width=4.0, height=3.0), "png")
+    assert plots.picture(points_of("roc"), Look(width=4.0, height=3.0), "png") == png
+    assert [int.from_bytes(png[place : place + 4]) for place in (16, 20)] == [800, 600]
+    assert b"Software" not in png
+    assert b"tEXt" not in png
+
+
+def test_the_settings_of_the_user_change_nothing() -> None:
+    import matplotlib
+
+    before = plots.picture(points_of("roc"))
+    with matplotlib.rc_context({"font.size": 30, "lines.linewidth": 9, "svg.fonttype": "none"}):
+        assert plots.picture(points_of("roc")) == before
+        assert matplotlib.rcParams["font.size"] == 30
+
+
+def test_names_are_shown_as_they_are() -> None:
+    """Dollars are no formulas, a leading underscore hides nothing, long names are cut."""
+    names = ("$a_{b}$", "_hidden", "漢字", "n" * 300)
+    frame = scored().with_columns(scored()["score"].alias(name) for name in names)
+    shown = plots.points("reliability", source_of(frame), evaluation(*names))
+    figure = plots.draw(shown, Look(title="$x_1$ & <b>"))
+    texts = [text.get_text().strip() for text in figure.legends[0].get_texts()]
+    assert texts[:4] == ["$a_{b}$", "_hidden", "漢字", f"{'n' * 39}…"]
+    assert b"$x_1$ &amp; &lt;b&gt;" in plots.to_svg(figure)
+    assert style.shown_name("/a/very/long/path" * 4 + "/model.json").endswith("/model.json")
+
+
+def test_long_titles_are_wrapped_and_an_empty_one_is_none() -> None:
+    shown = points_of("roc")
+    assert faults(plots.draw(shown, Look(title="many words " * 12, width=3.5))) == []
+    assert plots.draw(shown, Look(title="")).get_suptitle() == ""
+
+
+def test_dark_pictures_differ_in_colour_alone() -> None:
+    shown = points_of("roc")
+    plain, dark = plots.draw(shown), plots.draw(shown, Look(dark=True))
+    assert plain.get_facecolor() != dark.get_facecolor()
+    clear = plots.draw(shown, Look(transparent=True))
+    assert clear.get_facecolor()[3] == 0.0
+
+
+def test_every_line_has_a_colour_a_marker_and_dashes_of_its_own() -> None:
+    for own in (style.COLOURS, style.MARKERS, style.DASHES):
+        assert len(set(own)) == len(own) == 8
+
+
+def test_too_many_lines_are_refused() -> None:
+    names = [f"s{k}" for k in range(9)]
+    frame = scored().with_columns(scored()["score"].alias(name) for name in names)
+    with pytest.raises(UsageError, match="9 diagrams are too many"):
+        plots.points("reliability", source_of(frame), evaluation(*names))
+
+
+def test_sizes() -> None:
+    assert read_size("6x4", None, None) == (6.0, 4.0)
+    assert read_size(None, 5.0, None) == (5.0, None)
+    for text in ("6", "6x", "ax4", "-6x4"):
+        with pytest.raises(UsageError, match="WIDTHxHEIGHT"):
+            read_size(text, None, None)
+    with pytest.raises(UsageError, match="--size is width and height"):
+        read_size("6x4", 5.0, None)
+    for size in (2.4, 41.0, float("nan")):
+        with pytest.raises(UsageError, match=r"expected 2\.5 to 40"):
+            Look(width=size)
+
+
+def test_kinds_that_do_not_exist() -> None:
+    with pytest.raises(UsageError, match="did you mean 'heatmap'"):
+        plots.points("heatmaps", source_of(scored()), None)
+
+
+def test_points_need_no_matplotlib_but_pictures_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(style, "find_spec", lambda name: None)
+    shown = plots.points("roc", source_of(scored()), SPECS["roc"][1])
+    assert "matplotlib" not in sys.modules
+    with pytest.raises(UsageError, match=r"pip install 'calibkit\[plot\]'"):
+        plots.draw(replace(shown))
