@@ -23,7 +23,8 @@ from calibkit.sources import Source
 def points(source: Source, spec: EvaluateSpec) -> Points:
     """Return predicted and observed disagreement in the bins of each predictor.
 
-    The table is that of `calibkit.metrics.vote_curves.disagreement_rows`.
+    The table is that of `calibkit.metrics.vote_curves.disagreement_rows`.  With strengths
+    (``--alpha0``) each predictor stands there twice, with its strength and without.
 
     Raises
     ------
@@ -35,7 +36,13 @@ def points(source: Source, spec: EvaluateSpec) -> Points:
     if spec.votes is None:
         raise UsageError("disagreement needs the votes of several raters; name --counts.")
     only = replace(spec, metrics=("rows_two_raters",), curves=True)
-    return of_evaluated(evaluate(source, only), spec)
+    found = evaluate(source, only)
+    if spec.votes.alpha0 and found.curves is not None:
+        plain = evaluate(source, replace(only, votes=replace(spec.votes, alpha0=())))
+        assert plain.curves is not None  # the same rows have some
+        strong = found.curves.with_columns(pl.col("score") + " with alpha0")
+        found = replace(found, curves=pl.concat([strong, plain.curves]))
+    return of_evaluated(found, spec)
 
 
 def of_evaluated(found: Evaluated, spec: EvaluateSpec) -> Points:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +123,9 @@ def test_curves_hold_the_rates_of_every_threshold(kind: str) -> None:
             assert row["fpr"] == pytest.approx((len(taken) - hits) / (len(rows) - positives))
         x, y = own["recall"].to_list(), own["precision"].to_list()
         if kind == "precision-recall":
-            area = sum((b - a) * p for (a, b), p in zip(pairwise([0.0, *x]), y, strict=True))
+            area = sum(
+                (b - a) * p for (a, b), p in zip(itertools.pairwise([0.0, *x]), y, strict=True)
+            )
             assert own["area"][0] == pytest.approx(naive.average_precision(rows))
         else:
             area = np.trapezoid([0.0, *x], [0.0, *own["fpr"].to_list()])
@@ -398,16 +400,16 @@ def test_a_lift_on_all_rows_has_the_interval_of_the_difference() -> None:
 
 def test_disagreement_in_bins_of_the_prediction() -> None:
     table = points_of("disagreement").table
-    for prefix in "ab":
+    for prefix, strong in itertools.product("ab", (True, False)):
         held: dict[int, list[tuple[float, float]]] = {}
         for row in voted().iter_rows(named=True):
             votes = [row[f"count_{k}"] for k in range(3)]
             if sum(votes) >= 2:
                 same = sum(row[f"{prefix}_{k}"] ** 2 for k in range(3))
-                phi = row["alpha0"] / (row["alpha0"] + 1) * (1 - same)
+                phi = (row["alpha0"] / (row["alpha0"] + 1) if strong else 1) * (1 - same)
                 share = float(naive_raters.disagreement(votes)[0])
                 held.setdefault(naive_raters.bin_place(phi, 15), []).append((phi, share))
-        own = table.filter(score=f"{prefix}_*")
+        own = table.filter(score=f"{prefix}_*{' with alpha0' if strong else ''}")
         assert own.height == 15
         for found in own.iter_rows(named=True):
             pairs = held.get(found["bin"], [])

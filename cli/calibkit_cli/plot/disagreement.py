@@ -11,8 +11,8 @@ from . import common
 
 HELP = """Draw how often raters disagree against the predicted probability that they do.
 
-The prediction follows from class probabilities and `--alpha0`, one strength for each pattern of
-`--probs`, or is a column, `--disagreement` (Mimori et al., figure 2b).
+The prediction follows from the class probabilities, or is a column, `--disagreement`. With `--alpha0`,
+strengths as alpha-cal adds them, it is drawn with them and without (Mimori et al., figure 2b).
 
 Examples:
 
