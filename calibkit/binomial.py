@@ -61,7 +61,7 @@ def _bounds(successes: ArrayLike, trials: ArrayLike, confidence: float, *, upper
     if ((hits < 0) | (hits > rows)).any():
         raise ValueError("successes lie between 0 and trials")
     out = np.empty(hits.shape)
-    kernels.bounds(hits.ravel(), rows.ravel(), 1.0 - confidence, upper, out.reshape(-1))
+    kernels.bounds(hits.flatten(), rows.flatten(), 1.0 - confidence, upper, out.reshape(-1))
     return out
 
 
