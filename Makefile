@@ -42,6 +42,19 @@ test: lint  ## lint, then run all tests compiled and those of the kernels once m
 test-browser: $(EQUIPPED)  ## look at reports in chromium: light, dark, phone, paper (make test does it as well)
 	$(BIN)/python -m pytest -n 2 -rs tests/browser
 
+test-lowest: pyproject.toml | .venv/bin/python  ## run the tests with the oldest versions that pyproject.toml allows
+	.venv/bin/python -m venv build/lowest
+	awk '/^dependencies/,/^]/' pyproject.toml | sed -n 's/^ *"\(.*\)>=\(.*\)",$$/\1==\2/p' > build/lowest/constraints.txt
+	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check -c build/lowest/constraints.txt --group dev --editable .
+	build/lowest/bin/python -m pytest -n 2 tests/kernels tests/library tests/cli
+
+fuzz: $(EQUIPPED)  ## damage COUNT inputs (100,000) at random and put them through every command
+	PYTHONPATH=.:kernels:cli $(BIN)/python -m tests.fuzz.run --count $(or $(COUNT),100000)
+
+faults: $(EQUIPPED)  ## disturb every command that writes: kills, full disks, shrinking inputs
+	PYTHONPATH=.:kernels:cli $(BIN)/python -m tests.faults.run --times $(or $(TIMES),3)
+
 lint: $(EQUIPPED)  ## ruff (lint and format) and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
