@@ -211,7 +211,7 @@ def _margin(
 
     Which special cases are written down depends on the thresholds that there are.
     """
-    cuts = {value for own in levels for value in own}
+    cuts = {cut.value} if isinstance(cut, Number) else {value for own in levels for value in own}
     branches: list[tuple[Node, Node]] = []
     if any(map(math.isnan, cuts)):
         branches.append((IsNever(cut), Missing()))

@@ -20,7 +20,7 @@ from calibkit.export.nodes import (
 )
 from calibkit.export.program import Program, layers
 from calibkit.export.rewrite import hoisted
-from calibkit.export.sql import Sql, identifier, indented, is_long
+from calibkit.export.sql import Sql, identifier, is_long
 
 #: Of the columns between the inner selects and the outermost one.
 _PREFIX = "_calibkit_"
@@ -38,7 +38,7 @@ class DuckDb(Sql):
             for name, value in program.bindings.items()
             if isinstance(value, Steps) and is_long(value)
         }
-        source, numbered = table, False
+        source, numbered = [table], False
         for layer in layers(program.bindings):
             plain = [name for name in layer if name not in joins]
             if plain:
@@ -48,34 +48,38 @@ class DuckDb(Sql):
                 if joins and not numbered:
                     columns.append(f"ROW_NUMBER() OVER () AS {_ROW}")
                     numbered = True
-                source = f"(\n{indented(self._select('*', columns, source))}\n)"
+                source = _inner(self._select("*", columns, source))
             for name in layer:
                 if name in joins:
-                    source = f"(\n{indented(self._joined(name, joins[name], source))}\n)"
+                    source = _inner(self._joined(name, joins[name], source))
         hidden = [self.ref(name) for name in program.bindings] + ([_ROW] if joins else [])
         added = [
             f"{self.write(value)} AS {identifier(name)}" for name, value in program.outputs.items()
         ]
         everything = f"* EXCLUDE ({', '.join(hidden)})" if hidden else "*"
-        order = f"\nORDER BY {_ROW}" if joins else ""
-        return self._select(everything, added, source) + order
+        order = [f"ORDER BY {_ROW}"] if joins else []
+        return "\n".join([*self._select(everything, added, source), *order])
 
-    def _select(self, everything: str, columns: Sequence[str], source: str) -> str:
-        listed = ",\n  ".join([everything, *columns])
-        return f"SELECT {listed}\nFROM {source}"
+    def _select(self, everything: str, columns: Sequence[str], source: list[str]) -> list[str]:
+        first, *rest = source
+        listed = [f"  {column}," for column in columns[:-1]] + [f"  {columns[-1]}"]
+        return [f"SELECT {everything},", *listed, f"FROM {first}", *rest]
 
-    def _joined(self, name: str, node: Steps, source: str) -> str:
+    def _joined(self, name: str, node: Steps, source: list[str]) -> list[str]:
         """Return a select that adds a long step function, a table of its steps joined."""
         knots = self._array(node.knots)
         first, *rest = (value.value for value in node.values if isinstance(value, Number))
         steps = f'(SELECT UNNEST({knots}) AS "knot", UNNEST({self._array(rest)}) AS "value")'
-        sign = ">" if node.strict else ">="
-        return (
-            f'SELECT "_calibkit_rows".*, COALESCE("_calibkit_steps"."value", {self.number(first)}) '
-            f'AS {self.ref(name)}\nFROM {source} AS "_calibkit_rows"\n'
-            f'ASOF LEFT JOIN {steps} AS "_calibkit_steps"\n'
-            f'  ON {self.write(node.x)} {sign} "_calibkit_steps"."knot"'
-        )
+        value = f'COALESCE("_calibkit_steps"."value", {self.number(first)}) AS {self.ref(name)}'
+        top, *below = source
+        return [
+            f'SELECT "_calibkit_rows".*, {value}',
+            f"FROM {top}",
+            *below[:-1],
+            f'{below[-1]} AS "_calibkit_rows"',
+            f'ASOF LEFT JOIN {steps} AS "_calibkit_steps"',
+            f'  ON {self.write(node.x)} {">" if node.strict else ">="} "_calibkit_steps"."knot"',
+        ]
 
     def _array(self, values: Sequence[float]) -> str:
         return f"'[{', '.join(map(_plain, values))}]'::DOUBLE[]"
@@ -138,6 +142,11 @@ class DuckDb(Sql):
     def rounded(self, value: str) -> str:
         """Return a number rounded to single precision."""
         return f"CAST(CAST({value} AS REAL) AS DOUBLE PRECISION)"
+
+
+def _inner(lines: list[str]) -> list[str]:
+    """Return a select in brackets; a line may hold a name that goes on in the next one."""
+    return ["(", *(f"  {line}" for line in lines), ")"]
 
 
 def _plain(value: float) -> str:

@@ -255,8 +255,3 @@ class Sql(ABC):
 def is_long(node: Node) -> bool:
     """Whether an expression is a step function that becomes a table."""
     return isinstance(node, Steps) and len(node.knots) > TREE and node.is_table
-
-
-def indented(text: str) -> str:
-    """Return lines moved to the right."""
-    return "\n".join(f"  {line}" for line in text.split("\n"))

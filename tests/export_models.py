@@ -1,0 +1,216 @@
+"""Models of every kind and method, fitted by the command line on a small file, to be exported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from calibkit_cli.main import run
+
+#: The kinds that more than one test uses, and how they are fitted; ROWS stands for the file.
+FITS: dict[str, list[str]] = {
+    "st": ["boundary", "ROWS", "--precision", "0.8", "--uncertainty-bins", "1", "--method", "st"],
+    "exact": ["boundary", "ROWS", "--precision", "0.8", "--method", "exact"],
+    "levels": [
+        "boundary",
+        "ROWS",
+        "--precision",
+        "0.8",
+        "--uncertainty-bins",
+        "300",
+        "--method",
+        "gmt",
+    ],
+    "float32": ["boundary", "ROWS", "--score", "single", "--precision", "0.8", "--method", "exact"],
+    "logistic": ["boundary", "ROWS", "--precision", "0.8", "--method", "logistic"],
+    "block": ["boundary", "ROWS", "--precision", "0.8", "--method", "stochastic"],
+    "tie": [
+        *("boundary", "ROWS", "--precision", "0.8", "--uncertainty-bins", "1"),
+        *("--method", "stochastic", "--randomise", "tie"),
+    ],
+    "score-first": [
+        *(
+            "boundary",
+            "ROWS",
+            "--precision",
+            "0.8",
+            "--uncertainty-bins",
+            "3",
+            "--score-bins",
+            "40",
+        ),
+        *("--order", "score-uncertainty", "--method", "gmt"),
+    ],
+    "by": [
+        *("boundary", "ROWS", "--precision", "0.8", "--uncertainty-bins", "2", "--method", "exact"),
+        *("--by", "region"),
+    ],
+    "by-year": [
+        *("boundary", "ROWS", "--precision", "0.8", "--uncertainty-bins", "1", "--method", "st"),
+        *("--by", "year"),
+    ],
+    "raw": [
+        *("boundary", "ROWS", "--score", "logit", "--scale", "raw", "--precision", "0.8"),
+        *("--uncertainty-bins", "2", "--method", "exact"),
+    ],
+    "vad": ["vad", "ROWS", "--members", "member_*"],
+    "vad-identity": ["vad", "ROWS", "--members", "member_*", "--link", "identity"],
+    "vad-by": ["vad", "ROWS", "--members", "member_*", "--by", "region"],
+    "tree": ["hetcal", "ROWS", "--features", "x,kind", "--max-depth", "4", "--min-leaf", "20"],
+    "tree-steps": [
+        *("hetcal", "ROWS", "--features", "x,kind", "--max-depth", "2", "--min-leaf", "50"),
+        *("--map", "isotonic"),
+    ],
+    "tree-deep": ["hetcal", "ROWS", "--features", "x,kind", "--max-depth", "16", "--min-leaf", "3"],
+    "forest": [
+        *("hetcal", "ROWS", "--features", "x,kind", "--partition", "forest", "--trees", "3"),
+        *("--max-depth", "3", "--min-leaf", "30", "--shrinkage", "10"),
+    ],
+    "boosted": [
+        "hetcal",
+        "ROWS",
+        "--features",
+        "x,kind",
+        "--partition",
+        "boosted",
+        "--trees",
+        "40",
+    ],
+    "alpha": ["alpha-cal", "ROWS", "--probs", "prob_*", "--counts", "count_*"],
+    "alpha-probs": [
+        *("alpha-cal", "ROWS", "--probs", "prob_*", "--counts", "count_*", "--features", "probs"),
+        *("--map", "vector", "--disagreement-map", "isotonic"),
+    ],
+    "alpha-sorted": [
+        *("alpha-cal", "ROWS", "--probs", "prob_*", "--counts", "count_*"),
+        *("--features", "sorted-probs", "--map", "matrix"),
+    ],
+    "alpha-features": [
+        *("alpha-cal", "ROWS", "--probs", "prob_*", "--counts", "count_*"),
+        *("--features", "uncertainty", "--map", "temperature", "--disagreement-map", "isotonic"),
+    ],
+    "classes-list": ["calibrate", "ROWS", "--probs", "listed", "--label", "winner"],
+    **{
+        f"classes-{method}": [
+            *("calibrate", "ROWS", "--probs", "prob_*", "--label", "winner", "--method", method),
+        ]
+        for method in ("temperature", "vector", "matrix")
+    },
+    "prior-shift": ["calibrate", "ROWS", "--method", "prior-shift", "--negatives-kept", "0.1"],
+    "prior-shift-raw": [
+        *("calibrate", "ROWS", "--method", "prior-shift", "--negatives-kept", "0.1", "--clip", "0"),
+    ],
+    "clipped": ["calibrate", "ROWS", "--out-of-range", "clip"],
+    **{
+        f"{method}{suffix}": ["calibrate", "ROWS", "--method", method, *more]
+        for method in (
+            *("beta", "platt", "isotonic", "histogram", "scaling-binning", "venn-abers"),
+            "temperature",
+        )
+        for suffix, more in (("", []), ("-logit", ["--score", "logit", "--scale", "logit"]))
+    },
+    **{
+        f"{method}-by": ["calibrate", "ROWS", "--method", method, "--by", "region"]
+        for method in ("beta", "scaling-binning", "venn-abers")
+    },
+    **{
+        f"{method}-falling": ["calibrate", "ROWS", "--method", method, "--score", "falling"]
+        for method in ("platt", "scaling-binning")
+    },
+}
+
+#: Bundles: the calibrator that comes first, then boundaries on its column.
+BUNDLES = {
+    "bundle": ["beta"],
+    "bundle-by": ["beta-by"],
+    "bundle-steps": ["isotonic"],
+    "bundle-trees": ["boosted"],
+}
+
+NAMES = (*FITS, "tandem", *BUNDLES)
+
+#: Those that need a key.
+RANDOM = ("block", "tie")
+
+
+def rows(size: int, seed: int = 0) -> pl.DataFrame:
+    """Return rows whose score means something, features with gaps, members, classes and votes."""
+    random = np.random.default_rng(seed)
+    score, spread = random.beta(1.2, 2.0, size), random.gamma(2.0, 1.0, size)
+    x, kind = random.normal(size=size), random.choice(["a", "b", "it's", 'é"q', "e"], size)
+    logit = np.log(score / (1.0 - score))
+    rate = 1.0 / (1.0 + np.exp(-(1.3 * logit + 0.4 * x + (kind == "a"))))
+    powers = np.exp(random.normal(size=(size, 3)))
+    classes = powers / powers.sum(axis=1, keepdims=True)
+    votes = [random.multinomial(random.integers(1, 5), row) for row in classes]
+    members = {
+        f"member_{place}": np.clip(score + place * random.normal(0, 0.02, size), 0.001, 0.999)
+        for place in range(3)
+    }
+    frame = pl.DataFrame(
+        {
+            "id": np.arange(size),
+            "score": score,
+            "uncertainty": spread,
+            "label": (random.random(size) < rate).astype(np.int64),
+            "logit": logit,
+            "single": score.astype(np.float32),
+            "falling": 1.0 - score,
+            "x": [None if place % 17 == 0 else value for place, value in enumerate(x)],
+            "kind": [None if place % 23 == 0 else value for place, value in enumerate(kind)],
+            "region": random.choice(
+                ["north", "south", "o'east", "tiny"], size, p=[0.5, 0.3, 0.19, 0.01]
+            ),
+            "year": random.integers(2019, 2022, size),
+            "winner": [str(row.argmax()) for row in votes],
+            "listed": classes.tolist(),
+            **members,
+        }
+    )
+    return frame.with_columns(
+        *[pl.Series(f"prob_{place}", classes[:, place]) for place in range(3)],
+        *[pl.Series(f"count_{place}", [row[place] for row in votes]) for place in range(3)],
+    )
+
+
+def fit(name: str, folder: Path, size: int = 800) -> Path:
+    """Return the file of a model; it is fitted where it is not there yet."""
+    path, data = folder / f"{name}.json", folder / f"rows-{size}.parquet"
+    if path.exists():
+        return path
+    if not data.exists():
+        rows(size).write_parquet(data)
+    if name in BUNDLES:
+        return _bundle(name, folder, size)
+    arguments = FITS.get(name)
+    if arguments is None:
+        inner = fit("inner", folder, size)
+        arguments = ["vad", "ROWS", "--members", "member_*", "--calibrator", str(inner)]
+        arguments += ["--train-input", "ROWS"]
+    _run([str(data) if word == "ROWS" else word for word in arguments], path)
+    return path
+
+
+FITS["inner"] = ["calibrate", "ROWS", "--score", "member_0"]
+
+
+def _bundle(name: str, folder: Path, size: int) -> Path:
+    path, data = folder / f"{name}.json", folder / f"rows-{size}.parquet"
+    calibrator = fit(BUNDLES[name][0], folder, size)
+    calibrated = folder / f"{name}.parquet"
+    _run(["apply", str(calibrator), str(data)], calibrated)
+    parts = [str(calibrator)]
+    for action, bound in (("block", "0.9"), ("review", "0.7")):
+        boundary = folder / f"{name}-{action}.json"
+        fitted = ["boundary", str(calibrated), "--score", "calibrated", "--precision", bound]
+        _run([*fitted, "--method", "exact"], boundary)
+        parts.append(f"{action}={boundary}")
+    _run(["bundle", *parts], path)
+    return path
+
+
+def _run(arguments: list[str], output: Path) -> None:
+    code = run([*arguments, "-q", "-o", str(output)])
+    assert code == 0, f"exit code {code} from: calibkit {' '.join(arguments)}"

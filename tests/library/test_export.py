@@ -1,0 +1,424 @@
+"""Exported models do what `apply` does: on files, on thresholds and next to them, whatever names."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from calibkit.apply import ApplySpec, apply_model
+from calibkit.boundary.model import BoundaryModel
+from calibkit.errors import UsageError
+from calibkit.export.check import Agreement, check_export, compared, run, with_classes
+from calibkit.export.nodes import Number, Ref
+from calibkit.export.preimages import Inverse, Scores, first_reaching
+from calibkit.export.request import Request
+from calibkit.export.sql import table_name
+from calibkit.export.writing import Target, export_model
+from calibkit.models import Column, Model, load
+from calibkit.sources import Source, open_source
+from tests import export_models
+from tests.library.samples import example, fit, score_rows
+
+LANGUAGES = ("sql", "polars", "python")
+TABLE = example(150, seed=11)
+MODEL = fit(
+    score_rows(**TABLE, scale="probability"), precision="0.7", uncertainty_bins=3, folds=0
+).model
+
+Fitted = Callable[[str], Model]
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("exported")
+
+
+@pytest.fixture(scope="session")
+def fitted(folder: Path) -> Fitted:
+    """Return a model by its name in `export_models`."""
+    return lambda name: load(str(export_models.fit(name, folder)))
+
+
+def request_of(name: str) -> Request:
+    return Request(key="id") if name in export_models.RANDOM else Request()
+
+
+def checked(model: Model, frame: pl.DataFrame, language: str, **request: Any) -> Agreement:
+    source = Source.from_frame(frame)
+    asked = with_classes(model, Request(**request), source)
+    return check_export(model, Target(language=language), asked, source)
+
+
+def exported(
+    model: Model, frame: pl.DataFrame, language: str = "sql", **request: Any
+) -> pl.DataFrame:
+    """Return what an export makes of rows."""
+    return run(language, export_model(model, Target(language=language), Request(**request)), frame)
+
+
+@pytest.mark.parametrize("name", export_models.NAMES)
+def test_every_model_agrees_with_apply(name: str, fitted: Fitted, folder: Path) -> None:
+    model = fitted(name)
+    source = open_source([str(folder / "rows-800.parquet")])
+    request = with_classes(model, request_of(name), source)
+    for language in LANGUAGES:
+        found = check_export(model, Target(language=language), request, source)
+        assert found.holds, f"{language}: {found}"
+        assert (found.rows, found.probes >= 1) == (800, True)
+
+
+def near(value: float, dtype: type) -> list[float]:
+    own = dtype(value)
+    return [float(np.nextafter(own, dtype(side))) for side in (-math.inf, math.inf)] + [float(own)]
+
+
+@st.composite
+def boundaries(draw: st.DrawFn) -> tuple[BoundaryModel, pl.DataFrame]:
+    """Return a boundary with any thresholds and levels, and rows on them and next to them."""
+    dtype = draw(st.sampled_from([np.float32, np.float64]))
+    scale = draw(st.sampled_from(["probability", "logit", "raw"]))
+    probability = scale == "probability"
+    number = st.floats(0, 1) if probability else st.floats(-1e6, 1e6)
+    ends = [0.0, 1.0, 5e-324, 1 - 2**-53] if probability else [0.0, -1.0, 1e6]
+    score = (number | st.sampled_from(ends)).map(lambda value: float(dtype(value)))
+    levels = draw(st.integers(1, 5))
+    threshold = score | st.sampled_from([None, "-inf", "inf"])
+    spread = st.floats(-10, 10).map(lambda value: float(dtype(value)))
+    thresholds = draw(st.lists(threshold, min_size=levels, max_size=levels))
+    edges = sorted(draw(st.lists(spread, min_size=levels - 1, max_size=levels - 1)))
+    least = draw(spread)
+    model = msgspec.structs.replace(
+        MODEL,
+        columns={
+            "score": Column("score", dtype.__name__, scale),
+            "uncertainty": Column("uncertainty", dtype.__name__),
+        },
+        uncertainty_min=least,
+        uncertainty_edges=edges,
+        score_thresholds=thresholds,
+        fit=msgspec.structs.replace(MODEL.fit, reference=None),
+    )
+    model.check()
+    values = [value for value in thresholds if isinstance(value, float)]
+    scores = [s for value in [*values, *ends] for s in near(value, dtype)]
+    if probability:
+        scores = [min(max(value, 0.0), 1.0) for value in scores]
+    else:
+        scores += [math.inf, -math.inf]
+    spreads = [u for value in [*edges, least] for u in near(value, dtype)]
+    pairs = list(itertools.product([*scores, draw(score), None, math.nan], [*spreads, None]))
+    frame = pl.DataFrame(
+        pairs, schema={"score": pl.Float64, "uncertainty": pl.Float64}, orient="row"
+    )
+    return model, frame
+
+
+@settings(max_examples=25)
+@given(boundaries())
+def test_any_boundary_agrees_on_its_thresholds_and_their_neighbours(
+    case: tuple[BoundaryModel, pl.DataFrame],
+) -> None:
+    model, frame = case
+    expected = apply_model(
+        model, Source.from_frame(frame), ApplySpec(columns={}, keep=[], on_missing="null")
+    ).frame
+    for language in LANGUAGES:
+        found = compared(exported(model, frame, language), expected, frame.height)
+        assert found.holds, f"{language}: {found}"
+
+
+@given(
+    st.lists(st.floats(0, 1), min_size=1, max_size=6),
+    st.sampled_from([np.float32, np.float64]),
+    st.floats(0.1, 5),
+)
+def test_a_knot_of_a_function_becomes_the_first_score_that_reaches_it(
+    cuts: list[float], dtype: type, slope: float
+) -> None:
+    scores = Scores(dtype is np.float32, 0.0, 1.0)
+
+    def function(values: np.ndarray) -> np.ndarray:
+        return slope * np.sqrt(values.astype(np.float64))
+
+    for cut, found in zip(cuts, first_reaching(function, cuts, scores).tolist(), strict=True):
+        if found == math.inf:
+            assert function(np.ones(1, dtype))[0] < cut
+            continue
+        assert dtype(found) == found
+        assert function(np.array([found], dtype))[0] >= cut
+        below = np.nextafter(dtype(found), dtype(-1))
+        assert found == 0.0 or function(np.array([below]))[0] < cut
+
+
+def test_a_function_that_falls_or_stands_has_steps_of_the_score_too() -> None:
+    values = [Number(float(place)) for place in range(3)]
+    scores = Scores(False, 0.0, 1.0)
+    falling = Inverse(Ref("s"), lambda s: 1.0 - s, -1.0, scores).steps([0.25, 0.5], values)
+    assert (falling.knots, falling.strict) == ((0.5, 0.75), True)
+    assert [value.value for value in falling.values] == [2.0, 1.0, 0.0]
+    level = Inverse(Ref("s"), lambda s: np.full(s.size, 0.3), 0.0, scores).steps(
+        [0.25, 0.5], values
+    )
+    assert level == Number(1.0)
+
+
+HOSTILE = (
+    'score"; DROP TABLE scores; --',
+    "it's",
+    "new\nline",
+    "back\\slash\\",
+    "*",
+    "^s.*$",
+    "\u00fcn\u00efc\u00f6de \U0001f600",
+    "select",
+    "{row} %s $1",
+    "'''\"\"\"",
+    " ",
+    "_calibkit",
+    "Score",
+)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_names_are_names_whatever_they_hold(name: str, language: str) -> None:
+    columns = MODEL.columns | {"score": Column(name, "float64", "probability")}
+    model = msgspec.structs.replace(MODEL, columns=columns)
+    frame = pl.DataFrame({"score": TABLE["score"], "uncertainty": TABLE["uncertainty"]})
+    spec = ApplySpec(columns={}, keep=[])
+    expected = apply_model(MODEL, Source.from_frame(frame), spec).frame
+    found = exported(model, frame.rename({"score": name}), language)
+    assert found.columns == [name, "uncertainty", "decision", "margin"]
+    agreement = compared(found, expected, frame.height)
+    assert agreement.holds, str(agreement)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_segments_and_categories_are_texts_whatever_they_hold(language: str) -> None:
+    rules = {
+        name: msgspec.structs.replace(
+            MODEL.with_rule(MODEL), score_thresholds=[place / 20] * MODEL.levels
+        )
+        for place, name in enumerate(HOSTILE)
+    }
+    from calibkit.boundary.parts import Segment, SegmentFit
+
+    seen = SegmentFit(rows=1, positives=1, in_sample=None)
+    groups = {
+        name: Segment(
+            method="exact",
+            uncertainty_min=rule.uncertainty_min,
+            uncertainty_edges=rule.uncertainty_edges,
+            score_thresholds=rule.score_thresholds,
+            fit=seen,
+        )
+        for name, rule in rules.items()
+    }
+    model = msgspec.structs.replace(
+        MODEL,
+        columns=MODEL.columns | {"by": Column("by")},
+        groups=groups,
+        bound="overall",
+        pooled=[],
+    )
+    names = [HOSTILE[place % len(HOSTILE)] for place in range(149)]
+    frame = pl.DataFrame(TABLE).drop("label").with_columns(by=pl.Series([*names, "unseen"]))
+    assert checked(model, frame, language).holds
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[2019, 2020, None], [2019.0, 2020.0, 2020.5], ["2019", "2020", "2019.0"], [True, False, None]],
+    ids=["whole", "floats", "text", "truth"],
+)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_segments_read_the_same_from_columns_of_any_type(
+    values: list[object], language: str, fitted: Fitted
+) -> None:
+    model = fitted("by-year")
+    assert isinstance(model, BoundaryModel) and isinstance(model.groups, dict)
+    model = msgspec.structs.replace(
+        model, groups={"2019": model.groups["2019"], "true": model.groups["2020"]}
+    )
+    frame = pl.DataFrame({"year": values * 50, **{k: TABLE[k] for k in ("score", "uncertainty")}})
+    assert checked(model, frame, language).holds
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_apply_refuses_has_null(language: str) -> None:
+    frame = pl.DataFrame(
+        {
+            "score": [0.5, None, math.nan, -0.1, 1.1, math.inf, 0.9, 0.9],
+            "uncertainty": [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, None, math.inf],
+        }
+    )
+    found = exported(MODEL, frame, language)
+    assert found["decision"].is_null().to_list() == [False] + [True] * 7
+    assert found["margin"].is_null().to_list() == [False] + [True] * 7
+    assert found.columns[:2] == frame.columns
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_an_infinite_feature_gives_null_and_a_missing_one_has_its_side(
+    language: str, fitted: Fitted
+) -> None:
+    frame = export_models.rows(60).with_columns(
+        x=pl.when(pl.col("id") == 3).then(math.inf).otherwise(pl.col("x"))
+    )
+    found = exported(fitted("tree"), frame, language)
+    assert found["calibrated"].is_null().arg_true().to_list() == [3]
+    assert frame["x"].null_count() > 1
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("method", ["isotonic", "venn-abers"])
+def test_long_tables_keep_the_rows_and_their_order(method: str, language: str) -> None:
+    random = np.random.default_rng(1)
+    knots = np.sort(random.random(5000)).tolist()
+    values = np.sort(random.random(5000)).tolist()
+    from calibkit.calibrators.model import CalibratorModel, MapFit
+
+    fields: dict[str, Any] = {"knots": knots, "values": values}
+    if method == "venn-abers":
+        fields = {"low_knots": knots, "low": values, "high_knots": knots, "high": values}
+    seen = dict.fromkeys(MapFit.__struct_fields__[:8], 0)
+    model = CalibratorModel(
+        kind="calibrator",
+        version=1,
+        columns={"score": Column("score", "float64", "probability")},
+        method=method,
+        clip=0.0,
+        fit=MapFit(**seen),
+        **fields,
+    )
+    score = [*random.random(3000).tolist(), *random.choice(knots, 500).tolist(), None]
+    frame = pl.DataFrame({"id": range(3501), "score": score})
+    text = export_model(model, Target(language=language))
+    assert ("ASOF" in text) == (language == "sql")
+    found = run(language, text, frame)
+    assert found["id"].to_list() == list(range(3501))
+    assert checked(model, frame, language).holds
+    if language == "sql":  # without help from a column that numbers the rows
+        import duckdb
+
+        connection = duckdb.connect()
+        connection.register("scores", frame.to_arrow())
+        again = pl.from_arrow(connection.sql(text).to_arrow_table())
+        assert isinstance(again, pl.DataFrame)
+        assert again["id"].to_list() == list(range(3501))
+
+
+def test_a_random_decision_is_the_hash_of_the_key(fitted: Fitted) -> None:
+    model = fitted("block")
+    frame = export_models.rows(500, seed=4).with_columns(key=pl.format("row {} \u00e9", "id"))
+    for column in ("id", "key"):
+        for language in LANGUAGES:
+            found = checked(model, frame, language, key=column, seed=7)
+            assert found.holds, f"{language}, {column}: {found}"
+    chances = exported(model, frame, key="id")["decision_probability"]
+    assert chances.is_between(0.0, 1.0, closed="none").any()
+    without = frame.with_columns(key=pl.lit(None, pl.String))
+    assert exported(model, without, key="key")["decision"].null_count() == 500
+
+
+def test_a_key_is_asked_for_where_chance_decides_and_refused_elsewhere(fitted: Fitted) -> None:
+    target = Target(language="python")
+    with pytest.raises(UsageError, match="--key"):
+        export_model(fitted("block"), target)
+    for name in ("exact", "beta", "tree", "vad", "alpha", "bundle", "classes-vector"):
+        with pytest.raises(UsageError, match="leave --key and --seed out"):
+            export_model(fitted(name), target, Request(key="id"))
+    with pytest.raises(UsageError, match="have no numbers"):
+        Request(key="row-number")
+
+
+def test_class_columns_come_from_the_pattern_or_from_a_file(fitted: Fitted) -> None:
+    model = fitted("classes-vector")
+    frame = export_models.rows(30)
+    for pattern in ("prob_*", "listed"):
+        assert checked(model, frame, "sql", columns={"probs": pattern}).holds
+        exported(model, frame, "polars", columns={"probs": pattern})
+    with pytest.raises(UsageError, match="--check"):
+        exported(model, frame, columns={"probs": "prob_[0-2]"})
+    assert checked(model, frame, "sql", columns={"probs": "prob_[0-2]"}).holds
+    longer = frame.with_columns(listed=pl.Series([[0.5, 0.25, 0.15, 0.1]] * 30))
+    for language in LANGUAGES:
+        found = exported(model, longer, language, columns={"probs": "listed"})
+        assert found["calibrated_0"].null_count() == 30
+        off = frame.with_columns(prob_0=pl.col("prob_0") + 0.01)
+        assert exported(model, off, language)["calibrated_1"].null_count() == 30
+
+
+def test_a_role_may_be_in_another_column() -> None:
+    frame = pl.DataFrame({"p": TABLE["score"], "u": TABLE["uncertainty"]})
+    for language in LANGUAGES:
+        assert checked(MODEL, frame, language, columns={"score": "p", "uncertainty": "u"}).holds
+
+
+def test_tables_are_quoted_and_schemas_kept_apart() -> None:
+    assert table_name("scores") == '"scores"'
+    assert table_name("a.b") == '"a"."b"'
+    assert table_name('"a.b".c"d') == '"a.b"."c""d"'
+    assert table_name('"x""y"') == '"x""y"'
+    for text in ("", "a.", ".b", '"a', '"a"b'):
+        with pytest.raises(UsageError):
+            table_name(text)
+    text = export_model(MODEL, Target(language="sql", table='x"; DROP TABLE y; --'))
+    assert 'FROM "x""; DROP TABLE y; --"\n' in text
+
+
+def test_a_name_no_database_takes_is_refused() -> None:
+    columns = MODEL.columns | {"score": Column("a\0b", "float64", "probability")}
+    model = msgspec.structs.replace(MODEL, columns=columns)
+    for dialect in ("duckdb", "postgres"):
+        with pytest.raises(UsageError, match="cannot be the name"):
+            export_model(model, Target(language="sql", dialect=dialect))
+
+
+def test_unknown_targets_and_kinds_are_refused(fitted: Fitted) -> None:
+    with pytest.raises(UsageError, match="use one of sql, polars, python"):
+        Target(language="cobol")
+    with pytest.raises(UsageError, match="use one of duckdb, postgres"):
+        Target(language="sql", dialect="oracle")
+    odd = msgspec.structs.replace(MODEL, kind="oracle")
+    with pytest.raises(UsageError, match="cannot be exported"):
+        export_model(odd, Target(language="sql"))
+
+
+def test_the_python_module_takes_texts_and_needs_only_the_standard_library(fitted: Fitted) -> None:
+    text = export_model(fitted("bundle"), Target(language="python"))
+    assert {line for line in text.splitlines() if line.startswith(("import", "from"))} <= {
+        "import bisect",
+        "import math",
+    }
+    space: dict[str, Any] = {}
+    exec(compile(text, "bundle.py", "exec"), space)
+    row = export_models.rows(1).row(0, named=True)
+    typed = space["apply"](row)
+    assert typed["action"] in ("block", "review", "pass")
+    written = space["apply"]({name: str(value) for name, value in row.items()})
+    assert written["calibrated"] == typed["calibrated"]
+    assert space["apply"]({**row, "score": ""})["action"] is None
+
+
+def test_a_difference_is_found_and_shown() -> None:
+    expected = pl.DataFrame(
+        {"a": [1.0, 2.0, None, math.inf], "d": pl.Series([0, 1, 1, 0], dtype=pl.UInt8)}
+    )
+    near_enough = expected.with_columns(a=pl.col("a") * (1 + 1e-13))
+    assert compared(near_enough, expected, 4).holds
+    other = pl.DataFrame({"a": [1.1, 2.0, 3.0, -math.inf], "d": [0, 1, 0, 0]})
+    found = compared(other, expected, 3)
+    assert (found.different, found.rows, found.probes) == (3, 3, 1)
+    assert str(found.examples[0]) == "row 1, a: 1.1 instead of 1.0"
+    assert str(found.examples[2]) == "a made-up row, a: -inf instead of inf"
