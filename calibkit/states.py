@@ -8,6 +8,7 @@ and strictly read: states may come from machines that nobody looks after.
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from io import BytesIO
@@ -18,6 +19,7 @@ import polars as pl
 
 from calibkit.errors import DataError, ModelError, UsageError, nearest
 from calibkit.models import canonical_text, decode_as
+from calibkit.provenance import hash_text
 from calibkit.readers import reading
 from calibkit.sinks import arrow_file
 from calibkit.sources import read_bytes
@@ -53,7 +55,11 @@ class Kind:
 
 #: The kinds of states, by the command that finishes them.
 KINDS: Final = {
-    name: Kind(1, "calibkit.score_states") for name in ("bin", "boundary", "calibrate", "evaluate")
+    **{
+        name: Kind(1, "calibkit.score_states")
+        for name in ("bin", "boundary", "calibrate", "evaluate")
+    },
+    "vad": Kind(1, "calibkit.vad.states"),
 }
 
 
@@ -134,7 +140,11 @@ def read_state(path: str) -> State:
     ModelError
         Not a state, an unknown kind, a newer version, or a damaged one.
     """
-    data = read_bytes(path)
+    return state_of(read_bytes(path), path)
+
+
+def state_of(data: bytes, path: str) -> State:
+    """Return the state that the bytes of a file hold; see `read_state`."""
     text, table = _opened(data, path)
     start = decode_as(text, _Start, "a calibkit state", path)
     if start.magic != _MAGIC:
@@ -195,6 +205,28 @@ def merge_states(states: Sequence[State], expect: int | None = None) -> State:
     return new_state(header.kind, header.options, shards, payload, table)
 
 
+def join_states(states: Sequence[State]) -> State:
+    """Return the state of the rows of all states, which are known to be of different files.
+
+    Files may have equal rows, so no shard is looked for twice; the result is one shard.
+
+    Raises
+    ------
+    DataError
+        States of different problems.
+    """
+    first = states[0]
+    for other in states[1:]:
+        _check_like(first, other)
+    shards = [shard for state in states for shard in state.header.shards]
+    files = sorted({name for shard in shards for name in shard.files})
+    total = hash_text(sum(int(shard.hash, 16) for shard in shards))
+    whole = Shard(total, sum(shard.rows for shard in shards), tuple(files))
+    header = first.header
+    payload, table = KINDS[header.kind].function("merge_states")(states)
+    return new_state(header.kind, header.options, [whole], payload, table)
+
+
 T = TypeVar("T")
 
 
@@ -212,9 +244,23 @@ def from_plain(value: object, kind: type[T], path: str) -> T:
         If they hold none, or an impossible one.
     """
     try:
-        return msgspec.convert(value, kind)
+        return msgspec.convert(_interned(value), kind)
     except (msgspec.ValidationError, UsageError, TypeError, ValueError) as error:
         raise ModelError(f"a damaged state: {error}", file=path) from None
+
+
+def _interned(value: Any) -> Any:
+    """Return plain values with the very strings that constants are.
+
+    Models leave out fields that have their default, which for text means the same object.
+    """
+    if isinstance(value, str):
+        return sys.intern(value)
+    if isinstance(value, list):
+        return [_interned(item) for item in value]
+    if isinstance(value, dict):
+        return {_interned(name): _interned(item) for name, item in value.items()}
+    return value
 
 
 def _opened(data: bytes, path: str) -> tuple[bytes, pl.DataFrame]:

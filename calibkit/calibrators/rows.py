@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -10,8 +11,12 @@ import numpy as np
 from calibkit.calibrators.spec import CalibratorSpec
 from calibkit.columns import ColumnOptions, ScoreRows, read_score_rows, resolve
 from calibkit.errors import UsageError
+from calibkit.memory import Memory
 from calibkit.numeric import FloatArray
 from calibkit.rows import Remark
+from calibkit.score_batches import rows_within, summarise_scores
+from calibkit.score_summary import ScoreSummary
+from calibkit.segments import read_segments
 from calibkit.sources import Source
 
 #: The role of the column of segments.
@@ -58,6 +63,44 @@ def read_calibration_rows(
         warnings=(*rows.warnings, *(remark.text for remark in remarks)),
         remarks=(*rows.remarks, *remarks),
     )
+
+
+def calibration_rows(
+    source: Source, options: ColumnOptions, spec: CalibratorSpec, memory: Memory | None = None
+) -> ScoreRows:
+    """Return the rows of a calibrator: as they are, or condensed where they do not fit.
+
+    Raises
+    ------
+    UsageError, DataError
+        As `read_calibration_rows`.
+    ResourceError
+        Rows that do not fit, and options that need them as they are.
+    """
+    names = list(used_columns(source, options, spec).values())
+    read = partial(_read_window, options=options, spec=spec)
+    return rows_within(source, names, read, memory, needs_each=needs_each(options))
+
+
+def calibration_summary(
+    source: Source, options: ColumnOptions, spec: CalibratorSpec, memory: Memory
+) -> ScoreSummary:
+    """Return the rows as a summary that merges with those of other shards; see `calibration_rows`."""
+    names = list(used_columns(source, options, spec).values())
+    read = partial(_read_window, options=options, spec=spec)
+    return summarise_scores(source, names, read, memory, needs_each=needs_each(options))
+
+
+def needs_each(options: ColumnOptions) -> str | None:
+    """Return the option that needs every row as it is, if one does."""
+    return "--weight-kind sampling" if options.sampled else None
+
+
+def _read_window(source: Source, options: ColumnOptions, spec: CalibratorSpec) -> ScoreRows:
+    rows = read_calibration_rows(source, options, spec)
+    if not source.whole and spec.by is not None and rows.others is not None and rows.where:
+        read_segments(rows.others[spec.by], rows.where)  # a condensed row no longer knows its place
+    return rows
 
 
 def used_columns(source: Source, options: ColumnOptions, spec: CalibratorSpec) -> dict[str, str]:

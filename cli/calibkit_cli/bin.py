@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from . import options
+from . import options, states
 from .console import Console
-from .each_input import Rows, Tell, write_rows
 from .options import option
-
-if TYPE_CHECKING:
-    from calibkit.sources import Source
 
 BINS = "Bins"
 
@@ -75,21 +71,35 @@ def bin_(
     output_format: options.OutputFormat = None,
     as_json: options.Json = False,
     threads: options.Threads = None,
+    memory: options.Memory = None,
+    partial: states.Partial = False,
+    uncertainty_edges: states.UncertaintyEdges = None,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
     warnings: options.Warnings = "show",
     dry_run: options.DryRun = False,
 ) -> None:
     """Parse, count, write."""
+    states.check_output(output, partial)
     console = Console(
-        output, as_json, quiet, verbose, warnings, tabular=True, output_format=output_format
+        output,
+        as_json,
+        quiet,
+        verbose,
+        warnings,
+        tabular=not partial,
+        output_format=None if partial else output_format,
     )
-    from calibkit.binning import fit_grid, grid_frame, grid_metadata
-    from calibkit.columns import ColumnOptions, read_score_rows, resolve
-    from calibkit.grid_table import default_bins
+    from calibkit.columns import ColumnOptions
+    from calibkit.grid_rows import GridProblem
+    from calibkit.memory import memory_budget
     from calibkit.sources import open_source
     from calibkit.threads import thread_count
 
+    from .bin_run import BinRun
+
+    given = None if uncertainty_bins is None else str(uncertainty_bins)
+    edges = states.edges(uncertainty_edges, given)
     columns = ColumnOptions(
         score=score,
         scale=scale,
@@ -100,25 +110,19 @@ def bin_(
         weight=weight,
         on_missing=on_missing,
     )
-    source = open_source(inputs, input_format=input_format, dtype=dtype)
-    if dry_run:
-        from .dry_run import show_plan, used_columns
-
-        resolved = resolve(source, columns, label=True, uncertainty=True)
-        bins = uncertainty_bins or default_bins(resolved)
-        step = f"count {source.rows:,} rows over {bins} x {score_bins} bins ({strategy}, {order})"
-        show_plan(console, source, used_columns(resolved, label=True), [step])
-        return
-
-    def make(part: Source, tell: Tell) -> Rows:
-        rows = read_score_rows(part, columns)
-        console.summary(*rows.notes)
-        bins = uncertainty_bins or default_bins(rows.options)
-        console.detail(f"{rows.score.size:,} rows used of {rows.rows_read:,} read")
-        grid = fit_grid(
-            rows, bins, score_bins, strategy=strategy, order=order, threads=thread_count(threads)
-        )
-        frame = grid_frame(grid)
-        return Rows([frame], frame.columns, rows.warnings, grid_metadata(grid, rows, strategy))
-
-    write_rows(console, source, make)
+    problem = GridProblem(
+        uncertainty_bins=len(edges) + 1 if edges else uncertainty_bins,
+        score_bins=score_bins,
+        strategy=strategy,
+        order=order,
+        edges=edges,
+    )
+    run = BinRun(
+        console=console,
+        problem=problem,
+        columns=columns,
+        memory=memory_budget(memory),
+        threads=thread_count(threads),
+    )
+    source = open_source(inputs, input_format=input_format, dtype=dtype, memory=run.memory)
+    run.start(source, dry_run=dry_run, partial=partial)

@@ -9,7 +9,7 @@ import typer
 from calibkit.calibrators.spec import DEFAULT_BINS, METHODS
 from calibkit.errors import UsageError
 
-from . import options, typed
+from . import options, states, typed
 from .console import Console
 from .options import option
 
@@ -155,16 +155,20 @@ def calibrate(
     tag: options.Tags = None,
     seed: options.Seed = 0,
     threads: options.Threads = None,
+    memory: options.Memory = None,
+    partial: states.Partial = False,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
     warnings: options.Warnings = "show",
     dry_run: options.DryRun = False,
 ) -> None:
     """Parse, fit, print."""
+    states.check_output(output, partial)
     console = Console(output, as_json, quiet, verbose, warnings)
     tags = typed.tags(tag)
     from calibkit.calibrators.spec import CalibratorSpec
     from calibkit.columns import ColumnOptions
+    from calibkit.memory import memory_budget
     from calibkit.sources import open_source
     from calibkit.threads import thread_count
 
@@ -188,6 +192,7 @@ def calibrate(
                 "--out-of-range": out_of_range,
                 "--positive": positive,
                 "--weight": weight,
+                "--partial": partial or None,
             }
         )
         classes = ClassSpec(
@@ -232,9 +237,6 @@ def calibrate(
         weight=weight,
         on_missing=on_missing,
     )
-    run = CalibrateRun(console, spec, columns, provenance, tags)
-    source = open_source(inputs, input_format=input_format, dtype=dtype)
-    if dry_run:
-        run.show_plan(source)
-    else:
-        run.fit(source)
+    run = CalibrateRun(console, spec, columns, provenance, tags, memory_budget(memory))
+    source = open_source(inputs, input_format=input_format, dtype=dtype, memory=run.memory)
+    run.start(source, dry_run=dry_run, partial=partial)

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 from .console import Console
 from .dry_run import show_plan
 from .each_model import Fit, write_models
+from .states import write_states
 from .views.calibrator import calibrator_lines
 
 if TYPE_CHECKING:
     from calibkit.calibrators.spec import CalibratorSpec
-    from calibkit.columns import ColumnOptions
+    from calibkit.columns import ColumnOptions, ScoreRows
+    from calibkit.memory import Memory
     from calibkit.sources import Source
+    from calibkit.states import State
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,16 @@ class CalibrateRun:
     columns: ColumnOptions
     provenance: str
     tags: dict[str, str]
+    memory: Memory
+
+    def start(self, source: Source, *, dry_run: bool, partial: bool) -> None:
+        """Do what the command line asks for."""
+        if dry_run:
+            self.show_plan(source)
+        elif partial:
+            self.write_states(source)
+        else:
+            self.fit(source)
 
     def show_plan(self, source: Source) -> None:
         """Print what the run would do."""
@@ -39,12 +52,53 @@ class CalibrateRun:
         write_models(self.console, source, self._fit, "Calibrator")
 
     def _fit(self, source: Source) -> Fit:
-        from calibkit.calibrators.fit import fit_calibrator
-        from calibkit.calibrators.rows import read_calibration_rows
+        from calibkit.calibrators.rows import calibration_rows
         from calibkit.threads import later, warm_up
 
         later(self.spec.threads, warm_up)
-        rows = read_calibration_rows(source, self.columns, self.spec)
-        self.console.detail(f"{rows.score.size:,} rows used of {rows.rows_read:,} read")
+        return self._fit_rows(calibration_rows(source, self.columns, self.spec, self.memory))
+
+    def _fit_rows(self, rows: ScoreRows) -> Fit:
+        from calibkit.calibrators.fit import fit_calibrator
+
+        self.console.detail(f"{rows.rows:,} rows used of {rows.rows_read:,} read")
         made = fit_calibrator(rows, self.spec, provenance=self.provenance, tags=self.tags)
-        return Fit(made.model, (*rows.warnings, *made.warnings), calibrator_lines(made.model))
+        lines = (*rows.notes, *calibrator_lines(made.model))
+        return Fit(made.model, (*rows.warnings, *made.warnings), lines)
+
+    def write_states(self, source: Source) -> None:
+        """Write the state of the inputs, or (``-o DIR/``) one of each."""
+        from calibkit.calibrators.states import CalibratorProblem, calibrator_state
+
+        problem = CalibratorProblem(spec=self.spec, provenance=self.provenance, tags=self.tags)
+        write_states(
+            self.console,
+            source,
+            lambda part: calibrator_state(part, self.columns, problem, self.memory),
+        )
+
+    def fit_state(self, state: State, makers: dict[str, str]) -> None:
+        """Fit one calibrator on the rows of a state."""
+        from calibkit.makers import record_makers
+        from calibkit.score_states import source_of, summary_of
+
+        source = source_of(state)
+
+        def fit(_: Source) -> Fit:
+            made = self._fit_rows(summary_of(state).rows(source, self.memory))
+            record_makers(made.model, source, makers)
+            return made
+
+        write_models(self.console, source, fit, "Calibrator")
+
+
+def finish_state(console: Console, state: State, memory: Memory, threads: int) -> None:
+    """Make the calibrator that a state is for."""
+    from calibkit.calibrators.states import read_problem
+    from calibkit.columns import ColumnOptions
+
+    problem = read_problem(state, threads)
+    run = CalibrateRun(
+        console, problem.spec, ColumnOptions(), problem.provenance, problem.tags, memory
+    )
+    run.fit_state(state, problem.makers)
