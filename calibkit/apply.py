@@ -283,7 +283,7 @@ def _chosen(applier: Applier, added: Sequence[str]) -> pl.Expr | None:
     """Return which rows are selected: those with a positive decision, or an action but pass."""
     if applier.added[0] == "decision":
         return pl.col(added[0]) == 1
-    if applier.added[-1] == ACTION:
+    if applier.added[-1] == ACTION and any(one.startswith("decision_") for one in applier.added):
         return pl.col(added[-1]) != PASS
     return None
 

@@ -1,0 +1,181 @@
+"""Drift: the stability index and its chance, and counts that do not depend on how rows are cut."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from calibkit.boundary.fit import fit_boundary
+from calibkit.boundary.model import BoundaryModel
+from calibkit.boundary.spec import BoundarySpec
+from calibkit.boundary.spreads import place_between, spread_of_rows, spread_of_tally
+from calibkit.boundary.target import read_target
+from calibkit.columns import ColumnOptions, read_score_rows
+from calibkit.drift.drift import drift
+from calibkit.drift.psi import chi_square_tail, stability
+from calibkit.drift.rows import DriftSpec
+from calibkit.models import canonical_json
+from calibkit.sources import Source
+from calibkit.tally import count_rows
+from tests.cli.score_files import simulate
+
+
+@pytest.mark.parametrize("free", [0, 1, 2, 3, 8, 19, 60])
+@pytest.mark.parametrize("x", [0.0, 1e-9, 0.5, 3.0, 19.0, 80.0, 2e3])
+def test_the_tail_of_the_chi_square_law(x: float, free: int) -> None:
+    expected = stats.chi2.sf(x, free) if free else float(x <= 0.0)
+    assert chi_square_tail(x, free) == pytest.approx(expected, rel=1e-11, abs=1e-300)
+
+
+def test_the_index_is_the_sum_over_bins() -> None:
+    new, old = [30.0, 50.0, 20.0], [250.0, 500.0, 250.0]
+    found = stability(new, old, (100.0, 1000.0), 0.95)
+    terms = [(a / 100 - e / 1000) * math.log(10 * a / e) for a, e in zip(new, old, strict=True)]
+    assert found.value == pytest.approx(sum(terms), rel=1e-14)
+    assert found.expected == pytest.approx(2 * (1 / 100 + 1 / 1000), rel=1e-14)
+    table = np.array([new, old])
+    expected = stats.chi2_contingency(table, correction=False).pvalue
+    assert found.p_value == pytest.approx(expected, rel=1e-10)
+    assert found.interval.low == 0.0
+
+
+def test_large_drift_has_an_interval_around_it() -> None:
+    found = stability([9000.0, 1000.0], [5000.0, 5000.0], (10_000.0, 10_000.0), 0.95)
+    assert found.p_value < 1e-300
+    assert found.interval.low is not None and found.interval.high is not None
+    assert 0.0 < found.interval.low < found.value < found.interval.high
+    # The delta method, written out with the true shares.
+    slopes = [math.log(0.9 / 0.5) + 1 - 5 / 9, math.log(0.1 / 0.5) + 1 - 5]
+    variance = (
+        0.9 * slopes[0] ** 2 + 0.1 * slopes[1] ** 2 - (0.9 * slopes[0] + 0.1 * slopes[1]) ** 2
+    )
+    back = [math.log(0.5 / 0.9) + 1 - 1.8, math.log(0.5 / 0.1) + 1 - 0.2]
+    variance += 0.5 * back[0] ** 2 + 0.5 * back[1] ** 2 - (0.5 * back[0] + 0.5 * back[1]) ** 2
+    width = 2 * 1.959964 * math.sqrt(variance / 10_000)
+    assert found.interval.high - found.interval.low == pytest.approx(width, rel=1e-3)
+
+
+def test_an_empty_bin_counts_as_half_a_row() -> None:
+    found = stability([0.0, 100.0], [50.0, 50.0], (100.0, 100.0), 0.9)
+    assert found.value == pytest.approx(
+        (0.005 - 0.5) * math.log(0.01) + 0.5 * math.log(2.0), rel=1e-14
+    )
+    assert math.isfinite(found.interval.high or 0.0)
+
+
+def test_one_bin_cannot_drift() -> None:
+    found = stability([7.0], [50.0], (7.0, 50.0), 0.95)
+    assert (found.value, found.expected, found.p_value) == (0.0, 0.0, 1.0)
+    assert (found.interval.low, found.interval.high) == (0.0, 0.0)
+
+
+@given(
+    st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), min_size=1, max_size=40),
+    st.lists(st.floats(-1.0, 2.0), min_size=1, max_size=20),
+)
+def test_values_between_quantiles_with_ties(known: list[float], new: list[float]) -> None:
+    marks = sorted(known)
+    quantiles = np.array([marks[j * len(marks) // 20] for j in range(20)])
+
+    def naive(value: float) -> int:
+        value = max(value, marks[0])
+        at = [j for j in range(20) if quantiles[j] == value]
+        if len(at) > 1:
+            return at[0]
+        return max(j for j in range(20) if quantiles[j] <= value)
+
+    values = np.array([*new, *known]) + 0.0
+    assert place_between(values, quantiles).tolist() == [naive(v) for v in values.tolist()]
+
+
+@given(st.lists(st.sampled_from([0.0, 0.125, 0.5, 0.75, 1.0, math.inf]), min_size=1, max_size=60))
+def test_the_outline_of_a_tally_is_that_of_its_rows(known: list[float]) -> None:
+    values = np.array(known)
+    zeros = np.zeros(values.size, np.uint8)
+    tally = count_rows(values, zeros.astype(np.uint16), zeros, 1)
+    assert spread_of_tally(tally, 20) == spread_of_rows(values, None, 20)
+
+
+def fitted(frame: pl.DataFrame, **more: Any) -> BoundaryModel:
+    options = ColumnOptions(weight=more.pop("weight", None), on_missing="drop")
+    rows = read_score_rows(Source.from_frame(frame), options)
+    more = {"method": "exact", **more}
+    spec = BoundarySpec(target=read_target({"precision": "0.6"}), folds=0, threads=1, **more)
+    return fit_boundary(rows, spec).model
+
+
+@pytest.mark.parametrize("weight", [None, "weight"])
+@pytest.mark.parametrize("method", ["exact", "stochastic"])
+def test_counts_do_not_depend_on_batches_or_order(method: str, weight: str | None) -> None:
+    frame = simulate(500, seed=3).with_columns(weight=pl.col("weight") / 7)
+    model = fitted(frame, method=method, uncertainty_bins=3, weight=weight)
+    new = simulate(300, seed=5).with_columns(weight=pl.col("weight") / 3)
+    spec = DriftSpec(columns={}, label="label")
+    whole = drift(model, Source.from_frame(new), spec)
+    for batch in (1, 7, 299):
+        turned = drift(model, Source.from_frame(new.reverse()), spec, batch=batch)
+        assert canonical_json(turned.as_dict()) == canonical_json(whole.as_dict())
+
+
+def test_figures_against_counts_by_hand() -> None:
+    fit, new = simulate(800, seed=1), simulate(400, seed=2)
+    model = fitted(fit, method="exact", uncertainty_bins=2)
+    content = drift(model, Source.from_frame(new), DriftSpec(columns={}, label="label")).as_dict()
+    edge, (low, high) = model.uncertainty_edges[0], model.score_thresholds
+    level = np.where(new["uncertainty"].to_numpy() >= edge, high, low)
+    taken, label = new["score"].to_numpy() >= level, new["label"].to_numpy()
+    assert content["selected_share"] == taken.mean()
+    assert content["precision"] == label[taken].mean()
+    assert content["recall"] == label[taken].sum() / label.sum()
+    psi = {}
+    for name in ("score", "uncertainty"):
+        marks = np.sort(fit[name].to_numpy())[[j * 40 for j in range(20)]]
+        shares = np.bincount(
+            np.searchsorted(marks[1:], new[name].to_numpy(), side="right"), minlength=20
+        )
+        psi[name] = float(np.sum((shares / 400 - 0.05) * np.log(shares / 20)))
+    assert content["psi_score"] == pytest.approx(psi["score"], rel=1e-12)
+    assert content["psi_uncertainty"] == pytest.approx(psi["uncertainty"], rel=1e-12)
+    outside = pl.lit(False)
+    for name in ("score", "uncertainty"):
+        outside |= ~pl.col(name).is_between(fit[name].min(), fit[name].max())
+    assert content["outside_range"] == new.filter(outside).height / 400
+    assert content["missing_share"] == 0.0
+    assert content["metrics"]["boundary"]["fit"]["selected_share"] == (
+        model.fit.in_sample.selected / 800
+    )
+
+
+def test_the_fitting_rows_have_not_drifted() -> None:
+    frame = simulate(700, ties=True)
+    content = drift(fitted(frame), Source.from_frame(frame), DriftSpec(columns={})).as_dict()
+    assert content["psi_score"] == pytest.approx(0.0, abs=1e-15)
+    assert content["outside_range"] == 0.0
+    assert content["metrics"]["boundary"]["all"]["psi_score_p_value"] == 1.0
+
+
+def test_missing_rows_are_a_share_and_nothing_else() -> None:
+    model = fitted(simulate(500), method="exact", uncertainty_bins=3)
+    whole = simulate(90, seed=4)
+    holes = whole.with_columns(
+        score=pl.when(pl.col("id") % 9 == 0).then(None).otherwise(pl.col("score")),
+        uncertainty=pl.when(pl.col("id") % 9 == 1).then(math.nan).otherwise(pl.col("uncertainty")),
+    )
+    kept = whole.filter(pl.col("id") % 9 > 1)
+    spec = DriftSpec(columns={})
+    found = drift(model, Source.from_frame(holes), spec).as_dict()
+    expected = drift(model, Source.from_frame(kept), spec).as_dict()
+    assert found["missing_share"] == 20 / 90
+    for name in ("selected_share", "psi_score", "psi_uncertainty", "outside_range"):
+        assert found[name] == expected[name]
+    none = whole.with_columns(score=pl.lit(None, pl.Float64))
+    found = drift(model, Source.from_frame(none), spec).as_dict()
+    assert found["missing_share"] == 1.0
+    assert (found["psi_score"], found["selected_share"]) == (None, None)
