@@ -119,7 +119,7 @@ def check_export(model: Model, target: Target, request: Request, source: Source)
     source.require(names, "the model")
     rows = source.read(names)
     frame = pl.concat([rows, probes(program, rows, request.key)], how="vertical_relaxed")
-    expected = _applied(model, request, frame, names)
+    expected = applied(model, request, frame)
     text = export_model(model, Target(language=target.language), request)
     found = run(target.language, text, frame).select(expected.columns)
     return compared(found, expected, rows.height)
@@ -140,7 +140,8 @@ def with_classes(model: Model, request: Request, source: Source) -> Request:
     return replace(request, class_columns=match_classes(model, classes, source, spec).columns)
 
 
-def _applied(model: Model, request: Request, frame: pl.DataFrame, names: list[str]) -> pl.DataFrame:
+def applied(model: Model, request: Request, frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the columns that the model itself adds to rows."""
     spec = ApplySpec(
         columns=request.columns,
         keep=[],
