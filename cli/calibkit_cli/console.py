@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
 from calibkit.errors import DataError, UsageError
 
+from .printable import printable
+
 if TYPE_CHECKING:
     import polars as pl
 
 #: How many rows of a result are shown where it goes to a terminal.
 SHOWN_ROWS = 20
+
+#: A first column so narrow is not broken on a narrow terminal: other headers give way.
+_KEPT_WHOLE = 30
 
 
 @dataclass
@@ -38,6 +45,8 @@ class Console:
     texts
         The suffixes (without a dot) of the texts that a result can be written as, if more than
         JSON.
+    everything
+        On a terminal too a view prints all it has, not one screen.
 
     Raises
     ------
@@ -53,6 +62,7 @@ class Console:
     tabular: bool = False
     output_format: str | None = None
     texts: Sequence[str] = ()
+    everything: bool = False
     said: list[str] = field(default_factory=list, init=False)
     per_input: bool = field(default=False, init=False)
 
@@ -177,9 +187,16 @@ class Console:
             self.summary(f"{what} written to {self.output}.")
 
     def say(self, *lines: str) -> None:
-        """Print lines of a result on standard output."""
+        """Print lines of a result on standard output, on a terminal broken between words."""
+        width = shutil.get_terminal_size().columns if self.on_terminal else None
         for line in lines:
+            if width is not None and len(line) > width:
+                line = "\n".join(textwrap.wrap(line, width, break_on_hyphens=False))
             _print(line, sys.stdout)
+
+    def shown(self, count: int, most: int) -> int:
+        """Return how many of `count` lines a view prints: on a terminal `most`, if not `everything`."""
+        return min(count, most) if self.on_terminal and not self.everything else count
 
     def content(self, data: bytes) -> None:
         """Print a file's content on standard output as it is."""
@@ -272,7 +289,7 @@ def cell_text(value: object) -> str:
         return f"{value:,.6g}"
     if isinstance(value, int):
         return f"{value:,}"
-    return str(value)
+    return printable(str(value))
 
 
 def plain_table(
@@ -309,9 +326,18 @@ def _print_rich(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    for name, numeric in zip(header, right, strict=True):
-        table.add_column(Text(name), justify="right" if numeric else "left")
+    table = Table(
+        title=title and printable(title),
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+    )
+    for place, (name, numeric) in enumerate(zip(header, right, strict=True)):
+        short = not place and all(len(row[0]) <= _KEPT_WHOLE for row in cells)
+        table.add_column(
+            Text(printable(name)), justify="right" if numeric else "left", no_wrap=short
+        )
     for row in cells:
         table.add_row(*map(Text, row))
     RichConsole(file=stream, highlight=False).print(table)
@@ -329,7 +355,7 @@ def _is_terminal(stream: TextIO) -> bool:
 
 
 def _print(text: str, stream: TextIO) -> None:
-    stream.write(text + "\n")
+    stream.write(printable(text) + "\n")
     stream.flush()
 
 

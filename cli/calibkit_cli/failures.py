@@ -11,6 +11,8 @@ from types import FrameType
 
 from calibkit.errors import CalibkitError, ResourceError, UsageError, nearest
 
+from .printable import printable
+
 INTERRUPTED, TERMINATED, BROKEN_PIPE, INTERNAL = 130, 143, 141, 70
 
 #: Faults of the name given, not of the machine.
@@ -57,7 +59,7 @@ def report(error: BaseException, arguments: list[str]) -> int:
         text = json.dumps({"error": failure.as_dict()}, ensure_ascii=False)
         _write(text + "\n", sys.stdout)
     else:
-        _write(f"Error: {describe(failure)}\n", sys.stderr)
+        _write(printable(f"Error: {describe(failure)}\n"), sys.stderr)
     return failure.code
 
 

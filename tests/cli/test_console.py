@@ -380,3 +380,17 @@ def test_the_entry_point_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> No
     finally:
         signal.signal(signal.SIGTERM, before)
     assert ended.value.code == 0
+
+
+def test_names_cannot_command_the_terminal(
+    tmp_path: Path, invoke: Invoke, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    from calibkit_cli.console import Console
+
+    table = tmp_path / "a.csv"
+    table.write_text("score\x1b[31m,label\n0.5,1\n")
+    said = invoke("boundary", table, "--precision", "0.5", "-q", "-o", tmp_path / "b.json")
+    assert said.code == 2
+    assert "\x1b" not in said.stderr
+    Console(None, False, False, False).summary("a \x1b[2Jname\u202e")
+    assert capfdbinary.readouterr().err == b"a \\x1b[2Jname\\u202e\n"
