@@ -22,7 +22,7 @@ EQUIPPED := .venv/equipped.stamp
 RUN_BIN := build/bench/venv/bin
 RUN_TIME := build/bench/venv/installed.stamp
 
-.PHONY: help demo test test-browser lint format bench bench-methods profile readme docs evidence evidence-hetcal coverage reproduce-raters \
+.PHONY: help demo test test-browser lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce-raters \
 	reproduce-vad vad-real-files \
 	evidence-auto evidence-certified evidence-ties evidence-drift evidence-bundle intervals sample-data clean
 
@@ -82,6 +82,9 @@ readme: docs  ## write the true output into the console blocks of README and doc
 
 docs: $(EQUIPPED)  ## write the command reference, docs/commands.md
 	$(BIN)/python docs/write_commands.py
+
+gallery: $(EQUIPPED)  ## draw the pictures of docs/gallery.md again
+	$(BIN)/python docs/write_gallery.py
 
 evidence: $(INSTALLED)  ## judge all methods on real score files (folder DATA) and write docs/evidence/
 	$(BIN)/python docs/evidence/write_real_files.py $(DATA)
