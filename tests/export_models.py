@@ -144,7 +144,7 @@ def rows(size: int, seed: int = 0) -> pl.DataFrame:
     rate = 1.0 / (1.0 + np.exp(-(1.3 * logit + 0.4 * x + (kind == "a"))))
     powers = np.exp(random.normal(size=(size, 3)))
     classes = powers / powers.sum(axis=1, keepdims=True)
-    votes = [random.multinomial(random.integers(1, 5), row) for row in classes]
+    votes = random.multinomial(random.integers(1, 5, size), classes)
     members = {
         f"member_{place}": np.clip(score + place * random.normal(0, 0.02, size), 0.001, 0.999)
         for place in range(3)
@@ -158,20 +158,22 @@ def rows(size: int, seed: int = 0) -> pl.DataFrame:
             "logit": logit,
             "single": score.astype(np.float32),
             "falling": 1.0 - score,
-            "x": [None if place % 17 == 0 else value for place, value in enumerate(x)],
-            "kind": [None if place % 23 == 0 else value for place, value in enumerate(kind)],
+            "x": x,
+            "kind": kind,
             "region": random.choice(
                 ["north", "south", "o'east", "tiny"], size, p=[0.5, 0.3, 0.19, 0.01]
             ),
             "year": random.integers(2019, 2022, size),
-            "winner": [str(row.argmax()) for row in votes],
-            "listed": classes.tolist(),
+            "winner": votes.argmax(axis=1),
+            "listed": pl.Series(classes).arr.to_list(),
             **members,
         }
     )
     return frame.with_columns(
+        pl.when(pl.col("id") % 17 > 0).then("x"),
+        pl.when(pl.col("id") % 23 > 0).then("kind"),
         *[pl.Series(f"prob_{place}", classes[:, place]) for place in range(3)],
-        *[pl.Series(f"count_{place}", [row[place] for row in votes]) for place in range(3)],
+        *[pl.Series(f"count_{place}", votes[:, place]) for place in range(3)],
     )
 
 

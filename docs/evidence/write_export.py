@@ -1,0 +1,170 @@
+"""Write docs/evidence/export.md: exported models against `apply` on a million rows.
+
+    python docs/evidence/write_export.py [--rows 1000000]
+
+Models of every kind are fitted on 20,000 simulated rows, exported, and run on other rows: in DuckDB,
+on a PostgreSQL server that is started for it (where one is installed), by polars, and by plain
+Python on every tenth row.  Rows made on the models' thresholds and knots, and next to them, are
+added.  Needs duckdb, as the tests do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import tempfile
+import textwrap
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from calibkit.export.check import (  # noqa: E402
+    TOLERANCE,
+    Agreement,
+    applied,
+    compared,
+    probes,
+    run,
+    with_classes,
+)
+from calibkit.export.program import columns_of  # noqa: E402
+from calibkit.export.request import Request  # noqa: E402
+from calibkit.export.writing import Target, export_model, program_of  # noqa: E402
+from calibkit.models import Model, load  # noqa: E402
+from calibkit.sources import Source  # noqa: E402
+from tests import export_models  # noqa: E402
+from tests.postgres.server import Server, find_programs, running  # noqa: E402
+
+PAGE = ROOT / "docs" / "evidence" / "export.md"
+FITTED_ON = 20_000
+#: Python, which is meant for one row at a time, gets one row of so many.
+PYTHON_SHARE = 10
+MODELS = (
+    *("st", "exact", "levels", "float32", "logistic", "block", "tie", "score-first", "by", "raw"),
+    *("beta", "platt-logit", "temperature", "prior-shift", "histogram", "isotonic"),
+    *("scaling-binning", "scaling-binning-falling", "venn-abers", "venn-abers-by", "beta-by"),
+    *("classes-temperature", "classes-vector", "classes-matrix", "vad", "vad-by", "tandem"),
+    *("tree", "tree-steps", "tree-deep", "forest", "boosted"),
+    *("alpha", "alpha-probs", "alpha-sorted", "alpha-features"),
+    *("bundle", "bundle-by", "bundle-steps", "bundle-trees"),
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One model in one language: how far it agrees, and how long all rows took."""
+
+    agreement: Agreement
+    seconds: float
+
+    @property
+    def cell(self) -> str:
+        """The table's cell."""
+        found = self.agreement
+        return f"{found.different}, {found.largest:.0e}, {self.seconds:.2f} s"
+
+
+def main() -> None:
+    """Fit, export, compare, write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    count = parser.parse_args().rows
+    rows = export_models.rows(count, seed=2)
+    programs = find_programs()
+    lines = []
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        server = stack.enter_context(running(programs)) if programs else None
+        for name in MODELS:
+            model = load(str(export_models.fit(name, folder, FITTED_ON)))
+            request = Request(key="id") if name in export_models.RANDOM else Request()
+            lines.append(line(name, model, request, rows, server))
+            print(lines[-1], flush=True)
+    PAGE.write_text(page(lines, count, server is not None), encoding="utf-8")
+
+
+def line(
+    name: str, model: Model, request: Request, rows: pl.DataFrame, server: Server | None
+) -> str:
+    """Return the row of a model in the table."""
+    request = with_classes(model, request, Source.from_frame(rows.head(1)))
+    program = program_of(model, request)
+    rows = rows.select(columns_of(program))
+    made = probes(program, rows, request.key)
+    frame = pl.concat([rows, made], how="vertical_relaxed")
+    start = time.perf_counter()
+    expected = applied(model, request, frame)
+    seconds = time.perf_counter() - start
+    cells = [name, model.kind, f"{made.height:,}", f"{seconds:.2f} s"]
+    for language in ("sql", "polars"):
+        text = export_model(model, Target(language=language), request)
+        cells.append(
+            timed(lambda text=text, language=language: run(language, text, frame), expected)
+        )
+    if server is not None:
+        text = export_model(model, Target(language="sql", dialect="postgres"), request)
+        server.load('"scores"', frame.with_row_index("place"))
+        cells.append(timed(lambda: server.query(text).sort("place"), expected))
+    else:
+        cells.append("")
+    text = export_model(model, Target(language="python"), request)
+    some, judged = (table.gather_every(PYTHON_SHARE) for table in (frame, expected))
+    cells.append(timed(lambda: run("python", text, some), judged))
+    return f"| {' | '.join(cells)} |"
+
+
+def timed(call: object, expected: pl.DataFrame) -> str:
+    """Return the cell of one language."""
+    assert callable(call)
+    start = time.perf_counter()
+    found = call()
+    seconds = time.perf_counter() - start
+    agreement = compared(found.select(expected.columns), expected, expected.height)
+    return Run(agreement, seconds).cell
+
+
+def page(lines: list[str], count: int, postgres: bool) -> str:
+    """Return the text of the page."""
+    import duckdb
+
+    server = "PostgreSQL" if postgres else "PostgreSQL (not installed)"
+    about = (
+        f"Models of every kind, fitted on {FITTED_ON:,} simulated rows, exported and run on {count:,} "
+        "others and on rows made to be difficult: with every threshold, edge and knot, the floats next "
+        "to them, missing values, and segments never seen. Each cell has the rows that differ from "
+        "`calibkit apply` in any added column (a decision, leaf or action that is another one, a "
+        f"number more than {TOLERANCE:g} away), the largest distance of two numbers, and the time, "
+        f"reading and writing rows included. Python works on one row in {PYTHON_SHARE}."
+    )
+    machine = (
+        f"Python {platform.python_version()}, polars {pl.__version__}, DuckDB {duckdb.__version__}, "
+        f"{os.cpu_count()} processors."
+    )
+    return "\n".join(
+        [
+            "# Exported models against apply",
+            "",
+            "<!-- Written by `make evidence-export`; edit docs/evidence/write_export.py instead. -->",
+            "",
+            textwrap.fill(about, 99),
+            "",
+            f"| model | kind | rows made | apply | DuckDB | polars | {server} | Python |",
+            "| --- | --- | --- | --- | --- | --- | --- | --- |",
+            *lines,
+            "",
+            textwrap.fill(machine, 99),
+            "",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    main()
