@@ -143,7 +143,14 @@ def makers_of(
         As `record_makers`.
     """
     roles = {"score": columns.score, "label": columns.label, "uncertainty": columns.uncertainty}
-    used = {role: Column(name) for role, name in roles.items() if name is not None}
+    return makers_in(source, {role: name for role, name in roles.items() if name is not None}, said)
+
+
+def makers_in(
+    source: Source, names: Mapping[str, str], said: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return which model made the column of a role, of the columns named; else as `makers_of`."""
+    used = {role: Column(name) for role, name in names.items()}
     _record(used, source, said)
     return {role: column.made_by for role, column in used.items() if column.made_by is not None}
 

@@ -86,7 +86,7 @@ def fit_vad(
     model = VadModel(
         kind=VadModel.KIND,
         version=VadModel.VERSION,
-        columns=_columns(rows),
+        columns=columns_of(rows),
         link=spec.link,
         lambda_=pooled.lambda_,
         mean=pooled.mean,
@@ -155,7 +155,7 @@ def _groups(
     return SegmentTable(min_rows=spec.min_rows, values=values, pooled=pooled)
 
 
-def _columns(rows: VadRows) -> dict[str, Column]:
+def columns_of(rows: VadRows) -> dict[str, Column]:
     """Return the columns by role: `score` is what a row is shrunk from."""
     test, options = rows.test, rows.options
     if options.calibrated is not None:

@@ -126,7 +126,7 @@ def read_vad_rows(
     if spec.calibrator is not None:
         options = replace(options, others=_beside(spec.calibrator, source))
     names = member_names(source, options)
-    _need_members(names, spec)
+    need_members(names, spec)
     how = Summarising(spec.link, spec.replicates, spec.calibrator, spec.threads, memory)
     test = summarise_members(source, names, options, how)
     other = None
@@ -138,7 +138,8 @@ def read_vad_rows(
     return VadRows(test=test, train=other, options=options)
 
 
-def _need_members(names: Sequence[str], spec: VadSpec) -> None:
+def need_members(names: Sequence[str], spec: VadSpec) -> None:
+    """Raise a `UsageError` for fewer replicates than the kind of replicates needs."""
     least = 3 if spec.replicates == "bootstrap" else 2
     if len(names) < least:
         found = ", ".join(map(repr, names)) or "none"

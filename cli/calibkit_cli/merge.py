@@ -35,6 +35,7 @@ FINISHERS = {
     "calibrate": "calibrate_run",
     "evaluate": "evaluate_run",
     "bin": "bin_run",
+    "vad": "vad_run",
 }
 
 #: Kinds whose result is a table.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from . import options, typed
+from . import options, states, typed
 from .console import Console
 from .options import option
 
@@ -112,6 +112,7 @@ def vad(
     dtype: options.Dtype = "float64",
     output: options.Output = None,
     as_json: options.Json = False,
+    partial: states.Partial = False,
     provenance: options.Provenance = "hash",
     tag: options.Tags = None,
     memory: options.Memory = None,
@@ -123,17 +124,16 @@ def vad(
 ) -> None:
     """Parse, fit, print."""
     console = Console(output, as_json, quiet, verbose, warnings)
+    states.check_output(output, partial)
     tags = typed.tags(tag)
     from calibkit.memory import memory_budget
     from calibkit.models import load
     from calibkit.sources import open_source
-    from calibkit.threads import later, thread_count, warm_up
-    from calibkit.vad.fit import fit_vad
+    from calibkit.threads import thread_count
     from calibkit.vad.rows import MemberOptions
-    from calibkit.vad.spec import VadSpec, read_vad_rows
+    from calibkit.vad.spec import VadSpec
 
-    from .each_model import Fit, write_models
-    from .views.vad import vad_lines
+    from .vad_run import VadRun
 
     spec = VadSpec(
         link=link,
@@ -156,20 +156,18 @@ def vad(
     if dry_run:
         _show_plan(console, source, columns, spec)
         return
-    train = None
-    if train_input is not None:
-        train = open_source([train_input], input_format=input_format, dtype=dtype, memory=budget)
-
-    later(spec.threads, warm_up)
-
-    def fit(part: Source) -> Fit:
-        rows = read_vad_rows(part, columns, spec, train, memory=budget)
-        console.detail(f"{rows.test.rows:,} rows used of {rows.test.rows_read:,} read")
-        made = fit_vad(rows, spec, provenance=provenance, tags=tags)
-        told = (*rows.test.told(), *(rows.train.told() if rows.train else ()), *made.warnings)
-        return Fit(made.model, tuple(dict.fromkeys(told)), vad_lines(made.model))
-
-    write_models(console, source, fit, "Model")
+    run = VadRun(
+        console=console,
+        columns=columns,
+        spec=spec,
+        train=train_input,
+        input_format=input_format,
+        dtype=dtype,
+        memory=budget,
+        provenance=provenance,
+        tags=tags,
+    )
+    run.start(source, partial=partial)
 
 
 def _show_plan(console: Console, source: Source, columns: MemberOptions, spec: VadSpec) -> None:

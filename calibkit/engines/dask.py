@@ -1,0 +1,174 @@
+"""The engine that works on a Dask cluster, by plain futures: items go out, results come back.
+
+A task whose worker dies is done again by another one; what has been merged already stays.  Results
+are merged on the workers, in a tree, so that only the last one comes to this process.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from functools import partial
+from operator import attrgetter
+from typing import Any, Final, Self, TypeVar
+
+from calibkit.engines.protocol import Done, ShardError, arrived, guarded
+from calibkit.errors import ResourceError, UsageError
+from calibkit.progress import Progress, silent
+
+T = TypeVar("T")
+
+#: The address that means a cluster of this machine's processes.
+LOCAL: Final = "local"
+
+#: Results that are merged at a time.
+_FAN: Final = 8
+
+#: Seconds to wait for a scheduler that is to answer, and for one that is to let go.
+_CONNECT, _CLOSE = 10, 2
+
+
+class DaskEngine:
+    """Works on a Dask cluster; see `calibkit.engines.protocol.Engine`.
+
+    Parameters
+    ----------
+    address
+        Of the scheduler, or `LOCAL`.
+    workers
+        How many processes a local cluster has.
+
+    Raises
+    ------
+    UsageError
+        Where `distributed` is not installed.
+    ResourceError
+        Where no scheduler answers.
+    """
+
+    def __init__(self, address: str, workers: int = 1) -> None:
+        self._dask = _distributed()
+        self._address, self._workers = address, workers
+        self._cluster: Any = None
+        self._client: Any = None
+
+    def __enter__(self) -> Self:
+        quiet = logging.getLogger("distributed")
+        self._level = quiet.level
+        quiet.setLevel(logging.CRITICAL)  # what goes wrong is said once, by an error
+        try:
+            target: Any = self._address
+            if target == LOCAL:
+                target = self._cluster = self._local_cluster()
+            self._client = self._dask.Client(target, timeout=_CONNECT, set_as_default=False)
+        except (OSError, ValueError, RuntimeError) as error:
+            self.__exit__()
+            raise ResourceError(
+                f"--dask {self._address}: no Dask scheduler answers there ({_first_line(error)}); "
+                "start one by `dask scheduler`, or use --dask local"
+            ) from error
+        return self
+
+    def _local_cluster(self) -> Any:
+        # Each worker is one thread; polars would take all processors in each of them.
+        own = {"distributed.nanny.pre-spawn-environ": {"POLARS_MAX_THREADS": 1}}
+        with importlib.import_module("dask").config.set(own):
+            return self._dask.LocalCluster(
+                n_workers=self._workers,
+                threads_per_worker=1,
+                dashboard_address=None,
+                silence_logs=logging.CRITICAL,
+            )
+
+    def __exit__(self, *error: object) -> None:
+        for open_one in (self._client, self._cluster):
+            with suppress(Exception):  # a scheduler that is gone cannot be left in good order
+                if open_one is not None:
+                    open_one.close(timeout=_CLOSE)
+        logging.getLogger("distributed").setLevel(self._level)
+
+    def fold(
+        self,
+        task: Callable[[T], Done],
+        merge: Callable[[Sequence[Done]], Done],
+        items: Sequence[T],
+        progress: Progress = silent,
+    ) -> Done:
+        """Merge the results in a tree of which each node takes a few."""
+        leaves = self._submit(task, items)
+        level = leaves
+        while len(level) > 1:
+            groups = [level[start : start + _FAN] for start in range(0, len(level), _FAN)]
+            level = [
+                self._client.submit(guarded, merge, group, pure=False)
+                if len(group) > 1
+                else group[0]
+                for group in groups
+            ]
+        self._watch(leaves, items, progress)
+        found: Done = self._result(level[0])
+        return found
+
+    def each(
+        self, task: Callable[[T], Done], items: Sequence[T], progress: Progress = silent
+    ) -> list[Done]:
+        """Return the result of each item."""
+        futures = self._submit(task, items)
+        self._watch(futures, items, progress)
+        return [self._result(future) for future in futures]
+
+    def _submit(self, task: Callable[[T], Done], items: Sequence[T]) -> list[Any]:
+        found: list[Any] = self._client.map(partial(guarded, task), items, pure=False)
+        return found
+
+    def _watch(self, futures: Sequence[Any], items: Sequence[Any], progress: Progress) -> None:
+        """Wait until all items are done, telling how many rows they had; stop at a failure."""
+        sizes = self._client.map(attrgetter("rows"), futures, pure=False)
+        item_of = {size.key: item for size, item in zip(sizes, items, strict=True)}
+        rows = 0
+        for count, size in enumerate(self._dask.as_completed(sizes), start=1):
+            rows += self._result(size, getattr(item_of[size.key], "name", None))
+            progress(rows, rows * len(futures) // count)
+
+    def _result(self, future: Any, name: str | None = None) -> Any:
+        try:
+            return future.result()
+        except ShardError as error:
+            raise arrived(error) from None
+        except CancelledError as error:
+            raise self._lost(error) from error
+        except ImportError as error:
+            raise UsageError(
+                f"the workers of {self._address} cannot load calibkit ({_first_line(error)}); "
+                "install the same version there."
+            ) from error
+        except self._dask.KilledWorker as error:
+            raise ResourceError(
+                f"{name or 'a merge of states'}: every worker that took it died, perhaps for lack "
+                "of memory; give workers more, or less at a time by --memory",
+                file=name,
+            ) from error
+        except OSError as error:
+            raise self._lost(error) from error
+
+    def _lost(self, error: BaseException) -> ResourceError:
+        return ResourceError(
+            f"the Dask cluster {self._address} was lost while it worked ({_first_line(error)}); "
+            "nothing was written: run again when it is back"
+        )
+
+
+def _distributed() -> Any:
+    try:
+        return importlib.import_module("distributed")
+    except ImportError as error:
+        raise UsageError(
+            "--dask needs the package distributed: install it by `pip install 'calibkit[dask]'`."
+        ) from error
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,0 +1,121 @@
+"""Files as shards: each is opened, and summed up or judged, wherever an engine says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from calibkit import __version__
+from calibkit.engines.protocol import Done, Engine
+from calibkit.errors import CalibkitError, UsageError
+from calibkit.inputs import STDIN, find_files
+from calibkit.memory import Memory
+from calibkit.progress import Progress, silent
+from calibkit.sources import Source, open_files
+from calibkit.states import State, join_states, state_of
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A file of the inputs.
+
+    Attributes
+    ----------
+    name
+        As the user named it: for messages, and for models that name files.
+    path
+        Where it is, whatever the folder that a worker runs in.
+    relative
+        Its path within the folder that was named; see `calibkit.inputs.Part`.
+    """
+
+    name: str
+    path: str
+    relative: str
+
+
+@dataclass(frozen=True)
+class Opening:
+    """How shards are opened; see `calibkit.sources.open_source`."""
+
+    input_format: str | None
+    dtype: str
+    memory: Memory
+
+    def open(self, shard: Shard) -> Source:
+        """Return a shard's rows, which messages call by the name that the user knows."""
+        try:
+            return open_files(
+                [(shard.path, shard.relative)],
+                input_format=self.input_format,
+                dtype=self.dtype,
+                memory=self.memory,
+                names=[shard.name],
+            )
+        except CalibkitError as error:
+            error.message = error.message.replace(shard.path, shard.name)
+            error.file = shard.name
+            raise
+
+
+def shards_of(inputs: Sequence[str]) -> list[Shard]:
+    """Return the files that the inputs of a command name.
+
+    Raises
+    ------
+    UsageError
+        No such file, or standard input, which is no file that a worker could read.
+    """
+    found = find_files(inputs)
+    if any(path == STDIN for path, _ in found):
+        raise UsageError("--dask reads files: standard input (-) has no name that workers know.")
+    return [Shard(path, str(Path(path).absolute()), relative) for path, relative in found]
+
+
+@dataclass(frozen=True)
+class StateTask:
+    """The work on a shard whose result is a state.
+
+    Attributes
+    ----------
+    make
+        Returns the state of a source; it travels, so it is a function of a module with arguments.
+    opening
+        How the shard is opened.
+    version
+        The calibkit that asks.
+    """
+
+    make: Callable[[Source], State]
+    opening: Opening
+    version: str = __version__
+
+    def __call__(self, shard: Shard) -> Done:
+        """Return the state of a shard."""
+        check_version(self.version)
+        source = self.opening.open(shard)
+        return Done(source.rows, self.make(source).to_bytes())
+
+
+def check_version(version: str) -> None:
+    """Raise a `UsageError` where another calibkit asks than the one that is to work."""
+    if version != __version__:
+        raise UsageError(
+            f"a worker has calibkit {__version__}, but this is calibkit {version}; install the same "
+            "version everywhere."
+        )
+
+
+def merge_done(parts: Sequence[Done]) -> Done:
+    """Return the state of the rows of several shards, of which no two are the same file."""
+    joined = join_states([state_of(part.data, "a shard's state") for part in parts])
+    return Done(sum(part.rows for part in parts), joined.to_bytes())
+
+
+def fold_states(
+    engine: Engine, task: StateTask, shards: Sequence[Shard], progress: Progress = silent
+) -> State:
+    """Return the state of the rows of all shards, worked on and merged by an engine."""
+    done = engine.fold(task, merge_done, shards, progress)
+    return state_of(done.data, shards[0].name)

@@ -1,0 +1,174 @@
+"""``vad`` on states and in windows: the bytes of the fit on all rows; damaged states are refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from calibkit.errors import ModelError
+from calibkit.sources import Source
+from calibkit.states import join_states, merge_states, read_state, state_of
+from calibkit.vad import summary
+from calibkit.vad.fit import fit_vad
+from calibkit.vad.rows import MemberOptions
+from calibkit.vad.spec import VadSpec, read_vad_rows
+from calibkit.vad.states import fit_state, vad_state
+from tests.conftest import Outcome
+
+Invoke = Callable[..., Outcome]
+
+
+def members(rows: int = 600, seed: int = 1) -> pl.DataFrame:
+    random = np.random.default_rng(seed)
+    truth = random.normal(0.0, 1.5, rows)
+    noisy = (truth + random.normal(0.0, 0.4, (3, rows))).clip(-20, 14)
+    return pl.DataFrame(
+        {
+            **{f"score_{k}": 1.0 / (1.0 + np.exp(-one)) for k, one in enumerate(noisy, start=1)},
+            "country": random.choice(list("abc"), rows),
+            "weight": random.random(rows),
+            "twice": random.integers(0, 3, rows).astype(float),
+        }
+    )
+
+
+FRAME = members()
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=15)
+@given(
+    st.lists(st.integers(1, 599), max_size=5),
+    st.sampled_from(
+        [{}, {"by": "country"}, {"weight": "weight"}, {"by": "country", "weight": "twice"}]
+    ),
+    st.randoms(use_true_random=False),
+)  # fmt: skip
+def test_any_split_gives_the_bytes_of_the_whole(
+    cuts: list[int], columns: dict[str, Any], random: Any
+) -> None:
+    options, spec = MemberOptions(**columns), VadSpec(min_rows=150)
+    whole = fit_vad(read_vad_rows(Source.from_frame(FRAME), options, spec), spec)
+    edges = sorted({0, *cuts, FRAME.height})
+    parts = [FRAME[start:end] for start, end in pairwise(edges)]
+    random.shuffle(parts)
+    states = [vad_state(Source.from_frame(part), options, spec) for part in parts]
+    read = [state_of(state.to_bytes(), "part.state") for state in states]
+    merged = merge_states(read, expect=len(parts))
+    fitted = fit_state(merged)
+    assert fitted.model.to_json() == whole.model.to_json()
+    assert set(fitted.warnings) >= set(whole.warnings)
+    assert fit_state(join_states(read)).model.to_json() == whole.model.to_json()
+    half = len(read) // 2
+    if half:
+        grouped = merge_states([merge_states(read[half:]), merge_states(read[:half])])
+        assert grouped.to_bytes() == merged.to_bytes()
+
+
+def test_windows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    options, spec = MemberOptions(by="country"), VadSpec(threads=3)
+    whole = fit_vad(read_vad_rows(Source.from_frame(FRAME), options, spec), spec)
+    monkeypatch.setattr(summary, "_SEGMENT_ROWS", 37)
+    again = fit_vad(read_vad_rows(Source.from_frame(FRAME), options, spec), spec)
+    assert again == whole
+
+
+def test_rows_without_a_value_are_counted_over_all_windows(
+    tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(summary, "_ROWS", 50)
+    holes = FRAME.with_columns(
+        score_2=pl.when(pl.int_range(pl.len()) % 9 == 0).then(None).otherwise(pl.col("score_2")),
+        score_1=pl.when(pl.int_range(pl.len()).is_between(100, 199)).then(None)
+        .otherwise(pl.col("score_1")),
+    )  # fmt: skip
+    path, output = tmp_path / "rows.parquet", tmp_path / "vad.json"
+    holes.write_parquet(path)
+    done = invoke("vad", path, "-o", output)
+    assert done.code == 3
+    assert "column 'score_1': no value (null) in 100 rows (first: rows 101, 102" in done.stderr
+    done = invoke("vad", path, "--on-missing", "drop", "-o", output)
+    assert done.code == 0
+    assert "column 'score_1': 100 rows without a value dropped" in done.stderr
+    kept = holes.drop_nulls()
+    assert json.loads(output.read_bytes())["fit"]["rows"] == kept.height
+    kept.write_parquet(tmp_path / "kept.parquet")
+    other = tmp_path / "other.json"
+    assert invoke("vad", tmp_path / "kept.parquet", "-q", "-o", other).code == 0
+    mine, yours = (json.loads(path.read_bytes()) for path in (output, other))
+    assert mine["lambda"] == yours["lambda"]
+    assert mine["provenance"]["data_hash"] == yours["provenance"]["data_hash"]
+
+
+def test_partial_and_merge_in_tandem(tmp_path: Path, invoke: Invoke) -> None:
+    for place in range(3):
+        FRAME[200 * place : 200 * (place + 1)].write_parquet(tmp_path / f"p{place}.parquet")
+    members(300, seed=9).write_parquet(tmp_path / "train.parquet")
+    labelled = FRAME.select(score="score_1", label=(pl.col("score_2") > 0.5).cast(pl.Int8))
+    labelled.write_parquet(tmp_path / "labelled.parquet")
+    calibrator = tmp_path / "cal.json"
+    assert invoke("calibrate", tmp_path / "labelled.parquet", "-q", "-o", calibrator).code == 0
+    tandem = ["--calibrator", calibrator, "--train-input", tmp_path / "train.parquet", "-q"]
+    files = [tmp_path / f"p{place}.parquet" for place in range(3)]
+    whole, merged = tmp_path / "whole.json", tmp_path / "merged.json"
+    assert invoke("vad", *files, *tandem, "-o", whole).code == 0
+    assert invoke("vad", *files, *tandem, "--partial", "-o", f"{tmp_path}/states/").code == 0
+    done = invoke("merge", tmp_path / "states", "--expect", 3, "-q", "-o", merged)
+    assert done.code == 0, done.stderr
+    assert merged.read_bytes() == whole.read_bytes()
+    other = invoke("vad", files[0], "--partial", "-q", "-o", tmp_path / "other.state")
+    assert other.code == 0
+    done = invoke("merge", tmp_path / "states", tmp_path / "other.state", "-o", merged)
+    assert done.code == 3 and "another problem" in done.stderr
+
+
+def damaged(change: Callable[[dict[str, Any]], None]) -> bytes:
+    state = vad_state(Source.from_frame(FRAME), MemberOptions(by="country"), VadSpec())
+    header = msgspec.to_builtins(state.header)
+    change(header)
+    return replace(state, header=msgspec.convert(header, type(state.header))).to_bytes()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda header: header["payload"].update(rows=0),
+        lambda header: header["payload"].update(rows=10**6),
+        lambda header: header["payload"].update(twins=[True]),
+        lambda header: header["payload"].update(hash="xyz"),
+        lambda header: header["payload"].pop("remarks"),
+        lambda header: header["options"].update(link="probit"),
+        lambda header: header["options"].update(names=["score_1"]),
+        lambda header: header["options"]["columns"].update(by=None),
+        lambda header: header["options"].update(calibrator={"kind": "vad"}),
+        lambda header: header.update(shards=[]),
+    ],
+)
+def test_damaged_headers_are_refused(change: Callable[[dict[str, Any]], None]) -> None:
+    with pytest.raises(ModelError):
+        state_of(damaged(change), "x.state")
+
+
+@pytest.mark.parametrize(
+    ("column", "text"),
+    [("sum_0", "zz"), ("weight", "1"), ("weight", "1/0"), ("weight", "-1/1"), ("square", "-1"),
+     ("spread", "f" * 3000), ("segment", None), ("clipped", "ffffffff/1")],
+)  # fmt: skip
+def test_damaged_sums_are_refused(tmp_path: Path, column: str, text: str | None) -> None:
+    state = vad_state(Source.from_frame(FRAME), MemberOptions(by="country"), VadSpec())
+    values = [text, *state.table[column][1:]]
+    table = state.table.with_columns(pl.Series(column, values, pl.String))
+    path = tmp_path / "x.state"
+    path.write_bytes(replace(state, table=table).to_bytes())
+    with pytest.raises(ModelError):
+        read_state(str(path))
