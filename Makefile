@@ -22,7 +22,7 @@ EQUIPPED := .venv/equipped.stamp
 RUN_BIN := build/bench/venv/bin
 RUN_TIME := build/bench/venv/installed.stamp
 
-.PHONY: help demo test test-browser lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce-raters \
+.PHONY: help demo test test-browser test-lowest fuzz faults robustness lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce-raters \
 	reproduce-vad vad-real-files \
 	evidence-auto evidence-certified evidence-ties evidence-drift evidence-bundle intervals sample-data clean
 
@@ -54,6 +54,9 @@ fuzz: $(EQUIPPED)  ## damage COUNT inputs (100,000) at random and put them throu
 
 faults: $(EQUIPPED)  ## disturb every command that writes: kills, full disks, shrinking inputs
 	PYTHONPATH=.:kernels:cli $(BIN)/python -m tests.faults.run --times $(or $(TIMES),3)
+
+robustness: $(EQUIPPED)  ## both, into docs/evidence/robustness.md
+	PYTHONPATH=.:kernels:cli $(BIN)/python docs/evidence/write_robustness.py --count $(or $(COUNT),100000) --times $(or $(TIMES),3)
 
 lint: $(EQUIPPED)  ## ruff (lint and format) and mypy
 	$(BIN)/ruff check .

@@ -39,12 +39,14 @@ def jobs(folder: Path, fits: list[str] | None = None) -> tuple[list[Job], Path]:
             found.append(Job(f"apply, {name} {suffix}", words, f"rows.{suffix}"))
     bins = ("bin", "ROWS", "--uncertainty-bins", "3", "--score-bins", "500", "-q", "-o", "OUT")
     metrics = ("evaluate", "ROWS", "--by", "g", "-q", "-o", "OUT")
+    state = ("boundary", "ROWS", *FITS["boundary"][1:], "--partial", "-q", "-o", "OUT")
     made = ("simulate", "posterior", "--rows", str(ROWS), "-q", "-o", "OUT")
     return [
         *found,
         Job("bin", bins, "grid.parquet"),
         Job("evaluate", metrics, "metrics.json"),
         Job("simulate", made, "made.parquet"),
+        Job("boundary --partial", state, "part.state"),
     ], rows
 
 

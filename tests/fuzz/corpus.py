@@ -60,6 +60,16 @@ FITS = {
 }
 
 
+#: Fits of shards, whose states are inputs of ``merge``.
+STATES = {
+    "bin": ("--uncertainty-bins", "2", "--score-bins", "5"),
+    "boundary": ("--precision", "0.5", "--method", "exact"),
+    "calibrate": (),
+    "evaluate": ("--no-intervals",),
+    "vad": ("--members", "score_*"),
+}
+
+
 def build(folder: Path) -> list[Case]:
     """Write the good inputs into a folder; return the cases."""
     from calibkit_cli.main import run
@@ -75,6 +85,11 @@ def build(folder: Path) -> list[Case]:
     good = str(folder / "rows.parquet")
     for name, (command, _, *options) in FITS.items():
         assert run([command, good, *options, "-q", "-o", str(folder / f"{name}.json")]) == 0, name
+    parts = [str(folder / "beta.json"), f"act={folder / 'boundary.json'}"]
+    assert run(["bundle", *parts, "-q", "-o", str(folder / "bundle.json")]) == 0
+    for command, options in STATES.items():
+        state = str(folder / f"{command}.state")
+        assert run([command, good, *options, "--partial", "-q", "-o", state]) == 0, command
     metrics = str(folder / "metrics.json")
     assert run(["evaluate", good, "--no-intervals", "-q", "-o", metrics]) == 0
     cases = []
@@ -91,18 +106,27 @@ def build(folder: Path) -> list[Case]:
             cases.append(Case(f"evaluate {suffix}", file, words))
         votes = ("evaluate", "FILE", "--probs", "prob_*", "--counts", "count_*", "--no-intervals")
         cases.append(Case(f"evaluate {suffix}", file, (*votes, "-o", "OUT")))
-        for name in FITS:
+        drift = ("drift", str(folder / "boundary.json"), "FILE", "--label", "label", "-o", "OUT")
+        cases.append(Case(f"drift, rows {suffix}", file, drift))
+        for name in (*FITS, "bundle"):
             key = ("--key", "id") if name == "random" else ()
             words = ("apply", str(folder / f"{name}.json"), "FILE", *key, "-o", "OUT")
             cases.append(Case(f"apply, rows {suffix}", file, words, ".csv"))
-    for name in FITS:
+    for name in (*FITS, "bundle"):
         key = ("--key", "id") if name == "random" else ()
         apply = ("apply", "FILE", good, *key, "--keep", "id", "-o", "OUT")
         cases.append(Case("apply, model", f"{name}.json", apply, ".csv"))
         cases.append(Case("show", f"{name}.json", ("show", "FILE"), ""))
+        for code in ("sql", "python", "polars"):
+            words = ("export", "FILE", "--to", code, "-o", "OUT")
+            cases.append(Case("export", f"{name}.json", words, ".py" if code != "sql" else ".sql"))
         cases.append(
             Case("diff", f"{name}.json", ("diff", "FILE", str(folder / f"{name}.json")), "")
         )
+    for command in STATES:
+        suffix = ".csv" if command == "bin" else ".json"
+        words = ("merge", "FILE", "-o", "OUT")
+        cases.append(Case("merge", f"{command}.state", words, suffix))
     cases.append(Case("show", "metrics.json", ("show", "FILE"), ""))
     cases.append(Case("gate", "metrics.json", ("gate", "FILE", "--fail-if", "auc<0.1"), ""))
     return cases
