@@ -107,7 +107,7 @@ def story(model: Model, found: Evaluated) -> list[str | Table]:
 
     from .views import view_of
 
-    recorder = Recorder()
+    recorder = Recorder(everything=True)
     view_of(model.kind)(model, recorder)
     told = beside(model, found.metrics) if isinstance(model, BoundaryModel) else []
     return [*told, *recorder.parts]

@@ -14,9 +14,13 @@ from .options import option
 
 HELP = """Show what a model does and what to expect of it on new data.
 
+On a terminal one screen, of which --all shows the rest; on a pipe all there is.
+
 Examples:
 
   calibkit show boundary.json
+
+  calibkit show hetcal.json --all
 
   calibkit show boundary.json --json | jq .score_thresholds
 
@@ -45,10 +49,17 @@ def show(
             help="Also what holds for every threshold at once, on any data: uniform bounds, loose.",
         ),
     ] = False,
+    everything: Annotated[
+        bool,
+        option(
+            "--all",
+            help="On a terminal too all there is: every level, step, leaf, split and candidate.",
+        ),
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Parse, load, print."""
-    console = Console(as_json=as_json)
+    console = Console(as_json=as_json, everything=everything)
     if bounds and (schema is not None or as_json):
         raise UsageError("--bounds goes with MODEL alone: it is printed, not part of a model.")
     if (model is None) == (schema is None):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+import calibkit as ck
 from tests.cli.score_files import simulate, write
 from tests.conftest import Outcome
 
@@ -141,3 +143,84 @@ def test_a_model_or_a_kind(given: list[str], invoke: Invoke) -> None:
     done = invoke("show", *given)
     assert (done.code, done.stdout) == (2, b"")
     assert "--schema" in done.stderr
+
+
+def _models() -> dict[str, Callable[[], ck.Model]]:
+    rows = ck.simulate_posterior(1_800, seed=3).with_columns(
+        country=pl.Series([f"country_{place}" for place in range(10)] * 180),
+        kind=pl.Series([f"a rather long name of a category, number {k}" for k in range(6)] * 300),
+    )
+    votes = ck.simulate_raters(600, raters=3, seed=2)
+    many = pl.DataFrame({f"prob_{k}": [1 / 30] * 60 for k in range(30)}).with_columns(
+        pl.Series(f"count_{k}", [2 + (row + k) % 3 for row in range(60)]) for k in range(30)
+    )
+
+    def boundary(**options: Any) -> ck.BoundaryModel:
+        return ck.fit_boundary(rows, precision=0.6, **options)
+
+    return {
+        "auto": boundary,
+        "exact": lambda: boundary(method="exact", uncertainty_bins=11, test=rows),
+        "certified": lambda: boundary(confidence=0.9),
+        "segments": lambda: boundary(method="st", by="country"),
+        "segments of levels": lambda: boundary(method="exact", by="country"),
+        "beta": lambda: ck.fit_calibrator(rows),
+        "isotonic": lambda: ck.fit_calibrator(rows, method="isotonic", by="country"),
+        "classes": lambda: ck.fit_calibrator(
+            many, probs="prob_*", counts="count_*", method="vector"
+        ),
+        "vad": lambda: ck.fit_vad(rows, members=["score", "true_*"], by="country"),
+        "hetcal": lambda: ck.fit_hetcal(
+            rows, features=["kind", "evidence", "country"], max_depth=6, min_leaf=40, shrinkage=0.0
+        ),
+        "forest": lambda: ck.fit_hetcal(
+            rows, features=["kind"], partition="forest", trees=3, max_depth=3, min_leaf=50
+        ),
+        "alpha": lambda: ck.fit_alpha(
+            many,
+            features="probs",
+            map="vector",
+            map_regularization=1.0,
+            disagreement_map="isotonic",
+        ),
+        "constant alpha": lambda: ck.fit_alpha(votes),
+    }
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ck.CalibkitWarning)
+        for name, fit in _models().items():
+            fit().save(folder / f"{name}.json")
+    return folder
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_every_kind_fits_one_screen(
+    columns: int, models: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("calibkit_cli.console._is_terminal", lambda stream: True)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "dumb")
+    for path in sorted(models.glob("*.json")):
+        done = invoke("show", path)
+        assert (done.code, done.stderr) == (0, ""), path.stem
+        lines = done.stdout.decode().splitlines()
+        assert len(lines) <= 24, (path.stem, "\n".join(lines))
+        assert max(map(len, lines)) <= columns, (path.stem, "\n".join(lines))
+        assert "\x1b" not in done.stdout.decode()
+        if columns == 80:
+            whole = invoke("show", path, "--all")
+            assert whole.code == 0
+            assert len(whole.stdout) >= len(done.stdout)
+
+
+@pytest.mark.parametrize("kind", ["alpha", "boundary", "bundle", "calibrator", "hetcal", "vad"])
+def test_every_kind_has_a_schema(kind: str, invoke: Invoke) -> None:
+    done = invoke("show", "--schema", kind)
+    schema = json.loads(done.stdout)
+    assert done.code == 0
+    assert any("columns" in one.get("properties", {}) for one in schema["$defs"].values())

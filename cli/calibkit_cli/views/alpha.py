@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING
 
 from calibkit_cli.console import Console
 
+from .rules import spread
+
 if TYPE_CHECKING:
     from calibkit.raters.model import AlphaModel
 
 #: Features shown, those of the largest weights.
 _SHOWN = 20
+#: Lines that one screen has room for, in all tables together.
+_LINES = 8
 
 
 def alpha_lines(model: AlphaModel) -> list[str]:
@@ -50,23 +54,32 @@ def view(model: AlphaModel, console: Console) -> None:
     logit_map = model.logit_map
     if logit_map is not None:
         console.say("", f"Class probabilities after {logit_map_text(logit_map.method)}:")
-        logit_map_view(logit_map, model.classes, console)
+        logit_map_view(logit_map, model.classes, console, _on_screen(model))
     if isinstance(model.weights, list):
         names = model.features if isinstance(model.features, list) else _own_names(model)
         pairs = sorted(zip(names, model.weights, strict=True), key=lambda pair: -abs(pair[1]))
         console.say("")
         rows: list[list[object]] = [["intercept", model.intercept]]
-        rows += [[name, weight] for name, weight in pairs[:_SHOWN]]
+        most = len(pairs) if console.everything else console.shown(_SHOWN, _on_screen(model))
+        rows += [[name, weight] for name, weight in pairs[:most]]
         console.table(["feature", "weight in ln alpha0"], rows)
-        if len(pairs) > _SHOWN:
-            console.say(f"… {len(pairs) - _SHOWN} smaller weights.")
+        if len(pairs) > most:
+            console.say(f"… {len(pairs) - most} smaller weights.")
     if model.disagreement_map is not None:
         steps = model.disagreement_map
         console.say("")
-        console.table(
-            ["predicted disagreement from", "becomes"],
-            [list(pair) for pair in zip(steps.knots, steps.values, strict=True)][:_SHOWN],
-        )
+        table: list[list[object]] = [
+            list(pair) for pair in zip(steps.knots, steps.values, strict=True)
+        ]
+        some = table if console.everything else table[:_SHOWN]
+        some = spread(some, console.shown(len(some), _on_screen(model)))
+        console.table(["predicted disagreement from", "becomes"], some)
+
+
+def _on_screen(model: AlphaModel) -> int:
+    """Return how many lines of each table there is room for on one screen."""
+    tables = (model.logit_map, model.disagreement_map)
+    return _LINES // (sum(one is not None for one in tables) + isinstance(model.weights, list))
 
 
 def _own_names(model: AlphaModel) -> list[str]:
@@ -80,7 +93,9 @@ def logit_map_text(method: str) -> str:
     return f"{method} scaling"
 
 
-def logit_map_view(logit_map: object, classes: list[str], console: Console) -> None:
+def logit_map_view(
+    logit_map: object, classes: list[str], console: Console, on_screen: int = _LINES
+) -> None:
     """Print a map of logits: a temperature, or the weights and intercept of each class."""
     from calibkit.raters.model import LogitMapModel
 
@@ -96,7 +111,10 @@ def logit_map_view(logit_map: object, classes: list[str], console: Console) -> N
     assert isinstance(weights, list)
     assert isinstance(intercept, list)
     rows: list[list[object]] = []
-    for place, name in enumerate(classes[:_SHOWN]):
+    most = len(classes) if console.everything else console.shown(_SHOWN, on_screen)
+    for place, name in enumerate(classes[:most]):
         own = weights[place]
         rows.append([name, own[place] if isinstance(own, list) else own, intercept[place]])
     console.table(["class", "weight of its own logit", "intercept"], rows)
+    if len(classes) > most:
+        console.say(f"… {len(classes) - most} more classes.")

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 from calibkit.errors import UsageError
 from calibkit_cli.console import Console, cell_text
 
-from .rules import level_rows, rates
+from .rules import level_rows, rates, spread
 from .segments import segment_lines, segment_tables
 
 if TYPE_CHECKING:
     from calibkit.boundary.model import BoundaryModel, Candidate, Certificate
+
+#: Levels that one screen has room for.
+_LEVELS = 5
 
 
 def boundary_lines(model: BoundaryModel) -> list[str]:
@@ -184,14 +187,20 @@ def view(model: BoundaryModel, console: Console) -> None:
         )
     else:
         header = ["level", *_level_header(model), "rows", "positive if"]
-        console.table(header, level_rows(model, rows))
-        if model.method == "logistic" and model.levels >= 20:
+        table = level_rows(model, rows)
+        candidates = bool(model.fit.candidates)
+        some = spread(table, console.shown(len(table), _LEVELS - 2 * candidates))
+        console.table(header, some)
+        if len(some) < len(table):
+            beside = ", and the candidates" if candidates else ""
+            console.say(f"Some of {model.levels} levels; --all shows more{beside}.")
+        elif model.method == "logistic" and model.levels >= 20:
             console.say("", "Some of the levels; the model has them all.")
     console.say("")
     console.table(
         ["", "rows", "selected", "precision", "recall", "false positive rate"], _figures(model)
     )
-    if model.fit.candidates:
+    if model.fit.candidates and console.shown(1, 0):
         console.say("", "Candidates, cross-validated; the simplest whose gap is within its error:")
         header = ["method", "levels", "precision", "recall"]
         own = figure_name(model) not in header  # a column of its own for what was optimised

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from calibkit_cli.console import Console, cell_text
 
+from .rules import spread
+
 if TYPE_CHECKING:
     from calibkit.calibrators.model import CalibratorModel, ScoreMap
 
@@ -110,15 +112,14 @@ def view(model: CalibratorModel, console: Console) -> None:
         console.say("")
         logit_map_view(model.logit_map, model.classes, console)
         return
+    grouped = model.groups is not msgspec.UNSET
     if model.knots is not None and model.values is not None:
         what = model.columns["score"].name if model.a is None else "expit(a x + b)"
+        steps: list[list[object]] = [
+            list(pair) for pair in zip(model.knots, model.values, strict=True)
+        ]
         console.say("")
-        console.table(
-            [f"{what} from", "becomes"],
-            [list(pair) for pair in zip(model.knots, model.values, strict=True)][:_SHOWN],
-        )
-        if len(model.knots) > _SHOWN:
-            console.say(f"… {len(model.knots) - _SHOWN} more steps.")
+        _some([f"{what} from", "becomes"], steps, "steps", 5 if grouped else 11, console)
     if model.groups is not msgspec.UNSET:
         shared = model.pooled_groups if model.pooled_groups is not msgspec.UNSET else []
         table: list[list[object]] = [
@@ -127,6 +128,21 @@ def view(model: CalibratorModel, console: Console) -> None:
         ]
         table += [[name, None, "that of all rows"] for name in shared]
         console.say("")
-        console.table([model.columns["by"].name, "rows", "map"], table[:_SHOWN])
-        if len(table) > _SHOWN:
-            console.say(f"… {len(table) - _SHOWN} more.")
+        most = 3 if model.knots is not None else 5
+        _some([model.columns["by"].name, "rows", "map"], table, "segments", most, console)
+
+
+def _some(
+    header: list[str], table: list[list[object]], what: str, most: int, console: Console
+) -> None:
+    """Print a table: on one screen lines from first to last, else the first ones."""
+    if console.everything:
+        console.table(header, table)
+        return
+    if console.shown(len(table), most) < len(table):
+        console.table(header, spread(table, most))
+        console.say(f"Some of {len(table):,} {what}; --all shows more.")
+        return
+    console.table(header, table[:_SHOWN])
+    if len(table) > _SHOWN:
+        console.say(f"… {len(table) - _SHOWN} more{' steps' if what == 'steps' else ''}.")

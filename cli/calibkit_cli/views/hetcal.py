@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 from calibkit_cli.console import Console, cell_text
@@ -11,6 +12,11 @@ if TYPE_CHECKING:
 
 #: Categories that a rule names; of more only their number.
 SHOWN_CATEGORIES = 4
+
+#: A tree of more nodes is shown in short on a terminal: so many leaves and features.
+_NODES, _LEAVES = 3, 4
+#: What stands beside the rule of a leaf.
+_BESIDE_RULE = 34
 
 
 def hetcal_lines(model: HetcalModel) -> list[str]:
@@ -63,6 +69,9 @@ def view(model: HetcalModel, console: Console) -> None:
     parts = model.parts()
     if len(parts) > 1:
         console.say(f"The first of {len(parts)} partitions:")
+    if console.shown(len(parts[0].tree), _NODES) < len(parts[0].tree):
+        _in_short(parts[0], console)
+        return
     _leaf_table(parts[0], console)
     _split_table(parts[0], console)
     checked = model.fit.cross_validated
@@ -70,6 +79,42 @@ def view(model: HetcalModel, console: Console) -> None:
         console.say("")
         table = sorted([int(depth), loss] for depth, loss in checked.by_depth.items())
         console.table(["depth", "cross-validated log loss"], table)
+
+
+def _in_short(part: PartitionPart, console: Console) -> None:
+    """Print the largest leaves, each on one line, and what splits on each feature bring."""
+    rules, width = _rules(part), shutil.get_terminal_size().columns
+    sizes = {
+        place: made.rows
+        for place, made in enumerate(part.maps)
+        if isinstance(made.rows, int | float)
+    }
+    largest = sorted(rules, key=lambda place: -sizes.get(place, 0))[:_LEAVES]
+    rows: list[list[object]] = []
+    for place in largest:
+        made = part.maps[place]
+        hits = made.positives if isinstance(made.positives, int | float) else None
+        rate = hits / sizes[place] if hits is not None and sizes.get(place) else None
+        rule = " and ".join(reversed(rules[place])) or "all rows"
+        room = max(20, width - _BESIDE_RULE)
+        text = rule if len(rule) <= room else rule[: room - 1] + "…"
+        rows.append([place, sizes.get(place), None if rate is None else round(rate, 4), text])
+    console.table(["leaf", "rows", "positive rate", "rule, its last split first"], rows)
+    console.say(f"The largest of {len(rules)} leaves; --all shows them, the splits and the losses.")
+    brought: dict[str, tuple[float, int]] = {}
+    for node in part.tree:
+        if isinstance(node.feature, str):
+            gain, count = brought.get(node.feature, (0.0, 0))
+            weighted = node.gain if isinstance(node.gain, float) else 0.0
+            brought[node.feature] = (gain + weighted, count + 1)
+    ranked = sorted(brought.items(), key=lambda item: -item[1][0])[:_LEAVES]
+    console.say("")
+    console.table(
+        ["feature", "splits", "gain a row"],
+        [[name, count, gain or None] for name, (gain, count) in ranked],
+    )
+    if len(brought) > _LEAVES:
+        console.say(f"… {len(brought) - _LEAVES} more features.")
 
 
 def _leaf_table(part: PartitionPart, console: Console) -> None:

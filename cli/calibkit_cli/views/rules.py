@@ -30,6 +30,13 @@ def level_rows(model: BoundaryModel, rows: list[int | float] | list[None]) -> li
     return table
 
 
+def spread(table: list[list[object]], most: int) -> list[list[object]]:
+    """Return at most so many lines of a table: the first, the last and some between."""
+    if len(table) <= most:
+        return table
+    return [table[place * (len(table) - 1) // (most - 1)] for place in range(most)]
+
+
 def _chance(model: BoundaryModel, level: int) -> str:
     """Say what a stochastic boundary leaves to chance in a level."""
     chances, wide = model.tie_probability, model.random_thresholds

@@ -11,6 +11,9 @@ from .rules import level_rows, rates
 if TYPE_CHECKING:
     from calibkit.boundary.model import BoundaryModel
 
+#: Segments that one screen has room for.
+_SHOWN = 5
+
 
 def segment_lines(model: BoundaryModel) -> list[str]:
     """Say which segments there are, and what the bound holds for."""
@@ -48,8 +51,29 @@ def segment_tables(model: BoundaryModel, console: Console) -> None:
         figures.append([name, fit.rows, fit.positives, *seen, *checked])
     header = ["segment", "level", "uncertainty from", "to below", "positive if"]
     used = [k for k in range(len(header)) if any(row[k] is not None for row in rules)]
+    if console.shown(len(rules), _SHOWN) < len(rules):
+        _in_short(rules, figures, console)
+        return
     console.table([header[k] for k in used], [[row[k] for k in used] for row in rules])
     console.say("")
     names = ["segment", "rows", "positives", "selected", "precision", "recall"]
     names += ["false positive rate", "cross-validated precision", "cross-validated recall"]
     console.table(names, figures)
+
+
+def _in_short(rules: list[list[object]], figures: list[list[object]], console: Console) -> None:
+    """Print the largest segments on one line each."""
+    largest = sorted(figures, key=lambda row: -float(str(row[1])))[:_SHOWN]
+    own: dict[object, list[object]] = {}
+    for rule in rules:
+        own.setdefault(rule[0], []).append(rule[-1])
+    table = [
+        [
+            *(row[place] for place in (0, 1, 3, 4, 5)),
+            own[row[0]][0] if len(own[row[0]]) == 1 else f"{len(own[row[0]])} levels",
+        ]
+        for row in largest
+    ]
+    header = ["segment", "rows", "selected", "precision", "recall", "positive if"]
+    console.table(header, table)
+    console.say(f"The largest of {len(figures)} segments; --all shows the model.")
