@@ -74,10 +74,24 @@ def stability(
     p_value = chi_square_tail(_pearson(plain, old, rows, fitted), free)
     # Of samples alike the slopes themselves are noise: their variances have a mean of 4 k c^2.
     sloped = _variance(now, old, rows) + _variance(old, now, fitted) - 4.0 * free * chance**2
-    reach = critical_value(confidence) * math.sqrt(max(0.0, sloped) + 2.0 * free * chance**2)
-    excess = value - free * chance
-    low = 0.0 if p_value > (1.0 - confidence) / 2.0 else max(0.0, excess - reach)
-    return Stability(value, free * chance, p_value, Interval(low, max(0.0, excess + reach)))
+    steep = max(4.0 * chance, sloped / max(value, free * chance)) if free else 0.0
+    low, high = _ends(value - free * chance, 2.0 * free * chance**2, steep, confidence)
+    if p_value > (1.0 - confidence) / 2.0:
+        low = 0.0
+    return Stability(value, free * chance, p_value, Interval(low, high))
+
+
+def _ends(excess: float, flat: float, steep: float, confidence: float) -> tuple[float, float]:
+    """Return the values that an excess over chance does not rule out.
+
+    At a value v the excess has mean v and variance ``flat + steep v``; an end is where it lies a
+    critical value away, with the variance there (as Wilson's interval of a rate).
+    """
+    square = critical_value(confidence) ** 2
+    centre = excess + 0.5 * square * steep
+    half = math.sqrt(max(0.0, centre**2 - excess**2 + square * flat))
+    low = centre - half if excess > 0.0 else 0.0
+    return max(0.0, low), max(0.0, centre + half)
 
 
 def _pearson(now: Sequence[float], old: Sequence[float], rows: float, fitted: float) -> float:

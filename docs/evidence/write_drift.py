@@ -182,7 +182,7 @@ def false_alarms(calib: pl.DataFrame, card: pl.DataFrame, splits: int) -> list[s
         "",
         *text(
             f"{splits:,} random splits of one file: reference rows against new rows of the same kind, "
-            "so every alarm is false. `low>0` should stay within 2.5 %, the half of 5 % that lies on "
+            "so every alarm is false. `low>0` should be near 2.5 %, the half of 5 % that lies on "
             "this side."
         ),
         "",
