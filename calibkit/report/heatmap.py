@@ -148,7 +148,7 @@ def _draw_cells(panel: Axes, cells: pl.DataFrame, left: float, right: float, she
         array=held["positivity"].to_numpy(),
         cmap="cividis",
         edgecolors="face",
-        linewidths=0.3,
+        linewidths=0.6,
         rasterized=held.height > MOST_CELLS,
     )
     drawn.set_clim(0.0, max(1e-9, float(held["positivity"].max() or 0.0)))  # type: ignore[arg-type]

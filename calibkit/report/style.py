@@ -262,8 +262,13 @@ def _lean(svg: str, title: str) -> str:
     svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
     svg = re.sub(r"\s*\n\s*", "\n", svg).replace("\n<", "<").replace("?><", "?>\n<")
     svg = re.sub(r"(?<![\w.])-?[1-9]\d*\.\d{3,}(?!\w)", _hundredths, svg)
+    svg = re.sub(r'(?<= d=")[^"]*', _lean_path, svg)
     label = html.escape(" ".join(title.split()) or "a plot", quote=True)
     return svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1) + "\n"
+
+
+def _lean_path(path: re.Match[str]) -> str:
+    return re.sub(r"\s*([A-Za-z])\s*", r"\1", path[0])
 
 
 def _hundredths(number: re.Match[str]) -> str:
