@@ -8,7 +8,7 @@ from functools import partial
 from calibkit.columns import ColumnOptions, ScoreRows, read_score_rows, resolve
 from calibkit.grid_table import default_bins
 from calibkit.memory import Memory
-from calibkit.score_batches import Spread, rows_within, summarise_scores
+from calibkit.score_batches import Reading, Spread, rows_within, summarise_scores
 from calibkit.score_states import score_state, source_of, summary_of
 from calibkit.sources import Source
 from calibkit.states import State, as_plain, from_plain
@@ -59,8 +59,7 @@ def grid_rows(
     # Bins within score bins have edges of their own each: no level can be kept for all.
     levels = (problem.bins(options),) if problem.order == "uncertainty-score" else ()
     spread = Spread(levels, problem.strategy, problem.edges)
-    read = partial(read_score_rows, options=columns)
-    rows = rows_within(source, _names(options), read, memory, spread)
+    rows = rows_within(source, _reading(options, columns, spread), memory)
     return _with_edges(rows, problem)
 
 
@@ -69,9 +68,8 @@ def grid_state(
 ) -> State:
     """Return the state of the rows of a shard; errors as `grid_rows`."""
     options = resolve(source, columns, label=True, uncertainty=True)
-    read = partial(read_score_rows, options=columns)
-    spread = Spread(edges=problem.edges)
-    summary = summarise_scores(source, _names(options), read, memory, spread)
+    reading = _reading(options, columns, Spread(edges=problem.edges))
+    summary = summarise_scores(source, reading, memory)
     return score_state(KIND, {"problem": as_plain(problem)}, summary)
 
 
@@ -88,9 +86,13 @@ def merged_rows(state: State, memory: Memory) -> tuple[ScoreRows, GridProblem, S
     return _with_edges(summary_of(state).rows(source, memory), problem), problem, source
 
 
-def _names(options: ColumnOptions) -> list[str]:
+def _reading(options: ColumnOptions, columns: ColumnOptions, spread: Spread) -> Reading:
     roles = (options.score, options.label, options.uncertainty, options.weight)
-    return [name for name in roles if name is not None]
+    return Reading(
+        columns=[name for name in roles if name is not None],
+        read=partial(read_score_rows, options=columns),
+        spread=spread,
+    )
 
 
 def _with_edges(rows: ScoreRows, problem: GridProblem) -> ScoreRows:

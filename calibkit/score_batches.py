@@ -6,7 +6,7 @@ be fitted, each of them standing for all rows that are equal to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -58,60 +58,40 @@ class Spread:
     edges: tuple[float, ...] = ()
 
 
-def rows_within(
-    source: Source,
-    columns: Sequence[str],
-    read: Read,
-    memory: Memory | None,
-    spread: Spread | None = None,
-    needs_each: str | None = None,
-) -> ScoreRows:
-    """Return the rows that a reader reads: all at once where they fit, else condensed.
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How rows are read, and what they are needed for.
 
-    Parameters
+    Attributes
     ----------
-    source, columns, read, memory, spread, needs_each
-        As for `summarise_scores`; without a budget rows always fit.
-
-    Raises
-    ------
-    ResourceError
-        As `summarise_scores`, or where every row is needed and they do not fit.
-    """
-    given = spread is not None and bool(spread.edges)
-    if not given and (memory is None or source.rows <= memory.entries):
-        return read(source)
-    memory = memory_budget(None) if memory is None else memory
-    found = summarise_scores(source, columns, read, memory, spread, needs_each)
-    rows = found.rows(source, memory)
-    if needs_each is not None:
-        rows.need_each(needs_each)
-    return rows
-
-
-def summarise_scores(
-    source: Source,
-    columns: Sequence[str],
-    read: Read,
-    memory: Memory,
-    spread: Spread | None = None,
-    needs_each: str | None = None,
-) -> ScoreSummary:
-    """Return the summary of the rows of a source.
-
-    Parameters
-    ----------
-    source, columns
-        The inputs, and which columns the reader reads.
+    columns
+        The columns that are read.
     read
-        Reads and checks the rows of a window.
-    memory
-        How much room there is.
+        Reads and checks the rows of the inputs, or of a window of them.
     spread
-        What uncertainties are needed for.  Where rows have no room and the inputs can be read again,
-        uncertainties are moved down to the edges that the levels named here have; None: cut in bits.
+        What uncertainties are needed for.
     needs_each
         An option that needs rows as they are, if one does.
+    others
+        Further columns that may be made coarser like scores: whether they are probabilities.
+    """
+
+    columns: Sequence[str]
+    read: Read
+    spread: Spread = field(default_factory=Spread)
+    needs_each: str | None = None
+    others: Mapping[str, bool] = field(default_factory=dict)
+
+
+def rows_within(source: Source, reading: Reading, memory: Memory | None) -> ScoreRows:
+    """Return the rows of a source: all at once where they fit, else condensed.
+
+    Parameters
+    ----------
+    source, reading
+        The inputs, and how they are read.
+    memory
+        How much room there is; None: enough.
 
     Raises
     ------
@@ -120,55 +100,62 @@ def summarise_scores(
     ResourceError
         No room for the rows, and they cannot be made coarser.
     """
-    if needs_each is not None:
-        try:
-            return _summary(source, columns, read, memory, exactly=True)
-        except NoRoomError:
-            raise ResourceError(
-                f"memory: {source.rows:,} rows do not fit, and {needs_each} needs them as they are; "
-                "raise --memory, or leave it out"
-            ) from None
-    if spread is not None and spread.edges:
-        return _summary(source, columns, read, memory, edges=np.array(spread.edges))
-    if spread is None or not spread.levels:
-        return _summary(source, columns, read, memory)
+    if not reading.spread.edges and (memory is None or source.rows <= memory.entries):
+        return reading.read(source)
+    memory = memory_budget(None) if memory is None else memory
+    rows = summarise_scores(source, reading, memory).rows(source, memory)
+    if reading.needs_each is not None:
+        rows.need_each(reading.needs_each)
+    return rows
+
+
+def summarise_scores(source: Source, reading: Reading, memory: Memory) -> ScoreSummary:
+    """Return the summary of the rows of a source; see `rows_within`.
+
+    Where the rows have no room as they are, uncertainties are moved down to the edges that the
+    levels of `Reading.spread` have on all rows, which takes two more passes, or cut in bits.
+    """
+    spread = reading.spread
+    edges = np.array(spread.edges) if spread.edges else None
+    if reading.needs_each is None and (edges is not None or not spread.levels):
+        return _summary(source, reading, memory, edges=edges)
     try:
-        return _summary(source, columns, read, memory, exactly=True)
+        return _summary(source, reading, memory, edges=edges, exactly=True)
     except NoRoomError:
-        edges, error = _edges(source, columns, read, memory, spread)
-        if edges is None:
-            return _summary(source, columns, read, memory)
-        found = _summary(source, columns, read, memory, edges=edges)
-        return replace(found, level_error=error)
+        if reading.needs_each is not None:
+            raise ResourceError(
+                f"memory: {source.rows:,} rows do not fit, and {reading.needs_each} needs them as "
+                "they are; raise --memory, or leave it out"
+            ) from None
+    edges, error = _edges(source, reading, memory)
+    return replace(_summary(source, reading, memory, edges=edges), level_error=error)
 
 
 def _edges(
-    source: Source, columns: Sequence[str], read: Read, memory: Memory, spread: Spread
+    source: Source, reading: Reading, memory: Memory
 ) -> tuple[NDArray[np.float64] | None, float]:
     """Return the edges of the levels that are needed, and by what share of the rows they may miss."""
-    found = _summary(source, columns, read, memory, keep=("uncertainty", "weight"))
+    spread = reading.spread
+    found = _summary(source, reading, memory, keep=("uncertainty", "weight"))
     frame = found.condensed.frame
     values, weight = column_of(frame, "uncertainty"), column_of(frame, "weight")
     if values is None:
         return None, 0.0
     times = frame[COUNT].to_numpy().astype(np.float64)
     weight = times if weight is None else weight * times
+    held = values[weight > 0]
     if spread.strategy == "equal-width":
-        held = values[weight > 0]
-        edges = [
-            equal_width_edges(float(held.min()), float(held.max()), count)
-            for count in spread.levels
-        ]
+        ends = float(held.min()), float(held.max())
+        edges = [equal_width_edges(*ends, count) for count in spread.levels]
     else:
         edges = [quantile_edges(values, count, weight)[1] for count in spread.levels]
     error = 0.0 if found.condensed.exact else float(weight.max() / weight.sum())
-    return np.unique(np.concatenate([*edges, values[weight > 0][:1].astype(np.float64)])), error
+    return np.unique(np.concatenate([*edges, held[:1].astype(np.float64)])), error
 
 
 def _summary(
     source: Source,
-    columns: Sequence[str],
-    read: Read,
+    reading: Reading,
     memory: Memory,
     *,
     exactly: bool = False,
@@ -176,8 +163,8 @@ def _summary(
     edges: NDArray[np.float64] | None = None,
 ) -> ScoreSummary:
     """Return the summary of rows, or (`exactly`) raise `NoRoomError` where it would be coarse."""
-    counted = _Counted(memory.entries, exactly, keep, edges)
-    for rows in read_in_windows(source, columns, memory.batch, read):
+    counted = _Counted(memory.entries, exactly, keep, edges, reading.others)
+    for rows in read_in_windows(source, reading.columns, memory.batch, reading.read):
         counted.remarks += rows.remarks
         if isinstance(rows, NothingLeft):
             counted.rows_read += rows.rows or 0
@@ -195,6 +182,7 @@ class _Counted:
     exactly: bool
     keep: Sequence[str] | None
     edges: NDArray[np.float64] | None
+    others: Mapping[str, bool]
     condenser: Condenser | None = None
     last: ScoreRows | None = None
     rows_read: int = 0
@@ -213,7 +201,7 @@ class _Counted:
             for roles, total in row_sums(rows).items():
                 self.hashes[roles] = added_hashes(self.hashes.get(roles, "0"), total)
         if self.condenser is None:
-            known = _roles(rows, levels=self.edges is not None)
+            known = _roles(rows, self.others, levels=self.edges is not None)
             if self.keep is not None:
                 known = tuple(role for role in known if role.name in self.keep)
             self.condenser = Condenser(known, self.entries, exactly=self.exactly)
@@ -257,14 +245,20 @@ def row_sums(rows: ScoreRows) -> dict[str, str]:
     return found
 
 
-def _roles(rows: ScoreRows, *, levels: bool) -> tuple[Role, ...]:
+def _roles(rows: ScoreRows, coarse: Mapping[str, bool], *, levels: bool) -> tuple[Role, ...]:
     probability = rows.options.scale == "probability"
     found = [Role("score", SCORE, probability)]
     if rows.uncertainty is not None:
         found.append(Role("uncertainty", "" if levels else SPREAD))
     found += [Role(role) for role in ("label", "weight") if getattr(rows, role) is not None]
     others = [] if rows.others is None else rows.others.columns
-    return (*found, *(Role(OTHER + name) for name in others))
+    return (
+        *found,
+        *(
+            Role(OTHER + name, SCORE, coarse[name]) if name in coarse else Role(OTHER + name)
+            for name in others
+        ),
+    )
 
 
 def _frame(rows: ScoreRows, edges: NDArray[np.float64] | None) -> pl.DataFrame:

@@ -15,7 +15,7 @@ from calibkit.boundary.target import Target
 from calibkit.boundary.worths import amounts_of
 from calibkit.columns import ColumnOptions, ScoreRows, read_score_rows, resolve
 from calibkit.memory import Memory
-from calibkit.score_batches import Spread, rows_within, summarise_scores
+from calibkit.score_batches import Reading, Spread, rows_within, summarise_scores
 from calibkit.score_summary import ScoreSummary
 from calibkit.segments import read_segments
 from calibkit.sources import Source
@@ -64,16 +64,13 @@ class BoundaryReader:
         ResourceError
             Rows that do not fit, and options that need them as they are.
         """
-        found = rows_within(
-            source, self._names(source), self._read, self.memory, self._spread, self._needs_each
+        return self.with_edges(
+            rows_within(source, self._reading(source, self._spread), self.memory)
         )
-        return self.with_edges(found)
 
     def summary(self, source: Source, memory: Memory) -> ScoreSummary:
         """Return the rows as a summary that merges with those of other shards; see `rows`."""
-        spread = Spread(edges=self.edges)
-        names = self._names(source)
-        return summarise_scores(source, names, self._read, memory, spread, self._needs_each)
+        return summarise_scores(source, self._reading(source, Spread(edges=self.edges)), memory)
 
     def merged(self, summary: ScoreSummary, source: Source) -> ScoreRows:
         """Return the rows of summaries that were merged."""
@@ -85,6 +82,14 @@ class BoundaryReader:
     def with_edges(self, rows: ScoreRows) -> ScoreRows:
         """Return the rows with the levels that were given."""
         return replace(rows, level_edges=self.edges) if self.edges else rows
+
+    def _reading(self, source: Source, spread: Spread) -> Reading:
+        return Reading(
+            columns=self._names(source),
+            read=self._read,
+            spread=spread,
+            needs_each=self._needs_each,
+        )
 
     @property
     def _needs_each(self) -> str | None:

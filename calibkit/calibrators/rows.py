@@ -14,7 +14,7 @@ from calibkit.errors import UsageError
 from calibkit.memory import Memory
 from calibkit.numeric import FloatArray
 from calibkit.rows import Remark
-from calibkit.score_batches import rows_within, summarise_scores
+from calibkit.score_batches import Reading, rows_within, summarise_scores
 from calibkit.score_summary import ScoreSummary
 from calibkit.segments import read_segments
 from calibkit.sources import Source
@@ -77,23 +77,21 @@ def calibration_rows(
     ResourceError
         Rows that do not fit, and options that need them as they are.
     """
-    names = list(used_columns(source, options, spec).values())
-    read = partial(_read_window, options=options, spec=spec)
-    return rows_within(source, names, read, memory, needs_each=needs_each(options))
+    return rows_within(source, _reading(source, options, spec), memory)
 
 
 def calibration_summary(
     source: Source, options: ColumnOptions, spec: CalibratorSpec, memory: Memory
 ) -> ScoreSummary:
     """Return the rows as a summary that merges with those of other shards; see `calibration_rows`."""
-    names = list(used_columns(source, options, spec).values())
-    read = partial(_read_window, options=options, spec=spec)
-    return summarise_scores(source, names, read, memory, needs_each=needs_each(options))
+    return summarise_scores(source, _reading(source, options, spec), memory)
 
 
-def needs_each(options: ColumnOptions) -> str | None:
-    """Return the option that needs every row as it is, if one does."""
-    return "--weight-kind sampling" if options.sampled else None
+def _reading(source: Source, options: ColumnOptions, spec: CalibratorSpec) -> Reading:
+    return Reading(
+        columns=list(used_columns(source, options, spec).values()),
+        read=partial(_read_window, options=options, spec=spec),
+    )
 
 
 def _read_window(source: Source, options: ColumnOptions, spec: CalibratorSpec) -> ScoreRows:

@@ -11,20 +11,21 @@ from typing import Any
 import polars as pl
 from numpy.typing import NDArray
 
+from calibkit.memory import Memory
 from calibkit.metrics import cells as cell_metrics
 from calibkit.metrics import decisions, intervals, registry
+from calibkit.metrics.batches import evaluate_rows_within
 from calibkit.metrics.curves import curve_rows
 from calibkit.metrics.intervals import IntervalOptions
 from calibkit.metrics.result import Difference, Interval, Metrics, Number
-from calibkit.metrics.rows import EvaluateRows, read_evaluate_rows
+from calibkit.metrics.rows import EvaluateRows
 from calibkit.metrics.slices import ALL, Slice, check_names, segment_slices, top_rows
 from calibkit.metrics.spec import EvaluateSpec
 from calibkit.metrics.views import Confusion, Pair, Sample, View, view_of
 from calibkit.sources import Source
 
-#: What is evaluated: the module of each mode has a function ``evaluate(source, spec)``.
+#: What is evaluated instead of scores: a function of source and specification.
 MODES = {
-    "scores": "calibkit.metrics.evaluate:evaluate_scores",
     "classes": "calibkit.metrics.evaluate_classes:evaluate_classes",
     "votes": "calibkit.metrics.evaluate_votes:evaluate_votes",
 }
@@ -111,8 +112,8 @@ class Findings:
         )
 
 
-def evaluate(source: Source, spec: EvaluateSpec) -> Evaluated:
-    """Return the metrics of rows.
+def evaluate(source: Source, spec: EvaluateSpec, memory: Memory | None = None) -> Evaluated:
+    """Return the metrics of rows; those of scores are condensed where they do not fit.
 
     Raises
     ------
@@ -121,18 +122,20 @@ def evaluate(source: Source, spec: EvaluateSpec) -> Evaluated:
     DataError
         Values that are missing, out of range or of the wrong type.
     """
-    mode = "votes" if spec.votes else "classes" if spec.probs else "scores"
+    if not spec.probs and spec.votes is None:
+        return evaluate_rows(evaluate_rows_within(source, spec, memory), spec)
+    mode = "votes" if spec.votes else "classes"
     module, name = MODES[mode].split(":")
     found: Evaluated = getattr(importlib.import_module(module), name)(source, spec)
     return found
 
 
-def evaluate_scores(source: Source, spec: EvaluateSpec) -> Evaluated:
+def evaluate_rows(rows: EvaluateRows, spec: EvaluateSpec) -> Evaluated:
     """Return the metrics of scores, and of decisions, against labels 0 and 1."""
-    rows = read_evaluate_rows(source, spec)
     findings, curves = Findings(spec=spec), list[pl.DataFrame]()
+    times = None if rows.condensing is None else rows.condensing.times
     for part in _slices(rows, spec):
-        small = part.segment and part.size(rows.label.size) < spec.min_rows
+        small = part.segment and part.size(rows.label.size, times) < spec.min_rows
         views = _views(rows, part, spec)
         _add_scores(findings, views, small)
         if rows.cells is not None:
@@ -143,7 +146,7 @@ def evaluate_scores(source: Source, spec: EvaluateSpec) -> Evaluated:
             confidence = spec.confidence if spec.intervals else None
             curves += [curve_rows(view, confidence) for view in views.values()]
     return Evaluated(
-        metrics=findings.result(int(rows.label.size)),
+        metrics=findings.result(rows.rows),
         curves=pl.concat(curves) if curves else None,
         warnings=rows.warnings,
         notes=rows.notes,
@@ -168,6 +171,7 @@ def _sample(rows: EvaluateRows, part: Slice, score: NDArray[Any]) -> Sample:
         label=part.of(rows.label),
         weight=None if rows.weight is None else part.of(rows.weight),
         group=None if rows.group is None else part.of(rows.group),
+        times=None if rows.condensing is None else part.of(rows.condensing.times),
     )
 
 

@@ -90,7 +90,7 @@ def intervals(
         Confidence, seed, threads.
     """
     defined = {name: float(value) for name, value in values.items() if value is not None}
-    if data.sample.label.size < 2:
+    if data.sample.rows < 2:
         return {}
     level = options.level(data.sample)
     if level.units is not None and level.units < 2:
@@ -122,7 +122,7 @@ def differences(
     """Return the intervals of paired differences, other less baseline; see `intervals`."""
     defined = {name: value for name, value in values.items() if value is not None}
     sample = pair.other.sample
-    if sample.label.size < 2:
+    if sample.rows < 2:
         return {}
     level = options.level(sample)
     if level.units is not None and level.units < 2:
@@ -168,7 +168,7 @@ def method(metric: str, data: View | Confusion, options: IntervalOptions) -> str
 
 def _enough(name: str, view: View) -> bool:
     """Whether rows are enough to tell how far a metric varies."""
-    positives = int(view.sample.label.sum())
+    positives = view.sample.positive_rows
     if name == "auc":
         return 2 <= positives <= view.rows - 2
     return name not in ("average_precision", "calibration_bias") or positives >= 2

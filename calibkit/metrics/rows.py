@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.apply import ApplySpec, applier_of
-from calibkit.columns import ColumnOptions, ScoreRows, read_score_rows, resolve, score_column
+from calibkit.columns import (
+    ColumnOptions,
+    Condensing,
+    ScoreRows,
+    read_score_rows,
+    resolve,
+    score_column,
+)
 from calibkit.errors import DataError, UsageError
 from calibkit.grid_table import GridTable, is_grid_table, read_grid_table
 from calibkit.labels import label_column
@@ -53,6 +60,8 @@ class EvaluateRows:
         The share of positives among all rows.
     warnings, notes
         What the user has to be told, and what a summary should say.
+    condensing
+        How many rows each of these stands for, where equal rows were counted.
     """
 
     scores: dict[str, Floats]
@@ -66,6 +75,12 @@ class EvaluateRows:
     base_rate: float
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
+    condensing: Condensing | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are, whatever they weigh."""
+        return int(self.label.size if self.condensing is None else self.condensing.times.sum())
 
 
 def columns_used(source: Source, spec: EvaluateSpec) -> dict[str, str]:
@@ -113,6 +128,14 @@ def read_evaluate_rows(source: Source, spec: EvaluateSpec) -> EvaluateRows:
     DataError
         Values that are missing, out of range or of the wrong type.
     """
+    return rows_of(*read_columns(source, spec), spec)
+
+
+def read_columns(source: Source, spec: EvaluateSpec) -> tuple[ScoreRows, dict[str, Any]]:
+    """Return the first score, label and weight, and what is made of the columns of each role.
+
+    Of a window of rows groups have no numbers yet: they are the column as it is.
+    """
     options = replace(spec.columns, uncertainty=None)
     beside = _beside(source, spec)
     others = [name for one in beside.values() for name in one.columns]
@@ -120,8 +143,13 @@ def read_evaluate_rows(source: Source, spec: EvaluateSpec) -> EvaluateRows:
         source, options, uncertainty=False, positive_must_occur=False, others=others
     )
     where, frame = rows.where, rows.others if rows.others is not None else pl.DataFrame()
-    assert where is not None and rows.label is not None  # `read_score_rows` reads labels
-    made = {role: one.make(frame, where) for role, one in beside.items()}
+    assert where is not None  # `read_score_rows` finds its rows
+    return rows, {role: one.make(frame, where) for role, one in beside.items()}
+
+
+def rows_of(rows: ScoreRows, made: Mapping[str, Any], spec: EvaluateSpec) -> EvaluateRows:
+    """Return the rows of an evaluation from what `read_columns` made of the inputs."""
+    assert rows.label is not None  # `read_score_rows` reads labels
     scores = {spec.scores[0]: rows.score, **made["scores"]}
     weight = _reweighted(rows, spec)
     top = scores[spec.scores[0]] if spec.tops and made["top"] is None else made["top"]
@@ -137,6 +165,7 @@ def read_evaluate_rows(source: Source, spec: EvaluateSpec) -> EvaluateRows:
         base_rate=_base_rate(rows.label, weight),
         warnings=rows.warnings,
         notes=rows.notes,
+        condensing=rows.condensing,
     )
 
 
@@ -170,12 +199,18 @@ def _one(
     return _Beside([name], lambda frame, where: make(frame[name], where))
 
 
-def _groups(column: pl.Series, where: RowFinder) -> NDArray[np.int64]:
+def _groups(column: pl.Series, where: RowFinder) -> NDArray[np.int64] | pl.Series:
     """Return the group of each row, numbered by value: there may be millions."""
     absent = missing_mask(column, empty=True)
     if absent is not None:
         where.refuse(column, absent, "no value", f"fill these rows, or {where.remedy}")
-    return column.rank("dense").cast(pl.Int64).to_numpy() - 1
+    return numbered(column) if where.source.whole else column
+
+
+def numbered(column: pl.Series) -> NDArray[np.int64]:
+    """Return the place of each value among the distinct ones."""
+    found: NDArray[np.int64] = column.rank("dense").cast(pl.Int64).to_numpy() - 1
+    return found
 
 
 def _decisions(source: Source, spec: EvaluateSpec) -> _Beside:

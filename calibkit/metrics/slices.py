@@ -39,8 +39,10 @@ class Slice:
         """Return the slice of a column."""
         return values if self.rows is None else values[self.rows]
 
-    def size(self, rows: int) -> int:
-        """Return how many of so many rows it has."""
+    def size(self, rows: int, times: NDArray[np.int64] | None = None) -> int:
+        """Return how many of so many rows it has, where each counts once or so many times."""
+        if times is not None:
+            return int(self.of(times).sum())
         if self.rows is None:
             return rows
         return int(self.rows.sum()) if self.rows.dtype == bool else int(self.rows.size)

@@ -69,12 +69,26 @@ class Sample:
         float64; None counts rows.
     group
         Which group (``--groups``) each row belongs to, from 0; None: every row is its own.
+    times
+        How many rows each of these stands for, where equal ones were counted (their weight is in
+        `weight`); None: one.
     """
 
     score: Floats
     label: NDArray[np.uint8]
     weight: NDArray[np.float64] | None = None
     group: NDArray[np.int64] | None = None
+    times: NDArray[np.int64] | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are, whatever they weigh."""
+        return int(self.label.size if self.times is None else self.times.sum())
+
+    @property
+    def positive_rows(self) -> int:
+        """How many of them are positive."""
+        return int(self.label.sum() if self.times is None else self.times[self.label == 1].sum())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +130,7 @@ class View:
     @property
     def rows(self) -> int:
         """How many rows there are, whatever their weight."""
-        return int(self.sample.label.size)
+        return self.sample.rows
 
     @property
     def total(self) -> int:

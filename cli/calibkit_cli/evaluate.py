@@ -7,7 +7,7 @@ import typer
 from calibkit.errors import UsageError
 
 from . import evaluate_options as own
-from . import options, typed
+from . import options, states, typed
 from .console import Console
 
 HELP = """Judge scores by labels: ranking, calibration and decisions, with intervals.
@@ -82,16 +82,20 @@ def evaluate(
     as_json: options.Json = False,
     seed: options.Seed = 0,
     threads: options.Threads = None,
+    memory: options.Memory = None,
+    partial: states.Partial = False,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
     warnings: options.Warnings = "show",
     dry_run: options.DryRun = False,
 ) -> None:
     """Parse, evaluate, print."""
+    states.check_output(output, partial)
     console = Console(
         output, as_json, quiet, verbose, warnings, texts=("json", "prom", "csv", "md")
     )
     from calibkit.columns import ColumnOptions
+    from calibkit.memory import memory_budget
     from calibkit.metrics.settings import read_bounds, read_metrics, read_prevalence, read_shares
     from calibkit.metrics.spec import EvaluateSpec
     from calibkit.metrics.views import Settings
@@ -161,9 +165,7 @@ def evaluate(
         plot=plot,
         report=report,
         gates=expressions(fail_if),
+        memory=memory_budget(memory),
     )
-    source = open_source(inputs, input_format=input_format, dtype=dtype)
-    if dry_run:
-        run.show_plan(source)
-    else:
-        run.evaluate(source)
+    source = open_source(inputs, input_format=input_format, dtype=dtype, memory=run.memory)
+    run.start(source, dry_run=dry_run, partial=partial)

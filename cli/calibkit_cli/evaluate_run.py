@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from calibkit.columns import ColumnOptions
 from calibkit.errors import UsageError
 from calibkit.expressions import Expression
 from calibkit.figures import check
-from calibkit.metrics.evaluate import Evaluated, evaluate
+from calibkit.memory import Memory
+from calibkit.metrics.batches import evaluate_state, merged_rows
+from calibkit.metrics.evaluate import Evaluated, evaluate, evaluate_rows
 from calibkit.metrics.rows import columns_used
 from calibkit.metrics.spec import EvaluateSpec
+from calibkit.metrics.views import Settings
 from calibkit.outputs import check_output, directory_outputs, is_stream, spare_inputs
-from calibkit.sinks import Transaction, make_folders
+from calibkit.sinks import Transaction, make_folders, write_bytes
 from calibkit.sources import Source
+from calibkit.states import State
 from calibkit.threads import later, warm_up
 
 from .console import Console
@@ -21,6 +26,7 @@ from .dry_run import show_plan
 from .evaluate_plot import check_plot, plot_of
 from .evaluate_report import check_report, report_of
 from .gates import settle
+from .states import write_states
 from .views.metrics import view
 
 
@@ -42,6 +48,8 @@ class EvaluateRun:
         A file for the page.
     gates
         What makes the command fail, once everything is written.
+    memory
+        How much of it there is.
     """
 
     console: Console
@@ -50,6 +58,7 @@ class EvaluateRun:
     plot: str | None
     report: str | None
     gates: Sequence[Expression]
+    memory: Memory
 
     def __post_init__(self) -> None:
         if self.reliability is not None:
@@ -65,6 +74,34 @@ class EvaluateRun:
             raise UsageError(
                 "-o DIR/ goes with none of --reliability, --plot, --report, --fail-if, --json."
             )
+
+    def start(self, source: Source, *, dry_run: bool, partial: bool) -> None:
+        """Do what the command line asks for."""
+        if dry_run:
+            self.show_plan(source)
+        elif partial:
+            self._write_states(source)
+        else:
+            self.evaluate(source)
+
+    def finish(self, state: State) -> None:
+        """Deliver the metrics of the rows of a state."""
+        rows, spec = merged_rows(state, self.memory, self.spec.settings.threads)
+        found = self._told(evaluate_rows(rows, spec))
+        if self.console.output not in (None, "-"):
+            write_bytes(_content(found, self.console.output), self.console.output)
+        self.console.wrote("Metrics")
+        self.console.show_model(found.metrics.to_json(), lambda: view(found.metrics, self.console))
+
+    def _write_states(self, source: Source) -> None:
+        if self.reliability or self.plot or self.report or self.gates:
+            raise UsageError(
+                "--partial makes a state, not metrics; leave --reliability, --plot, --report and "
+                "--fail-if out (calibkit gate judges what merge makes)."
+            )
+        write_states(
+            self.console, source, lambda part: evaluate_state(part, self.spec, self.memory)
+        )
 
     def show_plan(self, source: Source) -> None:
         """Print what the run would do."""
@@ -114,11 +151,27 @@ class EvaluateRun:
         self.console.summary(f"Metrics of {len(outputs)} files written to {self.console.output}")
 
     def _evaluated(self, source: Source) -> Evaluated:
-        found = evaluate(source, self.spec)
+        return self._told(evaluate(source, self.spec, self.memory))
+
+    def _told(self, found: Evaluated) -> Evaluated:
         for remark in found.warnings:
             self.console.warn(remark)
         self.console.summary(*found.notes)
         return found
+
+
+def finish_state(console: Console, state: State, memory: Memory, threads: int) -> None:
+    """Make the metrics that a state is for."""
+    run = EvaluateRun(
+        console=console,
+        spec=EvaluateSpec(scores=(), columns=ColumnOptions(), settings=Settings(threads=threads)),
+        reliability=None,
+        plot=None,
+        report=None,
+        gates=(),
+        memory=memory,
+    )
+    run.finish(state)
 
 
 def _content(found: Evaluated, output: str) -> bytes:
