@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from calibkit.api.alpha import fit_alpha as fit_alpha
     from calibkit.api.binning import bin as bin
     from calibkit.api.boundary import fit_boundary as fit_boundary
+    from calibkit.api.bundling import bundle as bundle
     from calibkit.api.calibrator import fit_calibrator as fit_calibrator
     from calibkit.api.evaluation import evaluate as evaluate
     from calibkit.api.gates import diff as diff
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from calibkit.api.vad import fit_vad as fit_vad
     from calibkit.api.validation import validate as validate
     from calibkit.boundary.model import BoundaryModel as BoundaryModel
+    from calibkit.bundles.model import BundleModel as BundleModel
     from calibkit.calibrators.model import CalibratorModel as CalibratorModel
     from calibkit.errors import CalibkitError as CalibkitError
     from calibkit.errors import CalibkitWarning as CalibkitWarning
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 _PLACES = {
     "AlphaModel": "calibkit.raters.model",
     "BoundaryModel": "calibkit.boundary.model",
+    "BundleModel": "calibkit.bundles.model",
     "CalibkitError": "calibkit.errors",
     "CalibkitWarning": "calibkit.errors",
     "CalibratorModel": "calibkit.calibrators.model",
@@ -60,6 +63,7 @@ _PLACES = {
     "UsageError": "calibkit.errors",
     "VadModel": "calibkit.vad.model",
     "bin": "calibkit.api.binning",
+    "bundle": "calibkit.api.bundling",
     "diff": "calibkit.api.gates",
     "evaluate": "calibkit.api.evaluation",
     "fit_alpha": "calibkit.api.alpha",

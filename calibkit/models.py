@@ -19,6 +19,8 @@ from calibkit.errors import ModelError, UsageError, nearest
 if TYPE_CHECKING:
     import polars as pl
 
+    # Drift knows models: by its package, so that no module imports itself round a corner.
+    from calibkit.api import Drift
     from calibkit.frames import Frame, Names
 
 #: Where each kind's structure is defined.
@@ -33,6 +35,7 @@ KINDS = {
 
 #: What applies a model to a frame: it knows models, and is found when it is needed.
 _APPLICATION = "calibkit.api.application"
+_DRIFT = "calibkit.api.drifting"
 
 #: Longer files are no models.
 MOST_BYTES = 2**31
@@ -151,6 +154,58 @@ class Model(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
             max_missing=max_missing,
         )
         return added
+
+    def drift(
+        self,
+        frame: Frame,
+        *,
+        score: str | None = None,
+        uncertainty: str | None = None,
+        label: str | None = None,
+        positive: str | None = None,
+        unlabelled: str = "error",
+        weight: str | None = None,
+        confidence: float = 0.95,
+    ) -> Drift:
+        """Compare new rows with those that a boundary, or those of a bundle, were fitted on.
+
+        Parameters
+        ----------
+        frame
+            The new rows.
+        score, uncertainty
+            Where such a column is, if not where the model says.
+        label, positive, unlabelled
+            The labels, where there are any, and how they are read.
+        weight, confidence
+            A column of weights; of the intervals.
+
+        Raises
+        ------
+        UsageError, DataError
+            A model that keeps nothing to compare with; columns that are not there; values out of
+            range.
+
+        Examples
+        --------
+        >>> import calibkit as ck
+        >>> model = ck.fit_boundary(ck.simulate_posterior(2_000, seed=1), recall=0.5, method="st")
+        >>> found = model.drift(ck.simulate_posterior(2_000, seed=2))
+        >>> found.metrics.metrics["boundary"]["all"]["psi_score"] < 0.05
+        True
+        """
+        found: Drift = importlib.import_module(_DRIFT).drift_of_frame(
+            self,
+            frame,
+            score=score,
+            uncertainty=uncertainty,
+            label=label,
+            positive=positive,
+            unlabelled=unlabelled,
+            weight=weight,
+            confidence=confidence,
+        )
+        return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a JSON file, whole or not at all; see `save`."""

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from calibkit.errors import UsageError
 from calibkit.expressions import parse
 from calibkit.figures import Outcome, check
 from calibkit.frames import Names, names
-from calibkit.metrics.result import Metrics
-from calibkit.models import Model
 from calibkit.results import read_result, side_by_side
 
-#: Metrics, a model, a result as a dictionary, or the file of one.
-Result = Metrics | Model | Mapping[str, Any] | str | os.PathLike[str]
+
+class Written(Protocol):
+    """What stands in a result file: metrics, a model, a drift, a report."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain dictionaries."""
+
+
+#: Metrics, a model, a drift, a result as a dictionary, or the file of one.
+Result = Written | Mapping[str, Any] | str | os.PathLike[str]
 
 
 def gate(result: Result, fail_if: Names) -> list[Outcome]:
@@ -76,6 +82,6 @@ def diff(first: Result, second: Result) -> dict[str, Any]:
 
 
 def _content(result: Result) -> dict[str, Any]:
-    if isinstance(result, Metrics | Model):
-        return result.as_dict()
-    return dict(result) if isinstance(result, Mapping) else read_result(os.fspath(result))
+    if isinstance(result, str | os.PathLike):
+        return read_result(os.fspath(result))
+    return dict(result) if isinstance(result, Mapping) else result.as_dict()

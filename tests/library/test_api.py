@@ -5,6 +5,8 @@ from __future__ import annotations
 import doctest
 import inspect
 import json
+import re
+import shutil
 import subprocess
 import sys
 import warnings
@@ -21,9 +23,10 @@ from calibkit.sources import Source
 from tests.conftest import ROOT, Outcome, clean_environment
 
 NAMES = [
-    "AlphaModel", "BoundaryModel", "CalibkitError", "CalibkitWarning", "CalibratorModel", "DataError",
+    "AlphaModel", "BoundaryModel", "BundleModel", "CalibkitError", "CalibkitWarning",
+    "CalibratorModel", "DataError",
     "HetcalModel", "InfeasibleError", "Metrics", "Model", "ModelError", "ResourceError", "UsageError",
-    "VadModel", "__version__", "bin", "diff", "evaluate", "fit_alpha", "fit_boundary",
+    "VadModel", "__version__", "bin", "bundle", "diff", "evaluate", "fit_alpha", "fit_boundary",
     "fit_calibrator", "fit_hetcal", "fit_vad", "gate", "load", "simulate_partitions",
     "simulate_posterior", "simulate_raters", "simulate_selection", "validate",
 ]  # fmt: skip
@@ -115,6 +118,22 @@ def test_the_examples_run(module: str) -> None:
         and one.__name__ in NAMES
     ]
     assert module == "models" or all(">>>" in str(one.__doc__) for one in functions)
+
+
+def test_the_page_on_python_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    code = "\n".join(re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL))
+    shutil.copytree(ROOT / "sample_data", tmp_path / "sample_data")
+    monkeypatch.chdir(tmp_path)
+    test = doctest.DocTestParser().get_doctest(code, {}, "python.md", "docs/python.md", 0)
+    runner = doctest.DocTestRunner(verbose=False)
+    runner.run(test)
+    assert runner.tries > 15
+    assert not runner.failures
+    named = set(re.findall(r"ck\.(\w+)", page)) | {"simulate_selection", "simulate_raters"}
+    assert {name for name in NAMES if name.islower() and name != "__version__"} <= named | {
+        "simulate_partitions"
+    }
 
 
 def frames(rows: pl.DataFrame) -> dict[str, Any]:
