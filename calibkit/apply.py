@@ -203,10 +203,9 @@ def apply_model(model: Model, source: Source, spec: ApplySpec) -> Applied:
 
 @dataclass(frozen=True)
 class AppliedRows:
-    """Rows with the added columns, how many were read for them, and which lack a value."""
+    """Rows with the added columns, and which of them lack a value."""
 
     frame: pl.DataFrame
-    rows: int
     gaps: Gaps
 
 
@@ -248,7 +247,7 @@ def apply_rows(
     if spec.selected:
         assert plan.chosen is not None  # `plan_application` refused models that decide nothing
         result = result.filter(plan.chosen)
-    return AppliedRows(result, rows.height, gaps)
+    return AppliedRows(result, gaps)
 
 
 def plan_application(model: Model, source: Source, spec: ApplySpec) -> Application:

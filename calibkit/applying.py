@@ -13,7 +13,6 @@ from calibkit.batches import work_through
 from calibkit.columns import RowFinder
 from calibkit.gaps import Gaps
 from calibkit.memory import Memory
-from calibkit.progress import Progress, silent
 from calibkit.rows import NothingLeft
 from calibkit.sources import Source
 
@@ -37,8 +36,6 @@ class Run:
         How much memory there is.
     threads
         How many batches are worked on at a time.
-    progress
-        Told how many rows are done.
     """
 
     plan: Application
@@ -46,7 +43,6 @@ class Run:
     spec: ApplySpec
     memory: Memory
     threads: int
-    progress: Progress = silent
 
     def frames(self, tell: Callable[[str], None]) -> Iterator[pl.DataFrame]:
         """Yield all rows with the added columns, some at a time, in their order.
@@ -64,14 +60,13 @@ class Run:
         for remark in self.source.warnings:
             tell(remark)
         batches = self.source.batches(self.plan.read, rows=self.batch_rows())
-        held, gaps, done = None, Gaps(), 0
+        held, gaps = None, Gaps()
         for made in work_through(self.threads, self._applied, batches, self.plan.read):
             assert not isinstance(made, NothingLeft)  # no row is dropped here
             gaps = gaps.plus(made.gaps)
             if held is not None and not too_many(gaps, self.source, self.spec):
                 yield held
-            held, done = made.frame, done + made.rows
-            self.progress(done, self.source.rows)
+            held = made.frame
         for remark in missing_note(gaps, self.source, self.spec):
             tell(remark)
         if held is not None:

@@ -27,6 +27,7 @@ from .formats import (
 )
 from .inputs import STDIN, Part, find_files, folder_keys, repeated
 from .memory import Memory
+from .progress import Progress, silent
 from .readers import Schema, Table, open_table, reading
 from .schemas import is_number, key_types, key_value, one_schema
 
@@ -62,6 +63,7 @@ class Source:
         keys = {name: kind for name, kind in self._key_types.items() if name not in schemas}
         self.schema: Schema = {**schemas, **keys}
         self.warnings: tuple[str, ...] = repeated(parts)
+        self.progress: Progress = silent
 
     @property
     def paths(self) -> list[str]:
@@ -199,12 +201,14 @@ class Source:
             As `read`.
         """
         stored = self._stored(self._names(columns))
+        told = 0
         for part, table in zip(self.parts, self._tables, strict=True):
             done = 0
             with reading(part.path):
                 for frame in table.batches(stored, rows):
                     yield self._window(part, frame, done)
-                    done += frame.height
+                    done, told = done + frame.height, told + frame.height
+                    self.progress(told, self.rows)
                 _check_rows(part, done)
 
     def _window(self, part: Part, frame: pl.DataFrame, begin: int) -> Source:

@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
 from calibkit.errors import DataError, UsageError
+from calibkit.progress import Progress
 
 from .printable import printable
+from .progress import clear_line, progress_line
 
 if TYPE_CHECKING:
     import polars as pl
@@ -181,6 +183,12 @@ class Console:
                 }
             )
 
+    def progress(self) -> Progress:
+        """Return what is to be told how far the run has come: `calibkit.progress.Progress`."""
+        return progress_line(
+            quiet=self.quiet, rows_on_terminal=self.output == "-" and self.on_terminal
+        )
+
     def wrote(self, what: str) -> None:
         """Say on standard error what went to the output file, unless ``-q`` or ``--json``."""
         if self.output not in (None, "-") and not self.as_json:
@@ -340,6 +348,7 @@ def _print_rich(
         )
     for row in cells:
         table.add_row(*map(Text, row))
+    clear_line()
     RichConsole(file=stream, highlight=False).print(table)
 
 
@@ -355,11 +364,13 @@ def _is_terminal(stream: TextIO) -> bool:
 
 
 def _print(text: str, stream: TextIO) -> None:
+    clear_line()
     stream.write(printable(text) + "\n")
     stream.flush()
 
 
 def _write(content: bytes) -> None:
+    clear_line()
     sys.stdout.flush()
     sys.stdout.buffer.write(content)
     sys.stdout.buffer.flush()

@@ -51,6 +51,7 @@ def write_rows(console: Console, source: Source, make: Callable[[Source, Tell], 
         Returns the rows of a source; what the user should be told only when they have all been made
         goes to its second argument, at the latest before the last frame.
     """
+    source.progress = console.progress()
     if not console.per_input:
         made = make(source, console.warn)
         for remark in made.warnings:

@@ -32,6 +32,7 @@ def write_models(console: Console, source: Source, fit: Callable[[Source], Fit],
 
     from .views import view_of
 
+    source.progress = console.progress()
     if not console.per_input:
         if console.output not in (None, "-"):
             spare_inputs(str(console.output), source.parts)

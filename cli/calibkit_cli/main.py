@@ -17,6 +17,7 @@ from calibkit import __version__
 
 from .failures import drop_stdout, mend_streams, raise_terminated, report
 from .help_pages import arrange
+from .progress import clear_line, end_lines
 
 #: One module a command, in the order of the help; each has a function ``register(app)``.
 COMMANDS = (
@@ -115,7 +116,10 @@ def run(arguments: list[str]) -> int:
     except BaseException as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # its message, the help, is printed already
             return USAGE
+        clear_line()
         return report(error, arguments)
+    finally:
+        end_lines()
 
 
 def complete(command: object) -> int:

@@ -1,0 +1,133 @@
+"""How far a run has come, on one line of a terminal: rows, rows per second, remaining time."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from threading import RLock, Timer
+from typing import TYPE_CHECKING, Any, TextIO
+
+from calibkit.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+
+#: Seconds before a run is worth a line.
+DELAY = 2.0
+
+#: The line that is shown, or will be.
+_lines: list[ProgressLine] = []
+
+
+class ProgressLine:
+    """A line on standard error that shows after a while, and goes away without a trace.
+
+    Called with the rows done and the rows in all, see `calibkit.progress.Progress`.
+    """
+
+    def __init__(self, stream: TextIO, now: Callable[[], float] = time.monotonic) -> None:
+        self._stream, self._now = stream, now
+        self._begun = self._pass_begun = now()
+        self._done, self._total = 0, 0
+        self._bar: Bar | None = None
+        self._lock = RLock()
+        self._timer = Timer(DELAY, self._show)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show that so many rows are done; fewer than before are those of another pass."""
+        with self._lock:
+            if done < self._done:
+                self._pass_begun = self._now()
+            self._done, self._total = done, total
+            if self._now() - self._begun >= DELAY:
+                self._show()
+
+    def clear(self) -> None:
+        """Take the line off the terminal: something else is written there."""
+        with self._lock:
+            self._timer.cancel()
+            if self._bar is not None:
+                self._bar.stop()
+                self._bar = None
+
+    def text(self) -> str:
+        """Return what the line says."""
+        seconds = self._now() - self._pass_begun
+        if not self._done or seconds <= 0:
+            return f"{_duration(self._now() - self._begun)} so far"
+        speed = self._done / seconds
+        left = max(self._total - self._done, 0) / speed
+        rows = f"{self._done:,} of {self._total:,} rows"
+        return f"{rows}, {_rounded(speed)} rows/s, {_duration(left)} left"
+
+    def _show(self) -> None:
+        with self._lock:
+            bar = self._bar or self._new_bar()
+            total = self._total if self._done else None  # without a number: a pulse
+            bar.update(bar.task_ids[0], completed=self._done, total=total, said=self.text())
+            if self._bar is None:
+                self._bar = bar
+                bar.start()
+
+    def _new_bar(self) -> Bar:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+        bar = Progress(
+            SpinnerColumn(),
+            BarColumn(bar_width=30),
+            TextColumn("{task.fields[said]}"),
+            console=Console(file=self._stream),
+            transient=True,
+            redirect_stdout=False,
+        )
+        bar.add_task("", said="")
+        return bar
+
+
+def progress_line(*, quiet: bool, rows_on_terminal: bool) -> Progress:
+    """Return what is to be told of a run's progress: a line, where somebody looks and may see it.
+
+    Parameters
+    ----------
+    quiet
+        ``-q``.
+    rows_on_terminal
+        Whether the run writes rows on the same terminal as it goes on.
+    """
+    if quiet or rows_on_terminal or not sys.stderr.isatty():
+        return silent
+    clear_line()
+    _lines.append(ProgressLine(sys.stderr))
+    return _lines[-1]
+
+
+def clear_line(*_: Any) -> None:
+    """Take the line off the terminal, if there is one; it shows again when more is told."""
+    for line in _lines:
+        line.clear()
+
+
+def end_lines() -> None:
+    """Forget the lines of a run that has ended."""
+    clear_line()
+    _lines.clear()
+
+
+def _rounded(speed: float) -> str:
+    """Return a speed with a unit that keeps it short."""
+    for size, unit in ((1e9, " billion"), (1e6, " million")):
+        if speed >= size:
+            return f"{speed / size:.1f}{unit}"
+    return f"{speed:,.0f}"
+
+
+def _duration(seconds: float) -> str:
+    whole = round(seconds)
+    hours, rest = divmod(whole, 3600)
+    if hours:
+        return f"{hours} h {rest // 60:02} min"
+    return f"{rest // 60} min {rest % 60:02} s" if rest >= 60 else f"{rest} s"

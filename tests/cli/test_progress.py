@@ -1,0 +1,102 @@
+"""The progress line: on a terminal only, after a while, and gone when it is over."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from calibkit.progress import silent
+from calibkit.sources import Source
+from calibkit_cli import progress
+from calibkit_cli.progress import ProgressLine, clear_line, end_lines, progress_line
+from tests.conftest import clean_environment
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_only_a_terminal_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    assert progress_line(quiet=True, rows_on_terminal=False) is silent
+    assert progress_line(quiet=False, rows_on_terminal=True) is silent
+    line = progress_line(quiet=False, rows_on_terminal=False)
+    assert isinstance(line, ProgressLine)
+    end_lines()
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert progress_line(quiet=False, rows_on_terminal=False) is silent
+
+
+def test_rows_speed_and_time_left() -> None:
+    clock = [0.0]
+    line = ProgressLine(Terminal(), lambda: clock[0])
+    line.clear()  # no timer in a test
+    clock[0] = 1.0
+    line(1_000_000, 10_000_000)
+    assert line.text() == "1,000,000 of 10,000,000 rows, 1.0 million rows/s, 9 s left"
+    clock[0] = 1.5
+    line(500, 10_000_000)  # another pass
+    clock[0] = 3.5
+    assert line.text() == "500 of 10,000,000 rows, 250 rows/s, 11 h 06 min left"
+    line(10_000_000, 10_000_000)
+    assert line.text().endswith(", 0 s left")
+    line.clear()
+
+
+def test_it_shows_after_a_while_and_goes_away() -> None:
+    clock, terminal = [0.0], Terminal()
+    line = ProgressLine(terminal, lambda: clock[0])
+    progress._lines.append(line)
+    line(10, 100)
+    assert terminal.getvalue() == ""
+    clock[0] = progress.DELAY
+    line(20, 100)
+    assert "20 of 100 rows" in terminal.getvalue()
+    clear_line()
+    assert line._bar is None
+    end_lines()
+    assert not progress._lines
+
+
+def test_a_source_tells_of_its_windows() -> None:
+    source = Source.from_frame(pl.DataFrame({"v": range(10)}))
+    told: list[tuple[int, int]] = []
+    source.progress = lambda done, total: told.append((done, total))
+    assert sum(frame.height for _, frame in source.batches(rows=4)) == 10
+    assert told == [(4, 10), (8, 10), (10, 10)]
+
+
+def test_a_short_run_on_a_terminal_shows_nothing(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("score_1,score_2\n0.2,0.3\n0.7,0.6\n")
+    line = [
+        sys.executable,
+        "-m",
+        "calibkit_cli.main",
+        "vad",
+        str(rows),
+        "-o",
+        str(tmp_path / "v.json"),
+    ]
+    mine, theirs = pty.openpty()
+    done = subprocess.run(
+        line,
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=theirs,
+        env=clean_environment(),
+        check=True,
+    )
+    os.close(theirs)
+    said = os.read(mine, 10_000).decode()
+    os.close(mine)
+    assert done.returncode == 0
+    assert "rows/s" not in said and "Model written" in said
