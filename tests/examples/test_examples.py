@@ -160,6 +160,18 @@ def test_the_nightly_job_does_what_each_exit_code_is_for(example: Path, shell: S
     assert (example / "tries").read_text().split() == ["try"] * 3
 
 
+@pytest.mark.parametrize("example", ["shards"], indirect=True)
+def test_merged_shards_give_the_model_of_all_rows(example: Path, shell: Shell) -> None:
+    done = shell("make split PARTS='0 3' && make -j2", example)
+    assert done.returncode == 0, done.stderr
+    assert sorted(runs_of(done)) == ["apply", "boundary", "boundary", "merge"]
+    whole = shell("calibkit boundary shards/ --precision 0.7 --method exact -q", example)
+    assert whole.stdout == (example / "boundary.json").read_text()
+    assert len(list((example / "decided").iterdir())) == 2
+    (example / "states" / "part-3.state").unlink()
+    assert runs_of(shell("make --dry-run", example)) == ["boundary", "merge", "apply"]
+
+
 def test_each_example_has_a_page_of_its_own() -> None:
     page = (ROOT / "examples" / "README.md").read_text()
     for name in FOLDERS:
