@@ -26,6 +26,10 @@ _NOT_READABLE: Final = frozenset(
     {errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG}
 )
 
+#: What pyarrow says of memory that it did not get; and how far compression goes, generously.
+_ALLOCATION: Final = re.compile(r"(?:malloc|realloc) of size (\d+) failed")
+_MOST_EXPANSION: Final = 100_000
+
 #: What seeking to an offset that a corrupt file names ends in.
 _NONSENSE: Final = frozenset({errno.EINVAL, errno.EOVERFLOW})
 
@@ -62,6 +66,8 @@ def reading(path: str) -> Iterator[None]:
     try:
         yield
     except MemoryError as error:
+        if _is_nonsense(path, str(error)):
+            _explain(path, ValueError(str(error)))
         raise ResourceError(
             f"{path}: memory ran out while it was read; read fewer columns or smaller files",
             file=path,
@@ -70,6 +76,15 @@ def reading(path: str) -> Iterator[None]:
         _explain(path, error)
     except pl.exceptions.PanicException as error:  # derives from BaseException
         _explain(path, error)
+
+
+def _is_nonsense(path: str, error: str) -> bool:
+    """Whether a file asks for more memory than what it holds can expand to: it is damaged."""
+    wanted = _ALLOCATION.search(error)
+    found = Path(path)
+    return bool(
+        wanted and found.is_file() and int(wanted[1]) > _MOST_EXPANSION * found.stat().st_size
+    )
 
 
 def _explain(path: str, error: BaseException) -> NoReturn:

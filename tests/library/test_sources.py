@@ -595,3 +595,14 @@ def test_import_is_light() -> None:
     )
     root = Path(__file__).parents[2]
     subprocess.run([sys.executable, "-c", code], check=True, cwd=root, timeout=60)
+
+
+def test_a_file_that_asks_for_more_memory_than_it_can_fill_is_damaged(tmp_path: Path) -> None:
+    from calibkit.readers import reading
+
+    small = tmp_path / "small.arrow"
+    small.write_bytes(b"x" * 100)
+    with pytest.raises(DataError, match="corrupt"), reading(str(small)):
+        raise MemoryError("malloc of size 68719476736 failed")
+    with pytest.raises(ResourceError, match="memory ran out"), reading(str(small)):
+        raise MemoryError("malloc of size 4096 failed")
