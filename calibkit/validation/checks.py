@@ -52,7 +52,8 @@ class Findings:
         except DataError as error:
             said = error.message
             if isinstance(error, OffendingRows):
-                value = f" (value {error.value})" if error.value != "None" else ""
+                value = f" (value {error.value})" if error.value not in ("None", "") else ""
+                value = "" if f"({error.value}" in error.problem else value
                 advice = f"; {error.advice}" if error.advice else ""
                 said = f"{error.problem}{value}{advice}"
             self.found.append(

@@ -36,6 +36,9 @@ _HEAVY = 0.1
 _IDENTIFIER = 0.9
 #: Larger numbers are no log-odds that a model gives.
 _LARGEST_LOGIT = 50
+_LEAST_PERCENT, _PERCENT = 2, 100
+#: Fewer values outside [0, 1] are mistakes, not another scale.
+_MANY = 0.1
 
 Floats = NDArray[np.float64]
 
@@ -311,12 +314,15 @@ class _Run:
 
 
 def _guess(values: Values) -> str:
-    """Return what scores that are no probabilities look like."""
-    least, most = values.column.min(), values.column.max()
-    if not isinstance(least, int | float) or not isinstance(most, int | float):
-        return ""
-    if least >= 0 and 1 < most <= 100:
+    """Return what scores that are no probabilities look like, if many of them are none."""
+    plain = "probabilities lie in [0, 1]; use --scale logit or --scale raw for other scores"
+    if not values.column.dtype.is_numeric():
+        return plain
+    array = values.column.cast(pl.Float64).to_numpy()
+    least, most = float(array.min()), float(array.max())
+    above, below = np.count_nonzero(array > 1), np.count_nonzero(array < 0)
+    if not below and above > _MANY * array.size and _LEAST_PERCENT < most <= _PERCENT:
         return "these look like percentages: divide them by 100, or use --scale raw"
-    if least < 0 and max(-least, most) <= _LARGEST_LOGIT:
+    if below > _MANY * array.size and max(-least, most) <= _LARGEST_LOGIT:
         return "these look like logits: use --scale logit, or --scale raw"
-    return "probabilities lie in [0, 1]; use --scale logit or --scale raw for other scores"
+    return plain

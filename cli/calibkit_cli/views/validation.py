@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import textwrap
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,8 +10,6 @@ if TYPE_CHECKING:
 
 #: Columns and findings that are shown; the file has them all.
 MOST_COLUMNS, MOST_FINDINGS = 12, 40
-
-_WIDEST = 120
 
 
 def view(report: Report, console: Console) -> None:
@@ -31,7 +27,7 @@ def view(report: Report, console: Console) -> None:
 
 def found(report: Report) -> list[str]:
     """Return the findings in lines."""
-    lines = [line for one in report.findings[:MOST_FINDINGS] for line in _lines(one)]
+    lines = [_line(one) for one in report.findings[:MOST_FINDINGS]]
     if len(report.findings) > MOST_FINDINGS:
         lines.append(f"… {len(report.findings)} findings; -o FILE writes them all.")
     return lines
@@ -69,8 +65,8 @@ def _row(column: Checked) -> list[object]:
     ]
 
 
-def _lines(finding: Finding) -> list[str]:
-    """Return a finding in lines that fit the terminal."""
+def _line(finding: Finding) -> str:
+    """Return a finding in a line."""
     place = "" if finding.column is None else f" column {finding.column!r}:"
     where = ""
     if finding.rows is not None:
@@ -79,8 +75,4 @@ def _lines(finding: Finding) -> list[str]:
             more = ", …" if finding.rows > len(finding.first_rows) else ""
             where += f" of {finding.file}: {', '.join(map(str, finding.first_rows))}{more}"
         where += "]"
-    text = f"{finding.level} ({finding.check}):{place} {finding.message}{where}"
-    width = min(shutil.get_terminal_size((_WIDEST, 24)).columns, _WIDEST)
-    return textwrap.wrap(
-        text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
-    )
+    return f"{finding.level} ({finding.check}):{place} {finding.message}{where}"
