@@ -41,7 +41,7 @@ LEAST_ROWS = 20
 
 #: Share of its step that a partition takes, and the ridge on its steps.
 RATE = 0.05
-RIDGE = 10.0
+RIDGE = 5.0
 
 #: Share of the features that a partition may use.
 FEATURE_SHARE = 0.5

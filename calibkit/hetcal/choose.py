@@ -197,7 +197,7 @@ def _judge(
 ) -> Judged:
     """Fit the maps of all nodes on the rows used, and judge every candidate on those held out."""
     ends = tree.routes(known).ends(rows.features.values)
-    lines, below = _all_lines(rows, tree, ends, used)
+    lines, below = _all_lines(rows, tree, ends, used, grid.depths)
     places = np.flatnonzero(held)
     score, label, mass = rows.score[places], rows.label[places], rows.mass[places]
     out, alone = np.empty((2, places.size)), np.empty((2, places.size))
@@ -209,24 +209,31 @@ def _judge(
     for column, shrinkage in enumerate(grid.shrinkages):
         maps = shrunk(lines, pooled_map, shrinkage)
         for row, depth in enumerate(grid.depths):
-            leaf = below[min(depth, len(below) - 1)][ends[places]]
+            leaf = below[depth][ends[places]]
             kernels.leaf_losses(score, label, mass, leaf, maps, out)
             kernels.paired_gains(alone[1], out[1], repeats, gains[row, column])
     return Judged(float(kernels.sum_in_order(alone[1])), gains, out[0].copy())
 
 
 def _all_lines(
-    rows: HetcalRows, tree: Tree, ends: NDArray[np.int32], used: NDArray[np.bool_]
-) -> tuple[Floats, list[NDArray[np.int32]]]:
-    """Return the map of each node from the rows used, and which node of a depth each lies below."""
-    depth_of = np.array([node.depth for node in tree.nodes])
+    rows: HetcalRows,
+    tree: Tree,
+    ends: NDArray[np.int32],
+    used: NDArray[np.bool_],
+    depths: Sequence[int],
+) -> tuple[Floats, dict[int, NDArray[np.int32]]]:
+    """Return the map of each node that is a leaf at some depth, and the leaf above each node there.
+
+    The first node's map is that of all rows used.
+    """
     lines = np.empty((len(tree.nodes), 4))
-    below = []
-    for depth in range(int(depth_of.max()) + 1):
-        ancestors = tree.ancestors(depth)
-        below.append(ancestors)
+    known = np.zeros(len(tree.nodes), np.bool_)
+    below = {depth: tree.ancestors(depth) for depth in depths}
+    for ancestors in (tree.ancestors(0), *below.values()):
         leaf = np.where(used, ancestors[ends], np.int32(-1)).astype(np.int32)
-        leaf[(leaf >= 0) & (depth_of[leaf] != depth)] = -1
+        leaf[known[leaf]] = -1  # a branch may end above the depth
         fitted = node_lines(rows, leaf, len(tree.nodes))
-        lines[depth_of == depth] = fitted[depth_of == depth]
+        fresh = np.unique(ancestors)
+        fresh = fresh[~known[fresh]]
+        lines[fresh], known[fresh] = fitted[fresh], True
     return lines, below

@@ -131,21 +131,21 @@ def read_features(frame: pl.DataFrame, names: Sequence[str], where: RowFinder) -
     DataError
         Infinite values, or a type that is neither number nor text.
     """
-    columns, rows = [], []
+    columns, values = [], np.empty((len(names), frame.height))
     categories: list[tuple[str, ...] | None] = []
-    for name in names:
+    for place, name in enumerate(names):
         series = frame[name]
         if is_text(series.dtype):
             known = _category_names(series)
             columns.append(Column(name, kind="category"))
-            rows.append(_category_numbers(series, known))
+            values[place] = _category_numbers(series, known)
             categories.append(known)
         else:
             kind = "float32" if series.dtype in (pl.Float32, pl.Float16) else "float64"
             columns.append(Column(name, kind, kind="number"))
-            rows.append(_numbers(series, where))
+            values[place] = _numbers(series, where)
             categories.append(None)
-    return Features(tuple(columns), np.array(rows), tuple(categories))
+    return Features(tuple(columns), values, tuple(categories))
 
 
 def read_known_features(
@@ -164,14 +164,14 @@ def read_known_features(
     DataError
         Text where there were numbers, the other way round, or infinite values.
     """
-    rows = []
-    for column, known in zip(columns, categories, strict=True):
+    values = np.empty((len(columns), frame.height))
+    for place, (column, known) in enumerate(zip(columns, categories, strict=True)):
         series = frame[column.name]
         if known is None:
             numbers = _numbers(series, where)
             if column.dtype == "float32":
                 numbers = numbers.astype(np.float32).astype(np.float64)
-            rows.append(numbers)
+            values[place] = numbers
             continue
         if not is_text(series.dtype) and series.dtype != pl.Null:
             where.refuse(
@@ -180,8 +180,7 @@ def read_known_features(
                 f"{series.dtype} instead of text",
                 "the model was fitted on categories: write the column as text",
             )
-        rows.append(_category_numbers(series, known))
-    values = np.array(rows) if rows else np.empty((0, frame.height))
+        values[place] = _category_numbers(series, known)
     return Features(tuple(columns), values, tuple(categories))
 
 

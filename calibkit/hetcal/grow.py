@@ -270,7 +270,7 @@ def _category_sides(
     hist = np.zeros((size + 1, gathered.shape[1]), np.int64)
     ranks = np.empty(size + 1, np.int64)
     kernels.fill_histogram(binned.codes[node.feature], order, gathered, hist)
-    used = kernels.scan_order(hist, size, True, rules.kind, ranks)
+    used = kernels.scan_order(hist, size, True, rules.array(), ranks)
     ranked = ranks[:used].tolist()
     cut = ranked.index(int(split[kernels.LOW])) + 1
     node.categories = sorted(ranked[:cut]), sorted(ranked[cut:])

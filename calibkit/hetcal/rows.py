@@ -124,7 +124,7 @@ def read_hetcal_rows(
     used: dict[str, NDArray[Any]] = {"score": data.score, "label": data.label, **features.words()}
     if data.weight is not None:
         used["weight"] = data.weight
-    order = np.argsort(row_hashes(used), kind="stable")
+    order = np.argsort(row_hashes(used))  # rows of one hash are the same
     order = order[np.argsort(linear[order], kind="stable")]
     dealt = None
     if groups is not None:

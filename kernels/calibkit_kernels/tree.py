@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ._jit import kernel
 from .criteria import NEWTON, is_better, split_gain
+from .maps import bucket_of
 
 Int64s = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -26,6 +27,8 @@ SPLIT_WIDTH = 7
 SLOT, PARENT, SIBLING, NEEDED = range(2, 6)
 NODE_WIDTH = 6
 
+_MOST_STRETCHES = 1 << 16
+
 #: Gains that say: do not search here; nothing found.
 SKIP, NONE = -2.0, -1.0
 
@@ -36,12 +39,20 @@ def bin_codes(values: Floats, lows: Floats, out: Codes) -> None:
 
     NaN gets the bin after the last, a value below all bins the first.
     """
+    # The bins that begin in one of many stretches of equal width: few are left to search.
+    stretches = min(8 * lows.size, _MOST_STRETCHES)
+    first = np.zeros(stretches + 1, np.int64)
+    for j in range(lows.size):
+        first[bucket_of(lows[j], lows, stretches) + 1] += 1
+    for k in range(stretches):
+        first[k + 1] += first[k]
     for i in range(values.size):
         x = values[i]
-        if x != x:
+        if x != x or lows.size == 0:
             out[i] = lows.size
             continue
-        low, high = 0, lows.size
+        k = bucket_of(x, lows, stretches)
+        low, high = max(first[k] - 1, 0), first[k + 1]
         while high - low > 1:
             middle = (low + high) >> 1
             if lows[middle] <= x:
@@ -93,11 +104,11 @@ def fill_histogram(codes: Codes, order: NDArray[np.int32], payload: Int64s, hist
 
 
 @kernel
-def scan_order(hist: Int64s, bins: int, by_rate: bool, kind: int, out: Int64s) -> int:
+def scan_order(hist: Int64s, bins: int, by_rate: bool, rules: Floats, out: Int64s) -> int:
     """Write the bins that hold rows in the order of a scan; return how many there are.
 
-    `by_rate`: categories, by rising second sum a row (the positive rate; a row's Hessian stands for
-    the row under the Newton criterion), ties in their own order.
+    `by_rate`: categories, by rising second sum a row (the positive rate), ties in their own order.
+    Under the Newton criterion by the step each would take: gradient by Hessian and ridge.
     """
     used = 0
     for b in range(bins):
@@ -106,10 +117,12 @@ def scan_order(hist: Int64s, bins: int, by_rate: bool, kind: int, out: Int64s) -
             used += 1
     if by_rate and used > 1:
         rate = np.empty(used, np.float64)
-        below = 2 if kind == NEWTON else 0
+        newton = int(rules[0]) == NEWTON
         for i in range(used):
-            # A Hessian can round to 0 where a probability is next to 0 or 1.
-            rate[i] = float(hist[out[i], 1]) / float(max(hist[out[i], below], 1))
+            below = float(hist[out[i], 0])
+            if newton:  # a Hessian can round to 0 where a probability is next to 0 or 1
+                below = max(float(hist[out[i], 2]) + rules[3] / rules[2], 1.0)
+            rate[i] = float(hist[out[i], 1]) / below
         places = np.argsort(rate, kind="mergesort")
         ranked = np.empty(used, np.int64)
         for i in range(used):
@@ -240,7 +253,7 @@ def search_splits(
             if skipped:
                 continue
             hist = kept[feature, nodes[node, SLOT]]
-            used = scan_order(hist, size, features[k, 2] == 1, int(rules[0]), ranks)
+            used = scan_order(hist, size, features[k, 2] == 1, rules, ranks)
             missing[:] = hist[size]
             total[:] = missing
             for i in range(used):
