@@ -21,6 +21,9 @@ from harness import MILLION, Pair, calibkit, compare, million, peer_script, run
 FEATURES = 20
 TREES = 50
 
+#: Rows of the file that shows what starting takes.
+FEW = 1000
+
 
 def rows_file(python: str, rows: int) -> str:
     """Return a file of scores with features, made once."""
@@ -71,11 +74,18 @@ def pairs(options: argparse.Namespace) -> Iterator[Pair]:
             **shared,
         )
     output = str(harness.FOLDER / "hetcal.parquet")
+
+    def applied(rows: str) -> list[str]:
+        more = ("--keep", "label", "-q", "-o", output)
+        return calibkit(options.python, "apply", model, rows, *more)
+
+    start = rows_file(options.python, FEW)
     yield compare(
         f"{million(options.rows)}, apply the tree, against reading the file",
-        calibkit(options.python, "apply", model, path, "--keep", "label", "-q", "-o", output),
+        applied(path),
         peer_script(options.python, "polars_read.py", path),
         limit=1.0,
+        starts=(applied(start), peer_script(options.python, "polars_read.py", start)),
         **shared,
     )
 

@@ -63,10 +63,20 @@ def section(name: str, found: dict[str, Any]) -> str:
             ]
         )
     parts = [f"## {title}", paragraph(text), table(header, rows)]
-    alone = [evaluation(one) for one in found.get("evaluation", [])]
+    alone = [line for pair in pairs if (line := without_start(pair))]
+    alone += [evaluation(one) for one in found.get("evaluation", [])]
     if alone:
         parts.append("\n".join(map(bullet, alone)))
     return "\n\n".join(parts)
+
+
+def without_start(pair: Pair) -> str:
+    """Return the ratio of processor time less start-up; empty where it was not measured."""
+    if not pair.start_ours:
+        return ""
+    ratio = pair.net(cpu_of)
+    text = "too little is left to compare" if ratio is None else f"processors {ratio:.2f}"
+    return f"{pair.name}, less what either side takes to start: {text}."
 
 
 def evaluation(one: dict[str, Any]) -> str:
