@@ -33,6 +33,7 @@ _COLOURS = {
 _BEFORE = re.compile(r"^.*?(?=<svg )", re.DOTALL)
 _STYLE = re.compile(r"<defs><style.*?</style></defs>", re.DOTALL)
 _LABEL = re.compile(r'aria-label="[^"]*"')
+_SPACES = re.compile(r' xmlns(:xlink)?="[^"]*"')  # HTML knows them
 _NAMES = re.compile(r'(\bid="|url\(#|href="#)')
 
 #: What each kind of picture says, below it.
@@ -132,6 +133,7 @@ def inline(svg: str, alt: str, prefix: str) -> Markup:
     Its names get a prefix, because two pictures of one page may not share any.
     """
     element = _STYLE.sub("", _BEFORE.sub("", svg, count=1), count=1)
+    element = _SPACES.sub("", element, count=2)
     element = _NAMES.sub(lambda found: f"{found[1]}{prefix}", element)
     for colour, name in _COLOURS.items():
         element = element.replace(colour, f"var({name})")

@@ -226,6 +226,7 @@ def test_matplotlib_draws_in_the_colours_of_the_page(
     more = ("--report", page, "-q", "-o", tmp_path / "metrics.json")
     assert invoke("evaluate", rows, "--boundary", model, *more).code == 0
     reader = read(page)
+    assert not re.search("https?:", page.read_text())
     labels = [attributes["aria-label"] or "" for tag, attributes in reader.tags if tag == "svg"]
     for kind in (
         "Reliability diagram (score: ece 0.",
