@@ -98,7 +98,7 @@ def _equal_sums(
     """Draw the lines on which calibration and dispersion loss have the same sum."""
     from matplotlib.ticker import MaxNLocator
 
-    look: dict[str, Any] = {"color": sheet.faint, "lw": 0.9, "ls": (0, (6, 2))}
+    look: dict[str, Any] = {"color": "#9A9A9A", "lw": 0.7, "ls": (0, (6, 2))}
     panel.grid(visible=False)
     for total in MaxNLocator(6).tick_values(left + low, right + high):
         x = np.array([left, right])

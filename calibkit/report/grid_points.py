@@ -77,6 +77,14 @@ class GridCells:
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
+    @property
+    def highest(self) -> float:
+        """The highest score; of a table the highest mean of a cell."""
+        if self.rows is not None:
+            return float(self.rows.score.max())
+        found = self.frame["mean_score"].max()
+        return float(found) if isinstance(found, float) else 1.0
+
     def with_intervals(self, confidence: float | None) -> pl.DataFrame:
         """Return the cells with the exact interval (Clopper, Pearson) of their positivity."""
         low = np.full(self.frame.height, np.nan)

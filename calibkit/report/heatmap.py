@@ -9,7 +9,8 @@ extreme ones do not squeeze the others.  Scores stand at their value.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -76,6 +77,7 @@ def points(source: Source, spec: GridSpec) -> Points:
             "score": cells.score,
             "scale": cells.scale,
             "uncertainty": cells.uncertainty or "",
+            "highest": repr(cells.highest),
         },
         warnings=tuple(warnings),
         notes=cells.notes,
@@ -107,9 +109,9 @@ def draw(shown: Points, sheet: Sheet) -> None:
     (panel,) = sheet.panels()
     panel.grid(visible=False)
     cells = shown.table.filter(pl.col("kind") == "cell", pl.col("score_low").is_not_null())
-    left, right = _ends(cells, shown.words["scale"])
-    _draw_cells(panel, cells, left, right, sheet)
     regions = shown.table.filter(pl.col("kind") == "boundary")
+    left, right = _ends(pl.concat([cells, regions]), shown.words)
+    _draw_cells(panel, cells, left, right, sheet)
     for place, own in enumerate(regions.partition_by("name", maintain_order=True)):
         _draw_outline(panel, own, left, right, place, sheet)
     panel.set(xlim=(left, right), ylim=(0.0, 1.0))
@@ -123,12 +125,12 @@ def draw(shown: Points, sheet: Sheet) -> None:
     )
 
 
-def _ends(cells: pl.DataFrame, scale: str) -> tuple[float, float]:
+def _ends(table: pl.DataFrame, words: Mapping[str, str]) -> tuple[float, float]:
     """Return where the axis of scores begins and ends: limits of bins have no outer ends."""
-    limits = pl.concat([cells["score_low"], cells["score_high"]])
+    limits = pl.concat([table["score_low"], table["score_high"]])
     inner = limits.filter(limits.is_finite())
-    if scale == "probability":
-        return 0.0, nice_end(inner)
+    if words["scale"] == "probability":
+        return 0.0, nice_end(inner, pl.Series([float(words["highest"])]))
     if not inner.len():
         return -1.0, 1.0
     low, high = float(inner.min()), float(inner.max())  # type: ignore[arg-type]
@@ -187,13 +189,11 @@ OUTLINES = ("#FF4B00", "#FFFFFF", "#00E5C8", "#FF9FDB", "#E69F00", "#A5D8FF", "#
 
 
 def _name_levels(panel: Axes, ticks: pl.DataFrame, sheet: Sheet) -> None:
-    """Write the uncertainty at the borders of levels, as many as there is room for."""
-    room = max(2, int(sheet.size[1] * 72 * 0.6 / (2.0 * sheet.letters)))
-    inner: list[tuple[Any, ...]] = [
-        row
-        for row in ticks.iter_rows()
-        if row[1] is not None and np.isfinite(row[1]) and 0 < row[0] < 1
-    ]
-    step = -(-len(inner) // room) if inner else 1
-    kept = inner[::step]
-    panel.set_yticks([row[0] for row in kept], [f"{row[1]:.4g}" for row in kept])
+    """Write the uncertainty at the borders of levels, of those that have room for it."""
+    gap = 2.0 * sheet.letters / (sheet.size[1] * 72 * 0.6)
+    kept: list[tuple[float, float]] = []
+    for rank, value in ticks.iter_rows():
+        told = value is not None and np.isfinite(value) and 0.0 < rank < 1.0
+        if told and (not kept or rank - kept[-1][0] >= gap):
+            kept.append((rank, value))
+    panel.set_yticks([rank for rank, _ in kept], [f"{value:.4g}" for _, value in kept])

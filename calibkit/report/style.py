@@ -146,7 +146,6 @@ class Sheet:
         self.figure: Figure = Figure(figsize=size, layout="constrained")
         self.letters = float(matplotlib.rcParams["font.size"])
         self.ink = str(matplotlib.rcParams["text.color"])
-        self.faint = str(matplotlib.rcParams["grid.color"])
         self.ground = _DARK if look.dark else _LIGHT
         self._entries: list[tuple[Any, str]] = []
         shown = title if look.title is None else look.title

@@ -6,10 +6,12 @@ import sys
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 
+import polars as pl
 import pytest
 
 from calibkit.errors import UsageError
 from calibkit.report import plots, style
+from calibkit.report.grid_points import GridSpec
 from calibkit.report.look import Look, read_size
 from tests.library.pictures import SPECS, evaluation, faults, points_of, scored, source_of
 
@@ -59,6 +61,13 @@ def test_the_settings_of_the_user_change_nothing() -> None:
     with matplotlib.rc_context({"font.size": 30, "lines.linewidth": 9, "svg.fonttype": "none"}):
         assert plots.picture(points_of("roc")) == before
         assert matplotlib.rcParams["font.size"] == 30
+
+
+def test_levels_of_uneven_height_do_not_write_over_each_other() -> None:
+    frame = scored().with_columns(uncertainty=pl.col("uncertainty") ** 5)
+    spec = GridSpec(uncertainty_bins=20, score_bins=5, strategy="equal-width")
+    shown = plots.points("heatmap", source_of(frame), spec)
+    assert faults(plots.draw(shown)) == []
 
 
 def test_names_are_shown_as_they_are() -> None:
