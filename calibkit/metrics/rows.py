@@ -22,6 +22,7 @@ from calibkit.columns import (
 from calibkit.errors import DataError, UsageError
 from calibkit.grid_table import GridTable, is_grid_table, read_grid_table
 from calibkit.labels import label_column
+from calibkit.makers import check_makers
 from calibkit.metrics.cells import Cells, place
 from calibkit.metrics.spec import EvaluateSpec
 from calibkit.models import load
@@ -227,6 +228,12 @@ def _decisions(source: Source, spec: EvaluateSpec) -> _Beside:
     named = spec.boundary
     model, file = (load(named), named) if isinstance(named, str) else (named, "--boundary")
     applier = applier_of(model)
+    if model.kind == "bundle":
+        raise UsageError(
+            f"{file}: a bundle decides more than one thing: apply it, and judge a decision of it by "
+            "--decision decision_NAME.",
+            file=file,
+        )
     if applier.added[0] != "decision":
         raise UsageError(f"{file}: this model decides nothing.", file=file)
     if "decision_probability" in applier.added:
@@ -239,6 +246,7 @@ def _decisions(source: Source, spec: EvaluateSpec) -> _Beside:
     moved = elsewhere is not None and "uncertainty" in model.columns
     apply = ApplySpec(columns={"uncertainty": str(elsewhere)} if moved else {})
     reads = applier.reads(source, apply)
+    check_makers(model, apply.columns, source)
 
     def decide(frame: pl.DataFrame, where: RowFinder) -> tuple[str, Floats]:
         return BOUNDARY, applier.values(frame, where, reads, apply)[0].to_numpy()

@@ -281,6 +281,18 @@ def test_odd_arguments(folder: Path, bundle: Callable[..., Path], invoke: Invoke
     assert invoke("bundle", f"./{cal.name}", "-q").code == 2
 
 
+def test_a_bundle_is_judged_by_its_decisions(
+    folder: Path, bundle: Callable[..., Path], invoke: Invoke
+) -> None:
+    model = bundle("cal", block="block")
+    done = invoke("evaluate", folder / "rows.parquet", "--boundary", model)
+    assert done.code == 2
+    assert "--decision decision_NAME" in done.stderr
+    applied(invoke, model, folder / "rows.parquet")
+    words = ("--decision", "decision_block", "--metrics", "precision", "-q")
+    assert invoke("evaluate", model.with_suffix(".parquet"), *words).code == 0
+
+
 def test_what_is_shown(bundle: Callable[..., Path], invoke: Invoke) -> None:
     done = invoke("show", bundle("cal", block="block", review="review"))
     assert (done.code, done.stderr) == (0, "")
@@ -359,11 +371,12 @@ def test_another_calibrator_is_refused(
     other = tmp_path / "other.parquet"
     assert invoke("apply", folder / "platt.json", folder / "rows.parquet", "-o", other).code == 0
     block = folder / "block.json"
-    for command in ("apply", "drift"):
-        done = invoke(command, block, other)
-        assert done.code == 3, command
+    judge = ("evaluate", "--metrics", "precision", "--no-intervals", "--boundary")
+    for words in (("apply",), ("drift",), judge):
+        done = invoke(*words, block, other)
+        assert done.code == 3, words
         assert "was made by model" in done.stderr
-        assert invoke(command, block, folder / "calibrated.parquet").code == 0
+        assert invoke(*words, block, folder / "calibrated.parquet").code == 0
     # The column of another name, of a bundle, without a note, as text: what is known decides.
     renamed = tmp_path / "renamed.parquet"
     apply = ("apply", folder / "platt.json", folder / "rows.parquet", "--column", "p")
