@@ -28,7 +28,7 @@ LOCAL: Final = "local"
 _FAN: Final = 8
 
 #: Seconds to wait for a scheduler that is to answer, and for one that is to let go.
-_CONNECT, _CLOSE = 10, 2
+_CONNECT, _CLOSE = 10, 20
 
 
 class DaskEngine:
@@ -84,10 +84,11 @@ class DaskEngine:
             )
 
     def __exit__(self, *error: object) -> None:
+        patience = _CLOSE if self._client is None or self._client.status == "running" else 1
         for open_one in (self._client, self._cluster):
             with suppress(Exception):  # a scheduler that is gone cannot be left in good order
                 if open_one is not None:
-                    open_one.close(timeout=_CLOSE)
+                    open_one.close(timeout=patience)
         logging.getLogger("distributed").setLevel(self._level)
 
     def fold(
@@ -129,7 +130,9 @@ class DaskEngine:
         sizes = self._client.map(attrgetter("rows"), futures, pure=False)
         item_of = {size.key: item for size, item in zip(sizes, items, strict=True)}
         rows = 0
-        for count, size in enumerate(self._dask.as_completed(sizes), start=1):
+        for count, size in enumerate(
+            self._dask.as_completed(sizes, loop=self._client.loop), start=1
+        ):
             rows += self._result(size, getattr(item_of[size.key], "name", None))
             progress(rows, rows * len(futures) // count)
 

@@ -31,6 +31,14 @@ Dask = Annotated[
 ]
 
 
+def check(console: Console, partial: bool = False) -> None:
+    """Refuse what cannot be done on a cluster."""
+    if partial:
+        raise UsageError("--dask makes and merges all states itself; leave --partial out.")
+    if console.per_input:
+        raise UsageError("--dask makes one result of all files; give -o a file.")
+
+
 def engine(address: str, threads: int) -> DaskEngine:
     """Return the cluster at an address; a local one has a process for each thread."""
     from calibkit.engines.dask import DaskEngine
@@ -67,7 +75,7 @@ def fit_on_cluster(
     input_format, dtype
         How files are read.
     memory
-        What each worker may use, see `worker_memory`; here it is used for the rest.
+        How much of it there is; see `worker_memory`.
     threads
         See `engine`.
     """
@@ -77,13 +85,12 @@ def fit_on_cluster(
 
     from .merge import FINISHERS
 
-    if console.per_input:
-        raise UsageError("--dask makes one result of all files; give -o a file.")
     shards = shards_of(inputs)
     if console.output not in (None, "-"):
         parts = [Part(shard.path, "", {}, 0, shard.relative) for shard in shards]
         spare_inputs(str(console.output), parts)
-    task = StateTask(make, Opening(input_format, dtype, memory))
+    own = worker_memory(memory, address, threads)
+    task = StateTask(make, Opening(input_format, dtype, own))
     with engine(address, threads) as cluster:
         state = fold_states(cluster, task, shards, console.progress())
     rows = sum(shard.rows for shard in state.header.shards)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from . import options, states, typed
+from . import cluster, options, states, typed
 from .console import Console
 from .options import option
 
@@ -115,6 +115,7 @@ def vad(
     partial: states.Partial = False,
     provenance: options.Provenance = "hash",
     tag: options.Tags = None,
+    dask: cluster.Dask = None,
     memory: options.Memory = None,
     threads: options.Threads = None,
     quiet: options.Quiet = False,
@@ -152,10 +153,6 @@ def vad(
     )
     spec.check(columns)
     budget = memory_budget(memory)
-    source = open_source(inputs, input_format=input_format, dtype=dtype, memory=budget)
-    if dry_run:
-        _show_plan(console, source, columns, spec)
-        return
     run = VadRun(
         console=console,
         columns=columns,
@@ -167,6 +164,14 @@ def vad(
         provenance=provenance,
         tags=tags,
     )
+    if dask is not None and not dry_run:
+        cluster.check(console, partial)
+        run.on_cluster(dask, inputs)
+        return
+    source = open_source(inputs, input_format=input_format, dtype=dtype, memory=budget)
+    if dry_run:
+        _show_plan(console, source, columns, spec)
+        return
     run.start(source, partial=partial)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial as with_arguments
+from pathlib import Path
 
 from calibkit.memory import Memory
 from calibkit.score_states import source_of
@@ -16,6 +17,7 @@ from calibkit.vad.rows import MemberOptions
 from calibkit.vad.spec import VadSpec, read_vad_rows
 from calibkit.vad.states import fit_state, vad_state
 
+from .cluster import fit_on_cluster, worker_memory
 from .console import Console
 from .each_model import Fit, write_models
 from .states import write_states
@@ -61,6 +63,25 @@ class VadRun:
         train = self._train_opener()
         opened = None if train is None else train()
         write_models(self.console, source, lambda part: self._fit(part, opened), "Model")
+
+    def on_cluster(self, address: str, inputs: Sequence[str]) -> None:
+        """Fit one model on all inputs, which a cluster goes through."""
+        far = replace(
+            self,
+            spec=replace(self.spec, threads=1),
+            train=None if self.train is None else str(Path(self.train).absolute()),
+            memory=worker_memory(self.memory, address, self.spec.threads),
+        )
+        fit_on_cluster(
+            self.console,
+            address,
+            inputs,
+            far.state_maker(),
+            input_format=self.input_format,
+            dtype=self.dtype,
+            memory=self.memory,
+            threads=self.spec.threads,
+        )
 
     def state_maker(self) -> Callable[[Source], State]:
         """Return what makes the state of a source, here or on another machine."""
