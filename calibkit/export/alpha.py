@@ -29,7 +29,7 @@ from calibkit.export.nodes import (
 )
 from calibkit.export.program import Program
 from calibkit.export.request import Request
-from calibkit.export.scales import NEAR, bind_input
+from calibkit.export.scales import bind_input
 from calibkit.models import Column
 from calibkit.raters.alpha import LARGEST_LOG
 from calibkit.raters.model import AlphaModel
@@ -43,7 +43,6 @@ def translate(program: Program, model: AlphaModel, request: Request) -> dict[str
     request.refuse_key(model)
     needed, prediction = class_maps.read_classes(program, model, model.classes, request)
     logit = model.columns["probs"].scale == "logit"
-    exact = not logit and model.logit_map is None and not model.width
     probabilities = prediction
     if model.logit_map is not None:
         logits = prediction
@@ -58,7 +57,7 @@ def translate(program: Program, model: AlphaModel, request: Request) -> dict[str
         needed += [value for value in features if isinstance(value, Ref)]
     alpha0 = _strength(program, model, features)
     small = [program.bind("small", Tame(value, _SMALL)) for value in probabilities]
-    about = _disagreements(program, model, small, alpha0, exact=exact)
+    about = _disagreements(program, model, small, alpha0)
     found: dict[str, Node] = {
         f"calibrated_{name}": value
         for name, value in zip(model.classes, probabilities, strict=True)
@@ -99,7 +98,7 @@ def _strength(program: Program, model: AlphaModel, features: list[Node]) -> Node
 
 
 def _disagreements(
-    program: Program, model: AlphaModel, small: list[Ref], alpha0: Node, *, exact: bool
+    program: Program, model: AlphaModel, small: list[Ref], alpha0: Node
 ) -> list[Node]:
     """Return the probability that two raters differ: at all, and about each class."""
     same: Node = multiply(small[0], small[0])
@@ -121,9 +120,7 @@ def _disagreements(
     steps_map = model.disagreement_map
     if steps_map is None:
         return found
-    slack = 1.0 if exact else 1.0 - NEAR  # a number on a knot shall be so on every machine
-    knots = [knot * slack for knot in steps_map.knots[1:]]
-    moved = program.bind("moved", steps(found[0], knots, numbers(steps_map.values)))
+    moved = program.bind("moved", steps(found[0], steps_map.knots[1:], numbers(steps_map.values)))
     factor: Node = when(Compare(">", found[0], ZERO), divide(moved, found[0]), ZERO)
     factor = program.bind("factor", factor)
     after: list[Node] = [moved]

@@ -8,19 +8,21 @@ select.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from calibkit.export.nodes import (
     Code,
     Draw,
     Item,
+    Node,
     Number,
     Steps,
+    TableSteps,
     Words,
 )
 from calibkit.export.program import Program, layers
-from calibkit.export.rewrite import hoisted
-from calibkit.export.sql import Sql, identifier, is_long
+from calibkit.export.rewrite import changed, hoisted, joined
+from calibkit.export.sql import TREE, Sql, identifier, is_long
 
 #: Of the columns between the inner selects and the outermost one.
 _PREFIX = "_calibkit_"
@@ -32,11 +34,11 @@ class DuckDb(Sql):
 
     def statement(self, program: Program, table: str) -> str:
         """Return nested selects."""
-        program = hoisted(program, is_long)
+        program = hoisted(changed(program, lambda node: joined(node, TREE)), _is_join)
         joins = {
             name: value
             for name, value in program.bindings.items()
-            if isinstance(value, Steps) and is_long(value)
+            if isinstance(value, Steps | TableSteps) and _is_join(value)
         }
         source, numbered = [table], False
         for layer in layers(program.bindings):
@@ -65,20 +67,25 @@ class DuckDb(Sql):
         listed = [f"  {column}," for column in columns[:-1]] + [f"  {columns[-1]}"]
         return [f"SELECT {everything},", *listed, f"FROM {first}", *rest]
 
-    def _joined(self, name: str, node: Steps, source: list[str]) -> list[str]:
+    def _joined(self, name: str, node: Steps | TableSteps, source: list[str]) -> list[str]:
         """Return a select that adds a long step function, a table of its steps joined."""
-        knots = self._array(node.knots)
-        first, *rest = (value.value for value in node.values if isinstance(value, Number))
-        steps = f'(SELECT UNNEST({knots}) AS "knot", UNNEST({self._array(rest)}) AS "value")'
-        value = f'COALESCE("_calibkit_steps"."value", {self.number(first)}) AS {self.ref(name)}'
+        tables = node.tables if isinstance(node, TableSteps) else (node,)
+        place, knot, value = zip(*_steps_of(tables), strict=True)
+        columns = [f'{self._array(knot)}) AS "knot"', f'{self._array(value)}) AS "value"']
+        same = ""
+        if isinstance(node, TableSteps):
+            columns.append(f'{self._array(place)}) AS "place"')
+            same = f'{self.write(node.index)} = "_calibkit_steps"."place" AND '
+        steps = f"(SELECT {', '.join(f'UNNEST({column}' for column in columns)})"
+        sign = ">" if tables[0].strict else ">="
         top, *below = source
         return [
-            f'SELECT "_calibkit_rows".*, {value}',
+            f'SELECT "_calibkit_rows".*, "_calibkit_steps"."value" AS {self.ref(name)}',
             f"FROM {top}",
             *below[:-1],
             f'{below[-1]} AS "_calibkit_rows"',
             f'ASOF LEFT JOIN {steps} AS "_calibkit_steps"',
-            f'  ON {self.write(node.x)} {">" if node.strict else ">="} "_calibkit_steps"."knot"',
+            f'  ON {same}{self.write(tables[0].x)} {sign} "_calibkit_steps"."knot"',
         ]
 
     def _array(self, values: Sequence[float]) -> str:
@@ -142,6 +149,19 @@ class DuckDb(Sql):
     def rounded(self, value: str) -> str:
         """Return a number rounded to single precision."""
         return f"CAST(CAST({value} AS REAL) AS DOUBLE PRECISION)"
+
+
+def _is_join(node: Node) -> bool:
+    """Whether an expression becomes a join."""
+    return isinstance(node, TableSteps) or is_long(node)
+
+
+def _steps_of(tables: Sequence[Steps]) -> Iterator[tuple[float, float, float]]:
+    """Yield the table, the knot and the value of each step; the first one is from -inf up."""
+    for place, table in enumerate(tables):
+        values = [value.value for value in table.values if isinstance(value, Number)]
+        for knot, value in zip((-math.inf, *table.knots), values, strict=True):
+            yield float(place), knot, value
 
 
 def _inner(lines: list[str]) -> list[str]:

@@ -13,7 +13,9 @@ from calibkit.export.nodes import (
     ZERO,
     Between,
     Compare,
+    Exp,
     Lacks,
+    Log,
     Missing,
     Node,
     Number,
@@ -233,14 +235,17 @@ def _leaf_maps(rows: _Rows, maps: Sequence[LeafMap], leaf: Ref) -> Node:
     """Return the probability of a row under the map of its leaf."""
     program = rows.program
     pooled = rows.model.pooled
+
+    def parameter(name: str) -> Node:
+        values = [float(getattr(one, name)) for one in maps]
+        return _bound(program, name, chosen(leaf, numbers(values)))
+
+    if any(isinstance(one.c, float) for one in maps):
+        low, high = _log_parts(rows)
+        a, b, c = (parameter(name) for name in "abc")
+        return expit(program, add(add(multiply(a, low), multiply(b, high)), c))
     if not any(isinstance(one.knots, list) for one in maps):
-        a, b = (
-            _bound(
-                program, name, chosen(leaf, numbers([float(getattr(one, name)) for one in maps]))
-            )
-            for name in "ab"
-        )
-        return expit(program, line(a, rows.linear, b))
+        return expit(program, line(parameter("a"), rows.linear, parameter("b")))
     whole = expit(program, line(Number(pooled.a), rows.linear, Number(pooled.b)))
     found, shares = [], []
     for one in maps:
@@ -252,6 +257,17 @@ def _leaf_maps(rows: _Rows, maps: Sequence[LeafMap], leaf: Ref) -> Node:
         return step
     share = _bound(program, "share", chosen(leaf, numbers(shares)))
     return add(multiply(share, step), multiply(subtract(ONE, share), program.bind("whole", whole)))
+
+
+def _log_parts(rows: _Rows) -> tuple[Node, Node]:
+    """Return ln s and -ln(1 - s) of the linear score."""
+    program = rows.program
+    z = program.bind("z", rows.linear)
+    positive = Compare(">", z, ZERO)
+    power = Exp(when(positive, subtract(ZERO, z), z))
+    rest = program.bind("rest", Log(add(ONE, power)))
+    low = program.bind("low_log", subtract(when(positive, ZERO, z), rest))
+    return low, program.bind("high_log", add(when(positive, z, ZERO), rest))
 
 
 def _bound(program: Program, name: str, value: Node) -> Node:

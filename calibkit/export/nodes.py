@@ -197,6 +197,15 @@ class Steps(Node):
 
 
 @dataclass(frozen=True)
+class TableSteps(Node):
+    """A step function of several: that of the table whose place `index` is, all over the same x."""
+
+    index: Node
+    x: Node
+    tables: tuple[Steps, ...]
+
+
+@dataclass(frozen=True)
 class Code(Node):
     """The place of a text among some, or their number for another text or none."""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
 
-from calibkit.export.nodes import Node, Ref
+from calibkit.export.nodes import Node, Number, Ref, Steps, TableSteps
 from calibkit.export.program import Program
 
 
@@ -15,16 +15,22 @@ def hoisted(program: Program, chosen: Callable[[Node], bool]) -> Program:
 
     Equal expressions share a binding.
     """
-    made = replace(program, bindings=dict(program.bindings), outputs={})
+    made = replace(program, bindings=dict(program.bindings), names=dict(program.names), outputs={})
     known: dict[Node, Ref] = {}
 
     def moved(node: Node, *, top: bool = False) -> Node:
-        node = rebuilt(node, moved)
+        if isinstance(node, TableSteps):
+            node = replace(node, index=moved(node.index), x=moved(node.x))
+        else:
+            node = rebuilt(node, moved)
         if not chosen(node):
             return node
-        x = getattr(node, "x", None)
-        if isinstance(x, Node) and not isinstance(x, Ref):
-            node = replace(node, x=made.bind("x", x))  # type: ignore[call-arg]
+        for part in ("x", "index"):
+            value = getattr(node, part, None)
+            if isinstance(value, Node) and not isinstance(value, Ref):
+                bound = made.bind(part, value)
+                made.bindings[bound.name] = moved(value, top=True)
+                node = replace(node, **{part: bound})
         if top:
             return node
         if node not in known:
@@ -36,6 +42,39 @@ def hoisted(program: Program, chosen: Callable[[Node], bool]) -> Program:
     for name, value in program.outputs.items():
         made.outputs[name] = moved(value)
     return made
+
+
+def changed(program: Program, change: Callable[[Node], Node]) -> Program:
+    """Return a program with all its expressions changed."""
+    bindings = {name: change(value) for name, value in program.bindings.items()}
+    outputs = {name: change(value) for name, value in program.outputs.items()}
+    return replace(program, bindings=bindings, outputs=outputs)
+
+
+def joined(node: Node, least: int) -> Node:
+    """Return an expression in which long step functions, one for each segment, are one table each.
+
+    `least`: how many steps they have together at least.
+    """
+    node = rebuilt(node, lambda part: joined(part, least))
+    if not isinstance(node, Steps):
+        return node
+    first = next((value for value in node.values if isinstance(value, Steps)), None)
+    if first is None:
+        return node
+    tables = []
+    for value in node.values:
+        if isinstance(value, Number):
+            value = Steps(first.x, (), (value,), first.strict)
+        if not (isinstance(value, Steps) and value.is_table):
+            return node
+        if (value.x, value.strict) != (first.x, first.strict):
+            return node
+        tables.append(value)
+    if sum(len(table.knots) for table in tables) <= least:
+        return node
+    places = tuple(Number(float(place)) for place in range(len(tables)))
+    return TableSteps(replace(node, values=places), first.x, tuple(tables))
 
 
 def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:

@@ -240,7 +240,8 @@ def _features(
 def isotonic_steps(phi: Floats, shares: Floats) -> DisagreementMap:
     """Return the isotonic regression of observed shares of differing pairs on predictions.
 
-    Shares are counted in units of 2^-32 and pooled in exact arithmetic.
+    Shares are counted in units of 2^-32 and pooled in exact arithmetic.  A knot lies halfway between
+    two predictions: one that is computed again, and differs in the last digit, stays on its side.
     """
     distinct, place = np.unique(phi, return_inverse=True)
     rows = np.bincount(place)
@@ -252,7 +253,9 @@ def isotonic_steps(phi: Floats, shares: Floats) -> DisagreementMap:
     ends = vertices[:size]
     counts = np.diff(np.append(0, selected[ends]))
     values = np.diff(np.append(0, hits[ends])) / counts / _SHARE_UNITS
-    knots = distinct[::-1][ends]
+    lower = np.append(distinct[0], distinct[:-1])
+    middle = np.maximum(lower + (distinct - lower) / 2, np.nextafter(lower, np.inf))
+    knots = np.minimum(middle, distinct)[::-1][ends]
     return DisagreementMap(knots=knots[::-1].tolist(), values=values[::-1].tolist())
 
 
