@@ -23,6 +23,7 @@ RUN_BIN := build/bench/venv/bin
 RUN_TIME := build/bench/venv/installed.stamp
 
 .PHONY: help demo test test-browser test-lowest fuzz faults robustness lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce-raters \
+	test-postgres evidence-export \
 	reproduce-vad vad-real-files \
 	evidence-auto evidence-certified evidence-ties evidence-drift evidence-bundle intervals sample-data clean
 
@@ -57,6 +58,9 @@ faults: $(EQUIPPED)  ## disturb every command that writes: kills, full disks, sh
 
 robustness: $(EQUIPPED)  ## both, into docs/evidence/robustness.md
 	PYTHONPATH=.:kernels:cli $(BIN)/python docs/evidence/write_robustness.py --count $(or $(COUNT),100000) --times $(or $(TIMES),3)
+
+test-postgres: $(EQUIPPED)  ## run exported SQL on a PostgreSQL server started for it (needs Debian's postgresql, or initdb)
+	$(BIN)/python -m pytest tests/postgres -rs
 
 lint: $(EQUIPPED)  ## ruff (lint and format) and mypy
 	$(BIN)/ruff check .
@@ -124,6 +128,9 @@ evidence-drift: $(INSTALLED)  ## how often drift is found, and where there is no
 
 evidence-bundle: $(INSTALLED)  ## block, review or pass: a bundle on card fraud (folder DATA): docs/evidence/bundle.md
 	$(BIN)/python docs/evidence/write_bundle.py $(DATA)
+
+evidence-export: $(EQUIPPED)  ## exported models against apply on a million rows: docs/evidence/export.md
+	$(BIN)/python docs/evidence/write_export.py $(if $(ROWS),--rows $(ROWS))
 
 intervals: $(INSTALLED)  ## simulate how often intervals hold the truth, write docs/evidence/intervals.md
 	$(BIN)/python benchmarks/study_intervals.py -o docs/evidence/intervals.md
