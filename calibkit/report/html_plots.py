@@ -51,14 +51,15 @@ _WORDS = {
 
 
 def pictures(
-    source: Source, spec: EvaluateSpec, found: Evaluated, boundary: BoundaryModel | None
+    source: Source | None, spec: EvaluateSpec, found: Evaluated, boundary: BoundaryModel | None
 ) -> list[Markup]:
     """Return the pictures of an evaluation that `found` and its rows allow, as figures.
 
     Parameters
     ----------
     source, spec
-        The rows, and what was evaluated on them.
+        The rows, and what was evaluated on them.  None: rows too many to be read again; what the
+        evaluation itself has found is drawn.
     found
         What was found, with its curves.
     boundary
@@ -75,13 +76,15 @@ def pictures(
 
 
 def _kinds(
-    source: Source, spec: EvaluateSpec, found: Evaluated, boundary: BoundaryModel | None
+    source: Source | None, spec: EvaluateSpec, found: Evaluated, boundary: BoundaryModel | None
 ) -> Iterator[Callable[[], Points]]:
     """Yield what makes the points of each picture."""
     if found.curves is not None:
         own = replace(found, curves=found.curves.filter(pl.col("slice") == ALL))
         kind = reliability if spec.votes is None else disagreement
         yield lambda: kind.of_evaluated(own, spec)
+    if source is None:
+        return
     if spec.votes is not None:
         yield lambda: plots.points("dispersion", source, spec)
     if spec.probs or len(spec.scores) > MOST_LINES:

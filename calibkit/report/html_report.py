@@ -29,8 +29,8 @@ _MOST_HEADLINES = 6
 OF_SLICES = ("count", "base_rate", "mean_score", "selected", "rows_used", *HEADLINES)
 _MOST_COLUMNS = 8
 
-#: Slices whose reliability diagram is drawn by hand, for each score.
-_DIAGRAMS = 1
+#: Slices whose every metric is on the page; metrics.json has them all.
+_MOST_IN_FULL = 100
 
 _CONFUSION = ("tp", "fp", "fn", "tn")
 
@@ -254,8 +254,7 @@ def _differences(metrics: Metrics, pair: str) -> Markup:
     ]
     rest: list[list[Cell]] = [
         [part, name, cell(found), _verdict(found)]
-        for part, each in slices.items()
-        if part != ALL
+        for part, each in [item for item in slices.items() if item[0] != ALL][:_MOST_IN_FULL]
         for name, found in each.items()
         if found.value is not None and not name.endswith("]")
     ]
@@ -285,15 +284,15 @@ def _slices(metrics: Metrics, score: str) -> Markup:
     short: list[list[Cell]] = [
         [part, *(values.get(name) for name in names)] for part, values in slices.items()
     ]
+    shown = [part for part in slices if part != ALL][:_MOST_IN_FULL]
     full: list[list[Cell]] = [
-        [part, name, _cell(metrics, score, part, name)]
-        for part, values in slices.items()
-        if part != ALL
-        for name in values
+        [part, name, _cell(metrics, score, part, name)] for part in shown for name in slices[part]
     ]
+    rest = len(slices) - 1 - len(shown)
+    more = f", of the first {len(shown)}; metrics.json has {rest} more" if rest else ""
     main = Table(caption=f"{score} by slice", header=["slice", *names], rows=short)
     every = Table(
-        caption=f"Every metric of {score} by slice",
+        caption=f"Every metric of {score} by slice{more}",
         header=["slice", "metric", "value"],
         rows=full,
         codes=(0, 1),

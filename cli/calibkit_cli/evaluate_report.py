@@ -12,6 +12,7 @@ from calibkit.errors import UsageError
 from .console import Console
 
 if TYPE_CHECKING:
+    from calibkit.memory import Memory
     from calibkit.metrics.evaluate import Evaluated
     from calibkit.metrics.spec import EvaluateSpec
     from calibkit.models import Model
@@ -23,6 +24,11 @@ _SUFFIXES = (".html", ".htm")
 _NO_PICTURES = (
     "More pictures (precision and recall, ROC, the boundary over score and uncertainty) come with the "
     "extra calibkit[plot]: pip install 'calibkit[plot]'."
+)
+
+_TOO_MANY = (
+    "Pictures that need all rows at once are left out: the rows do not fit into the memory given "
+    "(--memory)."
 )
 
 
@@ -73,31 +79,31 @@ def check_report(output: str) -> None:
     check_output(output)
 
 
-def report_of(source: Source, spec: EvaluateSpec, found: Evaluated) -> bytes:
-    """Return the page of an evaluation."""
+def report_of(source: Source, spec: EvaluateSpec, found: Evaluated, memory: Memory) -> bytes:
+    """Return the page of an evaluation; pictures of all rows where these fit."""
+    from calibkit.boundary.model import BoundaryModel
     from calibkit.models import Model, load
     from calibkit.report.html_report import Context, report
 
     given = spec.boundary
     model = given if given is None or isinstance(given, Model) else load(given)
-    drawable = find_spec("matplotlib") is not None
+    drawn: list[Markup] = []
+    remark = _NO_PICTURES
+    if find_spec("matplotlib") is not None:
+        from calibkit.report.html_plots import pictures
+
+        boundary = model if isinstance(model, BoundaryModel) else None
+        fits = source.rows <= memory.entries
+        drawn = pictures(source if fits else None, spec, found, boundary)
+        remark = "" if fits else _TOO_MANY
     context = Context(
         inputs=[part.relative or part.path for part in source.parts],
         confidence=spec.confidence if spec.intervals else None,
         story=story(model, found) if model else (),
-        pictures=_pictures(source, spec, found, model) if drawable else (),
-        remark="" if drawable else _NO_PICTURES,
+        pictures=drawn,
+        remark=remark,
     )
     return report(found, context)
-
-
-def _pictures(
-    source: Source, spec: EvaluateSpec, found: Evaluated, model: Model | None
-) -> list[Markup]:
-    from calibkit.boundary.model import BoundaryModel
-    from calibkit.report.html_plots import pictures
-
-    return pictures(source, spec, found, model if isinstance(model, BoundaryModel) else None)
 
 
 def story(model: Model, found: Evaluated) -> list[str | Table]:

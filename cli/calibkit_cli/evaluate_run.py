@@ -132,7 +132,7 @@ class EvaluateRun:
                 picture = plot_of(source, self.spec, found, self.plot)
                 outputs.write_bytes(picture, self.plot)
             if self.report is not None:
-                outputs.write_bytes(report_of(source, self.spec, found), self.report)
+                outputs.write_bytes(report_of(source, self.spec, found, self.memory), self.report)
             if self.console.output not in (None, "-"):
                 content = _content(found, self.console.output)
                 outputs.write_bytes(content, self.console.output, main=True)

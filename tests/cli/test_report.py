@@ -253,3 +253,31 @@ def test_scores_that_allow_no_picture_have_a_page_without(
     )
     assert done.code == 0, done.stderr
     assert "svg" not in [tag for tag, _ in read(page).tags]
+
+
+def test_rows_that_do_not_fit_have_a_page_all_the_same(tmp_path: Path, invoke: Invoke) -> None:
+    pytest.importorskip("matplotlib")
+    frame = simulate(300).with_columns(score=pl.col("score").round(3))
+    rows = write(pl.concat([frame] * 250), tmp_path / "rows.parquet")
+    page = tmp_path / "report.html"
+    done = invoke(
+        *("evaluate", rows, "--memory", "1MB", "--no-intervals", "--metrics", "auc,ece"),
+        *("--report", page, "-q", "-o", tmp_path / "metrics.json"),
+    )
+    assert done.code == 0, done.stderr
+    reader = read(page)
+    labels = [attributes.get("aria-label") or "" for tag, attributes in reader.tags if tag == "svg"]
+    assert [label.partition(" (")[0] for label in labels] == ["Reliability diagram"]
+    assert "do not fit into the memory given" in reader.text
+
+
+def test_of_many_slices_the_first_stand_in_full(tmp_path: Path, invoke: Invoke) -> None:
+    frame = simulate(600).with_columns(shop=pl.int_range(pl.len()) % 150)
+    rows, page = write(frame, tmp_path / "rows.parquet"), tmp_path / "report.html"
+    done = invoke(
+        *("evaluate", rows, "--by", "shop", "--min-rows", 1, "--metrics", "count,ece"),
+        *("--no-intervals", "--report", page, "-q", "-o", tmp_path / "metrics.json"),
+    )
+    assert done.code == 0, done.stderr
+    assert "of the first 100; metrics.json has 50 more" in read(page).text
+    assert page.stat().st_size < 500_000
