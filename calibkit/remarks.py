@@ -111,7 +111,7 @@ def of_tally(
     else:
         starts = np.flatnonzero(np.append(True, score[1:] != score[:-1]))
         ends = score[starts]
-    rows, hits = (np.add.reduceat(part.astype(np.int64), starts) for part in (rows, hits))
+    rows, hits = (np.add.reduceat(part, starts, dtype=np.int64) for part in (rows, hits))
     if ends.size > 1 and ends[0] == ends[-1]:
         ends = ends[:1]
     return list(_remarks(name, scale, ends, rows, hits, size))

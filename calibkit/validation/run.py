@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from calibkit import remarks
 from calibkit.errors import FIRST_ROWS, DataError
+from calibkit.numeric import weight_column
 from calibkit.patterns import natural_key
 from calibkit.segments import segment_name
 from calibkit.sources import Source
@@ -193,16 +195,16 @@ class _Run:
             array = numbers(self.findings, values, low=0.0, advice="weights cannot be negative")
             if array is None or not np.isfinite(array).all() or array.min() < 0:
                 continue
-            name, total = values.column.name, float(array.sum())
-            if not total:
-                self.findings.add(ERROR, "range", "all weights are 0", name, array.size)
+            column, where = values.column, values.where
+            if self.findings.attempt(ERROR, "range", partial(weight_column, column, where)) is None:
                 continue
+            name = column.name
             light = int(np.count_nonzero(array == 0))
             if light:
                 self.findings.add(
                     NOTE, "weights", "rows of weight 0 count for nothing", name, light
                 )
-            share = float(array.max()) / total
+            share = 1.0 / float((array / array.max()).sum())
             if share > _HEAVY and array.size >= remarks.FEWEST:
                 said = f"one row has {share:.0%} of the weight: it decides the result"
                 self.findings.add(WARNING, "weights", said, name, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,7 @@ SPOILT: dict[str, tuple[dict[str, pl.Expr], dict[str, Any], set[tuple[str, str, 
         {"w": pl.when(pl.col("id") == 1).then(-1).otherwise(1)},
         {"weight": "w"}, {("error", "range", "w")}),
     "no weight": ({"w": pl.lit(0)}, {"weight": "w"}, {("error", "range", "w")}),
+    "huge weights": ({"w": pl.lit(1e308)}, {"weight": "w"}, {("error", "range", "w")}),
     "heavy": (
         {"w": pl.when(pl.col("id") == 1).then(9999).when(pl.col("id") == 2).then(0).otherwise(1)},
         {"weight": "w"}, {("warning", "weights", "w"), ("note", "weights", "w")}),
@@ -258,3 +260,38 @@ def test_something_has_to_be_looked_at(tmp_path: Path, invoke: Invoke) -> None:
     done = invoke("validate", write(pl.DataFrame({"a": [1], "b": [2]}), tmp_path))
     assert done.code == 2
     assert "no column to look at" in done.stderr
+
+
+#: Columns that no role can make anything of, and some that one can.
+ODD = {
+    "null": [None] * 6,
+    "nan": [float("nan")] * 6,
+    "mixed": [None, float("nan"), float("inf")] * 2,
+    "text": list("abcdef"),
+    "blank": [""] * 6,
+    "words": ["t", "f"] * 3,
+    "lists": [[1, 2]] * 6,
+    "empty": pl.Series([[]] * 6, dtype=pl.List(pl.Float64)),
+    "struct": [{"a": 1}] * 6,
+    "binary": [b"x"] * 6,
+    "date": [date(2026, 1, 1)] * 6,
+    "big": [2**60] * 6,
+    "tiny": [5e-324] * 6,
+    "huge": [1e308] * 6,
+    "category": pl.Series(["a", "b"] * 3, dtype=pl.Categorical),
+}
+ROLES = ["score", "label", "uncertainty", "weight", "groups", "time", "by", "members", "probs",
+         "counts", "features"]  # fmt: skip
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_whatever_a_column_holds_there_is_a_report(role: str) -> None:
+    frame = pl.DataFrame({"f": [0.1, 0.9, 0.2, 0.8, 0.3, 0.7], "i": [0, 1] * 3, **ODD})
+    for name in ODD:
+        options: dict[str, Any] = {"score": "f", "label": "i", role: name}
+        for how in ("error", "drop"):
+            try:
+                report = ck.validate(frame, **options, on_missing=how, unlabelled=how)
+            except ck.UsageError:
+                continue
+            assert json.loads(report.to_json())["rows"] == 6
