@@ -79,17 +79,18 @@ class DaskEngine:
             return self._dask.LocalCluster(
                 n_workers=self._workers,
                 threads_per_worker=1,
-                dashboard_address=None,
+                dashboard_address=":0",
                 silence_logs=logging.CRITICAL,
             )
 
     def __exit__(self, *error: object) -> None:
-        patience = _CLOSE if self._client is None or self._client.status == "running" else 1
+        lost = self._client is not None and self._client.status != "running"
         for open_one in (self._client, self._cluster):
             with suppress(Exception):  # a scheduler that is gone cannot be left in good order
                 if open_one is not None:
-                    open_one.close(timeout=patience)
-        logging.getLogger("distributed").setLevel(self._level)
+                    open_one.close(timeout=1 if lost else _CLOSE)
+        if not lost:
+            logging.getLogger("distributed").setLevel(self._level)
 
     def fold(
         self,
@@ -142,7 +143,7 @@ class DaskEngine:
         except ShardError as error:
             raise arrived(error) from None
         except CancelledError as error:
-            raise self._lost(error) from error
+            raise self._lost("its scheduler went away") from error
         except ImportError as error:
             raise UsageError(
                 f"the workers of {self._address} cannot load calibkit ({_first_line(error)}); "
@@ -155,11 +156,11 @@ class DaskEngine:
                 file=name,
             ) from error
         except OSError as error:
-            raise self._lost(error) from error
+            raise self._lost(_first_line(error)) from error
 
-    def _lost(self, error: BaseException) -> ResourceError:
+    def _lost(self, reason: str) -> ResourceError:
         return ResourceError(
-            f"the Dask cluster {self._address} was lost while it worked ({_first_line(error)}); "
+            f"the Dask cluster {self._address} was lost while it worked ({reason}); "
             "nothing was written: run again when it is back"
         )
 

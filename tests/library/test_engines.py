@@ -1,0 +1,195 @@
+"""Engines: the same result here and on Dask, whatever becomes of workers; failures have names."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import distributed
+import numpy as np
+import polars as pl
+import pytest
+
+from calibkit.engines import dask as engine_module
+from calibkit.engines.dask import DaskEngine
+from calibkit.engines.protocol import Done
+from calibkit.engines.serial import SerialEngine
+from calibkit.engines.shards import Opening, Shard, StateTask, fold_states, merge_done, shards_of
+from calibkit.errors import DataError, ResourceError, UsageError
+from calibkit.memory import Memory
+from calibkit.sources import open_source
+from calibkit.vad.fit import fit_vad
+from calibkit.vad.rows import MemberOptions
+from calibkit.vad.spec import VadSpec, read_vad_rows
+from calibkit.vad.states import fit_state, vad_state
+
+SPEC, OPTIONS = VadSpec(), MemberOptions(by="country")
+TASK = StateTask(
+    partial(vad_state, columns=OPTIONS, spec=SPEC), Opening(None, "float64", Memory(1))
+)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[distributed.LocalCluster]:
+    """Threads as workers: a scheduler of its own, without processes to start."""
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
+    ) as found:
+        yield found
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    random = np.random.default_rng(1)
+    truth = random.normal(0.0, 1.5, 700)
+    noisy = truth + random.normal(0.0, 0.4, (3, 700))
+    columns: dict[str, Any] = {f"score_{k}": 1 / (1 + np.exp(-row)) for k, row in enumerate(noisy)}
+    frame = pl.DataFrame({**columns, "country": random.choice(list("abc"), 700)})
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    for place, (start, end) in enumerate(
+        pairwise([0, 1, 90, 200, 333, 444, 555, 600, 650, 670, 700])
+    ):
+        frame[start:end].write_parquet(folder / f"part-{place}.parquet")
+    return folder
+
+
+def whole(files: Path) -> bytes:
+    rows = read_vad_rows(open_source([str(files)]), OPTIONS, SPEC)
+    return fit_vad(rows, SPEC).model.to_json()
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_the_same_bytes_with_any_number_of_workers(
+    files: Path, cluster: distributed.LocalCluster, workers: int
+) -> None:
+    shards, told = shards_of([str(files)]), list[tuple[int, int]]()
+    with SerialEngine() as serial:
+        alone = fold_states(serial, TASK, shards)
+    cluster.scale(workers)
+    with DaskEngine(cluster.scheduler_address) as engine:
+        state = fold_states(engine, TASK, shards, lambda *told_: told.append(told_))
+        each = engine.each(TASK, shards)
+    assert fit_state(state).model.to_json() == fit_state(alone).model.to_json() == whole(files)
+    assert [done.rows for done in each] == [TASK(shard).rows for shard in shards]
+    assert told[-1] == (700, 700) and len(told) == len(shards)
+
+
+def test_files_with_equal_rows_count_each(files: Path, cluster: distributed.LocalCluster) -> None:
+    first = files / "part-1.parquet"
+    (files / "copy.parquet").write_bytes(first.read_bytes())
+    with DaskEngine(cluster.scheduler_address) as engine:
+        state = fold_states(engine, TASK, shards_of([str(files)]))
+    assert fit_state(state).model.to_json() == whole(files)
+
+
+def test_a_bad_shard_is_named(files: Path, cluster: distributed.LocalCluster) -> None:
+    bad = files / "part-4.parquet"
+    bad.write_bytes(bad.read_bytes()[:900])
+    for engine in (SerialEngine(), DaskEngine(cluster.scheduler_address)):
+        with engine, pytest.raises(DataError, match=r"part-4\.parquet: .*truncated") as caught:
+            fold_states(engine, TASK, shards_of([str(files)]))
+        assert caught.value.file == str(bad)
+    holes = pl.DataFrame({"score_0": [0.1, None], "score_1": 0.1, "score_2": 0.2, "country": "a"})
+    holes.write_parquet(bad)
+    with DaskEngine(cluster.scheduler_address) as found, pytest.raises(DataError) as caught:
+        fold_states(found, TASK, shards_of([str(files)]))
+    assert (caught.value.column, caught.value.first_rows) == ("score_0", [2])
+
+
+def dies_once(marker: str, shard: Shard) -> Done:
+    """Kill the worker the first time that a certain shard comes."""
+    if shard.name.endswith("part-3.parquet"):
+        try:
+            Path(marker).touch(exist_ok=False)
+        except FileExistsError:
+            return TASK(shard)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return TASK(shard)
+
+
+def dies(shard: Shard) -> Done:
+    """Kill every worker that takes a certain shard."""
+    if shard.name.endswith("part-3.parquet"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return TASK(shard)
+
+
+def test_a_worker_that_dies_loses_nothing(files: Path, tmp_path: Path) -> None:
+    marker = tmp_path / "killed"
+    shards = shards_of([str(files)])
+    with DaskEngine("local", 2) as engine:
+        done = engine.fold(partial(dies_once, str(marker)), merge_done, shards)
+        assert marker.exists()
+        alone = SerialEngine().fold(TASK, merge_done, shards)
+        assert done.rows == alone.rows == 700
+        assert done.data == alone.data
+        engine._cluster.scheduler.allowed_failures = 0  # neighbours of the culprit may be named
+        with pytest.raises(
+            ResourceError, match=r"part-\d\.parquet: every worker that took it died"
+        ):
+            engine.fold(dies, merge_done, shards)
+
+
+def slow(shard: Shard) -> Done:
+    time.sleep(0.5)
+    return Done(1)
+
+
+def test_a_scheduler_that_goes_away_is_said(files: Path) -> None:
+    own = distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"
+    )
+    gone = threading.Timer(0.7, lambda: own.loop.add_callback(own.scheduler.close))
+    with DaskEngine(own.scheduler_address) as engine:
+        gone.start()
+        with pytest.raises(ResourceError, match="was lost while it worked"):
+            engine.fold(slow, merge_done, shards_of([str(files)]))
+    with suppress(TimeoutError):  # it waits for the scheduler that is gone
+        own.close(timeout=1)
+
+
+def test_where_no_scheduler_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_module, "_CONNECT", 0.2)
+    with pytest.raises(ResourceError, match="no Dask scheduler answers"):
+        DaskEngine("tcp://127.0.0.1:9").__enter__()
+
+
+def test_without_distributed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str) -> Any:
+        raise ImportError(name)
+
+    monkeypatch.setattr(importlib, "import_module", refuse)
+    with pytest.raises(UsageError, match=r"calibkit\[dask\]"):
+        DaskEngine("local")
+
+
+def test_another_version_is_refused(files: Path) -> None:
+    task = StateTask(TASK.make, TASK.opening, version="0.0")
+    with pytest.raises(UsageError, match="same version"):
+        task(shards_of([str(files)])[0])
+
+
+def test_standard_input_stays_here() -> None:
+    with pytest.raises(UsageError, match="standard input"):
+        shards_of(["-"])
+
+
+def test_few_results_are_held(files: Path) -> None:
+    sizes: list[int] = []
+
+    def merge(parts: Sequence[Done]) -> Done:
+        sizes.append(len(parts))
+        return Done(sum(part.rows for part in parts))
+
+    done = SerialEngine().fold(lambda item: Done(item), merge, list(range(30)))
+    assert done.rows == sum(range(30)) and max(sizes) == 8
