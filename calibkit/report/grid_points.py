@@ -33,6 +33,8 @@ class GridSpec:
         ``equal-mass`` or ``equal-width``.
     boundaries
         Models to draw over it.
+    axis
+        Where scores stand: ``value``, or ``logit``, by the log-odds of probabilities.
     confidence
         Of the intervals; None: no intervals.
     threads
@@ -44,8 +46,15 @@ class GridSpec:
     score_bins: int | None = None
     strategy: str = "equal-mass"
     boundaries: tuple[str, ...] = ()
+    axis: str = "value"
     confidence: float | None = 0.95
     threads: int = 1
+
+    def __post_init__(self) -> None:
+        if self.axis not in ("value", "logit"):
+            raise UsageError(f"--axis {self.axis!r} is not known; use value or logit.")
+        if self.axis == "logit" and self.columns.scale != "probability":
+            raise UsageError("--axis logit is of probabilities; the scores are on another scale.")
 
 
 @dataclass(frozen=True, kw_only=True)

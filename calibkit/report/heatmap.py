@@ -17,6 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.report.grid_points import GridCells, GridSpec, grid_cells
+from calibkit.report.odds import FARTHEST, log_odds, name_odds
 from calibkit.report.points import Points, check_lines, nice_end
 from calibkit.report.regions import boundary_regions, outline, ranks_of
 from calibkit.report.style import Sheet
@@ -78,6 +79,7 @@ def points(source: Source, spec: GridSpec) -> Points:
             "scale": cells.scale,
             "uncertainty": cells.uncertainty or "",
             "highest": repr(cells.highest),
+            "axis": spec.axis,
         },
         warnings=tuple(warnings),
         notes=cells.notes,
@@ -108,13 +110,21 @@ def draw(shown: Points, sheet: Sheet) -> None:
     """Draw the cells, a bar of their colours, and the outline of what each boundary selects."""
     (panel,) = sheet.panels()
     panel.grid(visible=False)
-    cells = shown.table.filter(pl.col("kind") == "cell", pl.col("score_low").is_not_null())
-    regions = shown.table.filter(pl.col("kind") == "boundary")
+    table = shown.table
+    if shown.words["axis"] == "logit":
+        table = table.with_columns(
+            pl.Series(name, log_odds(table[name]), nan_to_null=True)
+            for name in ("score_low", "score_high")
+        )
+    cells = table.filter(pl.col("kind") == "cell", pl.col("score_low").is_not_null())
+    regions = table.filter(pl.col("kind") == "boundary")
     left, right = _ends(pl.concat([cells, regions]), shown.words)
     _draw_cells(panel, cells, left, right, sheet)
     for place, own in enumerate(regions.partition_by("name", maintain_order=True)):
         _draw_outline(panel, own, left, right, place, sheet)
     panel.set(xlim=(left, right), ylim=(0.0, 1.0))
+    if shown.words["axis"] == "logit":
+        name_odds(panel, sheet, left, right)
     spread = shown.words["uncertainty"]
     ticks = cells.select("rank_high", "uncertainty_high").unique("rank_high").sort("rank_high")
     _name_levels(panel, ticks, sheet)
@@ -129,11 +139,13 @@ def _ends(table: pl.DataFrame, words: Mapping[str, str]) -> tuple[float, float]:
     """Return where the axis of scores begins and ends: limits of bins have no outer ends."""
     limits = pl.concat([table["score_low"], table["score_high"]])
     inner = limits.filter(limits.is_finite())
-    if words["scale"] == "probability":
+    if words["scale"] == "probability" and words["axis"] == "value":
         return 0.0, nice_end(inner, pl.Series([float(words["highest"])]))
     if not inner.len():
         return -1.0, 1.0
     low, high = float(inner.min()), float(inner.max())  # type: ignore[arg-type]
+    if words["axis"] == "logit":
+        low, high = max(low, -FARTHEST), min(high, FARTHEST)
     margin = 0.08 * (high - low) or 1.0
     return low - margin, high + margin
 

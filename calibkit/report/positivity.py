@@ -6,12 +6,23 @@ performance", figure 1 (a).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from calibkit.report.grid_points import GridSpec, grid_cells, level_names
+from calibkit.report.odds import FARTHEST, log_odds, name_odds
 from calibkit.report.points import Points, check_lines, nice_end, per_cent
 from calibkit.report.style import Sheet
 from calibkit.sources import Source
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Floats = NDArray[np.float64]
 
 
 def points(source: Source, spec: GridSpec) -> Points:
@@ -27,6 +38,7 @@ def points(source: Source, spec: GridSpec) -> Points:
     check_lines(names, "uncertainty levels", "--uncertainty-bins")
     table = cells.with_intervals(spec.confidence)
     words = {"score": cells.score, "scale": cells.scale, "uncertainty": cells.uncertainty or ""}
+    words["axis"] = spec.axis
     if spec.confidence is not None and table["low"].count():
         words["interval"] = per_cent(spec.confidence)
     return Points(
@@ -39,21 +51,42 @@ def draw(shown: Points, sheet: Sheet) -> None:
     (panel,) = sheet.panels()
     words = shown.words
     names = level_names(shown.table)
-    spread = words["uncertainty"]
+    spread, held = words["uncertainty"], shown.table.filter(pl.col("mean_score").is_not_null())
+    x_of = _axis(panel, held["mean_score"].to_numpy(), words, sheet)
     for place, name in enumerate(names):
-        own = shown.table.filter(
-            pl.col("uncertainty_bin") == place, pl.col("mean_score").is_not_null()
-        )
-        x, y = own["mean_score"].to_numpy(), own["positivity"].to_numpy()
+        own = held.filter(pl.col("uncertainty_bin") == place)
+        x, y = x_of(own["mean_score"].to_numpy()), own["positivity"].to_numpy()
         panel.plot(x, y, zorder=3, **sheet.line(place), **sheet.rim)
         sheet.whiskers(panel, place, x, own["low"], own["high"])
         sheet.entry(f"{spread}: {name}" if spread else name, **sheet.line(place))
-    most = nice_end(shown.table["mean_score"], shown.table["mean_score"])
     if words["scale"] == "probability":
-        tall = min(most, nice_end(shown.table["positivity"], shown.table["high"]))
-        panel.plot([0, tall], [0, tall], zorder=1, **sheet.guide)
+        most = nice_end(held["mean_score"])
+        even = np.linspace(0.0, min(most, nice_end(held["positivity"], held["high"])), 200)
+        left, right = panel.get_xlim()
+        x = x_of(even)
+        inner = (x > left) & (x < right)
+        panel.plot(x[inner], even[inner], zorder=1, **sheet.guide)
         sheet.entry("calibrated", **sheet.guide)
-        panel.set_xlim(-0.02 * most, 1.02 * most)
-    panel.set_ylim(bottom=min(-0.02 * most, panel.get_ylim()[0]))
+    low, high = panel.get_ylim()
+    panel.set_ylim(bottom=min(low, -0.02 * high))
     interval = f" ({words['interval']} interval)" if "interval" in words else ""
     sheet.label(panel, x=f"mean {words['score']} of the bin", y=f"share of positives{interval}")
+
+
+def _axis(
+    panel: Axes, scores: Floats, words: Mapping[str, str], sheet: Sheet
+) -> Callable[[Floats], Floats]:
+    """Lay out the axis of scores; return where a score stands."""
+    if words["axis"] == "logit":
+        inside = log_odds(scores[(scores > 0.0) & (scores < 1.0)])
+        inside = np.clip(inside, -FARTHEST, FARTHEST)
+        ends = (
+            (float(inside.min()) - 0.5, float(inside.max()) + 0.5) if inside.size else (-1.0, 1.0)
+        )
+        panel.set_xlim(*ends)
+        name_odds(panel, sheet, *ends)
+        return lambda values: np.clip(log_odds(values), *ends)
+    if words["scale"] == "probability":
+        most = nice_end(pl.Series(scores))
+        panel.set_xlim(-0.02 * most, 1.02 * most)
+    return lambda values: values

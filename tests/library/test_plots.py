@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import xml.etree.ElementTree as ET
 from dataclasses import replace
@@ -9,10 +10,12 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
+from calibkit.columns import ColumnOptions
 from calibkit.errors import UsageError
 from calibkit.report import plots, style
 from calibkit.report.grid_points import GridSpec
 from calibkit.report.look import Look, read_size
+from calibkit.report.odds import log_odds
 from tests.library.pictures import SPECS, evaluation, faults, points_of, scored, source_of
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -68,6 +71,27 @@ def test_levels_of_uneven_height_do_not_write_over_each_other() -> None:
     spec = GridSpec(uncertainty_bins=20, score_bins=5, strategy="equal-width")
     shown = plots.points("heatmap", source_of(frame), spec)
     assert faults(plots.draw(shown)) == []
+
+
+@pytest.mark.parametrize("kind", ["heatmap", "positivity"])
+def test_scores_by_their_log_odds(kind: str) -> None:
+    frame = scored().with_columns(pl.col("score") ** 6)
+    shown = plots.points(kind, source_of(frame), GridSpec(score_bins=4, axis="logit"))
+    plain = plots.points(kind, source_of(frame), GridSpec(score_bins=4))
+    assert shown.table.equals(plain.table)
+    for look in SIZES:
+        figure = plots.draw(shown, look)
+        assert faults(figure) == []
+        for tick in figure.axes[0].xaxis.get_major_ticks():
+            probability = float(tick.label1.get_text())
+            assert log_odds(probability) == pytest.approx(tick.get_loc())
+    with pytest.raises(UsageError, match="is of probabilities"):
+        GridSpec(axis="logit", columns=ColumnOptions(scale="raw"))
+
+
+def test_log_odds() -> None:
+    found = log_odds([0.0, 0.25, 0.5, 1.0, -1.0]).tolist()
+    assert found == pytest.approx([-math.inf, -math.log(3), 0.0, math.inf, -math.inf])
 
 
 def test_names_are_shown_as_they_are() -> None:

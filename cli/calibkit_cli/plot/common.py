@@ -83,6 +83,16 @@ Title = Annotated[
     ),
 ]
 
+Axis = Annotated[
+    Literal["value", "logit"],
+    option(
+        "--axis",
+        panel=PICTURE,
+        help="Where scores stand: at their value, or at their log-odds, for probabilities that are "
+        "mostly near 0 or near 1.",
+    ),
+]
+
 Dark = Annotated[
     bool, option("--dark", panel=PICTURE, help="Light lines on dark ground, for screens.")
 ]

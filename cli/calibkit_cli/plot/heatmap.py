@@ -74,6 +74,7 @@ def heatmap(
             show_default=False,
         ),
     ] = None,
+    axis: common.Axis = "value",
     on_missing: options.OnMissing = "error",
     input_format: options.InputFormat = None,
     dtype: options.Dtype = "float64",
@@ -123,6 +124,7 @@ def heatmap(
         uncertainty_bins=uncertainty_bins,
         score_bins=score_bins,
         strategy=strategy,
+        axis=axis,
         boundaries=tuple(typed.listed(boundary)),
         threads=thread_count(threads),
     )

@@ -69,6 +69,7 @@ def positivity(
     ] = "equal-mass",
     confidence: own.Confidence = 0.95,
     no_intervals: own.NoIntervals = False,
+    axis: common.Axis = "value",
     on_missing: options.OnMissing = "error",
     input_format: options.InputFormat = None,
     dtype: options.Dtype = "float64",
@@ -118,6 +119,7 @@ def positivity(
         uncertainty_bins=uncertainty_bins,
         score_bins=score_bins,
         strategy=strategy,
+        axis=axis,
         confidence=None if no_intervals else confidence,
         threads=thread_count(threads),
     )
