@@ -31,6 +31,9 @@ TOLERANCE = 1e-12
 #: Difficult rows at most.
 MOST_PROBES = 200_000
 
+#: Rows, as dictionaries, that Python works on at a time.
+_PYTHON_ROWS = 50_000
+
 #: The number of a row, by which results are put in order again.
 _PLACE = "calibkit_place"
 
@@ -170,8 +173,11 @@ def run(language: str, text: str, frame: pl.DataFrame) -> pl.DataFrame:
     if language == "polars":
         found: pl.DataFrame = apply(frame)
         return found
-    added = [apply(row) for row in frame.iter_rows(named=True)]
-    return pl.DataFrame(added, infer_schema_length=None, strict=False)
+    parts = [
+        pl.DataFrame([apply(row) for row in part.iter_rows(named=True)], infer_schema_length=None)
+        for part in frame.iter_slices(_PYTHON_ROWS)
+    ]
+    return pl.concat(parts, how="vertical_relaxed")
 
 
 def _run_duckdb(text: str, frame: pl.DataFrame) -> pl.DataFrame:

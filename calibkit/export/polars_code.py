@@ -51,6 +51,10 @@ _HELPERS = {
     return pl.when(values.list.len() == size).then(values.list.get(place, null_on_oob=True))''',
     "_words": '''def _words(column, dtype):
     """Return values as text: true, false, whole floats as integers."""
+    if dtype.is_temporal():
+        def find(times):
+            return pl.Series([None if time is None else str(time) for time in times.to_list()])
+        return column.map_batches(find, return_dtype=pl.String)
     words = column.cast(pl.String)
     if not dtype.is_float():
         return words

@@ -35,6 +35,9 @@ Examples:
 """
 
 
+_LANGUAGES = {"sql": "SQL", "polars": "polars code", "python": "Python code"}
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
     app.command("export", help=HELP)(export)
@@ -82,8 +85,7 @@ def export(
             "--key",
             metavar="NAME",
             panel=options.COLUMNS,
-            help="For a stochastic boundary: the column (integers or text) whose hash decides a row; "
-            "row-number: the number of the row.",
+            help="For a stochastic boundary: the column (integers or text) whose hash decides a row.",
             show_default=False,
         ),
     ] = None,
@@ -154,4 +156,4 @@ def _deliver(
         )
     if found is not None:
         console.summary(f"Checked on {found}.")
-    console.wrote(f"{model.kind.capitalize()} as {language}")
+    console.wrote(f"{model.kind.capitalize()} as {_LANGUAGES[language]}")

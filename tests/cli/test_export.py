@@ -23,15 +23,22 @@ def rows(tmp_path: Path) -> Path:
     return write(simulate(200), tmp_path / "rows.parquet")
 
 
-@pytest.mark.parametrize(("to", "name"), [("sql", "b.sql"), ("polars", "b.py"), ("python", "b.py")])
+@pytest.mark.parametrize(
+    ("to", "name", "what"),
+    [
+        ("sql", "b.sql", "SQL"),
+        ("polars", "b.py", "polars code"),
+        ("python", "b.py", "Python code"),
+    ],
+)
 def test_a_checked_export_is_a_file(
-    invoke: Invoke, model: Path, rows: Path, tmp_path: Path, to: str, name: str
+    invoke: Invoke, model: Path, rows: Path, tmp_path: Path, to: str, name: str, what: str
 ) -> None:
     output = tmp_path / name
     said = invoke("export", model, "--to", to, "--check", rows, "-o", output)
     assert (said.code, said.stdout) == (0, b"")
     assert "200 rows and " in said.stderr and "no difference" in said.stderr
-    assert f"Boundary as {to} written to {output}." in said.stderr
+    assert f"Boundary as {what} written to {output}." in said.stderr
     text = output.read_text()
     assert "SELECT *" in text if to == "sql" else "def apply(" in text
     printed = invoke("export", model, "--to", to)

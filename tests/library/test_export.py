@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -238,8 +239,15 @@ def test_segments_and_categories_are_texts_whatever_they_hold(language: str) -> 
 
 @pytest.mark.parametrize(
     "values",
-    [[2019, 2020, None], [2019.0, 2020.0, 2020.5], ["2019", "2020", "2019.0"], [True, False, None]],
-    ids=["whole", "floats", "text", "truth"],
+    [
+        [2019, 2020, None],
+        [2019.0, 2020.0, 2020.5],
+        ["2019", "2020", "2019.0"],
+        [True, False, None],
+        [date(2019, 1, 1), date(2020, 1, 1), None],
+        [datetime(2019, 1, 1, 3), datetime(2020, 1, 1), None],
+    ],
+    ids=["whole", "floats", "text", "truth", "dates", "times"],
 )
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_segments_read_the_same_from_columns_of_any_type(
@@ -248,7 +256,13 @@ def test_segments_read_the_same_from_columns_of_any_type(
     model = fitted("by-year")
     assert isinstance(model, BoundaryModel) and isinstance(model.groups, dict)
     model = msgspec.structs.replace(
-        model, groups={"2019": model.groups["2019"], "true": model.groups["2020"]}
+        model,
+        groups={
+            "2019": model.groups["2019"],
+            "true": model.groups["2020"],
+            "2019-01-01": model.groups["2020"],
+            "2019-01-01 03:00:00": model.groups["2020"],
+        },
     )
     frame = pl.DataFrame({"year": values * 50, **{k: TABLE[k] for k in ("score", "uncertainty")}})
     assert checked(model, frame, language).holds
