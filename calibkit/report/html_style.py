@@ -63,8 +63,6 @@ td.number { white-space: nowrap; }
 figure { margin: .6rem 0; max-width: 100%; }
 figure svg, figure img { max-width: 100%; height: auto; display: block; }
 figcaption { font-size: .85rem; max-width: 26rem; }
-figure.drawn { background: #ffffff; border-radius: .4rem; padding: .4rem; }
-figure.drawn figcaption { color: #57606a; }
 summary { cursor: pointer; padding: .3em 0; color: var(--accent); }
 svg text { font: 12px system-ui, "Liberation Sans", sans-serif; fill: var(--ink); }
 svg .soft { fill: var(--soft); }
@@ -92,7 +90,12 @@ svg .curve { stroke: var(--second); fill: none; stroke-width: 1.5; }
   .wide { overflow: visible; }
   table { font-size: 8pt; }
   td.number { white-space: normal; }
+  body { font-size: 10pt; }
+  .pictures { display: block; }
+  .pictures figure { display: inline-block; width: 48%; vertical-align: top; }
+  details:not([open]) { display: none; }
   tr, figure, .cards div { break-inside: avoid; }
-  h2, h3, caption { break-after: avoid; }
+  h2, h3, caption, thead { break-after: avoid; }
+  tbody tr:first-child { break-before: avoid; }
 }
 """

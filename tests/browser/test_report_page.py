@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -113,17 +114,17 @@ def test_no_request_leaves_the_machine(pages: dict[str, Path], tmp_path: Path) -
     assert host in chromium.requests(careless, tmp_path)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_can_be_photographed(pages: dict[str, Path], tmp_path: Path, scheme: str) -> None:
+def test_a_dark_page_is_dark_and_not_empty(pages: dict[str, Path], tmp_path: Path) -> None:
     image = pytest.importorskip("matplotlib.image")
-    picture = image.imread(chromium.shot(pages["sample"], tmp_path, width=500, scheme=scheme))
+    picture = image.imread(chromium.shot(pages["sample"], tmp_path, width=500, scheme="dark"))
     assert picture.shape[:2] == (2400, 500)
-    brightness = float(picture[..., :3].mean())
-    assert brightness > 0.8 if scheme == "light" else brightness < 0.3
-    assert len(np.unique(picture.reshape(-1, picture.shape[2]), axis=0)) > 50
+    assert picture[..., :3].mean() < 0.3
+    assert np.unique(picture[..., 2]).size > 50
 
 
 def test_paper_has_room_for_it(pages: dict[str, Path], tmp_path: Path) -> None:
     paper = tmp_path / "page.pdf"
     chromium.run(tmp_path, f"--print-to-pdf={paper}", pages["sample"].as_uri())
-    assert paper.read_bytes().startswith(b"%PDF-")
+    content = paper.read_bytes()
+    assert content.startswith(b"%PDF-")
+    assert 3 <= len(re.findall(rb"/Type\s*/Page\b", content)) <= 10
