@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from . import options, states
+from . import cluster, options, states
 from .console import Console
 from .options import option
 
@@ -71,6 +71,7 @@ def bin_(
     output_format: options.OutputFormat = None,
     as_json: options.Json = False,
     threads: options.Threads = None,
+    dask: cluster.Dask = None,
     memory: options.Memory = None,
     partial: states.Partial = False,
     uncertainty_edges: states.UncertaintyEdges = None,
@@ -124,5 +125,18 @@ def bin_(
         memory=memory_budget(memory),
         threads=thread_count(threads),
     )
+    if dask is not None and not dry_run:
+        cluster.fit_on_cluster(
+            console,
+            dask,
+            inputs,
+            run.state_maker,
+            input_format=input_format,
+            dtype=dtype,
+            memory=run.memory,
+            threads=run.threads,
+            partial=partial,
+        )
+        return
     source = open_source(inputs, input_format=input_format, dtype=dtype, memory=run.memory)
     run.start(source, dry_run=dry_run, partial=partial)

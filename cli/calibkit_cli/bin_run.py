@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from calibkit.binning import fit_grid, grid_frame, grid_metadata
@@ -42,13 +44,15 @@ class BinRun:
         if dry_run:
             self._show_plan(source)
         elif partial:
-            write_states(
-                self.console,
-                source,
-                lambda part: grid_state(part, self.columns, self.problem, self.memory),
-            )
+            write_states(self.console, source, self.state_maker(self.memory))
         else:
             write_rows(self.console, source, self._make)
+
+    def state_maker(self, memory: Memory) -> Callable[[Source], State]:
+        """Return what makes the state of a source, here or on another machine."""
+        return functools.partial(
+            grid_state, columns=self.columns, problem=self.problem, memory=memory
+        )
 
     def finish(self, rows: ScoreRows, source: Source) -> None:
         """Deliver the grid of rows that were merged."""

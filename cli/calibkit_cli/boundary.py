@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from . import boundary_options as own
-from . import options, states, typed
+from . import cluster, options, states, typed
 from .console import Console
 
 HELP = """Fit a decision boundary over score and uncertainty.
@@ -80,6 +80,7 @@ def boundary(
     tag: options.Tags = None,
     seed: options.Seed = 0,
     threads: options.Threads = None,
+    dask: cluster.Dask = None,
     memory: options.Memory = None,
     partial: states.Partial = False,
     uncertainty_edges: states.UncertaintyEdges = None,
@@ -163,5 +164,18 @@ def boundary(
         memory=budget,
         edges=edges,
     )
+    if dask is not None and not dry_run:
+        cluster.fit_on_cluster(
+            console,
+            dask,
+            inputs,
+            run.state_maker,
+            input_format=input_format,
+            dtype=dtype,
+            memory=budget,
+            threads=spec.threads,
+            partial=partial,
+        )
+        return
     source = open_source(inputs, input_format=input_format, dtype=dtype, memory=budget)
     run.start(source, dry_run=dry_run, partial=partial)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from calibkit.boundary.auto import Choice, candidates
@@ -118,7 +120,7 @@ class BoundaryRun:
         if dry_run:
             self.show_plan(source)
         elif partial:
-            self.write_states(source)
+            write_states(self.console, source, self.state_maker(self.memory))
         else:
             self.fit(source)
 
@@ -168,19 +170,18 @@ class BoundaryRun:
         self._introduce(rows)
         self._deliver(source, rows, None)
 
-    def write_states(self, source: Source) -> None:
-        """Write the state of the inputs, or (``-o DIR/``) one of each."""
+    def state_maker(self, memory: Memory) -> Callable[[Source], State]:
+        """Return what makes the state of a source, here or on another machine."""
         if self.test is not None or self.compare or self.frontier is not None:
             raise UsageError(
-                "--partial makes a state, not a boundary; leave --test, --compare and --frontier out."
+                "--partial and --dask go through states, which are not the rows; leave --test, "
+                "--compare and --frontier out."
             )
         reader = BoundaryReader(
             spec=self.spec, columns=self.columns, auto_levels=self.auto_levels, edges=self.edges
         )
-        write_states(
-            self.console,
-            source,
-            lambda part: boundary_state(part, reader, self._problem, self.memory),
+        return functools.partial(
+            boundary_state, reader=reader, problem=self._problem, memory=memory
         )
 
     @property

@@ -9,7 +9,7 @@ import typer
 from calibkit.calibrators.spec import DEFAULT_BINS, METHODS
 from calibkit.errors import UsageError
 
-from . import options, states, typed
+from . import cluster, options, states, typed
 from .console import Console
 from .options import option
 
@@ -155,6 +155,7 @@ def calibrate(
     tag: options.Tags = None,
     seed: options.Seed = 0,
     threads: options.Threads = None,
+    dask: cluster.Dask = None,
     memory: options.Memory = None,
     partial: states.Partial = False,
     quiet: options.Quiet = False,
@@ -193,6 +194,7 @@ def calibrate(
                 "--positive": positive,
                 "--weight": weight,
                 "--partial": partial or None,
+                "--dask": dask,
             }
         )
         classes = ClassSpec(
@@ -238,5 +240,18 @@ def calibrate(
         on_missing=on_missing,
     )
     run = CalibrateRun(console, spec, columns, provenance, tags, memory_budget(memory))
+    if dask is not None and not dry_run:
+        cluster.fit_on_cluster(
+            console,
+            dask,
+            inputs,
+            run.state_maker,
+            input_format=input_format,
+            dtype=dtype,
+            memory=run.memory,
+            threads=spec.threads,
+            partial=partial,
+        )
+        return
     source = open_source(inputs, input_format=input_format, dtype=dtype, memory=run.memory)
     run.start(source, dry_run=dry_run, partial=partial)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -35,7 +37,7 @@ class CalibrateRun:
         if dry_run:
             self.show_plan(source)
         elif partial:
-            self.write_states(source)
+            write_states(self.console, source, self.state_maker(self.memory))
         else:
             self.fit(source)
 
@@ -66,15 +68,13 @@ class CalibrateRun:
         lines = (*rows.notes, *calibrator_lines(made.model))
         return Fit(made.model, (*rows.warnings, *made.warnings), lines)
 
-    def write_states(self, source: Source) -> None:
-        """Write the state of the inputs, or (``-o DIR/``) one of each."""
+    def state_maker(self, memory: Memory) -> Callable[[Source], State]:
+        """Return what makes the state of a source, here or on another machine."""
         from calibkit.calibrators.states import CalibratorProblem, calibrator_state
 
         problem = CalibratorProblem(spec=self.spec, provenance=self.provenance, tags=self.tags)
-        write_states(
-            self.console,
-            source,
-            lambda part: calibrator_state(part, self.columns, problem, self.memory),
+        return functools.partial(
+            calibrator_state, columns=self.columns, problem=problem, memory=memory
         )
 
     def fit_state(self, state: State, makers: dict[str, str]) -> None:

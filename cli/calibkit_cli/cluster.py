@@ -31,14 +31,6 @@ Dask = Annotated[
 ]
 
 
-def check(console: Console, partial: bool = False) -> None:
-    """Refuse what cannot be done on a cluster."""
-    if partial:
-        raise UsageError("--dask makes and merges all states itself; leave --partial out.")
-    if console.per_input:
-        raise UsageError("--dask makes one result of all files; give -o a file.")
-
-
 def engine(address: str, threads: int) -> DaskEngine:
     """Return the cluster at an address; a local one has a process for each thread."""
     from calibkit.engines.dask import DaskEngine
@@ -57,12 +49,13 @@ def fit_on_cluster(
     console: Console,
     address: str,
     inputs: Sequence[str],
-    make: Callable[[Source], State],
+    maker: Callable[[Memory], Callable[[Source], State]],
     *,
     input_format: str | None,
     dtype: str,
     memory: Memory,
     threads: int,
+    partial: bool = False,
 ) -> None:
     """Make the state of each file on a cluster, merge them there, and do the rest here.
 
@@ -70,14 +63,17 @@ def fit_on_cluster(
     ----------
     console, address, inputs
         Of the command.
-    make
-        Returns the state of a source; it travels to the workers.
+    maker
+        Returns, for what a worker may use of memory, what makes the state of a source; this travels
+        to the workers, so it is a function of a module with arguments.
     input_format, dtype
         How files are read.
     memory
         How much of it there is; see `worker_memory`.
     threads
         See `engine`.
+    partial
+        ``--partial``, which makes no sense here.
     """
     from calibkit.engines.shards import Opening, StateTask, fold_states, shards_of
     from calibkit.outputs import spare_inputs
@@ -85,12 +81,16 @@ def fit_on_cluster(
 
     from .merge import FINISHERS
 
+    if partial:
+        raise UsageError("--dask makes and merges all states itself; leave --partial out.")
+    if console.per_input:
+        raise UsageError("--dask makes one result of all files; give -o a file.")
     shards = shards_of(inputs)
     if console.output not in (None, "-"):
         parts = [Part(shard.path, "", {}, 0, shard.relative) for shard in shards]
         spare_inputs(str(console.output), parts)
     own = worker_memory(memory, address, threads)
-    task = StateTask(make, Opening(input_format, dtype, own))
+    task = StateTask(maker(own), Opening(input_format, dtype, own))
     with engine(address, threads) as cluster:
         state = fold_states(cluster, task, shards, console.progress())
     rows = sum(shard.rows for shard in state.header.shards)

@@ -6,8 +6,8 @@ import typer
 
 from calibkit.errors import UsageError
 
+from . import cluster, options, states, typed
 from . import evaluate_options as own
-from . import options, states, typed
 from .console import Console
 
 HELP = """Judge scores by labels: ranking, calibration and decisions, with intervals.
@@ -82,6 +82,7 @@ def evaluate(
     as_json: options.Json = False,
     seed: options.Seed = 0,
     threads: options.Threads = None,
+    dask: cluster.Dask = None,
     memory: options.Memory = None,
     partial: states.Partial = False,
     quiet: options.Quiet = False,
@@ -167,5 +168,18 @@ def evaluate(
         gates=expressions(fail_if),
         memory=memory_budget(memory),
     )
+    if dask is not None and not dry_run:
+        cluster.fit_on_cluster(
+            console,
+            dask,
+            inputs,
+            run.state_maker,
+            input_format=input_format,
+            dtype=dtype,
+            memory=run.memory,
+            threads=spec.settings.threads,
+            partial=partial,
+        )
+        return
     source = open_source(inputs, input_format=input_format, dtype=dtype, memory=run.memory)
     run.start(source, dry_run=dry_run, partial=partial)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from calibkit.columns import ColumnOptions
@@ -80,7 +81,7 @@ class EvaluateRun:
         if dry_run:
             self.show_plan(source)
         elif partial:
-            self._write_states(source)
+            write_states(self.console, source, self.state_maker(self.memory))
         else:
             self.evaluate(source)
 
@@ -93,15 +94,15 @@ class EvaluateRun:
         self.console.wrote("Metrics")
         self.console.show_model(found.metrics.to_json(), lambda: view(found.metrics, self.console))
 
-    def _write_states(self, source: Source) -> None:
+    def state_maker(self, memory: Memory) -> Callable[[Source], State]:
+        """Return what makes the state of a source, here or on another machine."""
         if self.reliability or self.plot or self.report or self.gates:
             raise UsageError(
-                "--partial makes a state, not metrics; leave --reliability, --plot, --report and "
-                "--fail-if out (calibkit gate judges what merge makes)."
+                "--partial and --dask go through states, which are not the rows; leave "
+                "--reliability, --plot, --report and --fail-if out (calibkit gate judges the "
+                "metrics)."
             )
-        write_states(
-            self.console, source, lambda part: evaluate_state(part, self.spec, self.memory)
-        )
+        return functools.partial(evaluate_state, spec=self.spec, memory=memory)
 
     def show_plan(self, source: Source) -> None:
         """Print what the run would do."""

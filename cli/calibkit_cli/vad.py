@@ -165,8 +165,17 @@ def vad(
         tags=tags,
     )
     if dask is not None and not dry_run:
-        cluster.check(console, partial)
-        run.on_cluster(dask, inputs)
+        cluster.fit_on_cluster(
+            console,
+            dask,
+            inputs,
+            run.state_maker,
+            input_format=input_format,
+            dtype=dtype,
+            memory=budget,
+            threads=spec.threads,
+            partial=partial,
+        )
         return
     source = open_source(inputs, input_format=input_format, dtype=dtype, memory=budget)
     if dry_run:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial as with_arguments
 from pathlib import Path
 
 from calibkit.memory import Memory
 from calibkit.score_states import source_of
-from calibkit.sources import Source, open_source
+from calibkit.sources import STDIN, Source, open_source
 from calibkit.states import State
 from calibkit.threads import later, warm_up
 from calibkit.vad.fit import fit_vad
@@ -17,7 +17,6 @@ from calibkit.vad.rows import MemberOptions
 from calibkit.vad.spec import VadSpec, read_vad_rows
 from calibkit.vad.states import fit_state, vad_state
 
-from .cluster import fit_on_cluster, worker_memory
 from .console import Console
 from .each_model import Fit, write_models
 from .states import write_states
@@ -58,49 +57,31 @@ class VadRun:
         """Fit one model on all inputs or (``-o DIR/``) one on each, or write their states."""
         later(self.spec.threads, warm_up)
         if partial:
-            write_states(self.console, source, self.state_maker())
+            write_states(self.console, source, self.state_maker(self.memory))
             return
         train = self._train_opener()
         opened = None if train is None else train()
         write_models(self.console, source, lambda part: self._fit(part, opened), "Model")
 
-    def on_cluster(self, address: str, inputs: Sequence[str]) -> None:
-        """Fit one model on all inputs, which a cluster goes through."""
-        far = replace(
-            self,
-            spec=replace(self.spec, threads=1),
-            train=None if self.train is None else str(Path(self.train).absolute()),
-            memory=worker_memory(self.memory, address, self.spec.threads),
-        )
-        fit_on_cluster(
-            self.console,
-            address,
-            inputs,
-            far.state_maker(),
-            input_format=self.input_format,
-            dtype=self.dtype,
-            memory=self.memory,
-            threads=self.spec.threads,
-        )
-
-    def state_maker(self) -> Callable[[Source], State]:
+    def state_maker(self, memory: Memory) -> Callable[[Source], State]:
         """Return what makes the state of a source, here or on another machine."""
         return with_arguments(
             vad_state,
             columns=self.columns,
             spec=self.spec,
-            train=self._train_opener(),
-            memory=self.memory,
+            train=self._train_opener(absolute=True),
+            memory=memory,
             provenance=self.provenance,
             tags=self.tags,
         )
 
-    def _train_opener(self) -> Callable[[], Source] | None:
+    def _train_opener(self, *, absolute: bool = False) -> Callable[[], Source] | None:
         if self.train is None:
             return None
+        named = str(Path(self.train).absolute()) if absolute and self.train != STDIN else self.train
         return with_arguments(
             open_source,
-            [self.train],
+            [named],
             input_format=self.input_format,
             dtype=self.dtype,
             memory=self.memory,

@@ -1,0 +1,106 @@
+"""``--dask``: the same bytes as without it; what cannot be done there is refused by name."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import distributed
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.cli.score_files import simulate
+from tests.conftest import Outcome
+
+Invoke = Callable[..., Outcome]
+
+COMMANDS = {
+    "bin": ["--score-bins", 20, "-o", "grid.parquet"],
+    "boundary": ["--precision", 0.7, "--folds", 2, "--uncertainty-bins", 2, "-o", "boundary.json"],
+    "calibrate": ["--by", "site", "--provenance", "names", "-o", "cal.json"],
+    "evaluate": ["--by", "site", "--no-intervals", "-o", "metrics.json"],
+    "vad": ["--members", "score,score_b", "--by", "site", "--tag", "a=b", "-o", "vad.json"],
+}
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
+    ) as cluster:
+        yield cluster.scheduler_address
+
+
+@pytest.fixture
+def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    random = np.random.default_rng(3)
+    frame = simulate(1500).with_columns(
+        site=pl.Series(random.choice(["x", "y"], 1500)),
+        score_b=(pl.col("score") + pl.Series(random.normal(0, 0.02, 1500))).clip(0, 1),
+    )
+    for place, (start, end) in enumerate(pairwise([0, 10, 500, 501, 900, 1500])):
+        folder = tmp_path / "rows" / f"day={place}"
+        folder.mkdir(parents=True)
+        frame[start:end].write_parquet(folder / "rows.parquet")
+    return "rows"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_same_bytes(shards: str, invoke: Invoke, address: str, command: str) -> None:
+    *options, _, output = COMMANDS[command]
+    done = invoke(command, shards, *options, "-o", output)
+    assert done.code == 0, done.stderr
+    alone, said = Path(output).read_bytes(), done.stderr
+    done = invoke(command, shards, *options, "--dask", address, "-o", output)
+    assert done.code == 0, done.stderr
+    assert Path(output).read_bytes() == alone
+    assert done.stderr.splitlines()[-1].split()[0] == said.splitlines()[-1].split()[0]
+
+
+def test_segments_by_folder(shards: str, invoke: Invoke, address: str) -> None:
+    line = ["vad", shards, "--members", "score,score_b", "--by", "day", "--min-rows", 2, "-q"]
+    assert invoke(*line, "-o", "alone.json").code == 0
+    assert invoke(*line, "--dask", address, "-o", "there.json").code == 0
+    assert Path("there.json").read_bytes() == Path("alone.json").read_bytes()
+
+
+def test_a_bad_shard_has_its_exit_code(shards: str, invoke: Invoke, address: str) -> None:
+    bad = Path(shards) / "day=3" / "rows.parquet"
+    bad.write_bytes(bad.read_bytes()[:1000])
+    done = invoke("evaluate", shards, "--dask", address, "-o", "metrics.json")
+    assert done.code == 3 and f"{bad}: the file is truncated" in done.stderr
+    assert not Path("metrics.json").exists()
+
+
+def test_what_is_refused(shards: str, invoke: Invoke, address: str) -> None:
+    for options in (
+        ["--partial", "-o", "x.state"],
+        ["-o", "models/"],
+        ["--test", f"{shards}/day=1/rows.parquet"],
+    ):
+        done = invoke("boundary", shards, "--precision", 0.7, "--dask", address, *options)
+        assert done.code == 2, done.stderr
+        assert "--dask" in done.stderr
+    done = invoke("vad", "-", "--dask", address)
+    assert done.code == 2 and "standard input" in done.stderr
+    done = invoke("vad", "missing/", "--dask", address)
+    assert done.code == 2 and "missing" in done.stderr
+
+
+def test_without_the_extra(shards: str, invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    done = invoke("vad", shards, "--members", "score,score_b", "--dask", "local")
+    assert done.code == 2 and "calibkit[dask]" in done.stderr
+
+
+def test_processes_of_this_machine(shards: str, command: Callable[..., Any]) -> None:
+    line = ["vad", shards, "--members", "score,score_b", "-q"]
+    assert command(*line, "-o", "alone.json").returncode == 0
+    done = command(*line, "--dask", "local", "--threads", 1, "-o", "there.json")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert Path("there.json").read_bytes() == Path("alone.json").read_bytes()
