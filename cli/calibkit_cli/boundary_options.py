@@ -108,8 +108,8 @@ Method = Annotated[
         panel=METHOD,
         help="auto: st, logistic or exact, whichever cross-validation favours. exact: the optimum, "
         "with proof. st: one threshold for all levels. logistic: one cut on a logistic surface. "
-        "stochastic: the optimum over randomised boundaries. The paper's: "
-        "mist, gmt, ew-dpmt, ew-dpmt-mono, vw-dpmt, vw-dpmt-mono, staircase (see --compare).",
+        "stochastic: the optimum over randomised boundaries. The paper's, for comparison (see "
+        "--compare): mist, gmt, vw-dpmt, vw-dpmt-mono, ew-dpmt, ew-dpmt-mono, staircase.",
     ),
 ]
 

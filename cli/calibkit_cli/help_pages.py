@@ -21,6 +21,22 @@ PURPOSES = {
     "Look and try": ("show", "bin", "simulate"),
 }
 
+#: Choices that are for few: the command, a title, and each with its meaning, below all options.
+ASIDE = {
+    "boundary": (
+        "The paper's methods (--method), for comparison and reruns",
+        {
+            "mist": "Isotonic regression in each level, then one cut on the fitted rate.",
+            "gmt": "In each level on its own, the most rows that meet the bound.",
+            "vw-dpmt": "The optimum over a grid, by a table over the number of rows.",
+            "vw-dpmt-mono": "The same, with never more bins in a more uncertain level.",
+            "ew-dpmt": "As if all bins of the grid held equally many rows.",
+            "ew-dpmt-mono": "The same, with never more bins in a more uncertain level.",
+            "staircase": "Two numbers of bins: one up to some level, one from there on.",
+        },
+    )
+}
+
 _WRAPPED = re.compile(r"(?<=\S)\n(?=\S)")
 
 
@@ -31,6 +47,12 @@ class Page(TyperCommand):
         super().__init__(*arguments, **settings)
         self.params.sort(key=_place)
         self.help = _WRAPPED.sub(" ", self.help or "")
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help, and what it has aside."""
+        super().format_help(ctx, formatter)
+        if self.name in ASIDE:
+            _print_aside(*ASIDE[self.name])
 
     def get_help_option(self, ctx: Any) -> Any:
         """Put ``--help`` where one looks last."""
@@ -43,6 +65,17 @@ class Page(TyperCommand):
 def _place(param: Any) -> int:
     panel = getattr(param, "rich_help_panel", None)
     return 1 + LAST.index(panel) if panel in LAST else 0
+
+
+def _print_aside(title: str, choices: dict[str, str]) -> None:
+    from rich.console import Console
+    from rich.panel import Panel
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2))
+    for name, meaning in choices.items():
+        table.add_row(f"[bold cyan]{name}[/]", meaning)
+    Console().print(Panel(table, title=title, title_align="left", border_style="dim"))
 
 
 def arrange(app: typer.Typer) -> None:

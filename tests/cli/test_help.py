@@ -63,3 +63,14 @@ def test_paragraphs_of_the_help_fill_the_terminal(
     shown = invoke("boundary", "--help").stdout.decode()
     assert "are selected; the thresholds together reach the most recall within a bound" in shown
     assert f"─ {RUN} ─" in shown
+
+
+def test_the_methods_of_the_paper_have_a_panel_of_their_own(
+    invoke: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from calibkit.boundary.methods import METHODS
+
+    monkeypatch.setenv("COLUMNS", "100")
+    panel = invoke("boundary", "--help").stdout.decode().partition("The paper's methods")[2]
+    named = {line.split()[1] for line in panel.splitlines()[1:] if line.startswith("│")}
+    assert named == set(METHODS) - {"auto", "exact", "st", "logistic", "stochastic"}
