@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 import msgspec
 
 from calibkit.columns import ColumnOptions
-from calibkit.errors import DataError
+from calibkit.errors import DataError, ModelError
 from calibkit.models import Column, Model, canonical_text, decode_object
 from calibkit.sources import Source
 
@@ -194,5 +194,12 @@ def _footer_of(source: Source) -> dict[str, str]:
     if text is None:
         return {}
     path = source.parts[0].path
-    content = decode_object(text.encode(), path)
+    try:
+        content = decode_object(text.encode(), path)
+    except ModelError as error:
+        raise DataError(
+            f"{path}: {KEY!r} in its footer, which says what model made which column, is damaged "
+            f"({error.message}); write the file again",
+            file=path,
+        ) from None
     return {name: str(maker) for name, maker in content.items() if name in source.schema}

@@ -434,3 +434,17 @@ def test_the_hash_is_that_of_what_a_model_does(
     assert invoke(*fit, "-o", again).code == 0
     parts = (again, f"block={folder / 'block.json'}")
     assert invoke("bundle", *parts, "-o", tmp_path / "b.json").code == 0
+
+
+def test_a_damaged_note_is_told(folder: Path, invoke: Invoke, tmp_path: Path) -> None:
+    frame, rows = pl.read_parquet(folder / "calibrated.parquet"), tmp_path / "rows.parquet"
+    for note, code, words in (
+        ("{oops", 3, "in its footer"),
+        ("[]", 3, "in its footer"),
+        ('{"calibrated": "0"}', 3, "made by model 0"),
+        ('{"another": "0"}', 0, ""),
+    ):
+        frame.write_parquet(rows, metadata={"calibkit.made_by": note})
+        done = invoke("apply", folder / "block.json", rows, "-o", tmp_path / "out.csv")
+        assert done.code == code, (note, done.stderr)
+        assert words in done.stderr

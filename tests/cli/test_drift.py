@@ -272,3 +272,36 @@ def test_rows_from_a_pipe(models: Path, command: Callable[..., Any]) -> None:
     done = command("drift", models / "boundary.json", "-", "-q", "--json", input=data)
     assert done.returncode == 0
     assert json.loads(done.stdout)["rows"] == 600
+
+
+def test_segments_and_other_certificates(models: Path, invoke: Invoke, tmp_path: Path) -> None:
+    frame = pl.read_parquet(models / "fit.parquet")
+    group = pl.when(pl.col("id") % 3 == 0).then(pl.lit("a")).otherwise(pl.lit("b"))
+    rows = write(frame.with_columns(g=group), tmp_path / "rows.parquet")
+    fit = ("boundary", rows, "--precision", "0.7", "--method", "exact", "--by", "g", "-q")
+    assert invoke(*fit, "--min-group-positives", "20", "-o", tmp_path / "seg.json").code == 0
+    found = content(invoke, tmp_path / "seg.json", rows)
+    fitted = json.loads((tmp_path / "seg.json").read_bytes())["fit"]
+    assert found["selected_share"] == fitted["reference"]["selected_share"]
+    assert found["psi_score"] == pytest.approx(0.0, abs=1e-12)
+    fit = ("boundary", rows, "--capacity", "0.2", "--confidence", "0.9", "-q")
+    assert invoke(*fit, "-o", tmp_path / "cap.json").code == 0
+    words = (tmp_path / "cap.json", models / "new.parquet", "--label", "label", "-q")
+    gate = ("--fail-if", "selected_share.low > certificate/selected_share")
+    assert invoke("drift", *words, *gate, "-o", tmp_path / "d.json").code == 0
+
+
+def test_rows_that_stand_for_others_count_as_fewer(
+    models: Path, invoke: Invoke, tmp_path: Path
+) -> None:
+    frame = pl.read_parquet(models / "fit.parquet").with_columns(pl.col("weight") + 0.5)
+    rows, model = write(frame, tmp_path / "rows.parquet"), tmp_path / "w.json"
+    fit = ("boundary", rows, "--precision", "0.7", "--method", "st", "--folds", "0", "-q")
+    expected = {}
+    for kind in ("frequency", "sampling"):
+        weight = ("--weight", "weight", "--weight-kind", kind)
+        assert invoke(*fit, *weight, "-o", model).code == 0
+        found = content(invoke, model, models / "new.parquet")["metrics"]["boundary"]["all"]
+        expected[kind] = found["psi_score_expected"]
+        assert invoke("drift", model, write(frame.drop("weight"), tmp_path / "x.csv")).code == 2
+    assert expected["sampling"] > 1.2 * expected["frequency"]
