@@ -19,8 +19,8 @@ ALL = "all"
 #: Metrics shown large, the first six that a score has.
 HEADLINES = (
     *("precision", "recall", "selected", "fpr", "f1"),
-    *("auc", "average_precision", "log_loss", "calibration_bias", "ece", "brier"),
-    *("accuracy", "classwise_ece", "squared_loss", "epistemic_loss", "class_calibration_error"),
+    *("accuracy", "auc", "average_precision", "log_loss", "calibration_bias", "ece", "brier"),
+    *("classwise_ece", "squared_loss", "epistemic_loss", "class_calibration_error"),
     *("disagreement_loss", "disagreement_calibration_error"),
 )
 _MOST_HEADLINES = 6
