@@ -15,7 +15,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     return Bench(folder, *jobs(folder, ["boundary"]))
 
 
-@pytest.mark.parametrize(("place", "fault"), enumerate(FAULTS))
+@pytest.mark.parametrize(("place", "fault"), list(enumerate(FAULTS)))
 def test_the_old_output_or_the_whole_new_one(bench: Bench, place: int, fault: str) -> None:
     job = ("apply, boundary parquet", "boundary")[place % 2]
     problem = FAULTS[fault](bench.trial(job, 1))

@@ -118,7 +118,7 @@ def build(folder: Path) -> list[Case]:
         cases.append(Case("apply, model", f"{name}.json", apply, ".csv"))
         cases.append(Case("show", f"{name}.json", ("show", "FILE"), ""))
         for code in ("sql", "python", "polars"):
-            words = ("export", "FILE", "--to", code, "-o", "OUT")
+            words = ("export", "FILE", "--to", code, *key, "-o", "OUT")
             cases.append(Case("export", f"{name}.json", words, ".py" if code != "sql" else ".sql"))
         cases.append(
             Case("diff", f"{name}.json", ("diff", "FILE", str(folder / f"{name}.json")), "")
@@ -127,7 +127,6 @@ def build(folder: Path) -> list[Case]:
         suffix = ".csv" if command == "bin" else ".json"
         words = ("merge", "FILE", "-o", "OUT")
         cases.append(Case("merge", f"{command}.state", words, suffix))
-    cases.append(Case("show", "metrics.json", ("show", "FILE"), ""))
     cases.append(Case("gate", "metrics.json", ("gate", "FILE", "--fail-if", "auc<0.1"), ""))
     return cases
 

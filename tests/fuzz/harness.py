@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import polars as pl
 
@@ -102,8 +104,13 @@ def run_quietly(words: list[str]) -> tuple[int, str]:
     """Run a command line in this process; return its code and all it said, native code too."""
     from calibkit_cli import main
 
-    _keep_the_app()
-    with tempfile.TemporaryFile() as said, _redirected(said.fileno()):
+    application = _application()
+    with (
+        tempfile.TemporaryFile() as said,
+        _redirected(said.fileno()),
+        mock.patch.object(main, "get_command", lambda app: application),
+        mock.patch.object(main, "build_app", lambda: None),
+    ):
         code = main.run(words)
         said.seek(0)
         return code, said.read().decode("utf-8", "replace")
@@ -111,26 +118,27 @@ def run_quietly(words: list[str]) -> tuple[int, str]:
 
 @contextlib.contextmanager
 def _redirected(target: int) -> Iterator[None]:
-    import sys
-
+    """Send standard output and error, Python's and native code's, to a file."""
     saved = [os.dup(number) for number in (1, 2)]
     try:
         for number in (1, 2):
             os.dup2(target, number)
-        yield
+        with (
+            os.fdopen(os.dup(target), "w") as out,
+            os.fdopen(os.dup(target), "w") as err,
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
+            yield
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
         for number, old in zip((1, 2), saved, strict=True):
             os.dup2(old, number)
             os.close(old)
 
 
 @cache
-def _keep_the_app() -> None:
-    """Build the application once: it is most of the time of a small run."""
+def _application() -> Any:
+    """Return the application, built once: that is most of the time of a small run."""
     from calibkit_cli import main
 
-    command = main.get_command(main.build_app())
-    main.get_command = lambda app: command  # type: ignore[assignment]
-    main.build_app = lambda: None  # type: ignore[assignment,return-value]
+    return main.get_command(main.build_app())
