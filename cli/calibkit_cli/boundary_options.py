@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from . import completers
 from .options import COLUMNS, OUTPUT, option
 
 OBJECTIVE, METHOD = "Objective (exactly one)", "Method"
@@ -44,6 +45,7 @@ Maximize = Annotated[
         panel=OBJECTIVE,
         help="accuracy, weighted-accuracy:W, balanced-accuracy, precision, f1, fbeta:B, "
         "jaccard, mcc, kappa, gmean, fowlkes-mallows, youden, lift or utility:TP,FP,FN,TN.",
+        autocompletion=completers.one_of(completers.MEASURES),
     ),
 ]
 
@@ -110,6 +112,7 @@ Method = Annotated[
         "with proof. st: one threshold for all levels. logistic: one cut on a logistic surface. "
         "stochastic: the optimum over randomised boundaries. The paper's, for comparison (see "
         "--compare): mist, gmt, vw-dpmt, vw-dpmt-mono, ew-dpmt, ew-dpmt-mono, staircase.",
+        autocompletion=completers.one_of(completers.BOUNDARY_METHODS),
     ),
 ]
 

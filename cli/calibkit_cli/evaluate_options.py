@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from . import completers
 from .options import COLUMNS, OUTPUT, option
 
 SLICES, METRICS = "Slices", "Metrics"
@@ -151,6 +152,7 @@ MetricNames = Annotated[
         metavar="LIST",
         panel=METRICS,
         help="Only these metrics.",
+        autocompletion=completers.metrics,
         show_default="all",
     ),
 ]

@@ -106,3 +106,18 @@ def test_the_script_completes_in_bash(tmp_path: Path) -> None:
         check=True,
     )
     assert done.stdout == "--fail-if\n"
+
+
+def test_names_that_options_take_are_completed(complete: Complete) -> None:
+    assert complete("calibkit boundary rows.csv --method ew") == ["ew-dpmt", "ew-dpmt-mono"]
+    assert complete("calibkit boundary rows.csv --maximize you") == ["youden"]
+    assert complete("calibkit evaluate rows.csv --metrics auc,smooth") == ["auc,smooth_ece"]
+
+
+def test_completed_names_are_those_of_the_library() -> None:
+    from calibkit.boundary.measures import KINDS
+    from calibkit.boundary.methods import METHODS
+    from calibkit_cli import completers
+
+    assert set(completers.BOUNDARY_METHODS) == {*METHODS, "auto"}
+    assert {name.rstrip(":") for name in completers.MEASURES} == set(KINDS) - {"cost"}
