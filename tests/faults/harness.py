@@ -90,7 +90,12 @@ class Trial:
 
     def finish(self, process: subprocess.Popen[bytes], *codes: int) -> str | None:
         """Wait for the end; return what was wrong with it."""
-        _, noise = process.communicate(timeout=120)
+        try:
+            _, noise = process.communicate(timeout=120)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            return "still running after two minutes"
         text = noise.decode("utf-8", "replace")
         if "Traceback" in text:
             return f"noise: {text[-300:]}"

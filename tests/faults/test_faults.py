@@ -15,7 +15,11 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     return Bench(folder, *jobs(folder, ["boundary"]))
 
 
-@pytest.mark.parametrize(("place", "fault"), list(enumerate(FAULTS)))
+# How much is too little differs from machine to machine: that fault is for `make faults`.
+CERTAIN = [fault for fault in FAULTS if fault != "little memory"]
+
+
+@pytest.mark.parametrize(("place", "fault"), list(enumerate(CERTAIN)))
 def test_the_old_output_or_the_whole_new_one(bench: Bench, place: int, fault: str) -> None:
     job = ("apply, boundary parquet", "boundary")[place % 2]
     problem = FAULTS[fault](bench.trial(job, 1))
