@@ -144,6 +144,7 @@ class Sheet:
 
         self.look, self.size = look, size
         self.figure: Figure = Figure(figsize=size, layout="constrained")
+        self.figure.set_label(title)
         self.letters = float(matplotlib.rcParams["font.size"])
         self.ink = str(matplotlib.rcParams["text.color"])
         self.ground = _DARK if look.dark else _LIGHT
@@ -245,7 +246,8 @@ def shown_name(name: str) -> str:
 def to_svg(figure: Figure) -> bytes:
     """Return a figure as SVG, the same bytes each time."""
     data = _saved(figure, "svg", metadata=dict.fromkeys(_ABOUT))
-    return _lean(data.decode(), figure.get_suptitle()).encode()
+    told = figure.get_suptitle() or str(figure.get_label())
+    return _lean(data.decode(), told).encode()
 
 
 def to_png(figure: Figure) -> bytes:
@@ -262,7 +264,7 @@ def _lean(svg: str, title: str) -> str:
     svg = re.sub(r"\s*\n\s*", "\n", svg).replace("\n<", "<").replace("?><", "?>\n<")
     svg = re.sub(r"(?<![\w.])-?[1-9]\d*\.\d{3,}(?!\w)", _hundredths, svg)
     svg = re.sub(r'(?<= d=")[^"]*', _lean_path, svg)
-    label = html.escape(" ".join(title.split()) or "a plot", quote=True)
+    label = html.escape(" ".join(title.split()), quote=True)
     return svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1) + "\n"
 
 

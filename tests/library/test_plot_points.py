@@ -12,6 +12,8 @@ import msgspec
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 from calibkit.boundary.fit import fit_boundary
@@ -292,6 +294,32 @@ def test_the_outline_of_stairs_is_one_line() -> None:
     hole = outline(*(np.array([x]) for x in (0.2, 0.4, 0.3, 0.6)), frame=(0.0, 1.0))
     assert [len(line) for line in hole] == [5]
     assert outline(*(np.array([x]) for x in (0.0, 1.0, 0.0, 1.0)), frame=(0.0, 1.0)) == []
+
+
+@given(
+    st.lists(
+        st.tuples(*(st.integers(0, 6) for _ in range(4))).filter(
+            lambda r: r[0] < r[1] and r[2] < r[3]
+        ),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_an_outline_is_where_neighbours_differ(rectangles: list[tuple[int, int, int, int]]) -> None:
+    left, right, bottom, top = (np.array(ends, float) for ends in zip(*rectangles, strict=True))
+    lines = outline(left, right, bottom / 6, top / 6, frame=(0.0, 6.0))
+    drawn = sum(
+        abs(a[0] - b[0]) + 6 * abs(a[1] - b[1])
+        for line in lines
+        for a, b in itertools.pairwise(line)
+    )
+    inside = [
+        [any(a <= x < b and c <= y < d for a, b, c, d in rectangles) for y in range(6)]
+        for x in range(6)
+    ]
+    across = sum(inside[x][y] != inside[x + 1][y] for x in range(5) for y in range(6))
+    along = sum(inside[x][y] != inside[x][y + 1] for x in range(6) for y in range(5))
+    assert drawn == pytest.approx(across + along)
 
 
 def test_level_names() -> None:

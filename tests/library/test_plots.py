@@ -110,6 +110,7 @@ def test_long_titles_are_wrapped_and_an_empty_one_is_none() -> None:
     shown = points_of("roc")
     assert faults(plots.draw(shown, Look(title="many words " * 12, width=3.5))) == []
     assert plots.draw(shown, Look(title="")).get_suptitle() == ""
+    assert b'aria-label="ROC curve"' in plots.picture(shown, Look(title=""))
 
 
 def test_dark_pictures_differ_in_colour_alone() -> None:

@@ -82,7 +82,7 @@ def bias(
     from calibkit.sources import open_source
     from calibkit.threads import thread_count
 
-    scores = typed.listed(score) or ["score"]
+    scores = common.names(score) or ["score"]
     spec = EvaluateSpec(
         scores=tuple(scores),
         columns=ColumnOptions(

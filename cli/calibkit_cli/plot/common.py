@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from calibkit.errors import UsageError
-from calibkit_cli import options
+from calibkit_cli import options, typed
 from calibkit_cli.console import Console
 from calibkit_cli.options import option
 
@@ -241,6 +241,11 @@ def grid_columns(source: Source, columns: ColumnOptions) -> dict[str, str]:
     if is_grid_table(source):
         return {name: name for name in ("count", "positives", "mean_score")}
     return used_columns(resolve(source, columns, label=True, uncertainty=True), label=True)
+
+
+def names(values: Iterable[str] | None) -> list[str]:
+    """Return the items of a list option, each once."""
+    return list(dict.fromkeys(typed.listed(values)))
 
 
 def look_of(

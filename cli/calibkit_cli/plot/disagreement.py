@@ -82,7 +82,7 @@ def disagreement(
     spec = EvaluateSpec(
         scores=("score",),
         columns=ColumnOptions(scale=scale, weight=weight, on_missing=on_missing),
-        probs=tuple(typed.listed(probs) or ["prob_*"]),
+        probs=tuple(common.names(probs) or ["prob_*"]),
         votes=votes,
         by=by,
         min_rows=min_rows,

@@ -77,7 +77,7 @@ def dispersion(
     spec = EvaluateSpec(
         scores=("score",),
         columns=ColumnOptions(scale=scale, weight=weight, on_missing=on_missing),
-        probs=tuple(typed.listed(probs) or ["prob_*"]),
+        probs=tuple(common.names(probs) or ["prob_*"]),
         votes=votes,
         groups=groups,
         intervals=not no_intervals,

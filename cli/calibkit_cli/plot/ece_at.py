@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from calibkit_cli import evaluate_options as own
-from calibkit_cli import options, typed
+from calibkit_cli import options
 from calibkit_cli.options import option
 
 from . import common
@@ -90,9 +90,9 @@ def ece_at(
     from calibkit.threads import thread_count
 
     spec = EceSpec(
-        scores=tuple(typed.listed(score) or ["score"]),
+        scores=tuple(common.names(score) or ["score"]),
         columns=ColumnOptions(
-            score=grid_score or (typed.listed(score) or ["score"])[0],
+            score=grid_score or (common.names(score) or ["score"])[0],
             label=label,
             positive=positive,
             unlabelled=unlabelled,

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from calibkit_cli import options, typed
+from calibkit_cli import options
 from calibkit_cli.options import option
 
 from . import common
@@ -125,7 +125,7 @@ def heatmap(
         score_bins=score_bins,
         strategy=strategy,
         axis=axis,
-        boundaries=tuple(typed.listed(boundary)),
+        boundaries=tuple(common.names(boundary)),
         threads=thread_count(threads),
     )
     source = open_source(inputs, input_format=input_format, dtype=dtype)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from calibkit_cli import evaluate_options as own
-from calibkit_cli import options, typed
+from calibkit_cli import options
 from calibkit_cli.options import option
 
 from . import common
@@ -92,7 +92,7 @@ def precision_recall(
     from calibkit.sources import open_source
     from calibkit.threads import thread_count
 
-    scores = typed.listed(score) or ["score"]
+    scores = common.names(score) or ["score"]
     evaluated = EvaluateSpec(
         scores=tuple(scores),
         columns=ColumnOptions(
@@ -117,7 +117,7 @@ def precision_recall(
     )
     spec = CurveSpec(
         evaluate=evaluated,
-        boundaries=tuple(typed.listed(boundary)),
+        boundaries=tuple(common.names(boundary)),
         uncertainty=uncertainty,
     )
     source = open_source(inputs, input_format=input_format, dtype=dtype)

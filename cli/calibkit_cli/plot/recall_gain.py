@@ -145,7 +145,7 @@ def recall_gain(
             weight_kind=weight_kind,
             on_missing=on_missing,
         ),
-        methods=tuple(typed.listed(method)) or unset.methods,
+        methods=tuple(common.names(method)) or unset.methods,
         bounds=tuple(typed.listed(precision)) or unset.bounds,
         uncertainty_bins=uncertainty_bins,
         score_bins=score_bins,

@@ -6,7 +6,7 @@ import typer
 
 from calibkit.errors import UsageError
 from calibkit_cli import evaluate_options as own
-from calibkit_cli import options, typed
+from calibkit_cli import options
 
 from . import common
 
@@ -88,7 +88,7 @@ def reliability(
 
     if probs and score:
         raise UsageError("--probs and --score: draw one of them at a time.")
-    scores = typed.listed(score) or ["score"]
+    scores = common.names(score) or ["score"]
     spec = EvaluateSpec(
         scores=tuple(scores),
         columns=ColumnOptions(
@@ -111,7 +111,7 @@ def reliability(
         by=by,
         min_rows=min_rows,
         groups=groups,
-        probs=tuple(typed.listed(probs)),
+        probs=tuple(common.names(probs)),
         intervals=not no_intervals,
         confidence=confidence,
     )

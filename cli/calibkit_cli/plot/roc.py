@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from calibkit_cli import evaluate_options as own
-from calibkit_cli import options, typed
+from calibkit_cli import options
 from calibkit_cli.options import option
 
 from . import common
@@ -89,7 +89,7 @@ def roc(
     from calibkit.sources import open_source
     from calibkit.threads import thread_count
 
-    scores = typed.listed(score) or ["score"]
+    scores = common.names(score) or ["score"]
     evaluated = EvaluateSpec(
         scores=tuple(scores),
         columns=ColumnOptions(
@@ -114,7 +114,7 @@ def roc(
     )
     spec = CurveSpec(
         evaluate=evaluated,
-        boundaries=tuple(typed.listed(boundary)),
+        boundaries=tuple(common.names(boundary)),
         uncertainty=uncertainty,
     )
     source = open_source(inputs, input_format=input_format, dtype=dtype)
