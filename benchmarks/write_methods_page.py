@@ -35,7 +35,8 @@ SECTIONS = {
     ),
     "hetcal": (
         "hetcal",
-        "A tree of depth 4 against scikit-learn's tree with a logistic regression in each leaf, "
+        "A tree of depth 4 against scikit-learn's tree with a logistic regression in each leaf "
+        "(calibkit grows five more trees, to cross-fit its maps), "
         "boosted partitions against LightGBM with as many trees where that is installed, and "
         "applying a tree against reading the file with polars.",
     ),

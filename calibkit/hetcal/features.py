@@ -247,7 +247,8 @@ def bin_features(features: Features, threads: int, most: int | None = None) -> B
 
 def _bin_edges(values: Floats, limit: int, bins: int) -> tuple[Floats, Floats]:
     """Return the least and greatest value of each bin."""
-    present = np.sort(values[~np.isnan(values)])
+    ordered = np.sort(values)  # NaN comes last
+    present = ordered[: ordered.size - np.count_nonzero(np.isnan(ordered))]
     if not present.size:
         return np.empty(0), np.empty(0)
     starts = np.flatnonzero(np.append(True, present[1:] != present[:-1]))
