@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from calibkit.binning import check_bins, fit_grid, grid_frame
 from calibkit.binomial import interval
@@ -167,6 +169,15 @@ def _from_table(source: Source, spec: GridSpec) -> GridCells:
         uncertainty=spread.name if spread is not None and found.grid.shape[0] > 1 else None,
         scale=score.scale or "probability",
     )
+
+
+def level_ends(frame: pl.DataFrame) -> NDArray[np.float64]:
+    """Return the shares of rows below each level of a grid, and 1 at the end."""
+    levels = int(frame["uncertainty_bin"].to_numpy()[-1]) + 1
+    counts = [math.fsum(row) for row in frame["count"].to_numpy().reshape(levels, -1)]
+    reached = np.cumsum([0.0, *counts])
+    ends: NDArray[np.float64] = reached / reached[-1]
+    return ends
 
 
 def level_names(frame: pl.DataFrame) -> list[str]:

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.report.grid_points import GridCells, GridSpec, grid_cells
+from calibkit.report.grid_points import GridCells, GridSpec, grid_cells, level_ends
 from calibkit.report.odds import FARTHEST, log_odds, name_odds
 from calibkit.report.points import Points, check_lines, nice_end
 from calibkit.report.regions import boundary_regions, outline, ranks_of
@@ -89,9 +89,7 @@ def points(source: Source, spec: GridSpec) -> Points:
 def _cells(cells: GridCells) -> pl.DataFrame:
     """Return the cells with the share of rows below their level's limits."""
     frame = cells.frame
-    counts = frame.group_by("uncertainty_bin").agg(pl.col("count").sum()).sort("uncertainty_bin")
-    reached = np.cumsum(counts["count"].to_numpy())
-    ends = np.concatenate([[0.0], reached / reached[-1]])
+    ends = level_ends(frame)
     level = frame["uncertainty_bin"].to_numpy()
     return frame.select(
         pl.lit("cell").alias("kind"),

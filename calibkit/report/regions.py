@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from calibkit.boundary.model import BoundaryModel, threshold_value
 from calibkit.errors import UsageError
 from calibkit.models import load
-from calibkit.report.grid_points import GridCells
+from calibkit.report.grid_points import GridCells, level_ends
+from calibkit.weights import in_units
 
 Floats = NDArray[np.float64]
 
@@ -35,10 +36,8 @@ def ranks_of(cells: GridCells) -> Ranks:
     values, weight = cells.rows.uncertainty, cells.rows.weight
     order = np.argsort(values, kind="stable")
     sorted_values = values[order]
-    if weight is None:
-        reached: Floats = np.arange(values.size + 1, dtype=np.float64)
-    else:
-        reached = np.concatenate([[0.0], np.cumsum(weight[order])])
+    units = np.ones(values.size, np.int64) if weight is None else in_units(weight)[0]
+    reached = np.concatenate([[0], np.cumsum(units[order])])
 
     def rank(value: float, _: str) -> float:
         return float(reached[np.searchsorted(sorted_values, value)] / reached[-1])
@@ -47,14 +46,10 @@ def ranks_of(cells: GridCells) -> Ranks:
 
 
 def _table_ranks(frame: pl.DataFrame) -> Ranks:
-    levels = frame.group_by("uncertainty_bin").agg(
-        pl.col("count").sum(), pl.col("uncertainty_low").first()
-    )
-    levels = levels.sort("uncertainty_bin")
-    counts = levels["count"].to_numpy()
-    below = np.concatenate([[0.0], np.cumsum(counts)])[:-1] / counts.sum()
+    ends = level_ends(frame)
+    lows = frame["uncertainty_low"].gather_every(frame.height // (ends.size - 1)).to_list()
     known: dict[float, float] = {}
-    for low, share in zip(levels["uncertainty_low"].to_list(), below.tolist(), strict=True):
+    for low, share in zip(lows, ends[:-1].tolist(), strict=True):
         if low is not None:
             known.setdefault(low, share)
 

@@ -215,6 +215,24 @@ def test_heights_of_levels_are_shares_of_rows() -> None:
         assert row["rank_high"] == sum(u < row["uncertainty_high"] for u in spread) / 240
 
 
+def test_weighted_heights_do_not_depend_on_the_order_of_rows(tmp_path: Path) -> None:
+    weight = np.random.default_rng(8).random(240)
+    frame = scored().with_columns(weight=weight)
+    path = fit(tmp_path / "boundary.json", "exact", uncertainty_bins=3)
+    columns = COLUMNS.__class__(weight="weight")
+    spec = GridSpec(columns=columns, score_bins=5, boundaries=(str(path),))
+    table = plots.points("heatmap", source_of(frame), spec).table
+    other = plots.points("heatmap", source_of(frame.sample(fraction=1, shuffle=True, seed=1)), spec)
+    assert other.table.equals(table)
+    for row in table.iter_rows(named=True):
+        below = sum(
+            w
+            for w, u in zip(weight, frame["uncertainty"], strict=True)
+            if u < row["uncertainty_low"]
+        )
+        assert row["rank_low"] == pytest.approx(below / weight.sum())
+
+
 @pytest.mark.parametrize(
     ("method", "more"),
     [
