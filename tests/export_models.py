@@ -63,6 +63,10 @@ FITS: dict[str, list[str]] = {
         *("hetcal", "ROWS", "--features", "x,kind", "--max-depth", "2", "--min-leaf", "50"),
         *("--map", "isotonic"),
     ],
+    "tree-beta": [
+        *("hetcal", "ROWS", "--features", "x,kind", "--max-depth", "2", "--min-leaf", "50"),
+        *("--map", "beta"),
+    ],
     "tree-deep": ["hetcal", "ROWS", "--features", "x,kind", "--max-depth", "16", "--min-leaf", "3"],
     "forest": [
         *("hetcal", "ROWS", "--features", "x,kind", "--partition", "forest", "--trees", "3"),

@@ -18,7 +18,6 @@ from calibkit.export.nodes import (
     Binary,
     Code,
     Compare,
-    Exp,
     Log,
     Node,
     Number,
@@ -42,6 +41,7 @@ from calibkit.export.scales import (
     inside,
     line,
     log_odds,
+    log_parts,
     near_knots,
     scores_of,
     tame,
@@ -208,12 +208,7 @@ class _Maker:
             low = program.bind("low_log", Log(p))
             high = program.bind("high_log", subtract(ZERO, Log(subtract(ONE, p))))
             return low, high
-        z = tame(program, self.score, self.scale)
-        positive = Compare(">", z, ZERO)
-        power = Exp(when(positive, subtract(ZERO, z), z))
-        rest = program.bind("rest", Log(add(ONE, power)))
-        low = program.bind("low_log", subtract(when(positive, ZERO, z), rest))
-        return low, program.bind("high_log", add(when(positive, z, ZERO), rest))
+        return log_parts(program, tame(program, self.score, self.scale))
 
     def _stepped(self) -> Node:
         found = [self._steps((one.knots or [])[1:], one.values or []) for one in self.maps]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from calibkit.apply import ApplySpec, apply_model
+from calibkit.apply import ApplySpec, apply_model, plan_application
 from calibkit.errors import ResourceError, UsageError
 from calibkit.export.nodes import Compare, Node, Number, Ref, Steps, Words, every_node
 from calibkit.export.program import Input, Program, columns_of
@@ -118,9 +118,8 @@ def check_export(model: Model, target: Target, request: Request, source: Source)
             "docs/export.md for comparing the results of your own server."
         )
     program = program_of(model, request)
-    names = columns_of(program)
-    source.require(names, "the model")
-    rows = source.read(names)
+    plan = plan_application(model, source, _spec(request))
+    rows = source.read(list(dict.fromkeys([*columns_of(program), *plan.read])))
     frame = pl.concat([rows, probes(program, rows, request.key)], how="vertical_relaxed")
     expected = applied(model, request, frame)
     text = export_model(model, Target(language=target.language), request)
@@ -145,7 +144,12 @@ def with_classes(model: Model, request: Request, source: Source) -> Request:
 
 def applied(model: Model, request: Request, frame: pl.DataFrame) -> pl.DataFrame:
     """Return the columns that the model itself adds to rows."""
-    spec = ApplySpec(
+    source = Source.from_frame(frame, "the rows of --check")
+    return apply_model(model, source, _spec(request)).frame
+
+
+def _spec(request: Request) -> ApplySpec:
+    return ApplySpec(
         columns=request.columns,
         keep=[],
         key=request.key,
@@ -153,7 +157,6 @@ def applied(model: Model, request: Request, frame: pl.DataFrame) -> pl.DataFrame
         on_missing="null",
         overwrite=True,
     )
-    return apply_model(model, Source.from_frame(frame, "the rows of --check"), spec).frame
 
 
 def run(language: str, text: str, frame: pl.DataFrame) -> pl.DataFrame:

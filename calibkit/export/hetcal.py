@@ -8,14 +8,13 @@ from dataclasses import dataclass
 
 import msgspec
 
+from calibkit.errors import UsageError
 from calibkit.export.nodes import (
     ONE,
     ZERO,
     Between,
     Compare,
-    Exp,
     Lacks,
-    Log,
     Missing,
     Node,
     Number,
@@ -41,6 +40,7 @@ from calibkit.export.scales import (
     inside,
     line,
     log_odds,
+    log_parts,
     near_knots,
     scores_of,
     tame,
@@ -51,6 +51,9 @@ from calibkit_kernels.decide import LEAST
 
 #: A tree is written as nested comparisons to this depth; what lies below gets a name first.
 _NESTED = 12
+
+#: Deeper trees have no use but to exhaust what reads them.
+_DEEPEST = 1000
 
 #: Partitions whose steps are added up before the sum gets a name.
 _ADDED = 32
@@ -149,6 +152,7 @@ class _Rows:
         """
         found: list[Node] = [Missing()] * len(part.tree)
         depth = [0] * len(part.tree)
+        whole = [0] * len(part.tree)
         for place in range(len(part.tree) - 1, -1, -1):
             node = part.tree[place]
             if isinstance(node.leaf, int):
@@ -156,10 +160,16 @@ class _Rows:
                 continue
             assert isinstance(node.left, int) and isinstance(node.right, int)
             depth[place] = 1 + max(depth[node.left], depth[node.right])
+            whole[place] = 1 + max(whole[node.left], whole[node.right])
             found[place] = self._split(node, found[node.left], found[node.right])
             found[node.left] = found[node.right] = Missing()
             if depth[place] >= _NESTED:
                 found[place], depth[place] = self.program.bind("branch", found[place]), 0
+        if whole[0] > _DEEPEST:
+            raise UsageError(
+                f"a tree {whole[0]} levels deep makes no code that a database would take; at most "
+                f"{_DEEPEST} can be exported."
+            )
         return found[0]
 
     def _split(self, node: TreeNode, left: Node, right: Node) -> Node:
@@ -241,7 +251,7 @@ def _leaf_maps(rows: _Rows, maps: Sequence[LeafMap], leaf: Ref) -> Node:
         return _bound(program, name, chosen(leaf, numbers(values)))
 
     if any(isinstance(one.c, float) for one in maps):
-        low, high = _log_parts(rows)
+        low, high = log_parts(program, rows.linear)
         a, b, c = (parameter(name) for name in "abc")
         return expit(program, add(add(multiply(a, low), multiply(b, high)), c))
     if not any(isinstance(one.knots, list) for one in maps):
@@ -257,17 +267,6 @@ def _leaf_maps(rows: _Rows, maps: Sequence[LeafMap], leaf: Ref) -> Node:
         return step
     share = _bound(program, "share", chosen(leaf, numbers(shares)))
     return add(multiply(share, step), multiply(subtract(ONE, share), program.bind("whole", whole)))
-
-
-def _log_parts(rows: _Rows) -> tuple[Node, Node]:
-    """Return ln s and -ln(1 - s) of the linear score."""
-    program = rows.program
-    z = program.bind("z", rows.linear)
-    positive = Compare(">", z, ZERO)
-    power = Exp(when(positive, subtract(ZERO, z), z))
-    rest = program.bind("rest", Log(add(ONE, power)))
-    low = program.bind("low_log", subtract(when(positive, ZERO, z), rest))
-    return low, program.bind("high_log", add(when(positive, z, ZERO), rest))
 
 
 def _bound(program: Program, name: str, value: Node) -> Node:

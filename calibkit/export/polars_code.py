@@ -53,7 +53,8 @@ _HELPERS = {
     """Return values as text: true, false, whole floats as integers."""
     if dtype.is_temporal():
         def find(times):
-            return pl.Series([None if time is None else str(time) for time in times.to_list()])
+            texts = [None if time is None else str(time) for time in times.to_list()]
+            return pl.Series(texts, dtype=pl.String)
         return column.map_batches(find, return_dtype=pl.String)
     words = column.cast(pl.String)
     if not dtype.is_float():
@@ -73,7 +74,7 @@ _HELPERS = {
     "_draw": '''def _draw(seed, keys):
     """Return the numbers in [0, 1) that decide the rows with some keys."""
     def one(key):
-        digest = hashlib.md5(f"{seed}:{key}".encode()).hexdigest()
+        digest = hashlib.md5(f"{seed}:{key}".encode(), usedforsecurity=False).hexdigest()
         return int(digest[:13], 16) / 16**13
     def find(keys):
         found = [None if key is None else one(key) for key in keys.to_list()]

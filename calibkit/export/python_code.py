@@ -65,7 +65,7 @@ _HELPERS = {
     return str(value)''',
     "_draw": '''def _draw(seed, key):
     """Return the number in [0, 1) that decides the row with a key."""
-    digest = hashlib.md5(f"{seed}:{key}".encode()).hexdigest()
+    digest = hashlib.md5(f"{seed}:{key}".encode(), usedforsecurity=False).hexdigest()
     return int(digest[:13], 16) / 16**13''',
 }
 _NEEDS = {"_item": ("_number",)}

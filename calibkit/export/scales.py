@@ -172,6 +172,15 @@ def log_odds(program: Program, probability: Node, least: float) -> Node:
     )
 
 
+def log_parts(program: Program, z: Node) -> tuple[Node, Node]:
+    """Return ln s and -ln(1 - s) of s = 1 / (1 + exp(-z))."""
+    positive = Compare(">", z, Number(0.0))
+    power = Exp(when(positive, subtract(Number(0.0), z), z))
+    rest = program.bind("rest", Log(add(ONE, power)))
+    low = program.bind("low_log", subtract(when(positive, Number(0.0), z), rest))
+    return low, program.bind("high_log", add(when(positive, z, Number(0.0)), rest))
+
+
 def line(a: Node, x: Node, b: Node) -> Node:
     """Return a x + b."""
     if a == Number(0.0):
