@@ -52,7 +52,7 @@ MODELS = (
     *("beta", "platt-logit", "temperature", "prior-shift", "histogram", "isotonic"),
     *("scaling-binning", "scaling-binning-falling", "venn-abers", "venn-abers-by", "beta-by"),
     *("classes-temperature", "classes-vector", "classes-matrix", "vad", "vad-by", "tandem"),
-    *("tree", "tree-steps", "tree-deep", "forest", "boosted"),
+    *("tree", "tree-steps", "tree-beta", "tree-deep", "forest", "boosted"),
     *("alpha", "alpha-probs", "alpha-sorted", "alpha-features"),
     *("bundle", "bundle-by", "bundle-steps", "bundle-trees"),
 )
@@ -69,7 +69,7 @@ class Run:
     def cell(self) -> str:
         """The table's cell."""
         found = self.agreement
-        return f"{found.different}, {found.largest:.0e}, {self.seconds:.2f} s"
+        return f"{found.different}; {found.largest:.0e}; {self.seconds:.2f} s"
 
 
 def main() -> None:
@@ -83,8 +83,8 @@ def main() -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         server = stack.enter_context(running(programs)) if programs else None
-        for name in MODELS:
-            model = load(str(export_models.fit(name, folder, FITTED_ON)))
+        models = {name: load(str(export_models.fit(name, folder, FITTED_ON))) for name in MODELS}
+        for name, model in models.items():
             request = Request(key="id") if name in export_models.RANDOM else Request()
             lines.append(line(name, model, request, rows, server))
             print(lines[-1], flush=True)
