@@ -143,27 +143,25 @@ def _figures(
     bounds = {"missing_share": wilson(counts.missing / counts.read, counts.read, level)}
     total = counts.value("rows")
     square = counts.value("squares")
-    kish = total**2 / square if watch.sampled and square else total
+    kish = total**2 / square if one.sampled and square else total
     for name, part in (("selected_share", "selected"), ("outside_range", "outside")):
         values[name] = counts.value(part) / total if total else None
         if total:
             bounds[name] = wilson(counts.value(part) / total, kish, level)
+    sizes = kish, _fitted_rows(one)
     for role in ("score", "uncertainty"):
-        _add_stability(role, one, counts, (kish, _fitted_rows(one, role)), watch, values, bounds)
+        _add_stability(role, one, counts, sizes, watch, values, bounds)
     if watch.spec.label is not None:
         _add_rates(counts, kish / total if total else 1.0, level, values, bounds)
     return values, bounds
 
 
-def _fitted_rows(one: Watched, role: str) -> float:
-    """Return of how many rows the fitting rows are: sums of weights, but no more than rows read."""
-    weight = one.model.columns.get("weight")
-    mass = sum(one.outline[role].counts) if role in one.outline else 0.0
-    whole = mass if one.model.fit.rows is None else float(one.model.fit.rows)
-    sampled = weight is not None and weight.kind == "sampling"
-    if sampled and one.model.provenance is not None:
-        return min(whole, float(one.model.provenance.rows))
-    return whole
+def _fitted_rows(one: Watched) -> float:
+    """Return how many the fitting rows are: by weight, but no more than rows that were sampled."""
+    rows = float(one.model.fit.rows)
+    if one.sampled and one.model.provenance is not None:
+        return min(rows, float(one.model.provenance.rows))
+    return rows
 
 
 def _add_stability(

@@ -70,12 +70,21 @@ class Watched:
         The column of each role that it reads.
     outline
         The fitting rows, by role.
+    weight
+        The column of weights, if rows have any.
     """
 
     name: str
     model: BoundaryModel
     names: dict[str, str]
     outline: dict[str, Outline]
+    weight: str | None
+
+    @property
+    def sampled(self) -> bool:
+        """Whether a fitting row stood for others like it, and new rows do."""
+        fitted = self.model.columns.get("weight")
+        return fitted is not None and fitted.kind == "sampling"
 
 
 @dataclass(frozen=True)
@@ -87,14 +96,15 @@ class Watch:
     bundle: BundleApplier | None
     apply: ApplySpec
     spec: DriftSpec
-    weight: str | None
-    sampled: bool
 
     @property
     def columns(self) -> dict[str, str]:
         """The columns that are read, by role."""
-        beside = {"label": self.spec.label, "weight": self.weight}
-        return self.reads.needed | {role: name for role, name in beside.items() if name is not None}
+        weights = list(dict.fromkeys(one.weight for one in self.watched if one.weight is not None))
+        beside = {"weight" if not k else f"weight_{k + 1}": name for k, name in enumerate(weights)}
+        if self.spec.label is not None:
+            beside["label"] = self.spec.label
+        return self.reads.needed | beside
 
 
 def plan_watch(model: Model, source: Source, spec: DriftSpec) -> Watch:
@@ -107,7 +117,6 @@ def plan_watch(model: Model, source: Source, spec: DriftSpec) -> Watch:
     DataError
         A column that another model made than that of the fit.
     """
-    weight, sampled = _weight(model, source, spec)
     if spec.label is not None:
         source.require([spec.label], "--label")
     apply = ApplySpec(columns=spec.columns)
@@ -115,7 +124,7 @@ def plan_watch(model: Model, source: Source, spec: DriftSpec) -> Watch:
         used = find_columns(model, source, apply, ("score", "uncertainty"))
         segments = [model.columns[role].name for role in ("by",) if role in model.columns]
         source.require(segments, "the model's segments (--by)")
-        watched = [_watched(BOUNDARY, model, used)]
+        watched = [_watched(BOUNDARY, model, used, source, spec)]
         reads, applier = Reads(used, tuple(segments)), None
     elif isinstance(model, BundleModel):
         applier = BundleApplier(model)
@@ -123,7 +132,7 @@ def plan_watch(model: Model, source: Source, spec: DriftSpec) -> Watch:
             apply = replace(apply, key=ROW_NUMBER)
         reads = applier.reads(source, apply)
         watched = [
-            _watched(str(step.name), step.model, own.needed)
+            _watched(str(step.name), step.model, own.needed, source, spec)
             for step, own in zip(applier.steps, applier.own_reads, strict=True)
             if isinstance(step.model, BoundaryModel)
         ]
@@ -136,28 +145,23 @@ def plan_watch(model: Model, source: Source, spec: DriftSpec) -> Watch:
             "boundaries."
         )
     check_makers(model, spec.columns, source)
-    return Watch(tuple(watched), reads, applier, apply, spec, weight, sampled)
+    return Watch(tuple(watched), reads, applier, apply, spec)
 
 
-def _watched(name: str, model: BoundaryModel, used: dict[str, str]) -> Watched:
+def _watched(
+    name: str, model: BoundaryModel, used: dict[str, str], source: Source, spec: DriftSpec
+) -> Watched:
     if model.fit.reference is None:
         raise UsageError(
             f"{name}: this boundary was fitted on a grid and keeps no reference to compare with; fit "
             "it on rows."
         )
     found = outlines(model.fit.reference, uncertain="uncertainty" in model.columns)
-    return Watched(name, model, used, found)
-
-
-def _weight(model: Model, source: Source, spec: DriftSpec) -> tuple[str | None, bool]:
-    """Return the column of weights, and whether a row stands for others like it."""
-    fitted = None
-    if isinstance(model, BoundaryModel):
-        fitted = model.columns.get("weight")
-    name = spec.weight or (None if fitted is None else fitted.name)
-    if name is not None:
-        source.require([name], "--weight (the model was fitted on weighted rows)")
-    return name, fitted is not None and fitted.kind == "sampling"
+    fitted = model.columns.get("weight")
+    weight = spec.weight or (None if fitted is None else fitted.name)
+    if weight is not None:
+        source.require([weight], "--weight (the model was fitted on weighted rows)")
+    return Watched(name, model, used, found, weight)
 
 
 def count(watch: Watch, source: Source, rows: int) -> dict[str, Counts]:
@@ -177,16 +181,13 @@ def _count_window(watch: Watch, window: Source, columns: list[str]) -> Iterator[
     if present is not None:
         frame = frame.filter(pl.Series(present))
         where = replace(where, kept=np.flatnonzero(present))
-    weight = None
-    if watch.weight is not None and frame.height:
-        weight = weight_column(frame[watch.weight], where)
     judged = _labels(watch.spec, frame, where)
     if watch.bundle is not None:
         frame = frame.with_columns(**watch.bundle.made(frame, where, watch.apply))
     for one in watch.watched:
         counts = Counts(read=total, missing=total - frame.height)
         if frame.height:
-            _add(counts, one, frame, where, weight, judged)
+            _add(counts, one, frame, where, judged)
         yield one.name, counts
 
 
@@ -214,10 +215,10 @@ def _add(
     one: Watched,
     frame: pl.DataFrame,
     where: RowFinder,
-    weight: NDArray[np.float64] | None,
     judged: tuple[NDArray[np.int64], NDArray[np.uint8]] | None,
 ) -> None:
     model = one.model
+    weight = None if one.weight is None else weight_column(frame[one.weight], where)
     values = {
         role: as_fitted(model.columns[role], frame[name], where, finite=role != "score")
         for role, name in one.names.items()

@@ -305,3 +305,9 @@ def test_rows_that_stand_for_others_count_as_fewer(
         expected[kind] = found["psi_score_expected"]
         assert invoke("drift", model, write(frame.drop("weight"), tmp_path / "x.csv")).code == 2
     assert expected["sampling"] > 1.2 * expected["frequency"]
+    parts = (f"w={model}", f"plain={models / 'boundary.json'}")
+    assert invoke("bundle", *parts, "-q", "-o", tmp_path / "s.json").code == 0
+    both = content(invoke, tmp_path / "s.json", models / "new.parquet")["metrics"]
+    assert both["w"]["all"] == found
+    alone = content(invoke, models / "boundary.json", models / "new.parquet")["metrics"]
+    assert both["plain"] == alone["boundary"]
