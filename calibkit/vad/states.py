@@ -240,8 +240,9 @@ def _summary(table: pl.DataFrame, part: _Part, options: Options) -> MemberSummar
     """Return the summary whose sums a table holds, after checking all of it."""
     summed, members = part.summed, len(part.names)
     columns = members + (part.score_dtype is not None)
-    expected = [_SEGMENT, "weight", "clipped", *(f"sum_{place}" for place in range(columns))]
-    if table.columns != [*expected, "square", "spread"] or not table.height:
+    sums = (f"sum_{place}" for place in range(columns))
+    expected = [_SEGMENT, "weight", "clipped", *sums, "square", "spread"]
+    if sorted(table.columns) != sorted(expected) or not table.height:
         raise ModelError(f"a damaged state: its columns are {', '.join(table.columns)}")
     if len(part.dtypes) != members or len(summed.twins) != members:
         raise ModelError("a damaged state: it has not as many columns as it says")
@@ -249,8 +250,8 @@ def _summary(table: pl.DataFrame, part: _Part, options: Options) -> MemberSummar
         raise ModelError("a damaged state: impossible numbers of rows, or no hash of them")
     first = Setting(options.columns.scale, options.link, options.replicates).spread_from()
     moments: dict[str | None, Moments] = {}
-    for name, weight, clipped, *sums in table.rows():
-        whole = [_whole(text) for text in sums]
+    for name, weight, clipped, *texts in table.select(expected).rows():
+        whole = [_whole(text) for text in texts]
         own = Moments(
             members,
             first,

@@ -94,7 +94,6 @@ def bin_(
     from calibkit.columns import ColumnOptions
     from calibkit.grid_rows import GridProblem
     from calibkit.memory import memory_budget
-    from calibkit.sources import open_source
     from calibkit.threads import thread_count
 
     from .bin_run import BinRun
@@ -125,18 +124,4 @@ def bin_(
         memory=memory_budget(memory),
         threads=thread_count(threads),
     )
-    if dask is not None and not dry_run:
-        cluster.fit_on_cluster(
-            console,
-            dask,
-            inputs,
-            run.state_maker,
-            input_format=input_format,
-            dtype=dtype,
-            memory=run.memory,
-            threads=run.threads,
-            partial=partial,
-        )
-        return
-    source = open_source(inputs, input_format=input_format, dtype=dtype, memory=run.memory)
-    run.start(source, dry_run=dry_run, partial=partial)
+    cluster.start(run, inputs, dask, input_format, dtype, dry_run=dry_run, partial=partial)

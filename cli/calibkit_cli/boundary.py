@@ -100,7 +100,6 @@ def boundary(
     from calibkit.makers import model_hash
     from calibkit.memory import memory_budget
     from calibkit.models import load
-    from calibkit.sources import open_source
     from calibkit.threads import thread_count
 
     from .boundary_run import BoundaryRun
@@ -164,18 +163,4 @@ def boundary(
         memory=budget,
         edges=edges,
     )
-    if dask is not None and not dry_run:
-        cluster.fit_on_cluster(
-            console,
-            dask,
-            inputs,
-            run.state_maker,
-            input_format=input_format,
-            dtype=dtype,
-            memory=budget,
-            threads=spec.threads,
-            partial=partial,
-        )
-        return
-    source = open_source(inputs, input_format=input_format, dtype=dtype, memory=budget)
-    run.start(source, dry_run=dry_run, partial=partial)
+    cluster.start(run, inputs, dask, input_format, dtype, dry_run=dry_run, partial=partial)

@@ -115,6 +115,11 @@ class BoundaryRun:
         if self.compare and spec.by:
             raise UsageError("--compare fits all rows together; leave --by out.")
 
+    @property
+    def threads(self) -> int:
+        """How many threads to use."""
+        return self.spec.threads
+
     def start(self, source: Source, *, dry_run: bool, partial: bool) -> None:
         """Do what the command line asks for."""
         if dry_run:

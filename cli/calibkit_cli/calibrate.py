@@ -240,18 +240,4 @@ def calibrate(
         on_missing=on_missing,
     )
     run = CalibrateRun(console, spec, columns, provenance, tags, memory_budget(memory))
-    if dask is not None and not dry_run:
-        cluster.fit_on_cluster(
-            console,
-            dask,
-            inputs,
-            run.state_maker,
-            input_format=input_format,
-            dtype=dtype,
-            memory=run.memory,
-            threads=spec.threads,
-            partial=partial,
-        )
-        return
-    source = open_source(inputs, input_format=input_format, dtype=dtype, memory=run.memory)
-    run.start(source, dry_run=dry_run, partial=partial)
+    cluster.start(run, inputs, dask, input_format, dtype, dry_run=dry_run, partial=partial)

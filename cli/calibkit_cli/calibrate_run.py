@@ -32,6 +32,11 @@ class CalibrateRun:
     tags: dict[str, str]
     memory: Memory
 
+    @property
+    def threads(self) -> int:
+        """How many threads to use."""
+        return self.spec.threads
+
     def start(self, source: Source, *, dry_run: bool, partial: bool) -> None:
         """Do what the command line asks for."""
         if dry_run:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 from calibkit.errors import UsageError
 
@@ -45,57 +45,87 @@ def worker_memory(memory: Memory, address: str, threads: int) -> Memory:
     return replace(memory, bytes=memory.bytes // threads) if address == LOCAL else memory
 
 
-def fit_on_cluster(
-    console: Console,
-    address: str,
+class Run(Protocol):
+    """One run of a command that has states."""
+
+    @property
+    def console(self) -> Console:
+        """Where everything is said."""
+
+    @property
+    def memory(self) -> Memory:
+        """How much of it there is."""
+
+    @property
+    def threads(self) -> int:
+        """How many threads to use; a cluster of this machine has a process for each."""
+
+    def start(self, source: Source, *, dry_run: bool, partial: bool) -> None:
+        """Do it here."""
+
+    def state_maker(self, memory: Memory) -> Callable[[Source], State]:
+        """Return what makes the state of a source; it travels: a module's function with arguments."""
+
+
+def start(
+    run: Run,
     inputs: Sequence[str],
-    maker: Callable[[Memory], Callable[[Source], State]],
-    *,
+    dask: str | None,
     input_format: str | None,
     dtype: str,
-    memory: Memory,
-    threads: int,
-    partial: bool = False,
+    *,
+    dry_run: bool,
+    partial: bool,
 ) -> None:
-    """Make the state of each file on a cluster, merge them there, and do the rest here.
+    """Open the inputs and start a run on them: here, or on a cluster.
 
     Parameters
     ----------
-    console, address, inputs
+    run, inputs
         Of the command.
-    maker
-        Returns, for what a worker may use of memory, what makes the state of a source; this travels
-        to the workers, so it is a function of a module with arguments.
+    dask
+        Where the cluster is; None: here.
     input_format, dtype
         How files are read.
-    memory
-        How much of it there is; see `worker_memory`.
-    threads
-        See `engine`.
-    partial
-        ``--partial``, which makes no sense here.
+    dry_run, partial
+        As the options say.
     """
+    from calibkit.sources import open_source
+
+    if dask is None or dry_run:
+        source = open_source(inputs, input_format=input_format, dtype=dtype, memory=run.memory)
+        source.progress = run.console.progress()
+        run.start(source, dry_run=dry_run, partial=partial)
+        return
+    if partial:
+        raise UsageError("--dask makes and merges all states itself; leave --partial out.")
+    _start_far(run, inputs, dask, input_format, dtype)
+
+
+def _start_far(
+    run: Run, inputs: Sequence[str], address: str, input_format: str | None, dtype: str
+) -> None:
+    """Make the state of each file on a cluster, merge them there, and do the rest here."""
     from calibkit.engines.shards import Opening, StateTask, fold_states, shards_of
     from calibkit.outputs import spare_inputs
     from calibkit.sources import Part
 
     from .merge import FINISHERS
 
-    if partial:
-        raise UsageError("--dask makes and merges all states itself; leave --partial out.")
+    console = run.console
     if console.per_input:
         raise UsageError("--dask makes one result of all files; give -o a file.")
     shards = shards_of(inputs)
     if console.output not in (None, "-"):
         parts = [Part(shard.path, "", {}, 0, shard.relative) for shard in shards]
         spare_inputs(str(console.output), parts)
-    own = worker_memory(memory, address, threads)
-    task = StateTask(maker(own), Opening(input_format, dtype, own))
-    with engine(address, threads) as cluster:
+    memory = worker_memory(run.memory, address, run.threads)
+    task = StateTask(run.state_maker(memory), Opening(input_format, dtype, memory))
+    with engine(address, run.threads) as cluster:
         state = fold_states(cluster, task, shards, console.progress())
     rows = sum(shard.rows for shard in state.header.shards)
     console.detail(
         f"{len(shards)} files, {rows:,} rows, a state of {len(state.to_bytes()):,} bytes"
     )
     finish = import_module(f"calibkit_cli.{FINISHERS[state.header.kind]}").finish_state
-    finish(console, state, memory, threads)
+    finish(console, state, run.memory, run.threads)

@@ -101,7 +101,6 @@ def evaluate(
     from calibkit.metrics.spec import EvaluateSpec
     from calibkit.metrics.views import Settings
     from calibkit.raters.spec import read_votes
-    from calibkit.sources import open_source
     from calibkit.threads import thread_count
 
     from .evaluate_run import EvaluateRun
@@ -168,18 +167,4 @@ def evaluate(
         gates=expressions(fail_if),
         memory=memory_budget(memory),
     )
-    if dask is not None and not dry_run:
-        cluster.fit_on_cluster(
-            console,
-            dask,
-            inputs,
-            run.state_maker,
-            input_format=input_format,
-            dtype=dtype,
-            memory=run.memory,
-            threads=spec.settings.threads,
-            partial=partial,
-        )
-        return
-    source = open_source(inputs, input_format=input_format, dtype=dtype, memory=run.memory)
-    run.start(source, dry_run=dry_run, partial=partial)
+    cluster.start(run, inputs, dask, input_format, dtype, dry_run=dry_run, partial=partial)

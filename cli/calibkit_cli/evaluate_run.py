@@ -76,6 +76,11 @@ class EvaluateRun:
                 "-o DIR/ goes with none of --reliability, --plot, --report, --fail-if, --json."
             )
 
+    @property
+    def threads(self) -> int:
+        """How many threads to use."""
+        return self.spec.settings.threads
+
     def start(self, source: Source, *, dry_run: bool, partial: bool) -> None:
         """Do what the command line asks for."""
         if dry_run:

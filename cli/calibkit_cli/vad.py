@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from . import cluster, options, states, typed
 from .console import Console
 from .options import option
-
-if TYPE_CHECKING:
-    from calibkit.sources import Source
-    from calibkit.vad.rows import MemberOptions
-    from calibkit.vad.spec import VadSpec
 
 METHOD, TANDEM = "Method", "In tandem with a calibrator"
 
@@ -129,7 +124,6 @@ def vad(
     tags = typed.tags(tag)
     from calibkit.memory import memory_budget
     from calibkit.models import load
-    from calibkit.sources import open_source
     from calibkit.threads import thread_count
     from calibkit.vad.rows import MemberOptions
     from calibkit.vad.spec import VadSpec
@@ -164,34 +158,4 @@ def vad(
         provenance=provenance,
         tags=tags,
     )
-    if dask is not None and not dry_run:
-        cluster.fit_on_cluster(
-            console,
-            dask,
-            inputs,
-            run.state_maker,
-            input_format=input_format,
-            dtype=dtype,
-            memory=budget,
-            threads=spec.threads,
-            partial=partial,
-        )
-        return
-    source = open_source(inputs, input_format=input_format, dtype=dtype, memory=budget)
-    if dry_run:
-        _show_plan(console, source, columns, spec)
-        return
-    run.start(source, partial=partial)
-
-
-def _show_plan(console: Console, source: Source, columns: MemberOptions, spec: VadSpec) -> None:
-    """Print what the run would do."""
-    from calibkit.vad.rows import member_names
-
-    from .dry_run import show_plan
-
-    names = member_names(source, columns)
-    roles = {f"member {place}": name for place, name in enumerate(names, start=1)}
-    beside = {"calibrated": columns.calibrated, "by": columns.by, "weight": columns.weight}
-    roles |= {role: name for role, name in beside.items() if name is not None}
-    show_plan(console, source, roles, spec.steps(len(names)))
+    cluster.start(run, inputs, dask, input_format, dtype, dry_run=dry_run, partial=partial)

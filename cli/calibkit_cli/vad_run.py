@@ -13,11 +13,12 @@ from calibkit.sources import STDIN, Source, open_source
 from calibkit.states import State
 from calibkit.threads import later, warm_up
 from calibkit.vad.fit import fit_vad
-from calibkit.vad.rows import MemberOptions
+from calibkit.vad.rows import MemberOptions, member_names
 from calibkit.vad.spec import VadSpec, read_vad_rows
 from calibkit.vad.states import fit_state, vad_state
 
 from .console import Console
+from .dry_run import show_plan
 from .each_model import Fit, write_models
 from .states import write_states
 from .views.vad import vad_lines
@@ -53,8 +54,16 @@ class VadRun:
     provenance: str
     tags: dict[str, str]
 
-    def start(self, source: Source, *, partial: bool) -> None:
+    @property
+    def threads(self) -> int:
+        """How many threads to use."""
+        return self.spec.threads
+
+    def start(self, source: Source, *, dry_run: bool, partial: bool) -> None:
         """Fit one model on all inputs or (``-o DIR/``) one on each, or write their states."""
+        if dry_run:
+            self._show_plan(source)
+            return
         later(self.spec.threads, warm_up)
         if partial:
             write_states(self.console, source, self.state_maker(self.memory))
@@ -93,6 +102,14 @@ class VadRun:
         made = fit_vad(rows, self.spec, provenance=self.provenance, tags=self.tags)
         told = (*rows.test.told(), *(rows.train.told() if rows.train else ()), *made.warnings)
         return Fit(made.model, tuple(dict.fromkeys(told)), vad_lines(made.model))
+
+    def _show_plan(self, source: Source) -> None:
+        """Print what the run would do."""
+        columns, names = self.columns, member_names(source, self.columns)
+        roles = {f"member {place}": name for place, name in enumerate(names, start=1)}
+        beside = {"calibrated": columns.calibrated, "by": columns.by, "weight": columns.weight}
+        roles |= {role: name for role, name in beside.items() if name is not None}
+        show_plan(self.console, source, roles, self.spec.steps(len(names)))
 
 
 def finish_state(console: Console, state: State, memory: Memory, threads: int) -> None:
