@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from calibkit.columns import ScoreRows
 from calibkit.errors import DataError, UsageError
 from calibkit.models import canonical_text
+from calibkit.resolution import resolution_of
 from calibkit.tally import Tally, count_rows
 from calibkit.weights import Unit, in_units
 from calibkit_kernels import tally as kernels
@@ -385,9 +386,9 @@ def grid_metadata(grid: Grid, rows: ScoreRows, strategy: str) -> dict[str, str]:
         "label": {"name": options.label},
     }
     if rows.uncertainty is not None and options.uncertainty is not None:
-        dtype = str(rows.uncertainty.dtype)
-        columns["uncertainty"] = {"name": options.uncertainty, "dtype": dtype}
-    about = {"columns": columns, "order": grid.order, "strategy": strategy}
+        columns["uncertainty"] = {"name": options.uncertainty, "dtype": str(rows.uncertainty.dtype)}
+    about: dict[str, object] = {"columns": columns, "order": grid.order, "strategy": strategy}
+    about |= {"resolution": found} if (found := resolution_of(rows.condensing)) else {}
 
     def values(array: Edges) -> str:
         return canonical_text([float(value) if np.isfinite(value) else None for value in array])

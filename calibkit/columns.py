@@ -123,6 +123,11 @@ class Condensing:
         """Whether the rows are as they were."""
         return self.score_bits is None and self.uncertainty_bits is None and not self.levels
 
+    @property
+    def lossless(self) -> bool:
+        """Whether all that results depend on is as it was: levels with exact edges lose nothing."""
+        return self.score_bits is None and self.uncertainty_bits is None and not self.level_error
+
     def only(self, rows: NDArray[np.int64]) -> Condensing:
         """Return what it is for some of the condensed rows."""
         weight = None if self.weight is None else self.weight[rows]

@@ -11,64 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.coarse import SIGNIFICAND, key_bits, keys_of, least_of
-from calibkit.errors import ResourceError
-from calibkit_kernels import runs
+from calibkit.coarse import keys_of
+from calibkit.ladder import Role
+from calibkit.packed import Packed
 
 #: How often a condensed row occurs.
 COUNT: Final = "count"
 
-SCORE, SPREAD = "score", "spread"
-
-#: The ladder: bits after the exponent that scores and uncertainties keep; the first step is exact.
-LADDER: Final = (
-    {SCORE: SIGNIFICAND, SPREAD: SIGNIFICAND},
-    *({SCORE: score, SPREAD: spread} for score, spread in (
-        (26, 12), (24, 12), (22, 12), (21, 12), (20, 12), (19, 12), (18, 11), (17, 11), (16, 10),
-        (15, 10), (14, 9), (13, 8), (12, 8), (11, 7), (10, 7), (9, 6), (8, 5), (7, 5), (6, 4),
-        (5, 3), (4, 3), (3, 2), (2, 1), (1, 1), (0, 0),
-    )),
-)  # fmt: skip
-
-Words = NDArray[np.uint64]
 Counts = NDArray[np.int64]
 
 
 class NoRoomError(Exception):
     """The distinct rows have no room as they are."""
-
-
-@dataclass(frozen=True)
-class Role:
-    """A column of condensed rows.
-
-    Attributes
-    ----------
-    name
-        What it is called in frames and messages.
-    coarse
-        `SCORE` or `SPREAD`: which bits of the ladder it may be cut to; empty: none.
-    probability
-        Whether it is resolved like log-odds.
-    """
-
-    name: str
-    coarse: str = ""
-    probability: bool = False
-
-    def bits(self, rung: int) -> int:
-        """Return how many bits its keys have at a step of the ladder."""
-        return key_bits(LADDER[rung][self.coarse], probability=self.probability)
-
-    def dropped(self, rung: int) -> np.uint64:
-        """Return how many bits of its keys are cut at a step of the ladder."""
-        return np.uint64(SIGNIFICAND - LADDER[rung][self.coarse])
 
 
 @dataclass(frozen=True)
@@ -142,7 +102,7 @@ class Condenser:
     _frames: list[pl.DataFrame] = field(default_factory=list)
     _held: int = 0
     _settled: int = 0
-    _packed: _Packed | None = None
+    _packed: Packed | None = None
 
     def add(self, frame: pl.DataFrame) -> None:
         """Add rows, or condensed rows where the frame has a column `COUNT`."""
@@ -159,7 +119,7 @@ class Condenser:
             self._settle()
         if self._packed is not None:
             self._pack_frames(last=True)
-            frame = self._packed.frame()
+            frame = self._packed.frame().with_columns(pl.Series(COUNT, self._packed.counts))
             self.rung = self._packed.rung
         else:
             (frame,) = self._frames
@@ -171,25 +131,30 @@ class Condenser:
 
     def _settle(self) -> None:
         """Group what is held: exactly if it has room then, else packed and coarser."""
-        frame = pl.concat([_counted(one, self._names) for one in self._frames])
-        if self.rung == 0 and not self._surely_too_many(frame):
+        if self.rung == 0 and not self._surely_too_many():
+            frame = pl.concat([_counted(one, self._names) for one in self._frames])
+            self._frames = []
             grouped = _grouped(frame, self._names)
+            self._frames, self._held, self._settled = [grouped], grouped.height, grouped.height
             if grouped.height <= self.most:
-                self._frames, self._held, self._settled = [grouped], grouped.height, grouped.height
                 return
         if self.exactly:
             raise NoRoomError
-        self._frames = [frame]
-        self._packed = _Packed(self.roles, self.most, max(self.rung, 1))
+        self._packed = Packed(self.roles, self.most, max(self.rung, 1))
         self._pack_frames(last=True)
 
-    def _surely_too_many(self, frame: pl.DataFrame) -> bool:
+    def _surely_too_many(self) -> bool:
         """Tell cheaply where even the scores alone have too many distinct values."""
-        if frame.height <= self.most:
+        if self._held <= self.most:
             return False
         for role in self.roles:
             if role.coarse:
-                keys = keys_of(frame[role.name].to_numpy(), probability=role.probability)
+                keys = np.concatenate(
+                    [
+                        keys_of(one[role.name].to_numpy(), probability=role.probability)
+                        for one in self._frames
+                    ]
+                )
                 keys.sort()
                 if np.count_nonzero(keys[1:] != keys[:-1]) >= self.most:
                     return True
@@ -197,158 +162,12 @@ class Condenser:
 
     def _pack_frames(self, *, last: bool = False) -> None:
         assert self._packed is not None
-        frames, self._frames, self._held = self._frames, [], 0
-        for frame in frames:
+        frames, self._frames, self._held = self._frames[::-1], [], 0
+        while frames:  # each can go once it is packed
+            frame = frames.pop()
             self._packed.add(_without_count(frame), _counts(frame))
         if last:
             self._packed.merge()
-
-
-@dataclass
-class _Packed:
-    """Condensed rows of which each is one word: the cut keys of its values, then their codes."""
-
-    roles: tuple[Role, ...]
-    most: int
-    rung: int
-    words: Words = field(default_factory=lambda: np.empty(0, np.uint64))
-    counts: Counts = field(default_factory=lambda: np.empty(0, np.int64))
-    dtypes: dict[str, Any] = field(default_factory=dict)
-    codes: dict[str, pl.DataFrame] = field(default_factory=dict)
-    waiting: list[tuple[Words, Counts]] = field(default_factory=list)
-
-    def add(self, frame: pl.DataFrame, counts: Counts | None) -> None:
-        """Add rows, or rows with counts."""
-        before = self._widths(self.rung)
-        columns = [self._codes_or_keys(frame[role.name], role) for role in self.roles]
-        self._make_room(before)
-        dropped = [role.dropped(self.rung) if role.coarse else np.uint64(0) for role in self.roles]
-        columns = [column >> cut for column, cut in zip(columns, dropped, strict=True)]
-        self.waiting.append(_gathered(_pack(columns, self._widths(self.rung)), counts))
-        if sum(words.size for words, _ in self.waiting) > self.most // 4:
-            self.merge()
-
-    def merge(self) -> None:
-        """Put what waits with the rest, coarser if it has no room otherwise."""
-        for words, counts in self.waiting:
-            room = self.words.size + words.size
-            merged, sums = np.empty(room, np.uint64), np.empty(room, np.int64)
-            size = runs.merge_runs(self.words, self.counts, words, counts, merged, sums)
-            self.words, self.counts = _shrunk(merged, size), _shrunk(sums, size)
-        self.waiting = []
-        while self.words.size > self.most:
-            self._next_rung(self._widths(self.rung))
-
-    def frame(self) -> pl.DataFrame:
-        """Return the rows as values."""
-        columns, found = _unpack(self.words, self._widths(self.rung)), {}
-        for role, column in zip(self.roles, columns, strict=True):
-            if role.coarse:
-                keys = column << role.dropped(self.rung)
-                dtype = self.dtypes[role.name]
-                values = least_of(keys, dtype, probability=role.probability)
-                found[role.name] = pl.Series(role.name, values)
-            else:
-                known = self.codes[role.name][role.name]
-                found[role.name] = known.gather(column.astype(np.uint32))
-        return pl.DataFrame({**found, COUNT: self.counts})
-
-    def _codes_or_keys(self, column: pl.Series, role: Role) -> Words:
-        if role.coarse:
-            values = column.to_numpy()
-            self.dtypes[role.name] = values.dtype
-            return keys_of(values, probability=role.probability)
-        seen = pl.DataFrame({role.name: column}).unique()
-        known = self.codes.get(role.name)
-        if known is None:
-            known = seen.clear().with_columns(pl.lit(0, pl.UInt64).alias("code"))
-        new = seen.join(known, on=role.name, how="anti", nulls_equal=True)
-        if new.height:
-            known = pl.concat([known.select(role.name), new]).with_row_index("code")
-            known = known.select(role.name, pl.col("code").cast(pl.UInt64))
-        self.codes[role.name] = known
-        found = pl.DataFrame({role.name: column}).join(
-            known, on=role.name, how="left", nulls_equal=True, maintain_order="left"
-        )
-        return found["code"].to_numpy()
-
-    def _widths(self, rung: int) -> list[int]:
-        """Return how many bits of a word each column has."""
-        return [
-            role.bits(rung)
-            if role.coarse
-            else max(1, (self.codes[role.name].height - 1).bit_length())
-            if role.name in self.codes
-            else 0
-            for role in self.roles
-        ]
-
-    def _make_room(self, before: list[int]) -> None:
-        """Pack what is there anew if columns have become wider, coarser if a word is too short."""
-        if sum(self._widths(self.rung)) > 64:
-            self._next_rung(before)
-        elif self._widths(self.rung) != before:
-            self._repack(before, self.rung)
-
-    def _next_rung(self, before: list[int]) -> None:
-        """Take the first coarser step at which words are long enough."""
-        for rung in range(self.rung + 1, len(LADDER)):
-            if sum(self._widths(rung)) <= 64:
-                self._repack(before, rung)
-                return
-        fixed = [role.name for role in self.roles if not role.coarse]
-        raise ResourceError(
-            f"memory: the rows have too many different values of {', '.join(fixed)}, which cannot be "
-            "made coarser; raise --memory, or leave such columns out"
-        )
-
-    def _repack(self, before: list[int], rung: int) -> None:
-        more = [
-            role.dropped(rung) - role.dropped(self.rung) if role.coarse else np.uint64(0)
-            for role in self.roles
-        ]
-        self.rung = rung
-
-        def repacked(words: Words, counts: Counts) -> tuple[Words, Counts]:
-            columns = _unpack(words, before)
-            columns = [column >> cut for column, cut in zip(columns, more, strict=True)]
-            return _gathered(_pack(columns, self._widths(rung)), counts)
-
-        self.words, self.counts = repacked(self.words, self.counts)
-        self.waiting = [repacked(*pair) for pair in self.waiting]
-
-
-def _pack(columns: Sequence[Words], widths: Sequence[int]) -> Words:
-    words = np.zeros(columns[0].size, np.uint64)
-    for column, width in zip(columns, widths, strict=True):
-        words <<= np.uint64(width)
-        words |= column
-    return words
-
-
-def _unpack(words: Words, widths: Sequence[int]) -> list[Words]:
-    found, shift = [], 0
-    for width in reversed(widths):
-        found.append((words >> np.uint64(shift)) & np.uint64((1 << width) - 1))
-        shift += width
-    return found[::-1]
-
-
-def _gathered(words: Words, counts: Counts | None) -> tuple[Words, Counts]:
-    """Return words sorted, each once, with its count."""
-    if counts is None:
-        words.sort()
-        counts = np.empty(words.size, np.int64)
-        size = runs.count_runs(words, counts)
-    else:
-        order = np.argsort(words)
-        words, counts = words[order], counts[order]
-        size = runs.gather_runs(words, counts)
-    return _shrunk(words, size), _shrunk(counts, size)
-
-
-def _shrunk(array: NDArray[Any], size: int) -> NDArray[Any]:
-    return array[:size].copy() if size < array.size else array
 
 
 def _counted(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:

@@ -18,7 +18,7 @@ FEWEST_ENTRIES: Final = 2**16
 #: Bytes that rows may take, however little memory there is.
 _LEAST_ROOM: Final = 2**25
 #: Rows that are read at a time, at most.
-_MOST_BATCH: Final = 2**21
+_MOST_BATCH: Final = 2**20
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(I?)B?", re.IGNORECASE | re.ASCII)
 _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}

@@ -19,15 +19,9 @@ from calibkit.columns import (
     HASHED,
     ScoreRows,
 )
-from calibkit.condense import (
-    COUNT,
-    SCORE,
-    SPREAD,
-    Condenser,
-    NoRoomError,
-    Role,
-)
+from calibkit.condense import COUNT, Condenser, NoRoomError
 from calibkit.errors import ResourceError
+from calibkit.ladder import SCORE, SPREAD, Role
 from calibkit.memory import Memory, memory_budget
 from calibkit.provenance import added_hashes, data_hash
 from calibkit.rows import NothingLeft, Remark, added_up

@@ -9,9 +9,10 @@ import msgspec
 import polars as pl
 
 from calibkit.columns import ColumnOptions
-from calibkit.condense import COUNT, LADDER, Condensed, Role
+from calibkit.condense import COUNT, Condensed
 from calibkit.errors import ModelError
 from calibkit.inputs import Part
+from calibkit.ladder import LADDER, Role
 from calibkit.readers import Table
 from calibkit.rows import Remark
 from calibkit.score_summary import ScoreSummary, merge_summaries

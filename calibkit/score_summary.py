@@ -11,10 +11,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.columns import ColumnOptions, Condensing, RowFinder, ScoreRows
-from calibkit.condense import COUNT, LADDER, SCORE, SPREAD, Condensed, merge
+from calibkit.condense import COUNT, Condensed, merge
 from calibkit.errors import DataError
+from calibkit.ladder import LADDER, SCORE, SPREAD
 from calibkit.memory import Memory
 from calibkit.provenance import added_hashes
+from calibkit.resolution import coarse_note
 from calibkit.rows import Remark, added_up
 from calibkit.sources import Source
 
@@ -85,6 +87,7 @@ class ScoreSummary:
         weight = column_of(frame, "weight")
         if condensing is not None:
             weight = times.astype(np.float64) if weight is None else weight * times
+        note = None if condensing is None else coarse_note(condensing)
         others = [role.name for role in self.condensed.roles if role.name.startswith(OTHER)]
         return self._checked(
             ScoreRows(
@@ -96,7 +99,7 @@ class ScoreSummary:
                 rows_read=self.rows_read,
                 dropped=self.dropped,
                 warnings=(*source.warnings, *(remark.text for remark in self.remarks)),
-                notes=self.notes,
+                notes=(*self.notes, *([note] if note is not None else [])),
                 others=frame.select(pl.col(name).alias(name.removeprefix(OTHER)) for name in others)
                 if others
                 else None,

@@ -222,6 +222,24 @@ class Tally:
             worth=worth,
         )
 
+    def parted(self) -> Tally:
+        """Return the tally with the positive rows of each score above its negative ones.
+
+        Places take the part of the scores.  No order of the rows within equal scores is better for
+        any objective that gains by positive rows and loses by negative ones.
+        """
+        place = np.cumsum(np.append(False, self.score[1:] != self.score[:-1]))
+        positive = self.positive.astype(np.int64)
+        counts = np.concatenate([positive, self.count.astype(np.int64) - positive])
+        score = np.concatenate([-2.0 * place, -2.0 * place - 1.0])
+        level = np.concatenate([self.level, self.level])
+        held = np.flatnonzero(counts)
+        order = held[np.lexsort((level[held], -score[held]))]
+        hits = np.where(order < place.size, counts[order], 0)
+        return replace(
+            self, score=score[order], level=level[order], count=counts[order], positive=hits
+        )
+
     def quantiles(self, bins: int) -> NDArray[np.float64]:
         """Return the smallest score and the inner edges of quantile bins over all levels."""
         total = int(self.level_totals[:, 1].sum())

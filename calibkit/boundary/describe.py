@@ -236,7 +236,8 @@ def warnings_of(model: BoundaryModel, target: Target) -> list[str]:
             f"counted again on the rows, --method {model.method} misses the bound {target.text}: "
             f"precision {_rate(figures_seen.precision)}, recall {_rate(figures_seen.recall)}"
         )
-    if model.method == "exact" and not model.fit.optimal_in_sample:
+    coarse = model.fit.resolution is not msgspec.UNSET
+    if model.method == "exact" and not model.fit.optimal_in_sample and not coarse:
         found.append(
             f"the search was cut short: {_rate(figures_seen.objective_value)} is reached, at most "
             f"{_rate(model.fit.upper_bound)} is possible"

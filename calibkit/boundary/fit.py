@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import msgspec
@@ -12,7 +12,7 @@ from calibkit.boundary import exact
 from calibkit.boundary.describe import describe, flatten, reference, warnings_of
 from calibkit.boundary.figures import Judged, cross_validate, figures
 from calibkit.boundary.goals import Goal, Totals
-from calibkit.boundary.methods import METHODS, Found
+from calibkit.boundary.methods import METHODS, Found, best_choice
 from calibkit.boundary.model import BoundaryFit, BoundaryModel, CrossValidated, Figures
 from calibkit.boundary.problem import deal, tally_totals
 from calibkit.boundary.segment_figures import Judging, judge_stack, judge_test
@@ -21,6 +21,7 @@ from calibkit.boundary.summary import Summary, summarise
 from calibkit.columns import ScoreRows
 from calibkit.errors import DataError, InfeasibleError
 from calibkit.grid_table import GridTable
+from calibkit.resolution import Range, Resolution, resolution_of
 from calibkit.tally import Tally
 from calibkit.threads import later
 
@@ -96,6 +97,9 @@ def fit_summary(
     single = later(spec.threads, _score_only, summary.single, goal)
     dealt = later(spec.threads if folds else 1, deal, problem, folds, spec.seed, spec.threads)
     found, optimum = planned.method.find_with_optimum(tally, goal)
+    resolution = resolution_of(summary.condensing)
+    if resolution is not None:
+        optimum, resolution = _of_rows(planned, tally, goal, found, optimum, resolution)
     if found.selected == 0 and spec.target.bound is not None:
         raise _infeasible(tally, goal, planned)
     kept: dict[int, Found] = {}
@@ -117,6 +121,7 @@ def fit_summary(
         test=None,
         reference=reference(summary, selected / problem.totals().rows),
         certificate=None,
+        resolution=msgspec.UNSET if resolution is None else resolution,
     )
     model = describe(summary, found, fit)
     model.tags = dict(tags or {})
@@ -136,6 +141,29 @@ def fit_summary(
         goal.totals,
         problem.totals().row_units,
     )
+
+
+def _of_rows(
+    planned: Plan,
+    tally: Tally,
+    goal: Goal,
+    found: Found,
+    optimum: exact.Solution,
+    resolution: Resolution,
+) -> tuple[exact.Solution, Resolution]:
+    """Return the optimum over rows that were made coarser, as far as it can be known.
+
+    No boundary over the rows themselves does better than one that could take the positive rows of
+    each coarse score without its negative ones.
+    """
+    value = goal.value(found.selected, found.true_positives, found.gain)
+    if planned.method.choose is None or planned.score_bins or value is None:
+        return optimum, resolution
+    points = tally.parted().points(together=planned.method.together)
+    ceiling = best_choice(points, goal).ceiling
+    low, high = sorted((value, ceiling))
+    optimum = replace(optimum, ceiling=ceiling, proven=value == ceiling)
+    return optimum, msgspec.structs.replace(resolution, optimum=Range(low, high))
 
 
 def need_classes(summary: Summary) -> None:

@@ -8,6 +8,7 @@ import math
 import msgspec
 
 from calibkit.errors import ModelError
+from calibkit.resolution import Resolution
 
 #: A threshold in JSON: a score, "-inf" (always), "inf" (only infinite scores), null (never).
 Threshold = float | str | None
@@ -162,6 +163,7 @@ class BoundaryFit(Part):
     `upper_bound` is what no boundary over the same levels and score bins (for a single threshold:
     no other single threshold) can exceed on the fitting rows, or under ``minimize`` undercut;
     `optimal_in_sample` says that this boundary reaches the best that any of them can.
+    `resolution` stands where the rows did not fit and were rounded; counts are exact even so.
     """
 
     rows: int | float
@@ -177,6 +179,7 @@ class BoundaryFit(Part):
     reference: Reference | None
     certificate: Certificate | None
     candidates: list[Candidate] | msgspec.UnsetType = msgspec.UNSET
+    resolution: Resolution | msgspec.UnsetType = msgspec.UNSET
 
 
 class SegmentFit(Part):

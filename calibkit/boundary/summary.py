@@ -17,7 +17,7 @@ from calibkit.boundary.problem import Problem, binned_problem, grid_problem, raw
 from calibkit.boundary.spec import BoundarySpec, Plan, plan
 from calibkit.boundary.spreads import Spread, spread_of_rows, spread_of_tally
 from calibkit.boundary.worths import read_worths
-from calibkit.columns import ScoreRows
+from calibkit.columns import Condensing, ScoreRows
 from calibkit.errors import DataError, UsageError
 from calibkit.grid_table import GridTable
 from calibkit.models import Provenance
@@ -88,6 +88,8 @@ class Summary:
         The first input, for messages.
     stack
         The segments whose levels the problem holds one after the other, if it does.
+    condensing
+        How the rows were condensed, if they were.
     """
 
     planned: Plan
@@ -100,6 +102,7 @@ class Summary:
     origin: Provenance
     file: str | None
     stack: Stack | None = None
+    condensing: Condensing | None = None
 
 
 def summarise(
@@ -146,6 +149,7 @@ def summarise(
         Outline(_score_spread(data, problem), uncertainties()),
         _origin(planned, data, data.rows, fingerprint()),
         file,
+        condensing=data.condensing,
     )
 
 

@@ -22,6 +22,7 @@ from calibkit.metrics.blocks import added, cut, each_block
 from calibkit.models import Column, Provenance
 from calibkit.provenance import random_parts
 from calibkit.remarks import of_tally
+from calibkit.resolution import resolution_of
 from calibkit.segments import Segments, read_segments
 from calibkit.tally import Tally, count_rows
 from calibkit.threads import later
@@ -283,6 +284,7 @@ def _figures(points: Points, sums: Sums, rows: ScoreRows) -> MapFit:
     total = points.totals[0]
     labelled = rows.label is not None
     before = sums.before if labelled else None
+    resolution = resolution_of(rows.condensing)
     return MapFit(
         rows=points.rows,
         positives=points.positives if labelled else None,
@@ -292,6 +294,7 @@ def _figures(points: Points, sums: Sums, rows: ScoreRows) -> MapFit:
         brier_before=before[1] / total if before else None,
         inputs_clipped=sums.inputs,
         outputs_clipped=sums.outputs,
+        resolution=msgspec.UNSET if resolution is None else resolution,
     )
 
 

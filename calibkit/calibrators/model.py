@@ -12,6 +12,7 @@ from calibkit.calibrators.spec import METHODS
 from calibkit.errors import ModelError
 from calibkit.models import Model
 from calibkit.raters.model import LogitMapModel
+from calibkit.resolution import Resolution
 
 
 class MapFit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -32,6 +33,8 @@ class MapFit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     votes, gradient, iterations, converged
         Of class probabilities: the votes fitted to (losses are means over them), and how the
         minimisation ended.
+    resolution
+        How coarse scores were, where the rows did not fit.
     """
 
     rows: int | float
@@ -46,6 +49,7 @@ class MapFit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     gradient: float | msgspec.UnsetType = msgspec.UNSET
     iterations: int | msgspec.UnsetType = msgspec.UNSET
     converged: bool | msgspec.UnsetType = msgspec.UNSET
+    resolution: Resolution | msgspec.UnsetType = msgspec.UNSET
 
 
 class ScoreMap(

@@ -8,20 +8,24 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+import msgspec
 import polars as pl
 from numpy.typing import NDArray
 
+from calibkit.columns import Condensing
 from calibkit.memory import Memory
 from calibkit.metrics import cells as cell_metrics
 from calibkit.metrics import decisions, intervals, registry
 from calibkit.metrics.batches import evaluate_rows_within
 from calibkit.metrics.curves import curve_rows
 from calibkit.metrics.intervals import IntervalOptions
-from calibkit.metrics.result import Difference, Interval, Metrics, Number
+from calibkit.metrics.ranges import ranges
+from calibkit.metrics.result import Coarse, Difference, Interval, Metrics, Number
 from calibkit.metrics.rows import EvaluateRows
 from calibkit.metrics.slices import ALL, Slice, check_names, segment_slices, top_rows
 from calibkit.metrics.spec import EvaluateSpec
 from calibkit.metrics.views import Confusion, Pair, Sample, View, view_of
+from calibkit.resolution import Range
 from calibkit.sources import Source
 
 #: What is evaluated instead of scores: a function of source and specification.
@@ -59,6 +63,7 @@ class Findings:
     values: dict[str, dict[str, dict[str, Number]]] = field(default_factory=dict)
     intervals: dict[str, dict[str, dict[str, Interval]]] = field(default_factory=dict)
     differences: dict[str, dict[str, dict[str, Difference]]] = field(default_factory=dict)
+    ranges: dict[str, dict[str, dict[str, Range]]] = field(default_factory=dict)
     signature: dict[str, str] = field(default_factory=dict)
 
     def add(self, score: str, part: str, values: Mapping[str, Number], small: bool = False) -> None:
@@ -101,14 +106,22 @@ class Findings:
             threads=self.spec.settings.threads,
         )
 
-    def result(self, rows: int) -> Metrics:
+    def spread(self, views: Mapping[str, View], small: bool) -> None:
+        """Keep within what metrics of coarse scores lie."""
+        for name, view in views.items():
+            if not small:
+                self.ranges.setdefault(name, {})[view.part] = ranges(view)
+
+    def result(self, rows: int, condensing: Condensing | None = None) -> Metrics:
         """Return what was found as the content of metrics.json."""
+        bits = None if condensing is None else condensing.score_bits
         return Metrics(
             signature=self.signature,
             rows=rows,
             metrics=self.values,
             intervals=self.intervals,
             differences=self.differences,
+            resolution=msgspec.UNSET if bits is None else Coarse(bits, self.ranges),
         )
 
 
@@ -138,6 +151,8 @@ def evaluate_rows(rows: EvaluateRows, spec: EvaluateSpec) -> Evaluated:
         small = part.segment and part.size(rows.label.size, times) < spec.min_rows
         views = _views(rows, part, spec)
         _add_scores(findings, views, small)
+        if rows.condensing is not None and rows.condensing.score_bits is not None:
+            findings.spread(views, small)
         if rows.cells is not None:
             _add_cells(findings, rows.cells, views, part, small)
         if rows.decision is not None:
@@ -146,7 +161,7 @@ def evaluate_rows(rows: EvaluateRows, spec: EvaluateSpec) -> Evaluated:
             confidence = spec.confidence if spec.intervals else None
             curves += [curve_rows(view, confidence) for view in views.values()]
     return Evaluated(
-        metrics=findings.result(rows.rows),
+        metrics=findings.result(rows.rows, rows.condensing),
         curves=pl.concat(curves) if curves else None,
         warnings=rows.warnings,
         notes=rows.notes,

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from calibkit.models import canonical_json, decode_as
+from calibkit.resolution import Range
 
 #: A metric's value: null where it is not defined.
 Number = int | float | None
@@ -29,6 +30,22 @@ class Difference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     high: float | None = None
 
 
+class Coarse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How coarse the scores were that metrics come from, and within what some of them lie for sure.
+
+    Attributes
+    ----------
+    score_bits
+        See `calibkit.resolution.Resolution`.
+    ranges
+        ``ranges[score][slice][metric]``: `auc` and `average_precision` if the rows of each coarse
+        score are put in the worst and in the best order.
+    """
+
+    score_bits: int
+    ranges: dict[str, dict[str, dict[str, Range]]]
+
+
 class Metrics(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """What one evaluation found.
 
@@ -45,6 +62,8 @@ class Metrics(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         ``intervals[score][slice][metric]``; metrics without an interval are left out.
     differences
         ``differences[b-a][slice][metric]``: score b less baseline a.
+    resolution
+        Where the rows did not fit and scores were rounded down.
     """
 
     signature: dict[str, str]
@@ -52,6 +71,7 @@ class Metrics(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     metrics: Values
     intervals: dict[str, dict[str, dict[str, Interval]]] = {}
     differences: dict[str, dict[str, dict[str, Difference]]] = {}
+    resolution: Coarse | msgspec.UnsetType = msgspec.UNSET
 
     def to_json(self) -> bytes:
         """Return the content of ``metrics.json``: sorted keys, floats that read back exactly."""
