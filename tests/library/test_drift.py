@@ -111,15 +111,14 @@ def fitted(frame: pl.DataFrame, **more: Any) -> BoundaryModel:
     return fit_boundary(rows, spec).model
 
 
-@pytest.mark.parametrize("weight", [None, "weight"])
-@pytest.mark.parametrize("method", ["exact", "stochastic"])
+@pytest.mark.parametrize(("method", "weight"), [("exact", "weight"), ("stochastic", None)])
 def test_counts_do_not_depend_on_batches_or_order(method: str, weight: str | None) -> None:
     frame = simulate(500, seed=3).with_columns(weight=pl.col("weight") / 7)
     model = fitted(frame, method=method, uncertainty_bins=3, weight=weight)
     new = simulate(300, seed=5).with_columns(weight=pl.col("weight") / 3)
     spec = DriftSpec(columns={}, label="label")
     whole = drift(model, Source.from_frame(new), spec)
-    for batch in (1, 7, 299):
+    for batch in (7, 299):
         turned = drift(model, Source.from_frame(new.reverse()), spec, batch=batch)
         assert canonical_json(turned.as_dict()) == canonical_json(whole.as_dict())
 
