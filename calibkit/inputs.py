@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
-from .errors import UsageError, nearest
+from .errors import DataError, UsageError, nearest
 from .readers import reading
+from .remote import is_remote
 
 #: The name of standard input among the inputs.
 STDIN: Final = "-"
@@ -77,6 +78,9 @@ def expand_input(name: str) -> Iterator[tuple[str, str]]:
     if name == STDIN:
         yield name, name
         return
+    if is_remote(name):
+        yield name, name.rpartition("/")[2]
+        return
     path = Path(name)
     if path.is_dir():
         yield from _walk(path)
@@ -136,3 +140,13 @@ def repeated(parts: Sequence[Part]) -> tuple[str, ...]:
     return tuple(
         f"{path} is among the inputs more than once: its rows count each time" for path in twice
     )
+
+
+def check_rows(part: Part, rows: int) -> None:
+    """Raise a `DataError` where a file gave another number of rows than it had."""
+    if rows != part.rows:
+        raise DataError(
+            f"{part.path}: {rows} rows instead of {part.rows}: the file changed while it was read; "
+            "run again when it is complete",
+            file=part.path,
+        )

@@ -16,6 +16,7 @@ from typing import Final, NoReturn
 
 import polars as pl
 
+from . import remote
 from .delimited import read_delimited, refuse_repeated, scan_delimited
 from .errors import DataError, ResourceError, UsageError
 from .formats import HEAD_BYTES, is_arrow_stream, is_compressed, text_problem, without_bom
@@ -88,6 +89,7 @@ def _is_nonsense(path: str, error: str) -> bool:
 
 
 def _explain(path: str, error: BaseException) -> NoReturn:
+    remote.explain(path, error)
     repeated = _REPEATED.search(str(error))
     if isinstance(error, pl.exceptions.DuplicateError) and repeated:
         refuse_repeated([repeated[1]] * 2, path)
@@ -126,13 +128,13 @@ class Table:
     frame: pl.DataFrame | pl.LazyFrame
     schema: Schema
     rows: int
-    stored: Path | bytes | None = None
+    stored: Path | str | bytes | None = None
 
     def metadata(self) -> dict[str, str]:
         """Return the keys and values of a Parquet file's footer; other formats have none."""
         if self.stored is None:
             return {}
-        source = self.stored if isinstance(self.stored, Path) else BytesIO(self.stored)
+        source = BytesIO(self.stored) if isinstance(self.stored, bytes) else self.stored
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # polars calls the function experimental
             return pl.read_parquet_metadata(source)
@@ -193,6 +195,8 @@ def open_table(
         As `reading` says; an input without rows is a `DataError`.
     """
     with reading(path):
+        if data is None and remote.is_remote(path):
+            return _elsewhere(path, format_name)
         head = data[:HEAD_BYTES] if data is not None else _head(path)
         if not head:
             raise DataError(f"{path}: the file is empty (0 bytes); write it again", file=path)
@@ -211,6 +215,13 @@ def open_table(
     if not table.rows:
         raise DataError(f"{path}: the file is empty (0 rows); give a file with rows", file=path)
     return table
+
+
+def _elsewhere(path: str, format_name: str) -> Table:
+    """Open a file of which polars reads what is needed over the network."""
+    scan_file = pl.scan_parquet if format_name == "parquet" else pl.scan_ipc
+    table = _scanned(scan_file(path, glob=False, hive_partitioning=False))
+    return replace(table, stored=path) if format_name == "parquet" else table
 
 
 def _head(path: str) -> bytes:

@@ -19,16 +19,18 @@ import polars as pl
 
 from .errors import DataError, UsageError, nearest
 from .formats import (
+    TEXT_FORMATS,
     decompress,
     known_suffixes,
     named_format,
     sniff_format,
     suffix_format,
 )
-from .inputs import STDIN, Part, find_files, folder_keys, repeated
+from .inputs import STDIN, Part, check_rows, find_files, folder_keys, repeated
 from .memory import Memory
 from .progress import Progress, silent
 from .readers import Schema, Table, open_table, reading
+from .remote import is_remote, read_text
 from .schemas import is_number, key_types, key_value, one_schema
 
 __all__ = ["STDIN", "Part", "Source", "open_source", "read_bytes", "suffix_format"]
@@ -209,7 +211,7 @@ class Source:
                     yield self._window(part, frame, done)
                     done, told = done + frame.height, told + frame.height
                     self.progress(told, self.rows)
-                _check_rows(part, done)
+                check_rows(part, done)
 
     def _window(self, part: Part, frame: pl.DataFrame, begin: int) -> Source:
         window = copy(self)
@@ -270,7 +272,7 @@ class Source:
         part, table = self.parts[index], self._tables[index]
         with reading(part.path):
             frame = table.read(self._stored(names))
-            _check_rows(part, frame.height)
+            check_rows(part, frame.height)
             return self._shaped(index, names, frame)
 
     def _shaped(self, index: int, names: Sequence[str], frame: pl.DataFrame) -> pl.DataFrame:
@@ -384,17 +386,10 @@ def _stream(path: str) -> bytes | None:
     with reading(path):
         if path == STDIN:
             data = sys.stdin.buffer.read()
+        elif is_remote(path):
+            return read_text(path) if suffix_format(path) in TEXT_FORMATS else None
         elif path.startswith("/dev/") or not stat.S_ISREG(Path(path).stat().st_mode):
             data = Path(path).read_bytes()
         else:
             return None
     return decompress(data, path)
-
-
-def _check_rows(part: Part, rows: int) -> None:
-    if rows != part.rows:
-        raise DataError(
-            f"{part.path}: {rows} rows instead of {part.rows}: the file changed while it was read; "
-            "run again when it is complete",
-            file=part.path,
-        )

@@ -12,6 +12,7 @@ from calibkit.errors import CalibkitError, UsageError
 from calibkit.inputs import STDIN, find_files
 from calibkit.memory import Memory
 from calibkit.progress import Progress, silent
+from calibkit.remote import is_remote
 from calibkit.sources import Source, open_files
 from calibkit.states import State, join_states, state_of
 
@@ -70,7 +71,10 @@ def shards_of(inputs: Sequence[str]) -> list[Shard]:
     found = find_files(inputs)
     if any(path == STDIN for path, _ in found):
         raise UsageError("--dask reads files: standard input (-) has no name that workers know.")
-    return [Shard(path, str(Path(path).absolute()), relative) for path, relative in found]
+    return [
+        Shard(path, path if is_remote(path) else str(Path(path).absolute()), relative)
+        for path, relative in found
+    ]
 
 
 @dataclass(frozen=True)

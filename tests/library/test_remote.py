@@ -1,0 +1,121 @@
+"""Files elsewhere: read by their address where polars does; failures have exit codes."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import ClassVar
+
+import polars as pl
+import pytest
+
+from calibkit import remote
+from calibkit.errors import ResourceError, UsageError
+from calibkit.sources import open_source
+from tests.cli.score_files import simulate, write
+from tests.conftest import Outcome
+
+Invoke = Callable[..., Outcome]
+FRAME = simulate(400)
+
+
+class Served(BaseHTTPRequestHandler):
+    """Serves files, and parts of them."""
+
+    files: ClassVar[dict[str, bytes]] = {}
+    partly: ClassVar[bool] = True
+    protocol_version = "HTTP/1.1"
+
+    def do_HEAD(self) -> None:
+        self._answer(body=False)
+
+    def do_GET(self) -> None:
+        self._answer(body=True)
+
+    def _answer(self, *, body: bool) -> None:
+        data = self.files.get(self.path.lstrip("/"))
+        if data is None:
+            self.send_response(403 if "secret" in self.path else 404)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        asked = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range") or "")
+        size = len(data)
+        if asked and self.partly:
+            start = int(asked[1]) if asked[1] else max(size - int(asked[2]), 0)
+            end = min(int(asked[2]) + 1, size) if asked[1] and asked[2] else size
+            self.send_response(206)
+            self.send_header("Content-Range", f"bytes {start}-{end - 1}/{size}")
+            data = data[start:end]
+        else:
+            self.send_response(200)
+        self.send_header("Accept-Ranges", "bytes")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        if body:
+            self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("served")
+    for name in ("rows.parquet", "rows.csv", "rows.csv.gz", "rows.ndjson", "rows.arrow"):
+        Served.files[name] = write(FRAME, folder / name).read_bytes()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Served)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    "name", ["rows.parquet", "rows.csv", "rows.csv.gz", "rows.ndjson", "rows.arrow"]
+)
+def test_rows_are_those_of_the_file(address: str, name: str) -> None:
+    source = open_source([f"{address}/{name}"])
+    assert source.rows == FRAME.height
+    assert source.read().equals(FRAME)
+    assert pl.concat(frame for _, frame in source.batches(rows=150)).equals(FRAME)
+    assert source.metadata() is not None
+
+
+def test_a_model_of_rows_elsewhere_is_that_of_the_file(
+    tmp_path: Path, invoke: Invoke, address: str
+) -> None:
+    rows = write(FRAME, tmp_path / "rows.parquet")
+    one, other = tmp_path / "one.json", tmp_path / "other.json"
+    assert invoke("calibrate", rows, "-q", "-o", one).code == 0
+    assert invoke("calibrate", f"{address}/rows.parquet", "-q", "-o", other).code == 0
+    assert one.read_bytes() == other.read_bytes()
+    done = invoke("apply", one, f"{address}/rows.csv", "--keep", "id")
+    assert done.code == 0 and done.stdout.count(b"\n") == 401
+
+
+def test_what_is_not_there_or_not_ours(address: str) -> None:
+    with pytest.raises(UsageError, match="no such file; check the address"):
+        open_source([f"{address}/nothing.parquet"])
+    with pytest.raises(UsageError, match="credentials"):
+        open_source([f"{address}/secret.parquet"])
+    with pytest.raises(UsageError, match="ftp:// are not read"):
+        open_source(["ftp://example.org/rows.parquet"])
+
+
+def test_a_server_that_serves_no_parts(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Served, "partly", False)
+    with pytest.raises(UsageError, match="download it first"):
+        open_source([f"{address}/rows.parquet"])
+
+
+def test_a_network_that_fails_is_worth_another_try() -> None:
+    said = "object-store error: Generic HTTP error: error sending request\nCaused by: …"
+    with pytest.raises(ResourceError, match=r"over the network \(Generic HTTP error"):
+        remote.explain("https://x/y.parquet", ConnectionRefusedError(said))
+    remote.explain("y.parquet", OSError("another error"))
