@@ -12,6 +12,7 @@ from calibkit.errors import UsageError
 from .console import Console
 
 if TYPE_CHECKING:
+    from calibkit.inputs import Part
     from calibkit.memory import Memory
     from calibkit.metrics.evaluate import Evaluated
     from calibkit.metrics.spec import EvaluateSpec
@@ -97,13 +98,17 @@ def report_of(source: Source, spec: EvaluateSpec, found: Evaluated, memory: Memo
         drawn = pictures(source if fits else None, spec, found, boundary)
         remark = "" if fits else _TOO_MANY
     context = Context(
-        inputs=[part.relative or part.path for part in source.parts],
+        inputs=[_named(part) for part in source.parts],
         confidence=spec.confidence if spec.intervals else None,
         story=story(model, found) if model else (),
         pictures=drawn,
         remark=remark,
     )
     return report(found, context)
+
+
+def _named(part: Part) -> str:
+    return "standard input" if part.path == "-" else part.relative or part.path
 
 
 def story(model: Model, found: Evaluated) -> list[str | Table]:
