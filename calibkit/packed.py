@@ -152,7 +152,7 @@ class _Codes:
         if column.dtype == pl.UInt8:
             return self._looked_up(column)
         distinct = column.unique()
-        new = distinct.filter(~distinct.is_in(self.values, nulls_equal=True))
+        new = distinct.filter(~distinct.is_in(self.values.implode(), nulls_equal=True))
         if new.len():
             self.values = self.values.append(new)
         if column.dtype.is_float():

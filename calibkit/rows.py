@@ -132,12 +132,12 @@ class Remark:
 
 
 def added_up(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
-    """Return remarks that differ in their number only as one, in a fixed order."""
+    """Return remarks that differ in their number only as one."""
     found: dict[tuple[str, str, str], int] = {}
     for one in remarks:
         like = one.before, one.noun, one.after
         found[like] = found.get(like, 0) + one.count
-    return tuple(Remark(*like, count) for like, count in sorted(found.items()))
+    return tuple(Remark(*like, count) for like, count in found.items())
 
 
 class NothingLeft(DataError):  # noqa: N818 (its kin say what they are about)

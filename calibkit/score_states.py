@@ -124,7 +124,7 @@ def _payload(summary: ScoreSummary) -> dict[str, Any]:
             most=summary.condensed.most,
             rows_read=summary.rows_read,
             dropped=summary.dropped,
-            remarks=summary.remarks,
+            remarks=tuple(sorted(summary.remarks, key=lambda remark: remark.text)),
             hashes=summary.hashes,
             lowest=summary.lowest,
         )

@@ -28,6 +28,9 @@ from calibkit_kernels import influence as kernels
 
 Float64s = NDArray[np.float64]
 
+#: Bits of the lower half of a float's digits.
+_HALF = np.uint64(27)
+
 #: What a positive and a negative row of each entry of a block contribute to a metric.
 Shares = tuple[Float64s, Float64s]
 Contributions = Callable[[View], Callable[[int], Shares]]
@@ -231,9 +234,13 @@ def rows_variance(contribution: Float64s, sample: Sample, settings: Settings) ->
     """
     weight = sample.weight
     if sample.group is None and not sampled(sample, settings):
-        return exact_sum_products(
-            contribution, contribution if weight is None else contribution * weight
-        )
+        if weight is None:
+            return exact_sum_products(contribution, contribution)
+        # In two halves, whose products with numbers of rows are exact: counted or written out, rows
+        # give the same.
+        high = (contribution.view(np.uint64) >> _HALF << _HALF).view(np.float64)
+        halves = np.concatenate([high * weight, (contribution - high) * weight])
+        return exact_sum_products(np.concatenate([contribution, contribution]), halves)
     sums = contribution if weight is None else contribution * weight
     if settings.prevalence is not None and weight is not None:
         for value in (0, 1):

@@ -1,0 +1,104 @@
+"""Condensed rows: a function of the set of rows, whatever the order, the parts and the grouping."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibkit.coarse import coarser
+from calibkit.condense import COUNT, Condensed, Condenser, NoRoomError, merge
+from calibkit.errors import ResourceError
+from calibkit.ladder import LADDER, SCORE, SPREAD, Role
+
+ROLES = (Role("score", SCORE, True), Role("spread", SPREAD), Role("label"), Role("by"))
+
+rows = st.lists(
+    st.tuples(
+        st.floats(0.0, 1.0) | st.sampled_from([0.25, 0.5, 0.75]),
+        st.floats(-9.0, 9.0) | st.sampled_from([1.0, 2.0]),
+        st.integers(0, 1),
+        st.sampled_from(["a", "b", "c"]),
+    ),
+    min_size=1,
+    max_size=60,
+)
+Rows = list[tuple[float, float, int, str]]
+
+
+def frame_of(data: Rows) -> pl.DataFrame:
+    schema = {"score": pl.Float64, "spread": pl.Float64, "label": pl.UInt8, "by": pl.String}
+    frame = pl.DataFrame(data, schema=schema, orient="row")
+    return frame.with_columns(pl.col("score", "spread") + 0.0)
+
+
+def condensed(frames: list[pl.DataFrame], most: int, **more: bool) -> Condensed:
+    condenser = Condenser(ROLES, most, **more)
+    for frame in frames:
+        condenser.add(frame)
+    return condenser.finish()
+
+
+def naive(frame: pl.DataFrame, rung: int) -> dict[tuple[object, ...], int]:
+    """Return how often each row occurs at a step of the ladder."""
+    counts: dict[tuple[object, ...], int] = {}
+    bits = LADDER[rung]
+    score = coarser(frame["score"].to_numpy(), bits[SCORE], probability=True).tolist()
+    spread = coarser(frame["spread"].to_numpy(), bits[SPREAD], probability=False).tolist()
+    for one in zip(score, spread, frame["label"].to_list(), frame["by"].to_list(), strict=True):
+        counts[one] = counts.get(one, 0) + 1
+    return counts
+
+
+@given(rows, st.integers(24, 60), st.randoms(use_true_random=False))
+def test_the_whole_and_its_parts_condense_alike(data: Rows, most: int, random: object) -> None:
+    frame = frame_of(data)
+    whole = condensed([frame], most)
+    places = np.array([random.randrange(3) for _ in data])  # type: ignore[attr-defined]
+    order = np.random.default_rng(most).permutation(len(data))
+    parts = [frame[order][np.flatnonzero(places[order] == own)] for own in range(3)]
+    parts = [part for part in parts if part.height]
+    alone = [condensed([part[:2], part[2:]], most) for part in parts]
+    merged = merge([merge(alone[:2]), *alone[2:]]) if len(alone) > 2 else merge(alone[::-1])
+    for found in (condensed(parts, most), merged):
+        assert found.rung == whole.rung
+        assert found.frame.equals(whole.frame)
+    assert whole.frame.height <= most
+    assert whole.rows == len(data)
+    found = {tuple(row[:-1]): row[-1] for row in whole.frame.iter_rows()}
+    assert found == naive(frame, whole.rung)
+    assert whole.exact == (len(naive(frame, 0)) <= most)
+    if not whole.exact and whole.rung > 1:  # no finer step would have had room
+        assert len(naive(frame, whole.rung - 1)) > most
+
+
+def test_rows_that_must_stay_as_they_are_have_room_or_not() -> None:
+    frame = frame_of([(place / 100, 1.0, 0, "a") for place in range(40)])
+    assert condensed([frame], 40, exactly=True).exact
+    with pytest.raises(NoRoomError):
+        condensed([frame], 39, exactly=True)
+
+
+def test_too_many_values_of_a_column_that_cannot_be_coarse() -> None:
+    frame = frame_of([(0.5, 1.0, 0, f"user {place}") for place in range(40)])
+    with pytest.raises(ResourceError, match=r"by, which cannot be made coarser; raise --memory"):
+        condensed([frame], 20)
+
+
+def test_long_runs_of_rows_are_condensed_as_they_come() -> None:
+    random = np.random.default_rng(1)
+    score = random.random(5000)
+    frame = pl.DataFrame(
+        {
+            "score": score,
+            "spread": random.random(5000),
+            "label": (random.random(5000) < score).astype(np.uint8),
+            "by": np.array(["a", "b"])[random.integers(0, 2, 5000)],
+        }
+    )
+    batches = list(frame.iter_slices(150))
+    found = condensed(batches, 400)
+    assert found.frame.equals(condensed([frame], 400).frame)
+    assert int(found.frame[COUNT].sum()) == 5000

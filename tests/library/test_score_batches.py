@@ -1,0 +1,273 @@
+"""Rows that do not fit: the same models where the summary is exact, within what is stated else."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from calibkit.binning import fit_grid, grid_frame, grid_metadata
+from calibkit.boundary import run
+from calibkit.boundary.model import BoundaryModel
+from calibkit.boundary.spec import BoundarySpec
+from calibkit.boundary.target import read_target
+from calibkit.calibrators.fit import fit_calibrator
+from calibkit.calibrators.rows import calibration_rows
+from calibkit.calibrators.spec import CalibratorSpec
+from calibkit.columns import ColumnOptions
+from calibkit.errors import CalibkitError, DataError, ResourceError
+from calibkit.grid_rows import GridProblem, grid_rows
+from calibkit.memory import Memory
+from calibkit.metrics.evaluate import evaluate
+from calibkit.metrics.result import Coarse, Metrics
+from calibkit.metrics.spec import EvaluateSpec
+from calibkit.models import canonical_text
+from calibkit.resolution import Resolution
+from calibkit.sources import Source, open_source
+from tests.cli.score_files import simulate
+
+OPTIONS = ColumnOptions()
+
+
+class Room(Memory):
+    """A budget in entries; in bytes they are few."""
+
+    @property
+    def entries(self) -> int:
+        return self.bytes
+
+
+def source_of(frame: pl.DataFrame, folder: Path) -> Source:
+    """Return rows as a Parquet file and a CSV file, which has the larger part."""
+    third = frame.height // 3
+    frame[:third].write_parquet(folder / "a.parquet")
+    frame[third:].write_csv(folder / "b.csv")
+    return open_source([str(folder / "a.parquet"), str(folder / "b.csv")])
+
+
+@pytest.fixture(scope="module")
+def tied(tmp_path_factory: pytest.TempPathFactory) -> Source:
+    frame = simulate(3000, ties=True).with_columns(pl.col("weight") + 1)
+    frame = frame.with_columns(other=(1 - pl.col("score")).round(1), segment=pl.col("id") % 2)
+    return source_of(frame, tmp_path_factory.mktemp("tied"))
+
+
+@pytest.fixture(scope="module")
+def distinct(tmp_path_factory: pytest.TempPathFactory) -> Source:
+    return source_of(simulate(6000, seed=5), tmp_path_factory.mktemp("distinct"))
+
+
+def boundary(source: Source, memory: Memory | None, **options: Any) -> BoundaryModel:
+    columns = options.pop("columns", OPTIONS)
+    edges = options.pop("edges", ())
+    target = read_target({"precision": options.pop("precision", "0.7")})
+    spec = BoundarySpec(target=target, **{"method": "exact", **options})
+    rows = run.read_boundary_rows(source, columns, spec, memory=memory, edges=edges)
+    return run.fit(run.count(rows, spec), spec).model
+
+
+def calibrator(source: Source, memory: Memory | None, **options: Any) -> bytes:
+    columns = options.pop("columns", OPTIONS)
+    spec = CalibratorSpec(**options)
+    return fit_calibrator(calibration_rows(source, columns, spec, memory), spec).model.to_json()
+
+
+def metrics(source: Source, memory: Memory | None, **options: Any) -> Metrics:
+    columns = options.pop("columns", OPTIONS)
+    spec = EvaluateSpec(**{"scores": ("score",), "columns": columns, **options})
+    return evaluate(source, spec, memory).metrics
+
+
+def grid(source: Source, memory: Memory | None, **options: Any) -> str:
+    problem = GridProblem(score_bins=7, **options)
+    rows = grid_rows(source, OPTIONS, problem, memory)
+    found = fit_grid(rows, 3, 7, strategy=problem.strategy, order=problem.order)
+    return grid_frame(found).write_csv() + canonical_text(grid_metadata(found, rows, "x"))
+
+
+WEIGHTED = ColumnOptions(weight="weight")
+RESULTS = {
+    "boundary": partial(boundary, score_bins=0),
+    "boundary, auto": partial(boundary, method="auto"),
+    "boundary, weights": partial(boundary, columns=WEIGHTED),
+    "boundary, score bins": partial(boundary, method="ew-dpmt", score_bins=20),
+    "boundary, equal width": partial(boundary, strategy="equal-width"),
+    "boundary, segments": partial(boundary, by="segment"),
+    "boundary, groups": partial(boundary, groups="id"),
+    "boundary, time": partial(boundary, time="id"),
+    "calibrator": calibrator,
+    "calibrator, isotonic, segments": partial(calibrator, method="isotonic", by="segment"),
+    "calibrator, thirds": partial(calibrator, method="scaling-binning", split="thirds"),
+    "calibrator, weights": partial(calibrator, columns=WEIGHTED, method="platt"),
+    "metrics": metrics,
+    "metrics, two scores, segments": partial(metrics, scores=("score", "other"), by="segment"),
+    "metrics, groups": partial(metrics, groups="segment", intervals=False),
+    "grid": grid,
+    "grid, equal width": partial(grid, strategy="equal-width"),
+    "grid, score first": partial(grid, order="score-uncertainty"),
+}
+#: Those that need every row, for which there is room or not.
+NEED_EACH = {"boundary, segments", "boundary, groups", "boundary, time", "metrics, groups"}
+
+
+def content(result: object) -> object:
+    return result.to_json() if isinstance(result, BoundaryModel | Metrics) else result
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_small_budgets_change_nothing_where_the_summary_is_exact(name: str, tied: Source) -> None:
+    whole = content(RESULTS[name](tied, None))
+    if name in NEED_EACH:
+        with pytest.raises(ResourceError, match="raise --memory"):
+            RESULTS[name](tied, Room(2500))
+    else:
+        assert content(RESULTS[name](tied, Room(2500))) == whole
+
+
+@pytest.mark.parametrize("method", ["exact", "st"])
+def test_a_coarse_boundary_is_counted_exactly_and_its_optimum_lies_where_it_says(
+    method: str, distinct: Source
+) -> None:
+    exact = boundary(distinct, None, method=method, folds=0)
+    coarse = boundary(distinct, Room(1000), method=method, folds=0)
+    assert exact.provenance is not None
+    assert coarse.provenance == exact.provenance
+    said = coarse.fit.resolution
+    assert isinstance(said, Resolution)
+    assert said.score_bits is not None
+    assert said.optimum is not None
+    edges = tuple(float(edge) for edge in coarse.uncertainty_edges)
+    same = boundary(distinct, None, method=method, folds=0, edges=edges)
+    recall = same.fit.in_sample.recall
+    assert recall is not None
+    assert said.optimum.low <= recall <= said.optimum.high == coarse.fit.upper_bound
+    assert said.optimum.low == coarse.fit.in_sample.recall
+    rows = run.read_boundary_rows(
+        distinct, OPTIONS, BoundarySpec(target=read_target({"recall": "1"}))
+    )
+    level = np.searchsorted(coarse.uncertainty_edges, rows.uncertainty, side="right")
+    thresholds = np.array([np.inf if t is None else float(t) for t in coarse.score_thresholds])
+    taken = rows.score >= thresholds[level]
+    assert int(taken.sum()) == coarse.fit.in_sample.selected
+    assert int(rows.label[taken].sum()) == coarse.fit.in_sample.true_positives
+
+
+def test_metrics_of_coarse_scores_lie_where_they_say(distinct: Source) -> None:
+    exact, coarse = metrics(distinct, None), metrics(distinct, Room(500))
+    assert isinstance(coarse.resolution, Coarse)
+    assert coarse.rows == exact.rows
+    values = exact.metrics["score"]["all"]
+    for name, found in coarse.resolution.ranges["score"]["all"].items():
+        value, rough = values[name], coarse.metrics["score"]["all"][name]
+        assert value is not None
+        assert rough is not None
+        assert found.low <= value <= found.high
+        assert found.low <= rough <= found.high
+        assert found.high - found.low < 0.05
+    for name in ("brier", "log_loss", "mean_score"):
+        assert coarse.metrics["score"]["all"][name] == pytest.approx(values[name], rel=0.05)
+
+
+def test_coarse_calibrators_say_so(distinct: Source) -> None:
+    found = calibrator(distinct, Room(500), method="isotonic")
+    assert b'"score_bits"' in found
+    assert b'"resolution"' not in calibrator(distinct, None, method="isotonic")
+
+
+def failure(action: Any) -> tuple[type, dict[str, object]]:
+    with pytest.raises(CalibkitError) as caught:
+        action()
+    return type(caught.value), caught.value.as_dict()
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"score": {5: None, 31: None, 399: None}},
+        {"score": {399: 1.5}},
+        {"label": {7: 3, 377: 3}},
+        {"label": {300: 2}, "score": {350: float("nan")}},
+        {"uncertainty": {380: float("inf")}},
+    ],
+)
+def test_windows_report_what_all_rows_together_report(
+    broken: dict[str, dict[int, Any]], tmp_path: Path
+) -> None:
+    frame = simulate(400)
+    for name, values in broken.items():
+        column = frame[name].to_list()
+        for row, value in values.items():
+            column[row - 1] = value
+        frame = frame.with_columns(pl.Series(name, column, strict=False))
+    frame[:200].write_parquet(tmp_path / "a.parquet")
+    frame[200:].write_parquet(tmp_path / "b.parquet")
+    source = open_source([str(tmp_path)])
+    whole = failure(lambda: boundary(source, None))
+    assert failure(lambda: boundary(source, Room(40))) == whole
+    assert issubclass(whole[0], DataError)
+
+
+def test_dropped_rows_are_counted_over_all_windows(tmp_path: Path) -> None:
+    frame = simulate(400).with_columns(
+        score=pl.when(pl.col("id") % 7 == 0).then(None).otherwise(pl.col("score"))
+    )
+    frame = frame.with_columns(
+        label=pl.when(pl.col("id") < 100).then(None).otherwise(pl.col("label"))
+    )
+    frame.write_parquet(tmp_path / "a.parquet")
+    source = open_source([str(tmp_path / "a.parquet")])
+    options = ColumnOptions(on_missing="drop", unlabelled="drop")
+    spec = CalibratorSpec()
+    whole = calibration_rows(source, options, spec)
+    found = calibration_rows(source, options, spec, Room(60))
+    assert found.warnings == whole.warnings
+    assert (found.rows_read, found.dropped) == (whole.rows_read, whole.dropped) == (400, 143)
+    nothing = frame.with_columns(score=pl.lit(None, pl.Float64))
+    nothing.write_parquet(tmp_path / "b.parquet")
+    source = open_source([str(tmp_path / "b.parquet")])
+    whole_error = failure(lambda: calibration_rows(source, options, spec))
+    assert failure(lambda: calibration_rows(source, options, spec, Room(60))) == whole_error
+
+
+def test_what_only_all_rows_show(tmp_path: Path) -> None:
+    frame = simulate(300).with_columns(weight=pl.lit(0.0), label=pl.lit("no"))
+    frame.write_parquet(tmp_path / "a.parquet")
+    source = open_source([str(tmp_path / "a.parquet")])
+    with pytest.raises(DataError, match="weight 0"):
+        calibration_rows(
+            source, ColumnOptions(weight="weight", positive="no"), CalibratorSpec(), Room(60)
+        )
+    with pytest.raises(DataError, match="no row has the positive class 'yes'"):
+        calibration_rows(source, ColumnOptions(positive="yes"), CalibratorSpec(), Room(60))
+
+
+def test_large_text_files_are_parsed_in_batches(tmp_path: Path) -> None:
+    frame = simulate(3000)
+    frame.write_csv(tmp_path / "a.csv")
+    held = open_source([str(tmp_path / "a.csv")])
+    parsed = open_source([str(tmp_path / "a.csv")], memory=Room(8))
+    assert parsed.schema == held.schema
+    assert parsed.rows == held.rows == 3000
+    assert parsed.read().equals(held.read())
+    batches = list(parsed.batches(["score", "id"], rows=700))
+    assert [row for row, _ in batches] == [0, 700, 1400, 2100, 2800]
+    assert pl.concat(batch for _, batch in batches).equals(held.read(["score", "id"]))
+    late = frame.with_columns(score=pl.col("score").cast(pl.String))
+    late = pl.concat([late, late[:1].with_columns(score=pl.lit("none"))])
+    late.write_csv(tmp_path / "late.csv")
+    assert open_source([str(tmp_path / "late.csv")], memory=Room(8)).schema["score"] == pl.String
+
+
+def test_windows_number_their_rows(distinct: Source) -> None:
+    seen = 0
+    for window in distinct.windows(["score"], rows=900):
+        path, rows = window.locate([0, window.rows - 1])
+        part = next(part for part in distinct.parts if part.path == path)
+        before = sum(one.rows for one in distinct.parts[: distinct.parts.index(part)])
+        assert [row + before for row in rows] == [seen + 1, seen + window.rows]
+        seen += window.rows
+    assert seen == distinct.rows
