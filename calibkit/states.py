@@ -10,13 +10,15 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
+from fractions import Fraction
 from io import BytesIO
 from typing import Any, Final, TypeVar
 
 import msgspec
 import polars as pl
 
+from calibkit.bounds import Bound
 from calibkit.errors import DataError, ModelError, UsageError, nearest
 from calibkit.models import canonical_text, decode_as
 from calibkit.provenance import hash_text
@@ -244,9 +246,24 @@ def from_plain(value: object, kind: type[T], path: str) -> T:
         If they hold none, or an impossible one.
     """
     try:
-        return msgspec.convert(_interned(value), kind)
-    except (msgspec.ValidationError, UsageError, TypeError, ValueError) as error:
+        found = msgspec.convert(_interned(value), kind)
+        _check_bounds(found)
+        return found
+    except (msgspec.ValidationError, UsageError, TypeError, ValueError, ArithmeticError) as error:
         raise ModelError(f"a damaged state: {error}", file=path) from None
+
+
+def _check_bounds(value: Any) -> None:
+    """Raise `ValueError` for a bound that is not the number it is written as."""
+    if isinstance(value, Bound):
+        if Fraction(value.text) != Fraction(value.numerator, value.denominator):
+            raise ValueError(f"the bound {value.text} is {value.numerator} / {value.denominator}")
+    elif isinstance(value, tuple | list):
+        for item in value:
+            _check_bounds(item)
+    elif is_dataclass(value):
+        for one in fields(value):
+            _check_bounds(getattr(value, one.name))
 
 
 def _interned(value: Any) -> Any:
@@ -295,10 +312,15 @@ def _check_like(one: State, other: State) -> None:
     for name in sorted(mine.keys() | yours.keys()):
         if mine.get(name) != yours.get(name):
             raise ModelError(
-                f"a state of another problem: {name} is {yours.get(name)!r} here, but "
+                f"a state of another problem: {_named(name)} is {yours.get(name)!r} here, but "
                 f"{mine.get(name)!r} in {one.path}; make all parts with the same options",
                 file=other.path,
             )
+
+
+def _named(option: str) -> str:
+    """Return what messages call an entry of a header's options."""
+    return option.removeprefix("problem.").removeprefix("spec.")
 
 
 def _check_shards(states: Sequence[State]) -> None:
@@ -320,7 +342,9 @@ def _check_shards(states: Sequence[State]) -> None:
 def _flat(options: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in options.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and value.keys() == Bound.__dataclass_fields__.keys():
+            found[f"{prefix}{name}"] = value["text"]
+        elif isinstance(value, dict):
             found |= _flat(value, f"{prefix}{name}.")
         else:
             found[f"{prefix}{name}"] = value

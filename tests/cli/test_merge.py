@@ -1,0 +1,237 @@
+"""``--partial`` and ``calibkit merge``: any split, any order, any grouping gives what all rows give."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import polars as pl
+import pytest
+from pyarrow import feather
+
+from calibkit.states import State, read_state
+from tests.cli.score_files import simulate, write
+from tests.conftest import Outcome
+
+Invoke = Callable[..., Outcome]
+
+COMMANDS = {
+    "boundary": ["--precision", "0.7", "--method", "exact"],
+    "boundary, auto, groups": ["--recall", "0.4", "--groups", "user", "--tag", "team=fraud"],
+    "boundary, edges": ["--fpr", "0.1", "--method", "exact", "--uncertainty-edges", "EDGES"],
+    "calibrate": ["--method", "isotonic", "--weight", "weight"],
+    "evaluate": ["--score", "score", "--score", "other", "--by", "weight", "--top", "0.1"],
+    "evaluate, decisions": ["--boundary", "MODEL", "--grid", "GRID", "--metrics", "auc,precision"],
+    "bin": ["--score-bins", "4", "--uncertainty-bins", "2"],
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with all rows, and with three shards of them in other formats and orders."""
+    from calibkit_cli.main import run
+
+    found = tmp_path_factory.mktemp("merge")
+    frame = simulate(900, seed=3).with_columns(pl.col("score").round(2))
+    frame = frame.with_columns(other=1 - pl.col("score"), user=pl.col("id") % 60)
+    write(frame, found / "all.parquet")
+    mixed = frame.sample(fraction=1, shuffle=True, seed=1)
+    write(mixed[:300], found / "a.parquet")
+    write(mixed[300:350], found / "b.csv")
+    write(mixed[350:], found / "c.arrow")
+    (found / "edges.json").write_text("[0.9, 2.5]")
+    rows = str(found / "all.parquet")
+    fit = ["boundary", rows, "--precision", "0.7", "--method", "exact", "-q"]
+    assert run([*fit, "-o", str(found / "model.json")]) == 0
+    assert run(["bin", rows, "--score-bins", "3", "-q", "-o", str(found / "grid.parquet")]) == 0
+    return found
+
+
+def options_of(name: str, folder: Path) -> list[str]:
+    files = {"EDGES": "edges.json", "MODEL": "model.json", "GRID": "grid.parquet"}
+    return [str(folder / files[text]) if text in files else text for text in COMMANDS[name]]
+
+
+def make_states(
+    name: str, folder: Path, out: Path, invoke: Invoke, *more: object
+) -> dict[str, Path]:
+    """Return the states of the shards, by name."""
+    states = {}
+    for shard in ("a.parquet", "b.csv", "c.arrow"):
+        states[shard[0]] = out / f"{shard[0]}.state"
+        command = [name.partition(",")[0], folder / shard, *options_of(name, folder), *more]
+        done = invoke(*command, "--partial", "-q", "-o", states[shard[0]])
+        assert (done.code, done.stderr) == (0, "")
+    return states
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_any_grouping_of_shards_gives_what_all_rows_give(
+    name: str, folder: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    command = name.partition(",")[0]
+    suffix = ".parquet" if command == "bin" else ".json"
+    whole, merged = tmp_path / f"whole{suffix}", tmp_path / f"merged{suffix}"
+    done = invoke(command, folder / "all.parquet", *options_of(name, folder), "-q", "-o", whole)
+    assert done.code == 0
+    states = make_states(name, folder, tmp_path, invoke)
+    half, other = tmp_path / "half.state", tmp_path / "other.state"
+    assert invoke("merge", states["c"], states["a"], "-q", "-o", half).code == 0
+    assert invoke("merge", states["a"], states["c"], "-q", "-o", other).code == 0
+    assert half.read_bytes() == other.read_bytes()
+    again, once = tmp_path / "again.state", tmp_path / "once.state"
+    assert invoke("merge", states["b"], half, "-q", "-o", again).code == 0
+    assert invoke("merge", states["a"], states["b"], states["c"], "-q", "-o", once).code == 0
+    assert again.read_bytes() == once.read_bytes()
+    done = invoke("merge", states["b"], half, "--expect", "3", "-q", "-o", merged)
+    assert (done.code, done.stderr) == (0, "")
+    assert merged.read_bytes() == whole.read_bytes()
+
+
+def test_a_folder_of_inputs_becomes_a_folder_of_states(
+    folder: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    inputs, out = [folder / "a.parquet", folder / "c.arrow"], tmp_path / "states"
+    done = invoke("calibrate", *inputs, "--partial", "--json", "-o", f"{out}/")
+    said = json.loads(done.stdout)
+    assert (done.code, said["rows"]) == (0, 850)
+    assert sorted(said["states"]) == [f"{out}/a.state", f"{out}/c.state"]
+    done = invoke("merge", out, "--json", "-o", tmp_path / "both.state")
+    assert json.loads(done.stdout)["shards"] == 2
+    piped = invoke("calibrate", folder / "a.parquet", "--partial", "-q", "-o", "-")
+    assert piped.stdout == (out / "a.state").read_bytes()
+    done = invoke("merge", out, "-q")
+    assert json.loads(done.stdout)["kind"] == "calibrator"
+
+
+@pytest.fixture(scope="module")
+def odd_states(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of states of which some do not go together, and some are none."""
+    from calibkit_cli.main import run
+
+    found, options = tmp_path_factory.mktemp("states"), COMMANDS["boundary"]
+    frame = simulate(50).with_columns(pl.col("score").cast(pl.Float32))
+    strict = ["--precision", "0.9", "--method", "exact"]
+    for name, command in {
+        "a": ["boundary", folder / "a.parquet", *options],
+        "b": ["boundary", folder / "b.csv", *options],
+        "stricter": ["boundary", folder / "b.csv", *strict],
+        "calibrated": ["calibrate", folder / "b.csv"],
+        "narrow": ["boundary", write(frame, found / "f.parquet"), *options],
+    }.items():
+        out = found / f"{name}.state"
+        assert run([*map(str, command), "--partial", "-q", "-o", str(out)]) == 0
+    a, b, half = (str(found / f"{name}.state") for name in ("a", "b", "half"))
+    assert run(["merge", a, b, "-q", "-o", half]) == 0
+    (found / "torn.state").write_bytes(Path(a).read_bytes()[:-200])
+    feather.write_feather(pl.DataFrame({"score": [1.0]}).to_arrow(), str(found / "plain.state"))
+    state = read_state(a)
+    for name, changed in {
+        "newer": {"version": 2},
+        "odd": {"kind": "boundry"},
+        "cooked": {"payload": {**state.header.payload, "rows_read": 299}},
+    }.items():
+        header = msgspec.structs.replace(state.header, **changed)
+        (found / f"{name}.state").write_bytes(State(header, state.table).to_bytes())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["a", "a"], 3, "the same shard of 300 rows is in"),
+        (["half", "a"], 3, "the same shard of 300 rows"),
+        (["a", "b", "--expect", "3"], 3, "2 states with 2 shards in all, but --expect 3: a part"),
+        (["a", "b", "--expect", "1"], 3, "too many parts"),
+        (["a", "stricter"], 3, "target.bound is '0.9' here, but '0.7' in"),
+        (["a", "calibrated"], 3, "is one of `calibkit boundary`"),
+        (["a", "narrow"], 3, "dtypes.score is 'Float32' here, but 'Float64'"),
+        (["model.json"], 3, "not a calibkit state"),
+        (["plain"], 3, "an Arrow file, but not a calibkit state"),
+        (["torn"], 3, "truncated"),
+        (["newer"], 3, "version 2 of 'boundary' states is unknown here"),
+        (["odd"], 3, "unknown kind of state 'boundry' (did you mean 'boundary'?)"),
+        (["cooked"], 3, "it has not as many rows as it says"),
+        (["nowhere"], 2, "no such file"),
+    ],
+)
+def test_states_that_do_not_go_together_are_refused_by_name(
+    arguments: list[str],
+    code: int,
+    said: str,
+    folder: Path,
+    odd_states: Path,
+    tmp_path: Path,
+    invoke: Invoke,
+) -> None:
+    typed = [
+        text
+        if text.isdecimal() or text.startswith("--")
+        else folder / text
+        if text.endswith(".json")
+        else odd_states / f"{text}.state"
+        for text in arguments
+    ]
+    done = invoke("merge", *typed, "-o", tmp_path / "out.json")
+    assert done.code == code
+    assert said in done.stderr
+    assert not (tmp_path / "out.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["calibrate", "ROWS", "--partial"], "-o NAME.state"),
+        (["calibrate", "ROWS", "--partial", "-o", "x.json"], "-o NAME.state"),
+        (["calibrate", "ROWS", "-o", "x.state"], "add --partial"),
+        (["boundary", "ROWS", "--recall", "0.5", "--partial", "--compare", "-o", "x.state"],
+         "--compare"),
+        (["boundary", "GRID", "--recall", "0.5", "--partial", "-o", "x.state"], "--partial takes rows"),
+        (["boundary", "ROWS", "--recall", "0.5", "--uncertainty-edges", "GRID"], "no edges"),
+        (["boundary", "ROWS", "--recall", "0.5", "--uncertainty-edges", "FALLING"], "that rise"),
+        (["boundary", "ROWS", "--recall", "0.5", "--uncertainty-bins", "2", "--uncertainty-edges",
+          "EDGES"], "makes 3 levels"),
+        (["evaluate", "ROWS", "--partial", "--fail-if", "auc<0.5", "-o", "x.state"], "--fail-if"),
+        (["evaluate", "ROWS", "--memory", "some"], "a size such as 500MB"),
+        (["merge", "ROWS", "-o", "out/"], "give -o a file"),
+    ],
+)  # fmt: skip
+def test_impossible_command_lines(
+    command: list[str],
+    said: str,
+    folder: Path,
+    tmp_path: Path,
+    invoke: Invoke,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "falling.json").write_text("[2, 1]")
+    files = {
+        "ROWS": folder / "all.parquet",
+        "GRID": folder / "grid.parquet",
+        "EDGES": folder / "edges.json",
+        "FALLING": tmp_path / "falling.json",
+    }
+    done = invoke(*(files.get(text, text) for text in command))
+    assert done.code == 2
+    assert said in done.stderr
+
+
+def test_a_small_budget_is_said_in_model_and_metrics(tmp_path: Path, invoke: Invoke) -> None:
+    rows = write(simulate(80_000), tmp_path / "rows.parquet")
+    done = invoke(
+        "calibrate", rows, "--memory", "1MB", "--method", "isotonic", "-o", tmp_path / "c.json"
+    )
+    assert done.code == 0
+    assert "80,000 rows do not fit in memory: rounded down scores to" in done.stderr
+    assert json.loads((tmp_path / "c.json").read_text())["fit"]["resolution"]["score_bits"] > 8
+    done = invoke(
+        "evaluate", rows, "--memory", "1MB", "-q", "-o", tmp_path / "m.json", "--no-intervals"
+    )
+    assert done.code == 0
+    found = json.loads((tmp_path / "m.json").read_text())
+    auc = found["metrics"]["score"]["all"]["auc"]
+    sure = found["resolution"]["ranges"]["score"]["all"]["auc"]
+    assert sure["low"] <= auc <= sure["high"] < sure["low"] + 1e-3
