@@ -55,7 +55,7 @@ after $? drift
 
 if [ -e "$labelled" ]; then
     patiently calibkit evaluate "$labelled" --boundary "$model" -q -o "$folder/metrics.json" \
-        --report "$folder/report.html" --fail-if "boundary/precision.high<$least"
+        --fail-if "boundary/precision.high<$least"
     after $? judge
 fi
 exit "$worst"

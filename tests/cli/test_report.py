@@ -124,7 +124,7 @@ def test_names_are_shown_and_never_obeyed(tmp_path: Path, invoke: Invoke) -> Non
     rows, page = write(frame, tmp_path / "<i>rows.parquet"), tmp_path / "report.html"
     scores = [word for name in names for word in ("--score", name)]
     done = invoke(
-        *("evaluate", rows, *scores, "--by", "by<b>", "--min-rows", 10),
+        *("evaluate", rows, *scores, "--by", "by<b>", "--min-rows", 10, "--metrics", "auc,ece"),
         *("--report", page, "-q", "-o", tmp_path / "metrics.json"),
     )
     assert done.code == 0, done.stderr
