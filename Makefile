@@ -25,7 +25,7 @@ RUN_TIME := build/bench/venv/installed.stamp
 .PHONY: help demo test test-browser test-lowest fuzz faults robustness lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce-raters \
 	test-postgres evidence-export \
 	reproduce-vad vad-real-files \
-	evidence-auto evidence-certified evidence-ties evidence-drift evidence-bundle intervals sample-data clean
+	evidence-cluster evidence-auto evidence-certified evidence-ties evidence-drift evidence-bundle intervals sample-data clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -119,6 +119,9 @@ evidence-certified: $(EQUIPPED)  ## certified boundaries beside MAPIE (installs 
 evidence-hetcal: $(EQUIPPED)  ## calibration by parts beside MCGrad and LightGBM (installs them) on real score files (folder DATA)
 	$(PIP) install 'lightgbm==4.*' 'mcgrad==0.1.5'
 	$(BIN)/python benchmarks/study_hetcal.py $(or $(DATA),../shared/data) $(BIN)/python
+
+evidence-cluster: $(EQUIPPED)  ## engines side by side and the sizes of states: docs/evidence/cluster.md
+	$(BIN)/python benchmarks/study_cluster.py
 
 evidence-ties: $(EQUIPPED)  ## deterministic and stochastic thresholds on tied and untied scores (folder DATA)
 	$(BIN)/python docs/evidence/write_f1.py $(DATA)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
 import stat
 import zlib
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
-from .errors import UsageError, nearest
+import polars as pl
+
+from .errors import ResourceError, UsageError, nearest
 from .formats import format_suffix, known_suffixes, strip_suffixes, suffix_format
+from .readers import system_error
 from .sources import STDIN, Part
 
 #: The name of standard output among the outputs.
@@ -21,6 +25,20 @@ STDOUT: Final = "-"
 
 #: Names that all mean standard output.
 STDOUT_NAMES: Final = frozenset({STDOUT, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"})
+
+_USER_MISTAKES: Final = frozenset(
+    {
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.EISDIR,
+        errno.EACCES,
+        errno.EPERM,
+        errno.EROFS,
+        errno.ENAMETOOLONG,
+        errno.EINVAL,
+        errno.ELOOP,
+    }
+)
 
 #: Of the final name; the temporary one has to stay within the 255 bytes of a file system.
 _KEPT_NAME: Final = 180
@@ -205,6 +223,38 @@ def _alive(process: int) -> bool:
     except (OSError, OverflowError):
         return True
     return True
+
+
+@contextmanager
+def writing(output: str) -> Iterator[None]:
+    """Turn a failed system call into the error that tells the user; a broken pipe passes."""
+    try:
+        yield
+    except MemoryError as error:
+        raise ResourceError(
+            f"{output}: memory ran out while it was written", file=output
+        ) from error
+    except (OSError, pl.exceptions.PolarsError) as error:
+        _explain(output, error)
+
+
+def _explain(output: str, error: Exception) -> NoReturn:
+    system = system_error(error)
+    if isinstance(system, BrokenPipeError):
+        raise system from error
+    if system is None:
+        if isinstance(error, pl.exceptions.PolarsError) and "nested" in str(error):
+            raise UsageError(
+                f"{output}: CSV cannot hold list or struct columns; write Parquet or NDJSON",
+                file=output,
+            ) from error
+        raise error
+    reason = os.strerror(system.errno or errno.EIO)
+    if system.errno in _USER_MISTAKES:
+        raise UsageError(f"{output}: cannot be written ({reason})", file=output) from error
+    raise ResourceError(
+        f"{output}: could not be written ({reason}); nothing of it was kept", file=output
+    ) from error
 
 
 def _is_folder(path: Path) -> bool:

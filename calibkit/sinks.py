@@ -8,20 +8,19 @@ written directly.
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Final, Literal, NoReturn, Self
+from typing import IO, Any, Final, Literal, Self
 
 import polars as pl
 
-from .errors import ResourceError, UsageError
+from .errors import UsageError
 from .formats import suffix_compression, suffix_format
 from .outputs import (
     STDOUT,
@@ -34,8 +33,8 @@ from .outputs import (
     remove_stale,
     temporary_path,
     unknown_suffix,
+    writing,
 )
-from .readers import system_error
 from .row_groups import write_groups
 
 __all__ = [
@@ -47,23 +46,10 @@ __all__ = [
     "is_stream",
     "make_folders",
     "write_bytes",
+    "write_expected",
     "write_frames",
     "write_table",
 ]
-
-_USER_MISTAKES: Final = frozenset(
-    {
-        errno.ENOENT,
-        errno.ENOTDIR,
-        errno.EISDIR,
-        errno.EACCES,
-        errno.EPERM,
-        errno.EROFS,
-        errno.ENAMETOOLONG,
-        errno.EINVAL,
-        errno.ELOOP,
-    }
-)
 
 #: Rows of a row group in Parquet, and of a record batch in Arrow files: always the same, so that the
 #: bytes of a file do not depend on the frames that it was written from.
@@ -145,13 +131,27 @@ class Transaction:
         compression = suffix_compression(output)
         self._stage(output, lambda file: _encode(frames, file, known, compression, metadata), main)
 
+    def expect(self, output: str) -> str:
+        """Add a file that others write, perhaps on other machines; return where they have to.
+
+        They use `write_expected`.  The file must be there when the block ends.
+        """
+        final = final_path(output)
+        if final is None:
+            raise UsageError(f"{output}: is no file that others could write", file=output)
+        with writing(output):
+            remove_stale(final)
+        place = temporary_path(final)
+        self._staged.append(_Staged(output, final, place, lambda _: None, main=False))
+        return str(place)
+
     def _stage(self, output: str, write: Write, main: bool) -> None:
         final = final_path(output)
         staged = _Staged(output, final, None, write, main)
         if final is not None and any(other.final == final for other in self._staged):
             raise UsageError(f"{output}: two outputs have this name; give each its own")
         if final is not None:
-            with _writing(output):
+            with writing(output):
                 remove_stale(final)
                 staged.temporary = temporary_path(final)
                 self._staged.append(staged)  # from here on cleaned up
@@ -162,11 +162,11 @@ class Transaction:
     def _commit(self) -> None:
         for staged in self._staged:
             if staged.final is None:
-                with _writing(staged.output):
+                with writing(staged.output):
                     _write_stream(staged.output, staged.write)
         for staged in sorted(self._staged, key=lambda staged: staged.main):
             if staged.temporary is not None and staged.final is not None:
-                with _writing(staged.output):
+                with writing(staged.output):
                     staged.temporary.replace(staged.final)
                     staged.temporary = None
 
@@ -266,6 +266,40 @@ def arrow_file(frame: pl.DataFrame, metadata: dict[str, str]) -> bytes:
     return content
 
 
+def write_expected(
+    frames: Iterable[pl.DataFrame],
+    output: str,
+    place: str,
+    *,
+    metadata: dict[str, str] | None = None,
+) -> None:
+    """Write a table for a transaction that expects it.
+
+    Parameters
+    ----------
+    frames, output, metadata
+        As for `write_frames`; the suffix of `output` tells the format.
+    place
+        Where `Transaction.expect` says.  What is there, a part of an earlier try, is replaced.
+
+    Raises
+    ------
+    UsageError, ResourceError
+        As `write_frames`.
+    """
+    known = suffix_format(output)
+    if known is None:
+        raise unknown_suffix(output)
+    compression, temporary = suffix_compression(output), Path(place)
+    with writing(output):
+        temporary.unlink(missing_ok=True)
+        _write_synced(
+            temporary,
+            Path(output),
+            lambda file: _encode(frames, file, known, compression, metadata),
+        )
+
+
 def make_folders(outputs: Sequence[str]) -> None:
     """Create the folders that `outputs` need.
 
@@ -275,40 +309,8 @@ def make_folders(outputs: Sequence[str]) -> None:
         If one cannot be created.
     """
     for output in outputs:
-        with _writing(output):
+        with writing(output):
             Path(output).parent.mkdir(parents=True, exist_ok=True)
-
-
-@contextmanager
-def _writing(output: str) -> Iterator[None]:
-    """Turn a failed system call into the error that tells the user; a broken pipe passes."""
-    try:
-        yield
-    except MemoryError as error:
-        raise ResourceError(
-            f"{output}: memory ran out while it was written", file=output
-        ) from error
-    except (OSError, pl.exceptions.PolarsError) as error:
-        _explain(output, error)
-
-
-def _explain(output: str, error: Exception) -> NoReturn:
-    system = system_error(error)
-    if isinstance(system, BrokenPipeError):
-        raise system from error
-    if system is None:
-        if isinstance(error, pl.exceptions.PolarsError) and "nested" in str(error):
-            raise UsageError(
-                f"{output}: CSV cannot hold list or struct columns; write Parquet or NDJSON",
-                file=output,
-            ) from error
-        raise error
-    reason = os.strerror(system.errno or errno.EIO)
-    if system.errno in _USER_MISTAKES:
-        raise UsageError(f"{output}: cannot be written ({reason})", file=output) from error
-    raise ResourceError(
-        f"{output}: could not be written ({reason}); nothing of it was kept", file=output
-    ) from error
 
 
 def _write_synced(temporary: Path, final: Path, write: Write) -> None:

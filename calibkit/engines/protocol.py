@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from calibkit.errors import (
     CalibkitError,
@@ -26,10 +26,11 @@ _CLASSES = (UsageError, DataError, InfeasibleError, ResourceError)
 
 @dataclass(frozen=True)
 class Done:
-    """What comes of an item: how many rows it had, and data that can be merged, or for the caller."""
+    """What comes of an item: how many rows it had, data that can be merged, words for the caller."""
 
     rows: int
     data: bytes = b""
+    told: Any = None
 
 
 class Engine(Protocol):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import options, typed
+from . import cluster, options, typed
 from .console import Console
 from .each_input import Rows, Tell, write_rows
 from .options import option
@@ -105,6 +105,7 @@ def apply(
     output: options.Output = None,
     output_format: options.OutputFormat = None,
     as_json: options.Json = False,
+    dask: cluster.Dask = None,
     memory: options.Memory = None,
     threads: options.Threads = None,
     quiet: options.Quiet = False,
@@ -145,6 +146,16 @@ def apply(
     )
     loaded = load(model)
     budget = memory_budget(memory)
+    if dask is not None and not dry_run:
+        cluster.apply_far(
+            console,
+            inputs,
+            dask,
+            (loaded, spec),
+            (input_format, dtype, budget),
+            thread_count(threads),
+        )
+        return
     source = open_source(inputs, input_format=input_format, dtype=dtype, memory=budget)
     plan = plan_application(loaded, source, spec)
     read = ", ".join(map(repr, [*plan.reads.needed.values(), *plan.reads.optional]))

@@ -13,8 +13,10 @@ from .console import Console
 from .options import RUN, option
 
 if TYPE_CHECKING:
+    from calibkit.apply import ApplySpec
     from calibkit.engines.dask import DaskEngine
     from calibkit.memory import Memory
+    from calibkit.models import Model
     from calibkit.sources import Source
     from calibkit.states import State
 
@@ -129,3 +131,62 @@ def _start_far(
     )
     finish = import_module(f"calibkit_cli.{FINISHERS[state.header.kind]}").finish_state
     finish(console, state, run.memory, run.threads)
+
+
+def apply_far(
+    console: Console,
+    inputs: Sequence[str],
+    address: str,
+    what: tuple[Model, ApplySpec],
+    how: tuple[str | None, str, Memory],
+    threads: int,
+) -> None:
+    """Apply a model on a cluster: each file becomes another, and all appear together.
+
+    Parameters
+    ----------
+    console, inputs
+        Of the command.
+    address
+        Where the cluster is.
+    what
+        The model, and how it is applied.
+    how
+        The format of the inputs, the type of their numbers, and how much memory there is.
+    threads
+        See `engine`.
+    """
+    from pathlib import Path
+
+    from calibkit.engines.applying import ApplyTask, Order
+    from calibkit.engines.shards import Opening, shards_of
+    from calibkit.formats import suffix_format
+    from calibkit.outputs import directory_outputs
+    from calibkit.sinks import Transaction, make_folders
+    from calibkit.sources import Part
+
+    if not console.per_input or console.output is None:
+        raise UsageError("apply --dask writes a file for each input; give -o a folder: -o DIR/.")
+    input_format, dtype, memory = how
+    shards = shards_of(inputs)
+    parts = [
+        Part(shard.path, input_format or suffix_format(shard.path) or "csv", {}, 0, shard.relative)
+        for shard in shards
+    ]
+    outputs = directory_outputs(console.output, parts, format=console.output_format)
+    opening = Opening(input_format, dtype, worker_memory(memory, address, threads))
+    with Transaction() as transaction, engine(address, threads) as cluster:
+        make_folders(outputs)
+        absolute = [str(Path(output).absolute()) for output in outputs]
+        orders = [
+            Order(shard, output, transaction.expect(output))
+            for shard, output in zip(shards, absolute, strict=True)
+        ]
+        done = cluster.each(ApplyTask(*what, opening), orders, console.progress())
+        made = [one.told for one in done]
+        for shard, told in zip(shards, made, strict=True):
+            for remark in told.warnings:
+                console.warn(f"{shard.name}: {remark}")
+    rows = sum(told.rows for told in made)
+    console.report_rows(rows, list(made[0].added))
+    console.wrote(f"{rows:,} rows in {len(outputs)} files")

@@ -104,3 +104,26 @@ def test_processes_of_this_machine(shards: str, command: Callable[..., Any]) -> 
     done = command(*line, "--dask", "local", "--threads", 1, "-o", "there.json")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert Path("there.json").read_bytes() == Path("alone.json").read_bytes()
+
+
+def test_apply_writes_a_file_for_each(shards: str, invoke: Invoke, address: str) -> None:
+    fitted = invoke("boundary", shards, "--precision", 0.7, "--folds", 0, "-q", "-o", "model.json")
+    assert fitted.code == 0, fitted.stderr
+    assert invoke("apply", "model.json", shards, "-q", "-o", "alone/").code == 0
+    done = invoke("apply", "model.json", shards, "--dask", address, "-o", "there/")
+    assert (done.code, done.stderr) == (0, "1,500 rows in 5 files written to there/.\n")
+    written = {path.relative_to("there"): path.read_bytes() for path in Path("there").rglob("*.*")}
+    assert len(written) == 5
+    for name, content in written.items():
+        assert content == (Path("alone") / name).read_bytes()
+    assert invoke("apply", "model.json", shards, "--dask", address, "-o", "a.csv").code == 2
+
+
+def test_apply_writes_all_or_nothing(shards: str, invoke: Invoke, address: str) -> None:
+    fitted = invoke("calibrate", shards, "-q", "-o", "model.json")
+    assert fitted.code == 0, fitted.stderr
+    bad = Path(shards) / "day=3" / "rows.parquet"
+    pl.read_parquet(bad).with_columns(score=pl.lit(7.0)).write_parquet(bad)
+    done = invoke("apply", "model.json", shards, "--dask", address, "-o", "there/")
+    assert done.code == 3 and f"{bad}: column 'score': not in [0, 1] in 399 rows" in done.stderr
+    assert [path for path in Path("there").rglob("*") if path.is_file()] == []

@@ -1,0 +1,82 @@
+"""A model applied to shards wherever an engine says: each worker reads a file and writes another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from calibkit import __version__
+from calibkit.apply import ApplySpec, plan_application
+from calibkit.applying import Run
+from calibkit.engines.protocol import Done
+from calibkit.engines.shards import Opening, Shard, check_version
+from calibkit.makers import footer
+from calibkit.models import Model
+from calibkit.sinks import write_expected
+
+
+@dataclass(frozen=True)
+class Order:
+    """A shard, the file that it becomes, and where to write this until all are there."""
+
+    shard: Shard
+    output: str
+    place: str
+
+    @property
+    def name(self) -> str:
+        """The shard's name, for messages."""
+        return self.shard.name
+
+
+@dataclass(frozen=True)
+class ApplyTask:
+    """The work on a shard whose result is a file.
+
+    Attributes
+    ----------
+    model, spec
+        What is applied, and how.
+    opening
+        How the shard is opened.
+    version
+        The calibkit that asks.
+    """
+
+    model: Model
+    spec: ApplySpec
+    opening: Opening
+    version: str = __version__
+
+    def __call__(self, order: Order) -> Done:
+        """Write a shard's rows with the added columns; return how many, and what is to be told."""
+        check_version(self.version)
+        source = self.opening.open(order.shard)
+        plan = plan_application(self.model, source, self.spec)
+        run = Run(plan, source, self.spec, self.opening.memory, threads=1)
+        said: list[str] = []
+        count = _Count()
+        frames = count.passing(run.frames(said.append))
+        write_expected(frames, order.output, order.place, metadata=footer(plan.made_by) or None)
+        return Done(source.rows, told=Told(count.rows, tuple(plan.added), tuple(said)))
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is known of a file that was written: its rows, the added columns, warnings."""
+
+    rows: int
+    added: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+@dataclass
+class _Count:
+    rows: int = field(default=0)
+
+    def passing(self, frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+        for frame in frames:
+            self.rows += frame.height
+            yield frame
