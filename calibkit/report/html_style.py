@@ -51,7 +51,8 @@ caption { text-align: left; color: var(--soft); font-size: .85rem; padding: .2em
 th, td { text-align: left; padding: .3em .8em .3em 0; border-bottom: 1px solid var(--line); }
 th, td { vertical-align: baseline; font-weight: normal; overflow-wrap: normal; }
 thead th { font-weight: 600; vertical-align: bottom; }
-tbody th, thead th:first-child { min-width: 9rem; max-width: 22rem; overflow-wrap: anywhere; }
+tbody th, thead th:first-child { min-width: 5rem; max-width: 22rem; overflow-wrap: anywhere; }
+tbody th:has(> code) { min-width: 9rem; }
 .number { text-align: right; font-variant-numeric: tabular-nums; }
 td.number { white-space: nowrap; }
 .interval { font-size: .82em; }
@@ -77,6 +78,7 @@ svg .curve { stroke: var(--second); fill: none; stroke-width: 1.5; }
   table { font-size: .85rem; }
   .cards div { flex: 1 1 8.5rem; min-width: 0; }
   tbody th { max-width: 12rem; }
+  td .interval { display: block; }
   .terms { grid-template-columns: 1fr; gap: 0; }
   .terms dd { margin: 0 0 .5em; }
 }
