@@ -44,28 +44,22 @@ class DuckDb(Sql):
         for layer in layers(program.bindings):
             plain = [name for name in layer if name not in joins]
             if plain:
-                columns = [
-                    f"{self.write(program.bindings[name])} AS {self.ref(name)}" for name in plain
-                ]
-                if joins and not numbered:
-                    columns.append(f"ROW_NUMBER() OVER () AS {_ROW}")
-                    numbered = True
-                source = _inner(self._select("*", columns, source))
+                more = [f"ROW_NUMBER() OVER () AS {_ROW}"] if joins and not numbered else []
+                numbered = True
+                values = {self.ref(name): program.bindings[name] for name in plain}
+                source = _inner(self._select("*", self.columns(values, more), source))
             for name in layer:
                 if name in joins:
                     source = _inner(self._joined(name, joins[name], source))
         hidden = [self.ref(name) for name in program.bindings] + ([_ROW] if joins else [])
-        added = [
-            f"{self.write(value)} AS {identifier(name)}" for name, value in program.outputs.items()
-        ]
+        added = {identifier(name): value for name, value in program.outputs.items()}
         everything = f"* EXCLUDE ({', '.join(hidden)})" if hidden else "*"
         order = [f"ORDER BY {_ROW}"] if joins else []
-        return "\n".join([*self._select(everything, added, source), *order])
+        return "\n".join([*self._select(everything, self.columns(added), source), *order])
 
     def _select(self, everything: str, columns: Sequence[str], source: list[str]) -> list[str]:
         first, *rest = source
-        listed = [f"  {column}," for column in columns[:-1]] + [f"  {columns[-1]}"]
-        return [f"SELECT {everything},", *listed, f"FROM {first}", *rest]
+        return [f"SELECT {everything},", *(f"  {line}" for line in columns), f"FROM {first}", *rest]
 
     def _joined(self, name: str, node: Steps | TableSteps, source: list[str]) -> list[str]:
         """Return a select that adds a long step function, a table of its steps joined."""

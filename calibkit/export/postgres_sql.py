@@ -34,18 +34,12 @@ class Postgres(Sql):
         self.layer = {name: place for place, layer in enumerate(found) for name in layer}
         joins = []
         for place, layer in enumerate(found):
-            columns = [
-                f"{self.write(program.bindings[name])} AS {identifier(name)}" for name in layer
-            ]
-            listed = ",\n  ".join(columns)
-            joins.append(
-                f"CROSS JOIN LATERAL (SELECT\n  {listed}\n  OFFSET 0) AS {self._layer(place)}"
-            )
-        added = [
-            f"{self.write(value)} AS {self._added(name)}" for name, value in program.outputs.items()
-        ]
-        listed = ",\n  ".join(['"calibkit".*', *added])
-        return "\n".join([f"SELECT {listed}", f'FROM {table} AS "calibkit"', *joins])
+            columns = self.columns({identifier(name): program.bindings[name] for name in layer})
+            joins += ["CROSS JOIN LATERAL (", "  SELECT", *(f"    {line}" for line in columns)]
+            joins += ["  OFFSET 0", f") AS {self._layer(place)}"]
+        added = self.columns({self._added(name): node for name, node in program.outputs.items()})
+        first = ['SELECT "calibkit".*,', *(f"  {line}" for line in added)]
+        return "\n".join([*first, f'FROM {table} AS "calibkit"', *joins])
 
     def _layer(self, place: int) -> str:
         return identifier(f"layer_{place + 1}")

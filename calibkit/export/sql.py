@@ -144,6 +144,31 @@ class Sql(ABC):
         """Return the exponential."""
         return f"EXP({value})"
 
+    def columns(self, values: dict[str, Node], more: Sequence[str] = ()) -> list[str]:
+        """Return the lines of columns by their (quoted) names, with commas between columns.
+
+        A line may hold a name or a text that goes on in the next one.
+        """
+        found = [self._column_lines(name, value) for name, value in values.items()]
+        found += [[column] for column in more]
+        for lines in found[:-1]:
+            lines[-1] += ","
+        return [line for lines in found for line in lines]
+
+    def _column_lines(self, name: str, value: Node) -> list[str]:
+        if isinstance(value, Steps) and len(value.knots) <= FLAT:
+            sign = "<=" if value.strict else "<"
+            tests = (Compare(sign, value.x, Number(knot)) for knot in value.knots)
+            value = Case(tuple(zip(tests, value.values, strict=False)), value.values[-1])
+        if not isinstance(value, Case) or len(value.branches) < 2:
+            return [f"{self.write(value)} AS {name}"]
+        branches = [
+            f"  WHEN {self.condition(condition)} THEN {self.write(found)}"
+            for condition, found in value.branches
+        ]
+        otherwise = [f"  ELSE {self.write(value.otherwise)}"]
+        return ["CASE", *branches, *(otherwise * (value.otherwise != Missing())), f"END AS {name}"]
+
     def write(self, node: Node) -> str:
         """Return an expression; one that is no single term is in brackets, or a CASE."""
         match node:
