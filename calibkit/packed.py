@@ -38,9 +38,11 @@ class Packed:
         before = self._widths(self.rung)
         columns = [self._codes_or_keys(frame[role.name], role) for role in self.roles]
         self._make_room(before)
-        dropped = [role.dropped(self.rung) if role.coarse else np.uint64(0) for role in self.roles]
-        columns = [column >> cut for column, cut in zip(columns, dropped, strict=True)]
-        self.waiting.append(_gathered(_pack(columns, self._widths(self.rung)), counts))
+        words = np.zeros(frame.height, np.uint64)
+        for role, column, width in zip(self.roles, columns, self._widths(self.rung), strict=True):
+            drop = role.dropped(self.rung) if role.coarse else np.uint64(0)
+            runs.add_field(words, column, np.uint64(width), drop)
+        self.waiting.append(_gathered(words, counts))
         if sum(words.size for words, _ in self.waiting) > self.most // 4:
             self.merge()
 
@@ -134,11 +136,14 @@ class Packed:
 
     def _cut(self, words: Words, before: list[int], rung: int) -> Words:
         """Return words of some widths as they are at a coarser step."""
-        columns = _unpack(words, before)
-        for role, column in zip(self.roles, columns, strict=True):
-            if role.coarse:
-                column >>= role.dropped(rung) - role.dropped(self.rung)
-        return _pack(columns, self._widths(rung))
+        drops = [
+            role.dropped(rung) - role.dropped(self.rung) if role.coarse else np.uint64(0)
+            for role in self.roles
+        ]
+        found = np.empty_like(words)
+        widths, room = (np.array(own, np.uint64) for own in (before, self._widths(rung)))
+        runs.cut_fields(words, widths, np.array(drops, np.uint64), room, found)
+        return found
 
 
 @dataclass
@@ -177,14 +182,6 @@ class _Codes:
         codes[self.values.to_numpy()] = np.arange(self.values.len())
         found: Words = codes[values]
         return found
-
-
-def _pack(columns: Sequence[Words], widths: Sequence[int]) -> Words:
-    words = np.zeros(columns[0].size, np.uint64)
-    for column, width in zip(columns, widths, strict=True):
-        words <<= np.uint64(width)
-        words |= column
-    return words
 
 
 def _unpack(words: Words, widths: Sequence[int]) -> list[Words]:

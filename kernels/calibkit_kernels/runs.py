@@ -61,3 +61,27 @@ def merge_runs(
             j += 1
         size += 1
     return size
+
+
+@kernel
+def add_field(words: Words, column: Words, width: np.uint64, drop: np.uint64) -> None:
+    """Append to each word the bits of a column without its last ones, `width` bits wide."""
+    for i in range(words.size):
+        words[i] = (words[i] << width) | (column[i] >> drop)
+
+
+@kernel
+def cut_fields(words: Words, widths: Words, drops: Words, room: Words, out: Words) -> None:
+    """Write words of fields of some widths as words of other widths, the last bits cut off.
+
+    Field f loses its last ``drops[f]`` bits and takes ``room[f]`` bits; the last field comes last.
+    """
+    one = np.uint64(1)
+    for i in range(words.size):
+        rest, found, shift = words[i], np.uint64(0), np.uint64(0)
+        for f in range(widths.size - 1, -1, -1):
+            mask = ((one << (widths[f] - one)) << one) - one
+            found |= ((rest & mask) >> drops[f]) << shift
+            rest = (rest >> (widths[f] - one)) >> one
+            shift += room[f]
+        out[i] = found

@@ -45,3 +45,29 @@ def test_two_lists_become_one(one: list[int], two: list[int]) -> None:
     size = kernels.merge_runs(*arrays(first), *arrays(second), found, counts)
     expected = naive.merge_runs(first, second)
     assert list(zip(found[:size].tolist(), counts[:size].tolist(), strict=True)) == expected
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 30), st.integers(0, 29), st.integers(0, 4)), min_size=1, max_size=2
+    ),
+    st.lists(st.integers(0, 2**60 - 1), min_size=1, max_size=5),
+)
+def test_fields_are_packed_and_cut(shape: list[tuple[int, int, int]], seeds: list[int]) -> None:
+    widths = [width for width, _, _ in shape]
+    drops = [min(drop, width - 1) for width, drop, _ in shape]
+    room = [
+        width - drop + more for width, drop, (_, _, more) in zip(widths, drops, shape, strict=True)
+    ]
+    fields = [
+        [(seed >> (30 * place)) % 2**width for place, width in enumerate(widths)] for seed in seeds
+    ]
+    words, expected = np.zeros(len(seeds), np.uint64), [0] * len(seeds)
+    for place, width in enumerate(widths):
+        column = [row[place] for row in fields]
+        kernels.add_field(words, np.array(column, np.uint64), np.uint64(width), np.uint64(0))
+        expected = naive.add_field(expected, column, width, 0)
+    assert words.tolist() == expected
+    out = np.empty_like(words)
+    kernels.cut_fields(words, *(np.array(a, np.uint64) for a in (widths, drops, room)), out)
+    assert out.tolist() == naive.cut_fields(fields, drops, room)

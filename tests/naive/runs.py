@@ -18,3 +18,19 @@ def gather_runs(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
 def merge_runs(one: list[tuple[int, int]], two: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the pairs of both lists, equal words together."""
     return gather_runs([*one, *two])
+
+
+def add_field(words: list[int], column: list[int], width: int, drop: int) -> list[int]:
+    """Return the words with the bits of a column behind them."""
+    return [word * 2**width + value // 2**drop for word, value in zip(words, column, strict=True)]
+
+
+def cut_fields(fields: list[list[int]], drops: list[int], room: list[int]) -> list[int]:
+    """Return one word for each row of fields, without the last bits of each."""
+    words = []
+    for row in fields:
+        word = 0
+        for value, drop, width in zip(row, drops, room, strict=True):
+            word = word * 2**width + value // 2**drop
+        words.append(word)
+    return words
