@@ -425,6 +425,19 @@ def test_the_python_module_takes_texts_and_needs_only_the_standard_library(fitte
     assert space["apply"]({**row, "score": ""})["action"] is None
 
 
+@pytest.mark.parametrize("name", ["by-year", "levels", "block", "bundle-by"])
+def test_polars_code_takes_lazy_frames_and_gives_the_types_of_apply(
+    name: str, fitted: Fitted
+) -> None:
+    model, frame, request = fitted(name), export_models.rows(100), request_of(name)
+    space: dict[str, Any] = {}
+    exec(export_model(model, Target(language="polars"), request), space)
+    found = space["apply"](frame)
+    assert space["apply"](frame.lazy()).collect().equals(found)
+    spec = ApplySpec(columns={}, key=request.key)
+    assert found.schema == apply_model(model, Source.from_frame(frame), spec).frame.schema
+
+
 def test_a_difference_is_found_and_shown() -> None:
     expected = pl.DataFrame(
         {"a": [1.0, 2.0, None, math.inf], "d": pl.Series([0, 1, 1, 0], dtype=pl.UInt8)}
