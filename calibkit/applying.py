@@ -13,6 +13,7 @@ from calibkit.batches import work_through
 from calibkit.columns import RowFinder
 from calibkit.gaps import Gaps
 from calibkit.memory import Memory
+from calibkit.row_groups import row_bytes
 from calibkit.rows import NothingLeft
 from calibkit.sources import Source
 
@@ -74,18 +75,11 @@ class Run:
 
     def batch_rows(self) -> int:
         """Return how many rows are read at a time."""
-        width = sum(_width(self.source.schema[name]) for name in self.plan.read)
-        width += _width(pl.Float64()) * len(self.plan.added)
+        width = row_bytes({name: self.source.schema[name] for name in self.plan.read})
+        width += 8 * len(self.plan.added)
         room = self.memory.room // (width * (_COPIES + self.threads))
         return max(_FEWEST_ROWS, min(_MOST_ROWS, room))
 
     def _applied(self, batch: tuple[int, pl.DataFrame]) -> AppliedRows:
         start, rows = batch
         return apply_rows(self.plan, rows, RowFinder(self.source, start=start), self.spec)
-
-
-def _width(kind: pl.DataType) -> int:
-    """Return about how many bytes a value takes."""
-    if kind.is_nested():
-        return 128
-    return 8 if kind.is_numeric() or kind.is_temporal() or kind == pl.Boolean else 32

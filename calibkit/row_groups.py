@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 from queue import Full, Queue
 from threading import Event
@@ -15,6 +16,9 @@ from polars.io.plugins import register_io_source
 
 #: Seconds between two looks at whether the writer is still there.
 _LOOK: Final = 0.2
+
+#: Bytes of a group, about, beyond which it has fewer rows; and the rows that it always has.
+_MOST_BYTES, _FEWEST_ROWS = 2**25, 2**12
 
 
 class Output:
@@ -43,12 +47,33 @@ class Output:
         """Do nothing: the file belongs to whoever opened it."""
 
 
-#: Writes all rows of a lazy frame.
-Sink = Callable[[pl.LazyFrame, Any], None]
+#: Writes all rows of a lazy frame to a file, in groups of so many rows.
+Sink = Callable[[pl.LazyFrame, Any, int], None]
 
 
-def write_groups(frames: Iterable[pl.DataFrame], size: int, file: IO[bytes], sink: Sink) -> None:
-    """Write the rows of frames in groups of `size` rows.
+def row_bytes(schema: Mapping[str, pl.DataType]) -> int:
+    """Return about how many bytes a row takes in memory: what its types alone tell."""
+    return sum(_value_bytes(kind) for kind in schema.values())
+
+
+def _value_bytes(kind: pl.DataType) -> int:
+    if kind.is_nested():
+        return 128
+    return 8 if kind.is_numeric() or kind.is_temporal() or kind == pl.Boolean else 32
+
+
+def group_size(schema: Mapping[str, pl.DataType], most: int) -> int:
+    """Return how many rows a group has: `most`, of wide rows a half, a quarter … of it.
+
+    A function of the schema alone, so that files have the same bytes whatever the memory.
+    """
+    while most > _FEWEST_ROWS and most * row_bytes(schema) > _MOST_BYTES:
+        most //= 2
+    return most
+
+
+def write_groups(frames: Iterable[pl.DataFrame], most: int, file: IO[bytes], sink: Sink) -> None:
+    """Write the rows of frames in groups of `most` rows, fewer if they are wide.
 
     What the sink gets depends on the rows alone, not on the frames in which they come.
 
@@ -57,12 +82,13 @@ def write_groups(frames: Iterable[pl.DataFrame], size: int, file: IO[bytes], sin
     frames
         One or more, of one schema.  They are made in the thread of the caller, so that signals reach
         it: polars looks for none while it waits for a frame.
-    size
-        Rows of a group; the last one may have less.
+    most
+        Rows of a group, see `group_size`; the last one may have less.
     file
         Where they go.
     sink
-        Writes a lazy frame to a file; run beside the caller where there is more than one group.
+        Writes a lazy frame to a file in groups of rows; run beside the caller where there is more
+        than one.
 
     Raises
     ------
@@ -70,15 +96,24 @@ def write_groups(frames: Iterable[pl.DataFrame], size: int, file: IO[bytes], sin
         As the file raised it; no further frame is made then.
     """
     output = Output(file)
+    coming = iter(frames)
+    first = next(coming)
+    size = group_size(first.schema, most)
     try:
-        _write(_groups(frames, size), output, sink)
+        _write(_groups(chain((first,), coming), size), output, partial(_sized, sink, size))
     except BaseException:
         if output.error is not None:
             raise output.error from None  # polars says it in other words
         raise
 
 
-def _write(groups: Iterator[pl.DataFrame], output: Output, sink: Sink) -> None:
+def _sized(sink: Sink, size: int, rows: pl.LazyFrame, output: Output) -> None:
+    sink(rows, output, size)
+
+
+def _write(
+    groups: Iterator[pl.DataFrame], output: Output, sink: Callable[[pl.LazyFrame, Output], None]
+) -> None:
     first, second = next(groups), next(groups, None)
     if second is None:
         sink(first.lazy(), output)

@@ -51,8 +51,8 @@ __all__ = [
     "write_table",
 ]
 
-#: Rows of a row group in Parquet, and of a record batch in Arrow files: always the same, so that the
-#: bytes of a file do not depend on the frames that it was written from.
+#: Rows of a row group in Parquet, and of a record batch in Arrow files, if rows are not wide: always
+#: the same, so that the bytes of a file do not depend on the frames that it was written from.
 _GROUP_ROWS: Final = 131_072
 
 Write = Callable[[IO[bytes]], object]
@@ -345,15 +345,13 @@ def _encode(
     if compression is not None:
         packed = "gzip" if compression == "gzip" else "zstd"
 
-    def sink(rows: pl.LazyFrame, out: Any) -> None:
+    def sink(rows: pl.LazyFrame, out: Any, size: int) -> None:
         if format_name == "parquet":
-            rows.sink_parquet(out, row_group_size=_GROUP_ROWS, metadata=metadata)
+            rows.sink_parquet(out, row_group_size=size, metadata=metadata)
         elif format_name == "arrow":
             # The oldest types: pandas and R read these files as well.
             oldest = pl.CompatLevel.oldest()
-            rows.sink_ipc(
-                out, compression="lz4", compat_level=oldest, record_batch_size=_GROUP_ROWS
-            )
+            rows.sink_ipc(out, compression="lz4", compat_level=oldest, record_batch_size=size)
         elif format_name == "ndjson":
             rows.sink_ndjson(out, compression=packed, check_extension=False)
         else:

@@ -17,7 +17,7 @@ import pytest
 
 from calibkit import sinks
 from calibkit.errors import ResourceError
-from calibkit.row_groups import write_groups
+from calibkit.row_groups import group_size, write_groups
 from calibkit.sinks import write_frames, write_table
 
 ROWS = 2000
@@ -63,7 +63,7 @@ def test_groups_hold_all_rows_in_order(rows: int) -> None:
     frame, found = pl.DataFrame({"v": range(rows)}, schema={"v": pl.Int64}), []
     for places in ([], [0, 0], [min(rows, 3)] * 2, [min(rows, 10)]):
         write_groups(
-            cut(frame, places), 10, io.BytesIO(), lambda rows, _: found.append(rows.collect())
+            cut(frame, places), 10, io.BytesIO(), lambda rows, *_: found.append(rows.collect())
         )
         assert found.pop().equals(frame)
 
@@ -126,3 +126,11 @@ def test_no_frame_is_made_once_the_reader_has_gone(
     assert made < 20
     with pytest.raises(ResourceError, match="No space left"):
         write_frames(frames(), "/dev/full", format=format_name)
+
+
+def test_wide_rows_make_smaller_groups() -> None:
+    narrow = {"a": pl.Float64(), "b": pl.String()}
+    wide = {f"c{place}": pl.Float64() for place in range(1000)}
+    assert group_size(narrow, 2**17) == 2**17
+    assert group_size(wide, 2**17) == 2**12
+    assert group_size(wide, 500) == 500
