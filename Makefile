@@ -37,18 +37,18 @@ demo: $(INSTALLED)  ## install, fit a boundary on the sample data, apply it to o
 	$(BIN)/calibkit show $(DEMO)/boundary.json
 
 test: lint  ## lint, then run all tests compiled and those of the kernels once more interpreted
-	$(BIN)/python -m pytest -n 2
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 tests/kernels
+	$(BIN)/python -m pytest -n auto
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n auto tests/kernels
 
 test-browser: $(EQUIPPED)  ## look at reports in chromium: light, dark, phone, paper (make test does it as well)
-	$(BIN)/python -m pytest -n 2 -rs tests/browser
+	$(BIN)/python -m pytest -n auto -rs tests/browser
 
 test-lowest: pyproject.toml | .venv/bin/python  ## run the tests with the oldest versions that pyproject.toml allows
 	.venv/bin/python -m venv build/lowest
 	awk '/^dependencies/,/^]/' pyproject.toml | sed -n 's/^ *"\(.*\)>=\(.*\)",$$/\1==\2/p' > build/lowest/constraints.txt
 	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check -c build/lowest/constraints.txt --group dev --editable .
-	build/lowest/bin/python -m pytest -n 2 tests/kernels tests/library tests/cli
+	build/lowest/bin/python -m pytest -n auto tests/kernels tests/library tests/cli
 
 fuzz: $(EQUIPPED)  ## damage COUNT inputs (100,000) at random and put them through every command
 	PYTHONPATH=.:kernels:cli $(BIN)/python -m tests.fuzz.run --count $(or $(COUNT),100000)
