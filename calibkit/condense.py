@@ -141,6 +141,7 @@ class Condenser:
         if self.exactly:
             raise NoRoomError
         self._packed = Packed(self.roles, self.most, max(self.rung, 1))
+        self._packed.begin(self._frames)
         self._pack_frames(last=True)
 
     def _surely_too_many(self) -> bool:

@@ -33,8 +33,24 @@ class Packed:
     codes: dict[str, _Codes] = field(default_factory=dict)
     waiting: list[tuple[Words, Counts]] = field(default_factory=list)
 
+    def begin(self, frames: Sequence[pl.DataFrame]) -> None:
+        """Choose the step at which the rows of some frames have room, to which they are added then."""
+        for frame in frames:  # all codes have to be known before the first word is packed
+            for role in self.roles:
+                if not role.coarse:
+                    self._codes_or_keys(frame[role.name], role)
+        self._make_room([])
+        self.words = np.concatenate([self._words(frame) for frame in frames])
+        self.rung, self.words = self._enough(self.rung), self.words[:0]
+
     def add(self, frame: pl.DataFrame, counts: Counts | None) -> None:
         """Add rows, or rows with counts."""
+        self.waiting.append(_gathered(self._words(frame), counts))
+        if sum(words.size for words, _ in self.waiting) > self.most // 4:
+            self.merge()
+
+    def _words(self, frame: pl.DataFrame) -> Words:
+        """Return rows as words; what is there already makes room for new codes."""
         before = self._widths(self.rung)
         columns = [self._codes_or_keys(frame[role.name], role) for role in self.roles]
         self._make_room(before)
@@ -42,9 +58,7 @@ class Packed:
         for role, column, width in zip(self.roles, columns, self._widths(self.rung), strict=True):
             drop = role.dropped(self.rung) if role.coarse else np.uint64(0)
             runs.add_field(words, column, np.uint64(width), drop)
-        self.waiting.append(_gathered(words, counts))
-        if sum(words.size for words, _ in self.waiting) > self.most // 4:
-            self.merge()
+        return words
 
     def merge(self) -> None:
         """Put what waits with the rest, coarser if it has no room otherwise."""
@@ -57,15 +71,7 @@ class Packed:
         if self.words.size > self.most:
             self._next_rung(self._widths(self.rung))
         if self.words.size > self.most:  # one step was not enough: look for the one that is
-            widths = self._widths(self.rung)
-            enough = bisect_left(
-                range(len(LADDER)),
-                True,
-                lo=self.rung + 1,
-                key=lambda rung: self._distinct(widths, rung) <= self.most,
-            )
-            if enough == len(LADDER):
-                self._refuse()
+            widths, enough = self._widths(self.rung), self._enough(self.rung + 1)
             self._repack(widths, enough)
 
     def frame(self) -> pl.DataFrame:
@@ -121,6 +127,16 @@ class Packed:
             f"memory: the rows have too many different values of {', '.join(fixed)}, which cannot be "
             "made coarser; raise --memory, or leave such columns out"
         )
+
+    def _enough(self, first: int) -> int:
+        """Return the first step from one on at which the words have room."""
+        widths, steps = self._widths(self.rung), range(len(LADDER))
+        found = bisect_left(
+            steps, True, lo=first, key=lambda rung: self._distinct(widths, rung) <= self.most
+        )
+        if found == len(LADDER):
+            self._refuse()
+        return found
 
     def _distinct(self, before: list[int], rung: int) -> int:
         """Return how many distinct rows there would be at a step."""
