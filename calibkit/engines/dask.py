@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from operator import attrgetter
 from typing import Any, Final, Self, TypeVar
@@ -75,7 +76,7 @@ class DaskEngine:
     def _local_cluster(self) -> Any:
         # Each worker is one thread; polars would take all processors in each of them.
         own = {"distributed.nanny.pre-spawn-environ": {"POLARS_MAX_THREADS": 1}}
-        with importlib.import_module("dask").config.set(own):
+        with importlib.import_module("dask").config.set(own), _quiet_helpers():
             return self._dask.LocalCluster(
                 n_workers=self._workers,
                 threads_per_worker=1,
@@ -163,6 +164,21 @@ class DaskEngine:
             f"the Dask cluster {self._address} was lost while it worked ({reason}); "
             "nothing was written: run again when it is back"
         )
+
+
+@contextmanager
+def _quiet_helpers() -> Iterator[None]:
+    """Let the process that Python starts beside workers not complain where they are ended at once."""
+    name = "PYTHONWARNINGS"
+    before = os.environ.get(name)
+    os.environ[name] = ",".join(filter(None, [before, "ignore:resource_tracker"]))
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def _distributed() -> Any:
