@@ -26,8 +26,8 @@ Dask = Annotated[
         "--dask",
         metavar="ADDRESS|local",
         panel=RUN,
-        help="Work on a Dask cluster, file by file: the address of its scheduler, or local for "
-        "processes of this machine, one a thread (needs calibkit[dask]).",
+        help="Work on a Dask cluster, file by file: the address of its scheduler, or local for as "
+        "many processes of this machine as --threads says (needs the extra dask).",
         show_default="this process",
     ),
 ]
