@@ -215,7 +215,7 @@ def _fit_linear(
 
 def vote_loss(logits: Floats, counts: Counts) -> float:
     """Return minus the sum over votes of the logarithm of their class's probability."""
-    return softmax_residuals(logits, counts, np.empty_like(logits))
+    return float(softmax_residuals(logits, counts, np.empty_like(logits)))
 
 
 def _penalised(

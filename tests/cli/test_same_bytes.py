@@ -1,0 +1,235 @@
+"""Every command gives the same bytes however the rows are stored, dealt out or worked on."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.score_files import write
+from tests.cli.stored import many_columns, stored
+from tests.conftest import ROOT, clean_environment
+from tests.fuzz.harness import run_quietly
+
+VOTES = ("--probs", "prob_*", "--counts", "count_*")
+CLASSES = ("--probs", "prob_*", "--label", "class_label")
+BUDGET = ("--memory", "1MB")
+
+#: Command lines without their inputs.
+EXACT = {
+    "logistic": ("boundary", "--precision", "0.6", "--method", "logistic", "--folds", "2"),
+    "stochastic": ("boundary", "--capacity", "0.1", "--method", "stochastic", "--folds", "2"),
+    "auto": ("boundary", "--fpr", "0.2", "--folds", "2"),
+    "segments": ("boundary", "--fpr", "0.2", "--by", "segment", "--method", "exact"),
+    "certified": ("boundary", "--precision", "0.5", "--confidence", "0.9", "--folds", "0"),
+    "value": ("boundary", "--recall", "0.5", "--value", "weight", "--folds", "0"),
+    "users": ("boundary", "--maximize", "f1", "--groups", "user", "--method", "exact"),
+    "times": ("boundary", "--minimize", "cost:1,3", "--time", "time", "--method", "exact"),
+    "frontier": ("boundary", "--precision", "0.6", "--method", "exact", "--folds", "0"),
+    "staircase": ("boundary", "--precision", "0.6", "--method", "staircase", "--score-bins", "9"),
+    **{
+        method: ("calibrate", "--method", method)
+        for method in ("beta", "platt", "isotonic", "histogram", "scaling-binning", "temperature")
+    },
+    "venn-abers": ("calibrate", "--method", "venn-abers"),
+    "weighted beta by segment": ("calibrate", "--weight", "weight", "--by", "segment"),
+    "prior shift": ("calibrate", "--method", "prior-shift", "--negatives-kept", "0.1"),
+    "vad": ("vad", "--members", "score_?"),
+    "vad of bootstrap members": ("vad", "--members", "score_?", "--replicates", "bootstrap"),
+    "vad by segment": ("vad", "--members", "score_?", "--by", "segment", "--min-rows", "20"),
+    "constant alpha0": ("alpha-cal", *VOTES),
+    "evaluate": ("evaluate", "--no-intervals", "--score", "score,score_1", "--top", "0.1,0.5"),
+    "evaluate with intervals": ("evaluate", "--by", "segment", "--metrics", "auc,brier,log_loss"),
+    "evaluate weighted": (
+        "evaluate",
+        "--no-intervals",
+        "--weight",
+        "weight",
+        "--prevalence",
+        "0.1",
+    ),
+    "evaluate votes": ("evaluate", *VOTES, "--no-intervals"),
+    "evaluate classes": ("evaluate", *CLASSES, "--no-intervals"),
+    "evaluate boundary": ("evaluate", "--boundary", "boundary.json", "--no-intervals"),
+    "drift": ("drift", "boundary.json", "--label", "label"),
+    "drift of a bundle": ("drift", "bundle.json", "--label", "label"),
+    "state of boundary": ("boundary", "--precision", "0.6", "--method", "exact", "--partial"),
+    "state of calibrate": ("calibrate", "--partial"),
+    "state of evaluate": ("evaluate", "--partial", "--no-intervals"),
+    "state of vad": ("vad", "--members", "score_?", "--partial"),
+}
+
+#: Those whose figures may differ in the tenth digit under another order of the rows.
+CLOSE = {
+    "vector": ("calibrate", *CLASSES, "--method", "vector", "--regularization", "0.1"),
+    "matrix of votes": ("calibrate", *VOTES, "--method", "matrix", "--regularization", "0.1"),
+    "alpha0 of a feature": ("alpha-cal", *VOTES, "--features", "x", "--map", "temperature"),
+    "tree": ("hetcal", "--features", "x,segment", "--max-depth", "2", "--min-leaf", "50"),
+    "forest": (
+        *("hetcal", "--features", "x,segment", "--partition", "forest", "--trees", "3"),
+        *("--max-depth", "2", "--min-leaf", "50", "--shrinkage", "10"),
+    ),
+    "boosted": (
+        *("hetcal", "--features", "x,segment", "--partition", "boosted", "--trees", "3"),
+        *("--min-leaf", "50"),
+    ),
+    "intervals of ranks": ("evaluate", "--metrics", "average_precision,ece", "--groups", "user"),
+}
+
+#: Models that the fixture makes.
+MODELS = ("boundary.json", "bundle.json")
+MERGED = ("boundary", "calibrate", "evaluate", "vad")
+
+
+def made(folder: Path, words: tuple[object, ...], out: str = "out.json") -> bytes:
+    """Run a command whose models are in a folder; return what it wrote there."""
+    path = folder / ("out.state" if "--partial" in words and out == "out.json" else out)
+    path.unlink(missing_ok=True)
+    named = [str(folder / word) if word in MODELS else str(word) for word in words]
+    code, said = run_quietly([*named, "-q", "-o", str(path)])
+    assert code == 0, (words, said)
+    return path.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[Any]]]:
+    folder = tmp_path_factory.mktemp("stored")
+    inputs = stored(folder, many_columns())
+    rows = inputs["parquet"][0]
+    made(folder, ("boundary", rows, "--precision", "0.6", "--method", "exact"), "boundary.json")
+    made(folder, ("calibrate", rows), "cal.json")
+    parts = (folder / "cal.json", f"block={folder / 'boundary.json'}")
+    assert made(folder, ("bundle", *parts), "bundle.json") == made(folder, ("bundle", *parts))
+    return folder, inputs
+
+
+def budgeted(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a budget far below what the libraries take, where there is such an option."""
+    takes = words[0] in ("boundary", "calibrate", "vad", "evaluate", "drift")
+    return BUDGET if takes and "--partial" not in words else ()  # states remember their budget
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_results_have_the_same_bytes(name: str, kept: tuple[Path, dict[str, list[Any]]]) -> None:
+    folder, inputs = kept
+    words = EXACT[name]
+    place = 2 if words[0] == "drift" else 1  # after the model
+    first, rest = words[:place], words[place:]
+    found = {how: made(folder, (*first, *given, *rest)) for how, given in inputs.items()}
+    csv = inputs["csv in three files"]
+    found["small budget"] = made(folder, (*first, *csv, *rest, *budgeted(words)))
+    assert {how for how, data in found.items() if data != found["parquet"]} == set()
+
+
+@pytest.mark.parametrize("name", CLOSE)
+def test_results_agree_to_nine_digits(name: str, kept: tuple[Path, dict[str, list[Any]]]) -> None:
+    folder, inputs = kept
+    command, *rest = CLOSE[name]
+    found = {how: made(folder, (command, *given, *rest)) for how, given in inputs.items()}
+    assert found["again, four threads"] == found["parquet"]
+    known = json.loads(found["parquet"])
+    for how, data in found.items():
+        assert close(known, json.loads(data)), how
+
+
+def close(one: object, other: object) -> bool:
+    """Return whether two results are equal, their numbers to 1e-9."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(close(one[name], other[name]) for name in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(close, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9)
+    return one == other
+
+
+@pytest.mark.parametrize("command", MERGED)
+def test_merged_states_give_the_bytes_of_one_run(
+    command: str, kept: tuple[Path, dict[str, list[Any]]]
+) -> None:
+    folder, inputs = kept
+    options = EXACT[f"state of {command}"][1:]
+    fit = [word for word in options if word != "--partial"]
+    whole = made(folder, (command, inputs["parquet"][0], *fit))
+    states = []
+    for part in inputs["csv in three files"][:3]:
+        more = BUDGET if states else ()
+        made(folder, (command, part, *options, *more), f"{part.stem}.state")
+        states.append(folder / f"{part.stem}.state")
+    for order in (states, states[::-1]):
+        assert made(folder, ("merge", *order)) == whole
+
+
+def test_tables_do_not_depend_on_threads_and_budgets(
+    kept: tuple[Path, dict[str, list[Any]]],
+) -> None:
+    folder, inputs = kept
+    for model in ("boundary.json", "bundle.json"):
+        found = set()
+        for threads in ("1", "4"):
+            for more in ((), BUDGET):
+                words = ("apply", model, inputs["parquet"][0], "--threads", threads, *more)
+                found.add(made(folder, words, "rows.csv"))
+        assert len(found) == 1
+
+
+@pytest.mark.parametrize("kind", ["posterior", "selection", "raters", "partitions"])
+def test_simulated_rows_follow_from_the_seed(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for threads, seed in (("1", "5"), ("4", "5"), ("1", "6")):
+        monkeypatch.setenv("CALIBKIT_THREADS", threads)
+        words = ("simulate", kind, "--rows", "300", "--seed", seed)
+        found.append(made(tmp_path, words, "rows.parquet"))
+    assert found[0] == found[1] != found[2]
+
+
+def test_reports_pictures_and_exports_have_the_same_bytes(
+    kept: tuple[Path, dict[str, list[Any]]],
+) -> None:
+    folder, inputs = kept
+    csv, parquet = inputs["csv in three files"], inputs["parquet"]
+    for option, name in (("--plot", "p.svg"), ("--report", "r.html"), ("--reliability", "r.csv")):
+        found = set()
+        for given in (parquet, csv):
+            words = ("evaluate", *given, option, folder / name, "--no-intervals")
+            made(folder, words)
+            text = (folder / name).read_text(encoding="utf-8")
+            found.add(text.replace("parts/*.csv", "rows.parquet"))
+        assert len(found) == 1 + (option == "--report"), option  # a report names its files
+    for language in ("sql", "python", "polars"):
+        words = ("export", folder / "bundle.json", "--to", language)
+        suffix = "sql" if language == "sql" else "py"
+        assert made(folder, words, f"a.{suffix}") == made(folder, words, f"b.{suffix}")
+
+
+def test_validate_says_the_same(kept: tuple[Path, dict[str, list[Any]]]) -> None:
+    _, inputs = kept
+    found = []
+    for given in (inputs["parquet"][:1], inputs["ndjson, reversed"], inputs["glob"]):
+        code, said = run_quietly(["validate", *map(str, given), "--json", "--by", "segment"])
+        assert code in (0, 1), said
+        found.append((code, {**json.loads(said), "files": None}))
+    assert found[0] == found[1] == found[2]
+
+
+def test_interpreted_kernels_give_the_same_bytes(tmp_path: Path) -> None:
+    rows = write(many_columns(80), tmp_path / "rows.parquet")
+    script = ROOT / "tests" / "cli" / "every_fit.py"
+    found = {}
+    for disabled in ("0", "1"):
+        out = tmp_path / disabled
+        out.mkdir()
+        environment = {**clean_environment(), "NUMBA_DISABLE_JIT": disabled}
+        line = [sys.executable, script, rows, out]
+        done = subprocess.run(line, env=environment, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr
+        found[disabled] = {path.name: path.read_bytes() for path in sorted(out.iterdir())}
+    assert found["0"] == found["1"]
+    assert len(found["0"]) > 12
