@@ -7,6 +7,7 @@ from functools import partial
 
 from calibkit.columns import ColumnOptions, ScoreRows, read_score_rows, resolve
 from calibkit.grid_table import default_bins
+from calibkit.level_edges import check_order
 from calibkit.memory import Memory
 from calibkit.score_batches import Reading, Spread, rows_within, summarise_scores
 from calibkit.score_states import score_state, source_of, summary_of
@@ -35,6 +36,9 @@ class GridProblem:
     strategy: str = "equal-mass"
     order: str = "uncertainty-score"
     edges: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_order(self.order, self.edges)
 
     def bins(self, columns: ColumnOptions) -> int:
         """Return the number of uncertainty bins for the columns that there are."""

@@ -37,6 +37,15 @@ def read_edges(path: str) -> tuple[float, ...]:
     return tuple(float(edge) for edge in edges)
 
 
+def check_order(order: str, edges: tuple[float, ...]) -> None:
+    """Refuse edges for levels that each score bin cuts for itself."""
+    if edges and order == "score-uncertainty":
+        raise UsageError(
+            "--order score-uncertainty cuts uncertainties in each score bin anew; leave "
+            "--uncertainty-edges out."
+        )
+
+
 def _rises(edges: object) -> bool:
     if not isinstance(edges, list) or not edges:
         return False

@@ -14,6 +14,7 @@ from calibkit.boundary.summary import QUANTILES
 from calibkit.boundary.target import Target
 from calibkit.boundary.worths import amounts_of
 from calibkit.columns import ColumnOptions, ScoreRows, read_score_rows, resolve
+from calibkit.level_edges import check_order
 from calibkit.memory import Memory
 from calibkit.score_batches import Reading, Spread, rows_within, summarise_scores
 from calibkit.score_summary import ScoreSummary
@@ -51,6 +52,9 @@ class BoundaryReader:
     auto_levels: bool = False
     edges: tuple[float, ...] = ()
     memory: Memory | None = None
+
+    def __post_init__(self) -> None:
+        check_order(self.spec.order, self.edges)
 
     def rows(self, source: Source) -> ScoreRows:
         """Return the rows: as they are, or condensed where they do not fit.

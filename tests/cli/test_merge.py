@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import polars as pl
@@ -13,7 +16,7 @@ from pyarrow import feather
 
 from calibkit.states import State, read_state
 from tests.cli.score_files import simulate, write
-from tests.conftest import Outcome
+from tests.conftest import ROOT, Outcome, clean_environment
 
 Invoke = Callable[..., Outcome]
 
@@ -193,6 +196,7 @@ def test_states_that_do_not_go_together_are_refused_by_name(
         (["boundary", "ROWS", "--recall", "0.5", "--uncertainty-edges", "FALLING"], "that rise"),
         (["boundary", "ROWS", "--recall", "0.5", "--uncertainty-bins", "2", "--uncertainty-edges",
           "EDGES"], "makes 3 levels"),
+        (["bin", "ROWS", "--order", "score-uncertainty", "--uncertainty-edges", "EDGES"], "anew"),
         (["evaluate", "ROWS", "--partial", "--fail-if", "auc<0.5", "-o", "x.state"], "--fail-if"),
         (["evaluate", "ROWS", "--memory", "some"], "a size such as 500MB"),
         (["merge", "ROWS", "-o", "out/"], "give -o a file"),
@@ -235,3 +239,28 @@ def test_a_small_budget_is_said_in_model_and_metrics(tmp_path: Path, invoke: Inv
     auc = found["metrics"]["score"]["all"]["auc"]
     sure = found["resolution"]["ranges"]["score"]["all"]["auc"]
     assert sure["low"] <= auc <= sure["high"] < sure["low"] + 1e-3
+
+
+def test_the_recipe_for_spark_makes_states_of_partitions(
+    folder: Path, tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
+    code = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    recipe: dict[str, Any] = {}
+    exec("\n".join(code), recipe)
+    command = [sys.executable, "-m", "calibkit_cli.main", *recipe["FIT"][1:]]
+    recipe["FIT"] = [*command, "--uncertainty", "uncertainty"]
+    monkeypatch.setenv("PYTHONPATH", clean_environment()["PYTHONPATH"])
+    rows = pl.read_parquet(folder / "all.parquet").select("score", "uncertainty", "label")
+    partitions = [rows[:500], rows[500:500], rows[500:]]
+    found = [
+        batch["state"][0].as_py()
+        for part in partitions
+        for batch in recipe["to_states"](iter(part.to_arrow().to_batches(max_chunksize=200)))
+    ]
+    recipe["write_states"](found, tmp_path / "states")
+    merged, whole = tmp_path / "merged.json", tmp_path / "whole.json"
+    assert invoke("merge", tmp_path / "states", "--expect", "2", "-q", "-o", merged).code == 0
+    fit = ["boundary", folder / "all.parquet", "--precision", "0.9", "--method", "exact"]
+    assert invoke(*fit, "-q", "-o", whole).code == 0
+    assert merged.read_bytes() == whole.read_bytes()

@@ -1,0 +1,164 @@
+"""Files larger than memory: time, memory, what rounding cost; writes docs/evidence/streaming.md.
+
+    python benchmarks/study_streaming.py [--python PATH] [--rows N ...] [--memory SIZE] [-o PAGE]
+
+Shards of a million rows with float64 scores, nearly all distinct, which is the hard case for a
+summary; each command runs on all of them with a fixed budget, once.  The shards (25 bytes a row) are
+made in build/bench/streaming and removed afterwards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import harness
+from harness import MILLION, Run, calibkit, run
+
+PAGE = harness.ROOT / "docs" / "evidence" / "streaming.md"
+DATA = harness.FOLDER / "streaming"
+
+COMMANDS = {
+    "boundary --precision 0.5 --method exact": ("--precision", "0.5", "--method", "exact"),
+    "calibrate --method isotonic": ("--method", "isotonic"),
+    "evaluate": (),
+    "vad": ("--members", "score,other"),
+}
+
+TEXT = """# Larger than memory, measured
+
+Written by `make evidence-streaming` (`benchmarks/study_streaming.py`). Each command runs once, as a
+process of its own, on shards of a million rows in Parquet (float64 scores and uncertainties, nearly all
+distinct), with `--memory {memory}`. *Processors*: seconds of user and system time; *peak*: the most
+resident memory. {machine}
+
+{table}
+
+A budget is one of the whole process: peak memory has to stay below it. From {least} to {most} rows
+the processors take {growth} times as long, for {factor:g} times the rows.
+
+## What rounding cost
+
+Rows that do not fit are rounded; results say how far, and within what they lie for sure.
+
+{cost}
+
+## A small budget for a file that would fit
+
+The same file of {least} rows with a budget that has room for all of it, and with {small}:
+
+{ratio}
+"""
+
+
+def make(rows: int, folder: Path) -> None:
+    """Write shards of a million rows."""
+    import numpy as np
+    import polars as pl
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for place in range(rows // MILLION):
+        random = np.random.default_rng([11, place])
+        score, spread = random.beta(0.3, 3.0, MILLION), random.gamma(2.0, 1.0, MILLION)
+        truth = np.clip(score * (1.3 - 0.2 * spread), 0.0, 1.0)
+        noise = np.exp(random.normal(0.0, 0.3, MILLION))
+        frame = pl.DataFrame(
+            {
+                "score": score,
+                "other": score * noise / (1 - score + score * noise),
+                "uncertainty": spread,
+                "label": (random.random(MILLION) < truth).astype(np.uint8),
+            }
+        )
+        frame.write_parquet(folder / f"{place:04}.parquet")
+
+
+def measured(options: argparse.Namespace, rows: int, memory: str, name: str) -> tuple[Run, Any]:
+    """Run a command on the first shards, and return what it took and what it wrote."""
+    command, out = name.partition(" ")[0], DATA / "out.json"
+    shards = [str(DATA / f"{place:04}.parquet") for place in range(rows // MILLION)]
+    budget = ("--memory", memory, "-q", "-o", str(out))
+    found = run(calibkit(options.python, command, *shards, *COMMANDS[name], *budget))
+    print(f"{name}, {rows:,} rows, {memory}: {found}", file=sys.stderr, flush=True)
+    return found, json.loads(out.read_text())
+
+
+def table(found: dict[tuple[str, int], tuple[Run, Any]]) -> Iterator[str]:
+    """Yield the lines of the table of time and memory."""
+    yield "| command | rows | time | processors | peak |"
+    yield "| --- | ---: | ---: | ---: | ---: |"
+    for (name, rows), (one, _) in found.items():
+        yield f"| `{name}` | {rows:,} | {one.wall:.1f} s | {one.cpu:.1f} s | {one.peak / 1e9:.2f} GB |"
+
+
+def cost(found: dict[tuple[str, int], tuple[Run, Any]]) -> Iterator[str]:
+    """Yield the lines of the table of what results say of their rounding."""
+    yield "| command | rows | bits of scores | what lies for sure between |"
+    yield "| --- | ---: | ---: | --- |"
+    for (name, rows), (_, result) in found.items():
+        said = result.get("resolution") or result.get("fit", {}).get("resolution") or {}
+        ranges: dict[str, Any] = {"recall": said["optimum"]} if said.get("optimum") else {}
+        ranges |= said.get("ranges", {}).get("score", {}).get("all", {})
+        text = "; ".join(
+            f"{key} {own['low']:.7f} and {own['high']:.7f}" for key, own in ranges.items()
+        )
+        bits = said.get("score_bits", "all")
+        yield f"| `{name}` | {rows:,} | {bits} | {text or ('-' if said else 'exact')} |"
+
+
+def main() -> None:
+    """Make the shards, run the commands, write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--rows", type=int, nargs="+", default=[10 * MILLION, 100 * MILLION])
+    parser.add_argument("--memory", default="1900MB")
+    parser.add_argument("--small", default="1GB")
+    parser.add_argument("--make", type=int)
+    parser.add_argument("--keep", action="store_true", help="leave the shards for another run")
+    parser.add_argument("-o", "--output", type=Path, default=PAGE)
+    options = parser.parse_args()
+    if options.make:
+        make(options.make, DATA)
+        return
+    if not (DATA / f"{max(options.rows) // MILLION - 1:04}.parquet").is_file():
+        run([options.python, __file__, "--make", str(max(options.rows))])
+    for name in COMMANDS:  # kernels are compiled before anything is measured
+        measured(options, MILLION, "1MB", name)
+    load = os.getloadavg()[0]
+    found = {(name, rows): measured(options, rows, options.memory, name)
+             for name in COMMANDS for rows in options.rows}  # fmt: skip
+    least, most = min(options.rows), max(options.rows)
+    growth = [found[name, most][0].cpu / found[name, least][0].cpu for name in COMMANDS]
+    lines = ["| command | all rows fit | they do not | ratio |", "| --- | ---: | ---: | ---: |"]
+    for name in COMMANDS:
+        one, other = (measured(options, least, size, name)[0] for size in ("64GB", options.small))
+        lines.append(
+            f"| `{name}` | {one.cpu:.1f} s | {other.cpu:.1f} s | {other.cpu / one.cpu:.2f} |"
+        )
+    options.output.write_text(
+        TEXT.format(
+            memory=options.memory,
+            machine=f"{os.cpu_count()} processors; load before the first run {load:.1f}.",
+            table="\n".join(table(found)),
+            least=f"{least:,}",
+            most=f"{most:,}",
+            growth=f"{min(growth):.1f} to {max(growth):.1f}",
+            factor=most / least,
+            cost="\n".join(cost(found)),
+            small=options.small,
+            ratio="\n".join(lines),
+        ),
+        encoding="utf-8",
+    )
+    if not options.keep:
+        shutil.rmtree(DATA)
+
+
+if __name__ == "__main__":
+    main()
