@@ -62,6 +62,9 @@ KINDS: Final = {
         for name in ("bin", "boundary", "calibrate", "evaluate")
     },
     "vad": Kind(1, "calibkit.vad.states"),
+    "hetcal": Kind(1, "calibkit.hetcal.states"),
+    "alpha-cal": Kind(1, "calibkit.raters.states"),
+    "calibrate --probs": Kind(1, "calibkit.raters.states"),
 }
 
 

@@ -13,7 +13,7 @@ from calibkit.hetcal.spec import HetcalSpec
 from calibkit.remarks import of_rows
 from calibkit.sources import Source
 
-_TRAIN_IGNORED = (
+TRAIN_IGNORED = (
     "--train takes no part: --partition boosted learns what the scores miss, which only rows that "
     "the base model has not seen can tell"
 )
@@ -101,5 +101,5 @@ def fit_source(
         warnings += of_rows(columns.score, columns.scale, rows.data.score, rows.data.label)
     fitted = fit_hetcal(rows, spec, train=grown, provenance=provenance, tags=tags)
     if train is not None and grown is None:
-        warnings.append(_TRAIN_IGNORED)
+        warnings.append(TRAIN_IGNORED)
     return Run(fitted, (*warnings, *fitted.warnings), tuple(details))

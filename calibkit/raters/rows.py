@@ -286,7 +286,7 @@ def _with_votes(rows: RaterRows) -> RaterRows:
     if voted.all():
         return rows
     lost = int(np.count_nonzero(~voted))
-    if lost == voted.size:
+    if lost == voted.size and rows.source.whole:  # a window may hold no vote
         series = pl.Series("votes", rows.votes)
         rows.where.refuse(series, None, "no vote", "name the columns of votes by --counts")
     kept = np.flatnonzero(voted)

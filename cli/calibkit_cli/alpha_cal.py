@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from calibkit.errors import UsageError
 
-from . import options, typed
+from . import cluster, options, states, typed
 from .console import Console
 from .options import option
-
-if TYPE_CHECKING:
-    from calibkit.sources import Source
 
 METHOD = "Method"
 
@@ -89,9 +86,12 @@ def alpha_cal(
     dtype: options.Dtype = "float64",
     output: options.Output = None,
     as_json: options.Json = False,
+    partial: states.Partial = False,
     provenance: options.Provenance = "hash",
     tag: options.Tags = None,
     seed: options.Seed = 0,
+    dask: cluster.Dask = None,
+    memory: options.Memory = None,
     threads: options.Threads = None,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
@@ -99,23 +99,20 @@ def alpha_cal(
     dry_run: options.DryRun = False,
 ) -> None:
     """Parse, fit, print."""
+    states.check_output(output, partial)
     console = Console(output, as_json, quiet, verbose, warnings)
     tags = typed.tags(tag)
-    from calibkit.raters.alpha_cal import AlphaSpec, feature_names, fit_alpha
-    from calibkit.raters.rows import RaterOptions, read_rater_rows
-    from calibkit.sources import open_source
+    from calibkit.memory import memory_budget
+    from calibkit.raters.alpha_cal import AlphaSpec
+    from calibkit.raters.rows import RaterOptions
     from calibkit.threads import thread_count
 
-    from .each_model import Fit, write_models
-    from .views.alpha import alpha_lines
+    from .alpha_cal_run import AlphaRun
 
     patterns = typed.listed(probs) or ["prob_*"]
     if len(patterns) > 1:
         raise UsageError("alpha-cal fits one predictor: give --probs one pattern.")
-    source = open_source(inputs, input_format=input_format, dtype=dtype)
-    found = feature_names(source, typed.listed(features))
     spec = AlphaSpec(
-        features=found,
         logit_map=logit_map,
         map_regularization=typed.penalties(map_regularization, "--map-regularization"),
         regularization=typed.number(regularization, "--regularization"),
@@ -125,22 +122,15 @@ def alpha_cal(
         threads=thread_count(threads),
     )
     columns = RaterOptions(
-        probs=(patterns[0],),
-        counts=counts or "count_*",
-        scale=scale,
-        others=tuple(found) if isinstance(found, list) else (),
-        on_missing=on_missing,
+        probs=(patterns[0],), counts=counts or "count_*", scale=scale, on_missing=on_missing
     )
-    if dry_run:
-        from .dry_run import show_plan
-        from .rater_columns import rater_columns
-
-        show_plan(console, source, rater_columns(source, columns), spec.steps())
-        return
-
-    def fit(part: Source) -> Fit:
-        rows = read_rater_rows(part, columns)
-        made = fit_alpha(rows, spec, provenance=provenance, tags=tags)
-        return Fit(made.model, (*rows.warnings, *made.warnings), alpha_lines(made.model))
-
-    write_models(console, source, fit, "Model")
+    run = AlphaRun(
+        console=console,
+        columns=columns,
+        features=typed.listed(features),
+        spec=spec,
+        memory=memory_budget(memory),
+        provenance=provenance,
+        tags=tags,
+    )
+    cluster.start(run, inputs, dask, input_format, dtype, dry_run=dry_run, partial=partial)

@@ -170,7 +170,6 @@ def calibrate(
     from calibkit.calibrators.spec import CalibratorSpec
     from calibkit.columns import ColumnOptions
     from calibkit.memory import memory_budget
-    from calibkit.sources import open_source
     from calibkit.threads import thread_count
 
     from .calibrate_run import CalibrateRun
@@ -179,7 +178,7 @@ def calibrate(
         from calibkit.calibrators.classes import ClassSpec, refuse_score_options
         from calibkit.raters.rows import RaterOptions
 
-        from . import calibrate_classes as of_classes
+        from .calibrate_classes import ClassRun
 
         refuse_score_options(
             {
@@ -193,8 +192,6 @@ def calibrate(
                 "--out-of-range": out_of_range,
                 "--positive": positive,
                 "--weight": weight,
-                "--partial": partial or None,
-                "--dask": dask,
             }
         )
         classes = ClassSpec(
@@ -211,8 +208,11 @@ def calibrate(
             on_missing=on_missing,
             unlabelled=unlabelled,
         )
-        source = open_source(inputs, input_format=input_format, dtype=dtype)
-        of_classes.run(console, source, classes, roles, provenance, tags, dry_run)
+        if len(roles.probs) > 1:
+            raise UsageError("calibrate fits one predictor: give --probs one pattern.")
+        budget, workers = memory_budget(memory), thread_count(threads)
+        run: cluster.Run = ClassRun(console, classes, roles, provenance, tags, budget, workers)
+        cluster.start(run, inputs, dask, input_format, dtype, dry_run=dry_run, partial=partial)
         return
     if regularization is not None:
         raise UsageError("--regularization goes with --probs, for vector and matrix scaling.")

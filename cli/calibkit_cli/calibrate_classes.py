@@ -2,42 +2,77 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial as with_arguments
 from typing import TYPE_CHECKING
 
-from calibkit.calibrators.classes import ClassSpec, fit_class_calibrator
-from calibkit.errors import UsageError
-from calibkit.raters.rows import RaterOptions, read_rater_rows
+from calibkit.calibrators.classes import ClassesCalibrated, ClassSpec, fit_class_calibrator
+from calibkit.held_rows import need_room
+from calibkit.raters.rows import RaterOptions, RaterRows, read_rater_rows
+from calibkit.raters.states import ClassProblem, fit_class_state, rater_state
+from calibkit.score_states import source_of
 
 from .dry_run import show_plan
 from .each_model import Fit, write_models
 from .rater_columns import rater_columns
+from .states import write_states
 from .views.calibrator import calibrator_lines
 
 if TYPE_CHECKING:
+    from calibkit.memory import Memory
     from calibkit.sources import Source
+    from calibkit.states import State
 
     from .console import Console
 
 
-def run(
-    console: Console,
-    source: Source,
-    spec: ClassSpec,
-    columns: RaterOptions,
-    provenance: str,
-    tags: dict[str, str],
-    dry_run: bool,
-) -> None:
-    """Fit a calibrator of class probabilities and deliver it, or say what would be done."""
-    if len(columns.probs) > 1:
-        raise UsageError("calibrate fits one predictor: give --probs one pattern.")
-    if dry_run:
-        show_plan(console, source, rater_columns(source, columns), spec.steps())
-        return
+@dataclass(frozen=True)
+class ClassRun:
+    """One run of the command with class probabilities; see `calibrate_run.CalibrateRun`."""
 
-    def fit(part: Source) -> Fit:
-        rows = read_rater_rows(part, columns)
-        made = fit_class_calibrator(rows, spec, provenance=provenance, tags=tags)
-        return Fit(made.model, (*rows.warnings, *made.warnings), calibrator_lines(made.model))
+    console: Console
+    spec: ClassSpec
+    columns: RaterOptions
+    provenance: str
+    tags: dict[str, str]
+    memory: Memory
+    threads: int
 
-    write_models(console, source, fit, "Calibrator")
+    def start(self, source: Source, *, dry_run: bool, partial: bool) -> None:
+        """Do what the command line asks for."""
+        named = rater_columns(source, self.columns)
+        if dry_run:
+            show_plan(self.console, source, named, self.spec.steps())
+            return
+        if partial:
+            write_states(self.console, source, self.state_maker(self.memory))
+            return
+
+        def fit(part: Source) -> Fit:
+            need_room(part.rows, len(named), self.memory)
+            rows = read_rater_rows(part, self.columns)
+            made = fit_class_calibrator(rows, self.spec, provenance=self.provenance, tags=self.tags)
+            return _fit(made, rows)
+
+        write_models(self.console, source, fit, "Calibrator")
+
+    def state_maker(self, memory: Memory) -> Callable[[Source], State]:
+        """Return what makes the state of a source, here or on another machine."""
+        problem = ClassProblem(
+            columns=self.columns, spec=self.spec, provenance=self.provenance, tags=self.tags
+        )
+        return with_arguments(rater_state, problem=problem, memory=memory)
+
+
+def finish_state(console: Console, state: State, memory: Memory, threads: int) -> None:
+    """Fit on the rows of a state, and deliver."""
+
+    def fit(_: Source) -> Fit:
+        return _fit(*fit_class_state(state, memory))
+
+    write_models(console, source_of(state), fit, "Calibrator")
+
+
+def _fit(made: ClassesCalibrated, rows: RaterRows) -> Fit:
+    return Fit(made.model, (*rows.warnings, *made.warnings), calibrator_lines(made.model))

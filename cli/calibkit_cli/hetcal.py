@@ -8,7 +8,7 @@ import typer
 
 from calibkit.errors import UsageError
 
-from . import options, typed
+from . import cluster, options, states, typed
 from .console import Console
 from .options import option
 
@@ -148,9 +148,12 @@ def hetcal(
     dtype: options.Dtype = "float64",
     output: options.Output = None,
     as_json: options.Json = False,
+    partial: states.Partial = False,
     provenance: options.Provenance = "hash",
     tag: options.Tags = None,
     seed: options.Seed = 0,
+    dask: cluster.Dask = None,
+    memory: options.Memory = None,
     threads: options.Threads = None,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
@@ -158,13 +161,14 @@ def hetcal(
     dry_run: options.DryRun = False,
 ) -> None:
     """Parse, fit, print."""
+    states.check_output(output, partial)
     console = Console(output, as_json, quiet, verbose, warnings)
-    if console.per_input:
+    if console.per_input and not partial:
         raise UsageError("hetcal writes one model; name a file by -o.")
     tags = typed.tags(tag)
     from calibkit.columns import ColumnOptions
     from calibkit.hetcal.spec import HetcalSpec
-    from calibkit.sources import open_source
+    from calibkit.memory import memory_budget
     from calibkit.threads import thread_count
 
     from .hetcal_run import HetcalRun
@@ -203,11 +207,8 @@ def hetcal(
         train=train or [],
         input_format=input_format,
         dtype=dtype,
+        memory=memory_budget(memory),
         provenance=provenance,
         tags=tags,
     )
-    source = open_source(inputs, input_format=input_format, dtype=dtype)
-    if dry_run:
-        run.show_plan(source)
-    else:
-        run.fit(source)
+    cluster.start(run, inputs, dask, input_format, dtype, dry_run=dry_run, partial=partial)

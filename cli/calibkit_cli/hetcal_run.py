@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial as with_arguments
+from pathlib import Path
 
 from calibkit.columns import ColumnOptions, resolve
 from calibkit.errors import UsageError
-from calibkit.hetcal.run import feature_columns, fit_source
+from calibkit.held_rows import need_room
+from calibkit.hetcal.run import TRAIN_IGNORED, Run, feature_columns, fit_source
 from calibkit.hetcal.spec import DEPTHS, LEAF_SIZES, SHRINKAGES, HetcalSpec
+from calibkit.hetcal.states import HetcalProblem, fit_state, hetcal_state
+from calibkit.inputs import find_files
 from calibkit.makers import record_makers
+from calibkit.memory import Memory
 from calibkit.outputs import spare_inputs
-from calibkit.sources import STDIN, Source, open_source
+from calibkit.remote import is_remote
+from calibkit.sources import STDIN, Source, open_files, open_source
+from calibkit.states import State
 from calibkit.threads import later, warm_up
 
 from .console import Console
 from .dry_run import show_plan, used_columns
+from .states import write_states
 from .views.hetcal import hetcal_lines, view
 
 
@@ -32,6 +42,8 @@ class HetcalRun:
         The inputs to grow the partition on; none: the calibration rows.
     input_format, dtype
         How inputs are read.
+    memory
+        How much of it there is.
     provenance, tags
         What the model says of its origin.
     """
@@ -43,8 +55,53 @@ class HetcalRun:
     train: list[str]
     input_format: str | None
     dtype: str
+    memory: Memory
     provenance: str
     tags: dict[str, str]
+
+    @property
+    def threads(self) -> int:
+        """How many threads to use."""
+        return self.spec.threads
+
+    def start(self, source: Source, *, dry_run: bool, partial: bool) -> None:
+        """Do what the command line asks for."""
+        if dry_run:
+            self.show_plan(source)
+        elif partial:
+            write_states(self.console, source, self.state_maker(self.memory))
+        else:
+            self.fit(source)
+
+    def state_maker(self, memory: Memory) -> Callable[[Source], State]:
+        """Return what makes the state of a source, here or on another machine."""
+        problem = HetcalProblem(
+            columns=self.columns,
+            features=tuple(self.features),
+            spec=self.spec,
+            provenance=self.provenance,
+            tags=self.tags,
+        )
+        train = self._train_opener(memory)
+        return with_arguments(hetcal_state, problem=problem, memory=memory, train=train)
+
+    def _train_opener(self, memory: Memory) -> Callable[[], Source] | None:
+        """Return what opens the training rows, from whatever folder a worker runs in."""
+        if self.train and self.spec.partition == "boosted":
+            self.console.warn(TRAIN_IGNORED)
+        if not self.train or self.spec.partition == "boosted":
+            return None
+        files = find_files(self.train)
+        if any(path == STDIN for path, _ in files):
+            raise UsageError("every shard needs the training rows: give --train a file.")
+        return with_arguments(
+            open_files,
+            [(path if is_remote(path) else str(Path(path).absolute()), own) for path, own in files],
+            input_format=self.input_format,
+            dtype=self.dtype,
+            memory=memory,
+            names=[path for path, _ in files],
+        )
 
     def show_plan(self, source: Source) -> None:
         """Print what the run would do."""
@@ -80,9 +137,13 @@ class HetcalRun:
         train = None
         if self.train:
             train = open_source(self.train, input_format=self.input_format, dtype=self.dtype)
+        width = 2 + len(feature_columns(source, self.features, self.columns, self.spec))
         for one in (source, train):
-            if console.output not in (None, "-") and one is not None:
+            if one is None:
+                continue
+            if console.output not in (None, "-"):
                 spare_inputs(console.output, one.parts)
+            need_room(one.rows, width, self.memory)
         later(self.spec.threads, warm_up)
         run = fit_source(
             source,
@@ -93,13 +154,24 @@ class HetcalRun:
             provenance=self.provenance,
             tags=self.tags,
         )
-        fitted = run.fitted
-        record_makers(fitted.model, source)
-        for remark in run.warnings:
-            console.warn(remark)
-        for remark in run.details:
-            console.detail(remark)
-        if console.output is not None or not console.on_terminal:
-            console.summary(*hetcal_lines(fitted.model))
-        console.model(fitted.model.to_json(), lambda: view(fitted.model, console))
-        console.wrote("Model")
+        record_makers(run.fitted.model, source)
+        deliver(console, run)
+
+
+def finish_state(console: Console, state: State, memory: Memory, threads: int) -> None:
+    """Fit on the rows of a state, and deliver."""
+    later(threads, warm_up)
+    deliver(console, fit_state(state, memory, threads))
+
+
+def deliver(console: Console, run: Run) -> None:
+    """Say what a fit says, and write its model."""
+    model = run.fitted.model
+    for remark in run.warnings:
+        console.warn(remark)
+    for remark in run.details:
+        console.detail(remark)
+    if console.output is not None or not console.on_terminal:
+        console.summary(*hetcal_lines(model))
+    console.model(model.to_json(), lambda: view(model, console))
+    console.wrote("Model")

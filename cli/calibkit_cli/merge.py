@@ -36,6 +36,9 @@ FINISHERS = {
     "evaluate": "evaluate_run",
     "bin": "bin_run",
     "vad": "vad_run",
+    "hetcal": "hetcal_run",
+    "alpha-cal": "alpha_cal_run",
+    "calibrate --probs": "calibrate_classes",
 }
 
 #: Kinds whose result is a table.
