@@ -66,7 +66,7 @@ class Packed:
             room = self.words.size + words.size
             merged, sums = np.empty(room, np.uint64), np.empty(room, np.int64)
             size = runs.merge_runs(self.words, self.counts, words, counts, merged, sums)
-            self.words, self.counts = _shrunk(merged, size), _shrunk(sums, size)
+            self.words, self.counts = merged[:size], sums[:size]  # a copy would cost more than room
         self.waiting = []
         if self.words.size > self.most:
             self._next_rung(self._widths(self.rung))

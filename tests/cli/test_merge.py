@@ -131,11 +131,12 @@ def odd_states(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (found / "torn.state").write_bytes(Path(a).read_bytes()[:-200])
     feather.write_feather(pl.DataFrame({"score": [1.0]}).to_arrow(), str(found / "plain.state"))
     state = read_state(a)
-    for name, changed in {
+    damages: dict[str, dict[str, Any]] = {
         "newer": {"version": 2},
         "odd": {"kind": "boundry"},
         "cooked": {"payload": {**state.header.payload, "rows_read": 299}},
-    }.items():
+    }
+    for name, changed in damages.items():
         header = msgspec.structs.replace(state.header, **changed)
         (found / f"{name}.state").write_bytes(State(header, state.table).to_bytes())
     return found
