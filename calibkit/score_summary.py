@@ -76,7 +76,7 @@ class ScoreSummary:
             if self.condensed.exact or not kinds.get("uncertainty")
             else coarse[SPREAD],
             levels=self.edges is not None,
-            level_error=self.level_error,
+            level_error=self._level_error(),
         )
         total = int(times.sum())
         fits = total == times.size or memory is None or total <= memory.entries
@@ -109,6 +109,17 @@ class ScoreSummary:
                 condensing=condensing,
             )
         )
+
+    def _level_error(self) -> float:
+        """Return by which share of the rows quantiles of the uncertainty may miss theirs.
+
+        Of uncertainties in bits it is the largest share of the rows that have one and the same.
+        """
+        coarse = {role.name for role in self.condensed.roles if role.coarse}
+        if self.condensed.exact or "uncertainty" not in coarse:
+            return self.level_error
+        masses = self.condensed.frame.group_by("uncertainty").agg(pl.col(COUNT).sum())[COUNT]
+        return float(masses.to_numpy().max() / self.condensed.rows)
 
     def _uncertainty(self, frame: pl.DataFrame) -> NDArray[Any] | None:
         """Return the uncertainties; those below all edges count as the smallest of all."""

@@ -13,7 +13,9 @@ import pytest
 from calibkit.binning import fit_grid, grid_frame, grid_metadata
 from calibkit.boundary import run
 from calibkit.boundary.model import BoundaryModel
+from calibkit.boundary.reading import BoundaryReader
 from calibkit.boundary.spec import BoundarySpec
+from calibkit.boundary.states import BoundaryProblem, boundary_state, merged_rows
 from calibkit.boundary.target import read_target
 from calibkit.calibrators.fit import fit_calibrator
 from calibkit.calibrators.rows import calibration_rows
@@ -28,6 +30,7 @@ from calibkit.metrics.spec import EvaluateSpec
 from calibkit.models import canonical_text
 from calibkit.resolution import Resolution
 from calibkit.sources import Source, open_source
+from calibkit.states import merge_states
 from tests.cli.score_files import simulate
 
 OPTIONS = ColumnOptions()
@@ -154,6 +157,25 @@ def test_a_coarse_boundary_is_counted_exactly_and_its_optimum_lies_where_it_says
     taken = rows.score >= thresholds[level]
     assert int(taken.sum()) == coarse.fit.in_sample.selected
     assert int(rows.label[taken].sum()) == coarse.fit.in_sample.true_positives
+
+
+def test_levels_of_merged_coarse_states_miss_their_quantiles_by_no_more_than_is_said(
+    distinct: Source,
+) -> None:
+    spec = BoundarySpec(target=read_target({"precision": "0.7"}), method="exact", folds=0)
+    reader = BoundaryReader(spec=spec, columns=OPTIONS)
+    problem = BoundaryProblem(spec=spec)
+    states = [boundary_state(part, reader, problem, Room(1500)) for part in distinct.split()]
+    rows, _ = merged_rows(merge_states(states, 2), problem, Room(1500))
+    model = run.fit(run.count(rows, spec), spec).model
+    said = model.fit.resolution
+    assert isinstance(said, Resolution)
+    assert said.uncertainty_bits is not None
+    assert said.level_error is not None
+    assert 0 < said.level_error < 0.5
+    spread = distinct.read(["uncertainty"]).to_series().to_numpy()
+    for edge, share in zip(model.uncertainty_edges, (1 / 3, 2 / 3), strict=True):
+        assert abs(float((spread < edge).mean()) - share) <= said.level_error + 1e-3
 
 
 def test_metrics_of_coarse_scores_lie_where_they_say(distinct: Source) -> None:
