@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
 
 from calibkit.columns import ColumnOptions
 from calibkit.errors import UsageError
@@ -29,6 +31,8 @@ from .evaluate_report import check_report, report_of
 from .gates import settle
 from .states import write_states
 from .views.metrics import view
+
+Named = TypeVar("Named")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +111,10 @@ class EvaluateRun:
                 "--reliability, --plot, --report and --fail-if out (calibkit gate judges the "
                 "metrics)."
             )
-        return functools.partial(evaluate_state, spec=self.spec, memory=memory)
+        spec = replace(
+            self.spec, boundary=_absolute(self.spec.boundary), grid=_absolute(self.spec.grid)
+        )
+        return functools.partial(evaluate_state, spec=spec, memory=memory)
 
     def show_plan(self, source: Source) -> None:
         """Print what the run would do."""
@@ -178,6 +185,13 @@ def finish_state(console: Console, state: State, memory: Memory, threads: int) -
         memory=memory,
     )
     run.finish(state)
+
+
+def _absolute(named: Named) -> Named | str:
+    """Return the name of a file as any worker that shares the disk knows it."""
+    if isinstance(named, str) and named != "-":
+        return str(Path(named).absolute())
+    return named
 
 
 def _content(found: Evaluated, output: str) -> bytes:

@@ -127,3 +127,15 @@ def test_apply_writes_all_or_nothing(shards: str, invoke: Invoke, address: str) 
     done = invoke("apply", "model.json", shards, "--dask", address, "-o", "there/")
     assert done.code == 3 and f"{bad}: column 'score': not in [0, 1] in 399 rows" in done.stderr
     assert [path for path in Path("there").rglob("*") if path.is_file()] == []
+
+
+def test_models_beside_the_rows_are_found_by_workers(
+    shards: str, invoke: Invoke, address: str
+) -> None:
+    fitted = invoke("boundary", shards, "--precision", 0.7, "--folds", 0, "-q", "-o", "model.json")
+    assert fitted.code == 0, fitted.stderr
+    line = ["evaluate", shards, "--boundary", "model.json", "--no-intervals", "-q"]
+    assert invoke(*line, "-o", "alone.json").code == 0
+    done = invoke(*line, "--dask", address, "-o", "there.json")
+    assert done.code == 0, done.stderr
+    assert Path("there.json").read_bytes() == Path("alone.json").read_bytes()
