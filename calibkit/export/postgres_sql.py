@@ -15,6 +15,10 @@ from calibkit.export.nodes import Code, Draw, Item, Number, Steps, Words
 from calibkit.export.program import Program, layers
 from calibkit.export.sql import Sql, identifier
 
+#: A value that cannot be hashed, which every layer mentions: the planner would keep results of rows
+#: in a cache otherwise (Memoize), which costs more than the arithmetic.
+_FENCE = '"fence"'
+
 #: Longer names are cut off by PostgreSQL.
 _LONGEST = 63
 
@@ -32,11 +36,12 @@ class Postgres(Sql):
         """Return one select from a table and its layers."""
         found = layers(program.bindings)
         self.layer = {name: place for place, layer in enumerate(found) for name in layer}
-        joins = []
+        joins = [f"CROSS JOIN (SELECT NULL::json AS {_FENCE} OFFSET 0) AS {_FENCE}"]
         for place, layer in enumerate(found):
             columns = self.columns({identifier(name): program.bindings[name] for name in layer})
             joins += ["CROSS JOIN LATERAL (", "  SELECT", *(f"    {line}" for line in columns)]
-            joins += ["  OFFSET 0", f") AS {self._layer(place)}"]
+            joins[-1] += ","
+            joins += [f"    {_FENCE}.{_FENCE}", "  OFFSET 0", f") AS {self._layer(place)}"]
         added = self.columns({self._added(name): node for name, node in program.outputs.items()})
         first = ['SELECT "calibkit".*,', *(f"  {line}" for line in added)]
         return "\n".join([*first, f'FROM {table} AS "calibkit"', *joins])
