@@ -143,8 +143,9 @@ def merge_rows(parts: Sequence[HeldRows], names: Sequence[str]) -> HeldRows:
         A column of different types; see `calibkit.schemas.one_schema`.
     """
     frames = [part.frame for part in parts]
+    text = any(part.text for part in parts)
     files = [
-        Part(name, "csv" if part.text else "arrow", {}, part.frame.height, name)
+        Part(name, "csv" if text else "arrow", {}, part.frame.height, name)
         for name, part in zip(names, parts, strict=True)
     ]
     bare = [one.drop(COUNT).rename(lambda name: name.removeprefix(HELD)) for one in frames]
@@ -154,7 +155,7 @@ def merge_rows(parts: Sequence[HeldRows], names: Sequence[str]) -> HeldRows:
     condenser = Condenser(roles, sum(frame.height for frame in frames), exactly=True)
     for frame in frames:
         condenser.add(frame.cast({role.name: common[role.name] for role in roles}))
-    return HeldRows(condenser.finish().frame, any(part.text for part in parts))
+    return HeldRows(condenser.finish().frame, text)
 
 
 def need_room(rows: int, columns: int, memory: Memory | None) -> None:
@@ -185,7 +186,11 @@ def _plain(frame: pl.DataFrame) -> pl.DataFrame:
 def _as_plain(name: str, kind: pl.DataType) -> pl.Expr:
     column = pl.col(name)
     if isinstance(kind, pl.Categorical | pl.Enum):
-        column = column.cast(pl.String)
+        column, kind = column.cast(pl.String), pl.String()
     elif kind.is_float():
         column = pl.when(column == 0.0).then(pl.lit(0.0, kind)).otherwise(column)  # not -0.0
+    if kind.is_numeric() or kind.is_temporal() or kind in (pl.String, pl.Boolean):
+        # Files hold something in the place of a null too: let it be the same always.
+        nothing = pl.lit("") if kind == pl.String else pl.lit(0).cast(kind)
+        column = pl.when(column.is_null()).then(None).otherwise(column.fill_null(nothing))
     return column.alias(HELD + name)
