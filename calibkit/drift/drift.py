@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -178,12 +179,29 @@ def _add_stability(
     values[name] = values[f"{name}_expected"] = values[f"{name}_p_value"] = None
     if role not in one.outline or not counts.value("rows"):
         return
-    pairs = zip(counts.bins[role], one.outline[role].counts, strict=True)
-    known = [(float(new), old) for new, old in pairs if old > 0.0]
-    new, old = zip(*known, strict=True)
+    new, old = _filled(counts.bins[role], one.outline[role].counts)
     found = stability(new, old, sizes, watch.spec.confidence)
     values[name], bounds[name] = found.value, found.interval
     values[f"{name}_expected"], values[f"{name}_p_value"] = found.expected, found.p_value
+
+
+def _filled(new: Sequence[Fraction], old: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Return the bins that held fitting rows, each with the new rows of empty ones below it.
+
+    Where many fitting rows share the lowest value, the bins below it are empty; new rows that fall
+    there have drifted and must not be left out.  Rows above the last such bin count in it.
+    """
+    kept_new: list[float] = []
+    kept_old: list[float] = []
+    waiting = 0.0
+    for now, before in zip(new, old, strict=True):
+        waiting += float(now)
+        if before > 0.0:
+            kept_new.append(waiting)
+            kept_old.append(before)
+            waiting = 0.0
+    kept_new[-1] += waiting
+    return kept_new, kept_old
 
 
 def _add_rates(

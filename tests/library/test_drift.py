@@ -152,6 +152,18 @@ def test_figures_against_counts_by_hand() -> None:
     )
 
 
+def test_rows_below_many_equal_ones_have_drifted() -> None:
+    frame = simulate(400, ties=True).with_columns(pl.col("score").clip(0.4))
+    new = frame.with_columns(score=pl.when(pl.col("score") == 0.4).then(0.1).otherwise("score"))
+    for rows in (new.with_columns(score=0.1), new.head(1).with_columns(score=0.1)):
+        found = drift(fitted(frame), Source.from_frame(rows), DriftSpec(columns={})).as_dict()
+        assert found["metrics"]["boundary"]["all"]["psi_score"] > 0.5
+    # The same bin holds those at the lowest value and those below it: only their count is known.
+    found = drift(fitted(frame), Source.from_frame(new), DriftSpec(columns={})).as_dict()
+    assert found["psi_score"] == pytest.approx(0.0, abs=1e-15)
+    assert found["outside_range"] > 0.2
+
+
 def test_the_fitting_rows_have_not_drifted() -> None:
     frame = simulate(700, ties=True)
     content = drift(fitted(frame), Source.from_frame(frame), DriftSpec(columns={})).as_dict()
