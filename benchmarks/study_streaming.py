@@ -41,7 +41,8 @@ resident memory. {machine}
 {table}
 
 A budget is one of the whole process: peak memory has to stay below it. From {least} to {most} rows
-the processors take {growth} times as long, for {factor:g} times the rows.
+the processors take {growth} times as long, for {factor:g} times the rows. Rows that fit are read at
+once and not rounded; others are read in windows, those of a boundary three times.
 
 ## What rounding cost
 
