@@ -7,12 +7,14 @@ from typing import Any
 
 import msgspec
 import polars as pl
+from numpy.typing import NDArray
 
-from calibkit.columns import ColumnOptions
+from calibkit.columns import HASHED, ColumnOptions
 from calibkit.condense import COUNT, Condensed
 from calibkit.errors import ModelError
 from calibkit.inputs import Part
 from calibkit.ladder import LADDER, Role
+from calibkit.provenance import data_hash
 from calibkit.readers import Table
 from calibkit.rows import Remark
 from calibkit.score_summary import ScoreSummary, merge_summaries
@@ -100,8 +102,19 @@ def source_of(state: State) -> Source:
 
 
 def check_state(state: State) -> None:
-    """Raise `ModelError` for a state that holds no summary of score rows."""
-    summary_of(state)
+    """Raise `ModelError` for a state that holds no summary of score rows, or a damaged one.
+
+    Of rows that are as they were the hash is counted again: a bit that flipped on the way is found.
+    """
+    summary = summary_of(state)
+    if not summary.condensed.exact or summary.edges is not None:
+        return
+    frame = summary.condensed.frame
+    used: dict[str, NDArray[Any]]
+    used = {role: frame[role].to_numpy() for role in HASHED if role in frame.columns}
+    said = summary.hashes.get(",".join(used))
+    if said != data_hash(used, frame[COUNT].to_numpy()):
+        raise ModelError("a damaged state: its rows are not those that were written; make it again")
 
 
 def merge_states(states: Sequence[State]) -> tuple[dict[str, Any], pl.DataFrame]:

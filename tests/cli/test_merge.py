@@ -134,11 +134,14 @@ def odd_states(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     damages: dict[str, dict[str, Any]] = {
         "newer": {"version": 2},
         "odd": {"kind": "boundry"},
+        "flipped": {},
         "cooked": {"payload": {**state.header.payload, "rows_read": 299}},
     }
     for name, changed in damages.items():
-        header = msgspec.structs.replace(state.header, **changed)
-        (found / f"{name}.state").write_bytes(State(header, state.table).to_bytes())
+        header, table = msgspec.structs.replace(state.header, **changed), state.table
+        if name == "flipped":
+            table = table.with_columns(pl.col("uncertainty") * (1 + 2**-52))
+        (found / f"{name}.state").write_bytes(State(header, table).to_bytes())
     return found
 
 
@@ -157,6 +160,7 @@ def odd_states(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["torn"], 3, "truncated"),
         (["newer"], 3, "version 2 of 'boundary' states is unknown here"),
         (["odd"], 3, "unknown kind of state 'boundry' (did you mean 'boundary'?)"),
+        (["flipped"], 3, "its rows are not those that were written"),
         (["cooked"], 3, "it has not as many rows as it says"),
         (["nowhere"], 2, "no such file"),
     ],
