@@ -22,7 +22,7 @@ EQUIPPED := .venv/equipped.stamp
 RUN_BIN := build/bench/venv/bin
 RUN_TIME := build/bench/venv/installed.stamp
 
-.PHONY: help demo test test-browser test-lowest fuzz faults robustness lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce-raters \
+.PHONY: help demo test test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce-raters \
 	test-postgres evidence-export \
 	reproduce-vad vad-real-files \
 	evidence-cluster evidence-auto evidence-certified evidence-ties evidence-drift evidence-bundle intervals sample-data clean
@@ -58,6 +58,19 @@ faults: $(EQUIPPED)  ## disturb every command that writes: kills, full disks, sh
 
 robustness: $(EQUIPPED)  ## both, into docs/evidence/robustness.md
 	PYTHONPATH=.:kernels:cli $(BIN)/python docs/evidence/write_robustness.py --count $(or $(COUNT),100000) --times $(or $(TIMES),3)
+
+compat: $(EQUIPPED)  ## store models and states of this version, which later versions must read: tests/compat
+	PYTHONPATH=.:kernels:cli $(BIN)/python -m tests.compat.write
+
+line-coverage: $(EQUIPPED)  ## measure which lines the tests reach, kernels without compilation (at least 95 %)
+	rm -rf build/coverage && mkdir -p build/coverage
+	PYTHONPATH=.:kernels:cli $(BIN)/python -m coverage run -m pytest -n 2 tests/library tests/cli tests/fuzz tests/compat
+	NUMBA_DISABLE_JIT=1 PYTHONPATH=.:kernels:cli $(BIN)/python -m coverage run -m pytest -n 2 tests/kernels
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage report --skip-covered --sort=cover --fail-under=95
+
+mutants: $(EQUIPPED)  ## change kernels in COUNT places (250); do their tests notice? docs/evidence/mutants.md
+	PYTHONPATH=.:kernels:cli $(BIN)/python -m tests.mutants.run --count $(or $(COUNT),250) -o docs/evidence/mutants.md
 
 test-postgres: $(EQUIPPED)  ## run exported SQL on a PostgreSQL server started for it (needs Debian's postgresql, or initdb)
 	$(BIN)/python -m pytest tests/postgres -rs

@@ -1,0 +1,72 @@
+"""Models and states that earlier versions wrote are read, and mean what they meant."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from calibkit.models import KINDS
+from tests.compat.write import HERE, STATES, key
+from tests.conftest import Outcome
+
+Invoke = Callable[..., Outcome]
+
+FOLDERS = sorted(path for path in HERE.iterdir() if (path / "rows.csv").exists())
+MODELS = [
+    path
+    for folder in FOLDERS
+    for path in sorted(folder.glob("*.json"))
+    if not path.stem.endswith("_merged")
+]
+MERGED = [(folder, name) for folder in FOLDERS for name in STATES]
+
+
+def close(one: Any, other: Any) -> bool:
+    """Return whether two values are equal, their numbers to 1e-9."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(close(one[name], other[name]) for name in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(close, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
+    return bool(one == other)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda path: f"{path.parent.name} {path.stem}")
+def test_stored_models_give_what_they_gave(model: Path, tmp_path: Path, invoke: Invoke) -> None:
+    out = tmp_path / "out.csv"
+    rows = model.parent / "rows.csv"
+    said = invoke("apply", model, rows, *key(model.stem), "--keep", "id", "-q", "-o", out)
+    assert said.code == 0, said.stderr
+    expected = pl.read_csv(model.with_suffix(".csv"))
+    assert close(expected.to_dict(as_series=False), pl.read_csv(out).to_dict(as_series=False))
+    assert invoke("show", model).code == 0
+
+
+@pytest.mark.parametrize(("folder", "name"), MERGED, ids=lambda part: getattr(part, "name", part))
+def test_stored_states_are_merged(folder: Path, name: str, tmp_path: Path, invoke: Invoke) -> None:
+    suffix = STATES[name][1]
+    out = tmp_path / f"out{suffix}"
+    said = invoke("merge", folder / f"{name}.state", "-q", "-o", out)
+    assert said.code == 0, said.stderr
+    known = folder / f"{name}_merged{suffix}"
+    if suffix == ".csv":
+        frames = [pl.read_csv(path).to_dict(as_series=False) for path in (known, out)]
+        assert close(*frames)
+        return
+    contents = [json.loads(path.read_bytes()) for path in (known, out)]
+    for content in contents:  # these name the version that merged
+        content.pop("provenance", None)
+        content.pop("signature", None)
+    assert close(*contents)
+
+
+def test_every_kind_is_stored() -> None:
+    kinds = {json.loads(path.read_bytes())["kind"] for path in MODELS}
+    assert kinds == set(KINDS)

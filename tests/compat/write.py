@@ -1,0 +1,112 @@
+"""Store a model and a state of each kind with what they give: ``python -m tests.compat.write``.
+
+They go into a folder named by the version of calibkit.  Folders of earlier versions stay as they
+are: later versions must go on reading them (test_stored.py).  Random rows are stored as well, so
+that nothing depends on a generator.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from calibkit import __version__
+from tests.cli.stored import many_columns
+
+HERE = Path(__file__).parent
+VOTES = ("--probs", "prob_*", "--counts", "count_*")
+
+#: Name of the model, command, options.
+MODELS = {
+    "boundary_exact": ("boundary", "--precision", "0.6", "--method", "exact", "--folds", "2"),
+    "boundary_logistic": ("boundary", "--recall", "0.5", "--method", "logistic", "--folds", "0"),
+    "boundary_stochastic": ("boundary", "--fpr", "0.2", "--method", "stochastic", "--folds", "0"),
+    "boundary_score_first": (
+        *("boundary", "--precision", "0.6", "--method", "vw-dpmt", "--score-bins", "8"),
+        *("--order", "score-uncertainty", "--folds", "0"),
+    ),
+    "boundary_segments": (
+        *("boundary", "--precision", "0.6", "--method", "exact", "--by", "segment"),
+        *("--min-group-positives", "5", "--folds", "0"),
+    ),
+    "boundary_certified": (
+        *("boundary", "--precision", "0.4", "--confidence", "0.8", "--method", "st"),
+        *("--folds", "0", "--tag", "team=trust"),
+    ),
+    **{
+        f"calibrator_{name}": ("calibrate", "--method", name)
+        for name in (
+            *("beta", "platt", "isotonic", "histogram", "scaling-binning", "venn-abers"),
+            "temperature",
+        )
+    },
+    "calibrator_segments": ("calibrate", "--by", "segment", "--min-rows", "20"),
+    "calibrator_prior-shift": ("calibrate", "--method", "prior-shift", "--negatives-kept", "0.1"),
+    "calibrator_vector": ("calibrate", *VOTES, "--method", "vector", "--regularization", "0.1"),
+    "calibrator_matrix": ("calibrate", *VOTES, "--method", "matrix", "--regularization", "0.1"),
+    "vad": ("vad", "--members", "score_?"),
+    "vad_segments": ("vad", "--members", "score_?", "--by", "segment", "--min-rows", "20"),
+    "hetcal_tree": ("hetcal", "--features", "x,segment", "--max-depth", "2", "--min-leaf", "20"),
+    "hetcal_forest": (
+        *("hetcal", "--features", "x,segment", "--partition", "forest", "--trees", "2"),
+        *("--max-depth", "2", "--min-leaf", "20"),
+    ),
+    "hetcal_boosted": (
+        *("hetcal", "--features", "x,segment", "--partition", "boosted", "--trees", "2"),
+        *("--min-leaf", "20"),
+    ),
+    "alpha": ("alpha-cal", *VOTES, "--features", "x", "--map", "temperature"),
+    "alpha_isotonic": ("alpha-cal", *VOTES, "--disagreement-map", "isotonic"),
+}
+
+#: Name of the state: command, options; and the suffix of what ``merge`` makes of it.
+STATES = {
+    "bin": (("bin", "--uncertainty-bins", "2", "--score-bins", "4"), ".csv"),
+    "boundary": (("boundary", "--precision", "0.6", "--method", "exact"), ".json"),
+    "calibrate": (("calibrate", "--method", "isotonic"), ".json"),
+    "evaluate": (("evaluate", "--no-intervals"), ".json"),
+    "vad": (("vad", "--members", "score_?"), ".json"),
+}
+
+
+def key(name: str) -> list[str]:
+    """Return what `apply` needs besides the model."""
+    return ["--key", "id"] if name == "boundary_stochastic" else []
+
+
+def run(*words: object) -> None:
+    """Run a command; end where it fails."""
+    from calibkit_cli.main import run as run_command
+
+    if run_command([str(word) for word in (*words, "-q")]):
+        raise SystemExit(f"failed: {words}")
+
+
+def main() -> int:
+    """Write the folder of this version."""
+    folder = HERE / __version__
+    folder.mkdir(exist_ok=True)
+    rows = folder / "rows.csv"
+    many_columns(150).write_csv(rows)
+    for name, (command, *options) in MODELS.items():
+        model = folder / f"{name}.json"
+        run(command, rows, *options, "-o", model)
+        run("apply", model, rows, *key(name), "--keep", "id", "-o", folder / f"{name}.csv")
+    bundle = folder / "bundle.json"
+    run(
+        "bundle",
+        folder / "calibrator_beta.json",
+        f"act={folder / 'boundary_exact.json'}",
+        "-o",
+        bundle,
+    )
+    run("apply", bundle, rows, "--keep", "id", "-o", folder / "bundle.csv")
+    for name, ((command, *options), suffix) in STATES.items():
+        state = folder / f"{name}.state"
+        run(command, rows, *options, "--partial", "-o", state)
+        run("merge", state, "-o", folder / f"{name}_merged{suffix}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
