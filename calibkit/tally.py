@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.weights import AS_THEY_ARE, ROW, ClassWeights, Unit, in_units
+from calibkit.weights import AS_THEY_ARE, ROW, ClassWeights, Unit, in_units, joined
 from calibkit_kernels import gains as gains_of
 from calibkit_kernels import sorting, splits, surface
 from calibkit_kernels import tally as kernels
@@ -207,20 +207,16 @@ class Tally:
         )
         if first.all():
             return self
-        starts = np.flatnonzero(first)
-        count, positive, gain, worth = (
-            np.add.reduceat(units, starts, dtype=np.int64) if units.size else units
-            for units in (self.count, self.positive, self.gain, self.worth)
+        again = np.flatnonzero(~first)
+        place = np.cumsum(first)[again] - 1  # of the entry that each of them joins
+        found = self.where(first)
+        count = joined(found.count, place, self.count[again])
+        positive = joined(found.positive.astype(count.dtype), place, self.positive[again])
+        gain, worth = (
+            joined(kept, place, units[again]) if units.size else units
+            for kept, units in ((found.gain, self.gain), (found.worth, self.worth))
         )
-        return replace(
-            self,
-            score=self.score[starts],
-            level=self.level[starts],
-            count=count,
-            positive=positive,
-            gain=gain,
-            worth=worth,
-        )
+        return replace(found, count=count, positive=positive, gain=gain, worth=worth)
 
     def parted(self) -> Tally:
         """Return the tally with the positive rows of each score above its negative ones.

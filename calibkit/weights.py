@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -152,3 +152,17 @@ def in_units(weight: NDArray[np.float64]) -> tuple[NDArray[np.int64], Unit]:
     shift = 62 - top - room
     units = np.maximum(np.rint(np.ldexp(weight, shift)), weight > 0).astype(np.int64)
     return units, Unit(float(np.ldexp(1.0, -shift)), exact=False)
+
+
+def joined(units: NDArray[Any], place: NDArray[np.int64], more: NDArray[Any]) -> NDArray[Any]:
+    """Add more units to those in some places; what fits no longer goes into wider integers.
+
+    `units` may change; `place` has the place of each of `more`.
+    """
+    touched, which = np.unique(place, return_inverse=True)
+    sums = units[touched].astype(np.int64)
+    np.add.at(sums, which, more.astype(np.int64))
+    if sums.size and np.abs(sums).max() > np.iinfo(units.dtype).max:
+        units = units.astype(np.int64)
+    units[touched] = sums
+    return units

@@ -23,7 +23,8 @@ from calibkit.boundary.curved import (
 )
 from calibkit.boundary.frontier import supported_frontier
 from calibkit.boundary.logistic import LEVELS as SURFACE_LEVELS
-from calibkit.boundary.logistic import Surface, distinct
+from calibkit.boundary.logistic import distinct
+from calibkit.boundary.surface import Surface
 from calibkit.columns import ScoreRows
 from calibkit.tally import Tally, count_rows
 from calibkit_kernels.decide import LEAST

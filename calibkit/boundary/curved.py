@@ -18,7 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.boundary.logistic import Surface, fit_surface
+from calibkit.boundary.surface import Surface
+from calibkit.boundary.surface_fit import fit_surface
 from calibkit.tally import Tally
 from calibkit_kernels.curved import TERMS, curved_sums, curved_values
 from calibkit_kernels.decide import LEAST, logit

@@ -12,7 +12,7 @@ from calibkit.boundary import exact
 from calibkit.boundary.describe import describe, flatten, reference, warnings_of
 from calibkit.boundary.figures import Judged, cross_validate, figures
 from calibkit.boundary.goals import Goal, Totals
-from calibkit.boundary.methods import METHODS, Found, best_choice
+from calibkit.boundary.methods import METHODS, Found, best_choice, on_folds
 from calibkit.boundary.model import BoundaryFit, BoundaryModel, CrossValidated, Figures
 from calibkit.boundary.problem import deal, tally_totals
 from calibkit.boundary.segment_figures import Judging, judge_stack, judge_test
@@ -250,11 +250,12 @@ def cross_validated(
     `kept` takes the boundary of each part that was left out of a fit.
     """
     spec = planned.spec
+    method = on_folds(planned.method)
 
     def find(dealt: Tally, fold: int, others: Totals) -> Found | None:
         if others.positives == 0 and spec.target.needs:
             return None
-        found = planned.method.find(dealt, goal.of(others), excluded=fold)
+        found = method.find(dealt, goal.of(others), excluded=fold)
         if kept is not None:
             kept[fold] = found
         return found

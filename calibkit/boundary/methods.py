@@ -13,6 +13,7 @@ from calibkit.boundary import classic, exact, grid_methods, worth
 from calibkit.boundary.goals import CountGoal, Goal
 from calibkit.boundary.logistic import LEVELS, Cut, best_cut
 from calibkit.boundary.stochastic import Mixture, random_block, random_tie
+from calibkit.boundary.surface_fit import Shared
 from calibkit.boundary.target import OPTIONS
 from calibkit.errors import UsageError, nearest
 from calibkit.tally import Points, Tally
@@ -84,7 +85,7 @@ class Method:
     choose: Callable[[Points, Goal], Int64s] | None = None
     take: Callable[[Int64s, Int64s, Goal], Int64s] | None = None
     mix: Callable[[Tally, Goal, int], Mixture] | None = None
-    surface: Callable[[Tally, Goal, int], Cut] | None = None
+    surface: Callable[..., Cut] | None = None
     score_bins: int = 0
     levels: int = 3
     together: bool = False
@@ -145,6 +146,13 @@ class Method:
 def at_ties(method: Method) -> Method:
     """Return the stochastic method random at one score only, over all rows together."""
     return replace(method, mix=random_tie, together=True)
+
+
+def on_folds(method: Method) -> Method:
+    """Return a method for the folds of one deal, whose fits share their sums over many rows."""
+    if method.surface is None:
+        return method
+    return replace(method, surface=partial(method.surface, shared=Shared()))
 
 
 def on_scale(method: Method, scale: str, threads: int) -> Method:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.weights import Unit, in_units
+from calibkit.weights import Unit, in_units, joined
 
 positive = st.floats(5e-324, 1e300)
 
@@ -78,3 +78,13 @@ def test_a_single_weight(weights: list[float]) -> None:
 def test_amounts_in_units() -> None:
     assert Unit(0.25).amount(6) == 1.5
     assert Unit(4.0).amount(6) == 24.0
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 255)), max_size=20))
+def test_units_that_join_others_get_room(more: list[tuple[int, int]]) -> None:
+    units = np.array([0, 1, 200, 255], np.uint8)
+    found = joined(
+        units.copy(), np.array([k for k, _ in more], int), np.array([n for _, n in more], np.uint8)
+    )
+    expected = [int(own) + sum(n for k, n in more if k == at) for at, own in enumerate(units)]
+    assert found.tolist() == expected
