@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import warnings
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated, NoReturn
 
@@ -66,8 +67,8 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
-def build_app() -> typer.Typer:
-    """Return the application with every command; imports nothing heavy."""
+def build_app(commands: Sequence[str] = COMMANDS) -> typer.Typer:
+    """Return the application with some of its commands; imports nothing heavy."""
     app = typer.Typer(
         name="calibkit",
         no_args_is_help=True,
@@ -87,10 +88,20 @@ def build_app() -> typer.Typer:
     ) -> None:
         """Take ``--version``; everything else belongs to a command."""
 
-    for name in COMMANDS:
+    for name in commands:
         import_module(f"calibkit_cli.{name}").register(app)
     arrange(app)
     return app
+
+
+def called(arguments: Sequence[str]) -> Sequence[str]:
+    """Return the one command that a command line calls, all where it may be any.
+
+    To read the options of all commands takes longer than to read a small file.
+    """
+    module = arguments[0].replace("-", "_") if arguments else ""
+    known = module in COMMANDS and "_" not in arguments[0] and COMPLETE not in os.environ
+    return (module,) if known else COMMANDS
 
 
 def run(arguments: list[str]) -> int:
@@ -99,7 +110,7 @@ def run(arguments: list[str]) -> int:
     The parser's own ``main`` is passed by: it would swallow a broken pipe and an interrupt.
     """
     try:
-        command = get_command(build_app())
+        command = get_command(build_app(called(arguments)))
         if COMPLETE in os.environ:
             return complete(command)
         with command.make_context("calibkit", list(arguments)) as context:

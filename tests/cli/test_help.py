@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from calibkit_cli import help_pages
+from calibkit_cli import help_pages, main
 from calibkit_cli.main import COMMANDS, build_app
 from calibkit_cli.options import RUN
 from tests.conftest import Outcome
@@ -74,3 +74,10 @@ def test_the_methods_of_the_paper_have_a_panel_of_their_own(
     panel = invoke("boundary", "--help").stdout.decode().partition("The paper's methods")[2]
     named = {line.split()[1] for line in panel.splitlines()[1:] if line.startswith("│")}
     assert named == set(METHODS) - {"auto", "exact", "st", "logistic", "stochastic"}
+
+
+def test_a_command_is_built_without_the_others(invoke: Callable[..., Outcome]) -> None:
+    assert main.called(["alpha-cal", "--help"]) == ("alpha_cal",)
+    for words in ([], ["--help"], ["alpha_cal"], ["bounary"], ["--version", "boundary"]):
+        assert main.called(words) == COMMANDS
+    assert "boundary" in invoke("bounary").stderr

@@ -6,6 +6,7 @@ import errno
 import sys
 import time
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -76,9 +77,9 @@ def say(
     console.summary("done")
 
 
-def build_app() -> typer.Typer:
+def build_app(commands: Sequence[str] = main.COMMANDS) -> typer.Typer:
     """Return the application with the trial commands added."""
-    app = _build_app()
+    app = _build_app(commands)
     for function in (fail, endless, wait, warn, say):
         app.command()(function)
     return app

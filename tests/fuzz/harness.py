@@ -109,7 +109,7 @@ def run_quietly(words: list[str]) -> tuple[int, str]:
         tempfile.TemporaryFile() as said,
         _redirected(said.fileno()),
         mock.patch.object(main, "get_command", lambda app: application),
-        mock.patch.object(main, "build_app", lambda: None),
+        mock.patch.object(main, "build_app", lambda commands: None),
     ):
         code = main.run(words)
         said.seek(0)
