@@ -165,6 +165,14 @@ def test_any_split_order_and_grouping(cuts: list[int], random: Any) -> None:
         assert grouped.to_bytes() == merged.to_bytes()
 
 
+def test_a_shard_may_lack_all_values_of_a_feature() -> None:
+    empty = FRAME[:100].with_columns(x=pl.lit(None))
+    rest = FRAME[100:]
+    whole = pl.concat([empty.cast({"x": pl.Float64}), rest])
+    for pair in ([state(empty), state(rest)], [state(rest), state(empty)]):
+        assert merge_states(pair).table.equals(state(whole).table)
+
+
 def test_states_that_do_not_go_together() -> None:
     a, b = FRAME[:100], FRAME[100:]
     with pytest.raises(ModelError, match="the same shard of 100 rows"):
