@@ -222,7 +222,7 @@ def _votes(frame: pl.DataFrame, matched: Matched, where: RowFinder) -> Counts:
             _column(frame, matched, matrix, place),
             wrong[:, place],
             "not a number of votes",
-            "votes are whole numbers, 0 or more",
+            "votes are whole numbers, from 0 to 2^31",
         )
     return np.ascontiguousarray(matrix.astype(np.int64))
 
