@@ -18,7 +18,9 @@ BELOW_ONE, ABOVE_ZERO = math.nextafter(1.0, 0.0), math.nextafter(0.0, 1.0)
 PROBABILITIES = [0.0, -0.0, ABOVE_ZERO, 2.3e-308, 1e-300, 1e-17, 0.1, 0.3, 0.5, 0.7, BELOW_ONE, 1.0]
 REALS = [*PROBABILITIES, -1.0, -1e308, 1e308, 1e-160, 3.0, math.nextafter(3.0, 4.0), 1e16]
 WEIGHTS = [0, 1, 2, 3, 7, 2**31, 3_000_000_000, 1_000_000_000_000]
-FRACTIONS = [0.0, 0.1, 0.25, 1.0, 1e-9, 1e9, 1e-200, 1e200]
+#: Within a column sums of floats hold weights of such ratios; the scale is any.
+FRACTIONS = [0.0, 0.1, 0.25, 1.0, 3.7]
+SCALES = [1e-200, 1e-9, 1.0, 1e9, 1e200]
 
 #: Values that make a column unfit, whatever it is for.
 NO_NUMBERS = [None, math.nan, math.inf, -math.inf]

@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.cli import score_files
-from tests.fuzz.frames import FRACTIONS, PROBABILITIES, REALS, WEIGHTS, Given, frames
+from tests.fuzz.frames import FRACTIONS, PROBABILITIES, REALS, SCALES, WEIGHTS, Given, frames
 from tests.fuzz.harness import run_quietly
 from tests.naive import maps as naive_maps
 from tests.naive import vad as naive_vad
@@ -97,7 +97,7 @@ def near(one: float | None, other: float | None) -> bool:
     return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
 
 
-weights = st.sampled_from([WEIGHTS, FRACTIONS])
+weights = st.sampled_from([WEIGHTS, *([value * scale for value in FRACTIONS] for scale in SCALES)])
 
 
 @SOME
@@ -131,7 +131,8 @@ def test_metrics_are_those_of_the_definitions(given: Given, weighted: bool) -> N
 def test_boundaries_select_what_they_say(given: Given, data: st.DataObject) -> None:
     method = data.draw(st.sampled_from(["exact", "st", "gmt", "mist", "vw-dpmt"]))
     levels = data.draw(st.sampled_from(["1", "2", "3"]))
-    goal = data.draw(st.sampled_from([("--precision", "0.5"), ("--recall", "0.5")]))
+    goals = ["--precision"] if method in ("gmt", "mist") else ["--precision", "--recall"]
+    goal = (data.draw(st.sampled_from(goals)), "0.5")
     weighted = data.draw(st.booleans()) and method in ("exact", "st")
     more = ("--weight", "weight") if weighted else ()
     columns = ("--score", "score", "--label", "label", "--uncertainty", "uncertainty")
@@ -232,8 +233,10 @@ def test_calibrated_scores_are_probabilities_in_order(given: Given, method: str)
     assert all(0.0 < value < 1.0 for value in values)
     pairs = sorted(zip(given["score"], values, strict=True))
     assert len({score for score, _ in pairs}) == len(set(pairs))
-    if method in ("platt", "temperature", "beta"):
-        assert all(a[1] <= b[1] for a, b in pairwise(pairs))
+    rising = all(a[1] <= b[1] for a, b in pairwise(pairs))
+    falling = all(a[1] >= b[1] for a, b in pairwise(pairs))
+    assert rising or method not in ("temperature", "beta")
+    assert rising or falling or method != "platt"  # labels may fall with the score
 
 
 @SOME
