@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,10 +44,15 @@ class Targets:
 
     def blocks(self) -> Iterator[Targets]:
         """Yield blocks of rows."""
-        rows = max(1, _BLOCK_CELLS // max(1, self.prediction.shape[1]))
-        for start in range(0, self.prediction.shape[0], rows):
-            part = slice(start, start + rows)
+        for part in _blocks(self.prediction):
             yield Targets(self.prediction[part], self.label[part], self.excess[part])
+
+
+def _blocks(matrix: NDArray[Any]) -> Iterator[slice]:
+    """Yield rows of a matrix that stay in the cache while they are worked on."""
+    rows = max(1, _BLOCK_CELLS // max(1, matrix.shape[1]))
+    for start in range(0, matrix.shape[0], rows):
+        yield slice(start, start + rows)
 
 
 @dataclass(frozen=True)
@@ -92,10 +98,12 @@ def bin_sums(targets: Targets, bins: int = BINS) -> BinSums:
 
 def class_targets(probabilities: Floats, counts: Counts) -> Targets:
     """Return the targets of order 1: the share of raters who chose each class."""
-    votes = counts.sum(axis=1)
-    label = counts / votes[:, None]
-    excess = label * (1.0 - label) / np.maximum(votes - 1, 1)[:, None]
-    excess[votes < 2] = 0.0
+    label, excess = np.empty(counts.shape), np.empty(counts.shape)
+    for part in _blocks(counts):
+        votes = counts[part].sum(axis=1)
+        own = label[part] = counts[part] / votes[:, None]
+        excess[part] = own * (1.0 - own) / np.maximum(votes - 1, 1)[:, None]
+        excess[part][votes < 2] = 0.0
     return Targets(probabilities, label, excess)
 
 
@@ -104,11 +112,14 @@ def disagreement_shares(counts: Counts) -> Floats:
 
     Rows need at least two votes.
     """
-    votes = counts.sum(axis=1)
-    pairs = (votes * (votes - 1)).astype(np.float64)
-    agree = (counts * (counts - 1)).sum(axis=1)
-    about = 2 * counts * (votes[:, None] - counts)
-    return np.column_stack([1.0 - agree / pairs, about / pairs[:, None]])
+    shares = np.empty((counts.shape[0], counts.shape[1] + 1))
+    for part in _blocks(counts):
+        own, out = counts[part], shares[part]
+        votes = own.sum(axis=1)
+        pairs = (votes * (votes - 1)).astype(np.float64)
+        out[:, 0] = 1.0 - (own * (own - 1)).sum(axis=1) / pairs
+        out[:, 1:] = 2 * own * (votes[:, None] - own) / pairs[:, None]
+    return shares
 
 
 def predicted_disagreement(probabilities: Floats, alpha0: Floats | None = None) -> Floats:
@@ -126,13 +137,19 @@ def predicted_disagreement(probabilities: Floats, alpha0: Floats | None = None) 
     -----
     Mimori et al., "Diagnostic uncertainty calibration", equations 49 and 50.
     """
-    same = np.zeros(probabilities.shape[0])
-    for place in range(probabilities.shape[1]):
-        same += probabilities[:, place] * probabilities[:, place]
-    phi = np.column_stack([1.0 - same, 2.0 * probabilities * (1.0 - probabilities)])
-    if alpha0 is not None:
-        phi *= np.where(np.isinf(alpha0), 1.0, alpha0 / (alpha0 + 1.0))[:, None]
-    return np.clip(phi, 0.0, 1.0)
+    phi = np.empty((probabilities.shape[0], probabilities.shape[1] + 1))
+    for part in _blocks(probabilities):
+        own, out = probabilities[part], phi[part]
+        same = np.zeros(own.shape[0])
+        for place in range(own.shape[1]):
+            same += own[:, place] * own[:, place]
+        out[:, 0] = 1.0 - same
+        out[:, 1:] = 2.0 * own * (1.0 - own)
+        if alpha0 is not None:
+            strength = alpha0[part]
+            out *= np.where(np.isinf(strength), 1.0, strength / (strength + 1.0))[:, None]
+        np.clip(out, 0.0, 1.0, out=out)
+    return phi
 
 
 def disagreement_targets(phi: Floats, counts: Counts) -> Targets:

@@ -6,7 +6,7 @@ domain", sections 3 and 4; the formulas of the losses are in `calibkit.raters.lo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import Final
@@ -158,8 +158,8 @@ def _order_one(judged: Judged, several: NDArray[np.int64], found: Measured) -> N
     chosen = np.argmax(judged.probabilities, axis=1)
     share = targets.label[np.arange(rows), chosen]
     _put(found, "accuracy", exact_sum(share) / rows, share, rows)
-    apart = _row_sums((targets.label - targets.prediction) ** 2)
-    spread = _row_sums(targets.label * (1.0 - targets.label))
+    apart = _row_sums(targets, lambda one: (one.label - one.prediction) ** 2)
+    spread = _row_sums(targets, lambda one: one.label * (1.0 - one.label))
     _put_classes(found, "squared_loss", first.squared, judged.classes)
     _add_influence(found, "squared_loss", apart + spread, rows)
     _put_calibration(found, judged, first, targets)
@@ -170,7 +170,7 @@ def _order_one(judged: Judged, several: NDArray[np.int64], found: Measured) -> N
         found.values["dispersion_error"] = None
         return
     second = first if several.size == rows else losses(bin_sums(pairs))
-    excess = _row_sums(pairs.excess)
+    excess = _row_sums(pairs, lambda one: one.excess)
     moved = _calibration_moves(pairs, second)
     for name, values, plugin in (
         ("epistemic_loss", second.epistemic, second.epistemic_plugin),
@@ -211,8 +211,6 @@ def _order_two(judged: Judged, several: NDArray[np.int64], found: Measured) -> N
     else:
         targets = disagreement_targets(judged.disagreement[several], judged.counts[several])
     second = losses(bin_sums(targets))
-    own = targets.label * (1.0 - targets.prediction) ** 2
-    own += (1.0 - targets.label) * targets.prediction**2
     for prefix, columns in (("", slice(0, 1)), ("class_", slice(1, None))):
         width = second.squared[columns].size
         part = Targets(
@@ -224,7 +222,7 @@ def _order_two(judged: Judged, several: NDArray[np.int64], found: Measured) -> N
         kept = Losses(*(np.ascontiguousarray(getattr(second, name)[columns]) for name in _FIELDS))
         moved = _calibration_moves(part, kept) / width
         for name, values, influence in (
-            (names[0], kept.squared, _row_sums(own[:, columns]) / width),
+            (names[0], kept.squared, _row_sums(part, _disagreement_losses) / width),
             (names[1], kept.calibration, moved),
             (f"{names[1]}_plugin", kept.calibration_plugin, moved),
         ):
@@ -255,11 +253,23 @@ def _calibration_moves(targets: Targets, known: Losses) -> Floats:
     return moved
 
 
-def _row_sums(matrix: Floats) -> Floats:
-    """Return the sum of each row, its columns added in order."""
-    total = np.zeros(matrix.shape[0])
-    for place in range(matrix.shape[1]):
-        total += matrix[:, place]
+def _disagreement_losses(targets: Targets) -> Floats:
+    """Return what each prediction of two raters loses, on average over the pairs."""
+    lost = targets.label * (1.0 - targets.prediction) ** 2
+    lost += (1.0 - targets.label) * targets.prediction**2
+    return lost
+
+
+def _row_sums(targets: Targets, term: Callable[[Targets], Floats]) -> Floats:
+    """Return the sum of a term in each row, its columns added in order."""
+    total = np.zeros(targets.prediction.shape[0])
+    start = 0
+    for block in targets.blocks():
+        terms = term(block)
+        rows = total[start : start + terms.shape[0]]
+        for place in range(terms.shape[1]):
+            rows += terms[:, place]
+        start += terms.shape[0]
     return total
 
 
