@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
@@ -36,6 +37,8 @@ KINDS = {
 #: What applies a model to a frame: it knows models, and is found when it is needed.
 _APPLICATION = "calibkit.api.application"
 _DRIFT = "calibkit.api.drifting"
+
+_GIANT = re.compile(rb"[0-9]{300}")
 
 #: Longer files are no models.
 MOST_BYTES = 2**31
@@ -275,6 +278,7 @@ def decode(data: bytes, file: str | None = None) -> Model:
     """
     if len(data) > MOST_BYTES:
         raise ModelError(f"a model file of {len(data)} bytes is not plausible", file=file)
+    _refuse_giants(data, file)
     try:
         head = msgspec.json.decode(data, type=_Head)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -294,6 +298,12 @@ def decode(data: bytes, file: str | None = None) -> Model:
         error.file = file
         raise
     return model
+
+
+def _refuse_giants(data: bytes, file: str | None) -> None:
+    """Refuse whole numbers beyond the range of floats, which no result has."""
+    if _GIANT.search(data):
+        raise ModelError("no model or result of calibkit: a number of 300 digits", file=file)
 
 
 def column_descriptions(text: str) -> dict[str, Column]:
@@ -323,6 +333,7 @@ def decode_as(data: bytes, structure: type[D], what: str, file: str | None = Non
     ModelError
         For text that is none; `what` says what was expected.
     """
+    _refuse_giants(data, file)
     try:
         return msgspec.json.decode(data, type=structure)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -337,6 +348,7 @@ def decode_object(data: bytes, file: str | None = None) -> dict[str, Any]:
     ModelError
         For text that is none.
     """
+    _refuse_giants(data, file)
     try:
         return msgspec.json.decode(data, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

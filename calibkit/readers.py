@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 import polars as pl
+from polars.selectors import by_name
 
 from . import remote
 from .delimited import read_delimited, refuse_repeated, scan_delimited
@@ -141,12 +142,12 @@ class Table:
 
     def read(self, columns: Sequence[str]) -> pl.DataFrame:
         """Return `columns`, in this order, in as many chunks as the file has."""
-        frame = self.frame.select(columns)
+        frame = self.frame.select(by_name(columns))  # a bare name may be read as a pattern
         return frame.collect() if isinstance(frame, pl.LazyFrame) else frame
 
     def batches(self, columns: Sequence[str], rows: int) -> Iterator[pl.DataFrame]:
         """Yield `columns`, in this order, at most so many rows at a time, in the file's order."""
-        frame = self.frame.select(columns)
+        frame = self.frame.select(by_name(columns))  # a bare name may be read as a pattern
         if isinstance(frame, pl.DataFrame):
             yield from frame.iter_slices(rows)
         else:

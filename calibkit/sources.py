@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from polars.selectors import by_name
 
 from .errors import DataError, UsageError, nearest
 from .formats import (
@@ -277,13 +278,14 @@ class Source:
 
     def _shaped(self, index: int, names: Sequence[str], frame: pl.DataFrame) -> pl.DataFrame:
         """Return rows of a part in the types that all parts share, with its folder columns."""
-        frame = frame.cast({name: self._columns[name] for name in frame.columns})
+        # Column by column: `DataFrame.cast` takes some names for patterns.
+        frame = pl.DataFrame([own.cast(self._columns[own.name]) for own in frame.iter_columns()])
         keys = [name for name in names if name not in self._columns]
         literals = [
             pl.lit(key_value(self.parts[index], name), self._key_types[name]).alias(name)
             for name in keys
         ]
-        return frame.with_columns(literals).select(names) if keys else frame
+        return frame.with_columns(literals).select(by_name(names)) if keys else frame
 
 
 def open_source(

@@ -330,3 +330,8 @@ def test_damaged_bytes_are_refused_or_work(name: str, data: st.DataObject) -> No
         if not text:
             break
     check_is_refused_or_works(bytes(text))
+
+
+def test_numbers_beyond_floats_are_refused() -> None:
+    with pytest.raises(ModelError, match="of 300 digits"):
+        models.decode(b'{"kind": "boundary", "version": 1, "rows": ' + b"9" * 400 + b"}")

@@ -606,3 +606,13 @@ def test_a_file_that_asks_for_more_memory_than_it_can_fill_is_damaged(tmp_path: 
         raise MemoryError("malloc of size 68719476736 failed")
     with pytest.raises(ResourceError, match="memory ran out"), reading(str(small)):
         raise MemoryError("malloc of size 4096 failed")
+
+
+def test_names_are_no_patterns(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"^s.*$": [1, 2], "score": [0.5, 0.25], "*": ["a", "b"]})
+    for suffix in ("parquet", "csv"):
+        path = tmp_path / f"odd.{suffix}"
+        frame.write_parquet(path) if suffix == "parquet" else frame.write_csv(path)
+        source = open_source([str(path)])
+        assert source.read(["*", "^s.*$"]).equals(frame.select(frame["*"], frame["^s.*$"]))
+        assert source.read(["score"]).columns == ["score"]
