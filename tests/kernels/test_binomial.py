@@ -60,3 +60,10 @@ def test_bounds(pairs: list[tuple[int, int]], level: float, upper: bool) -> None
         if n:
             assert binomial.bound(k, n, level, upper) == p
             assert p >= k / n - 1e-15 if upper else p <= k / n + 1e-15 or level > 0.5
+
+
+def test_rare_events_keep_their_digits() -> None:
+    assert binomial.log_probability(0.0, 1e12, 1e-12, 1.0 - 1e-12) == pytest.approx(-1.0, rel=1e-11)
+    assert binomial.log_probability(1e12, 1e12, 1.0 - 1e-12, 1e-12) == pytest.approx(
+        -1.0, rel=1e-11
+    )

@@ -118,6 +118,15 @@ def test_calibration_errors(table: np.ndarray, cuts: list[int], share: float) ->
     assert out.tolist() == pytest.approx(expected, abs=1e-5, nan_ok=True)
 
 
+def test_weights_below_one_have_errors_too() -> None:
+    out = np.empty(4)
+    table, score = np.array([[0.25, 0.0], [0.0, 0.5]]), np.array([0.75, 0.5])
+    kernels.gap_statistics(table, score, np.array([1, 2]), np.ones(2), out)
+    expected = naive.gaps(table, score, np.array([0, 1]), np.ones(2))
+    assert out.tolist() == pytest.approx(expected, abs=1e-6)
+    assert np.isfinite(out).all()
+
+
 @given(tables)
 def test_corp(table: np.ndarray) -> None:
     score, out = scores_for(table), np.empty(3)

@@ -235,3 +235,56 @@ def test_the_auc_of_a_split_is_its_definition(rows: list[tuple[float, int, bool]
     found = criteria.auc_of_split(payload[left].sum(axis=0), payload.sum(axis=0), rules)
     assert found == pytest.approx(naive.auc_of_split(sides), rel=1e-7, abs=1e-7)
     assert 0.0 <= found <= 1.0 + 1e-12
+
+
+@given(st.integers(1, 5), st.lists(st.tuples(st.integers(0, 3), st.integers(-9, 9)), max_size=12))
+def test_histograms_hold_the_sums_of_their_rows(width: int, rows: list[tuple[int, int]]) -> None:
+    codes = np.array([code for code, _ in rows], np.uint8)
+    order = np.arange(codes.size, dtype=np.int32)[::-1].copy()
+    payload = np.array([[value + c for c in range(width)] for _, value in rows], np.int64)
+    payload = payload.reshape(codes.size, width)
+    gathered, hist = np.empty_like(payload), np.zeros((5, width), np.int64)
+    kernels.gather_rows(payload, order, gathered)
+    assert gathered.tolist() == [payload[row].tolist() for row in order]
+    kernels.fill_histogram(codes, order, gathered, hist)
+    for code in range(5):
+        own = [value for b, value in rows if b == code]
+        assert hist[code].tolist() == [sum(value + c for value in own) for c in range(width)]
+
+
+@given(*[st.floats(-3.0, 3.0), st.sampled_from([0.25, 1.0, 2.0])] * 2)
+def test_normal_densities_are_equal_where_they_cross(
+    mu1: float, v1: float, mu0: float, v0: float
+) -> None:
+    def log_density(x: float, mu: float, v: float) -> float:
+        return -0.5 * (x - mu) ** 2 / v - 0.5 * math.log(v)
+
+    x = criteria.crossing(mu1, v1, mu0, v0)
+    if mu1 == mu0 and v1 == v0:
+        assert x == mu1
+    elif abs(mu1 - mu0) > 1e-3:
+        middle = 0.5 * (mu1 + mu0)
+        apart = log_density(x, mu1, v1) - log_density(x, mu0, v0)
+        assert x == middle or abs(apart) < 1e-6 * max(1.0, x * x)
+
+
+def test_equal_gains_are_told_apart_by_counts_for_gini_alone() -> None:
+    total = np.array([8, 4, 0], np.int64)
+    best, candidate = np.zeros(6), np.zeros(6)
+    best[[0, 4, 5]], candidate[[0, 4, 5]] = (1.0, 4.0, 2.0), (1.0, 4.0, 4.0)
+    assert criteria.is_better(candidate, best, total, criteria.GINI)
+    others = [kind for kind in range(4) if kind != criteria.GINI]
+    assert not any(criteria.is_better(candidate, best, total, kind) for kind in others)
+
+
+def test_scores_without_spread_are_ranked_by_their_means() -> None:
+    for gap, expected in ((0.5, 1.0), (0.0, 0.5), (-0.5, 0.0)):
+        assert criteria.mixture_auc(np.array([[gap, 0.0, 0.0, 0.0, 3.0, 4.0]])) == expected
+
+
+def test_nodes_of_one_class_gain_nothing_of_the_auc() -> None:
+    rules = np.array([float(criteria.GINI), 1.0, 1.0, 1.0])
+    for positives in (0, 5):
+        total = np.array([5, positives, 3 * 2**20], np.int64)
+        left = np.array([2, min(2, positives), 2**20], np.int64)
+        assert criteria.auc_gain(left, total, rules) == 0.0
