@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from polars.selectors import by_name
 
 from calibkit.bounds import Bound
 from calibkit.columns import RowFinder, numeric_column
@@ -243,7 +244,8 @@ def apply_rows(
     added = [
         placed(column.alias(name), present) for name, column in zip(plan.added, values, strict=True)
     ]
-    result = rows.select(*plan.kept, *added)  # in one step: there may be no kept column
+    # In one step: there may be no kept column.  As columns: a name may look like a pattern.
+    result = rows.select(*(rows[name] for name in plan.kept), *added)
     if spec.selected:
         assert plan.chosen is not None  # `plan_application` refused models that decide nothing
         result = result.filter(plan.chosen)
@@ -281,9 +283,9 @@ def plan_application(model: Model, source: Source, spec: ApplySpec) -> Applicati
 def _chosen(applier: Applier, added: Sequence[str]) -> pl.Expr | None:
     """Return which rows are selected: those with a positive decision, or an action but pass."""
     if applier.added[0] == "decision":
-        return pl.col(added[0]) == 1
+        return by_name(added[0]).as_expr() == 1
     if applier.added[-1] == ACTION and any(one.startswith("decision_") for one in applier.added):
-        return pl.col(added[-1]) != PASS
+        return by_name(added[-1]).as_expr() != PASS
     return None
 
 

@@ -7,7 +7,7 @@ from typing import Final, NoReturn
 
 import polars as pl
 
-from .errors import DataError, nearest
+from .errors import DataError, UsageError, nearest
 from .formats import TEXT_FORMATS
 from .inputs import Part
 from .readers import Schema, Table, reading
@@ -123,3 +123,14 @@ def is_number(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def refuse_pattern(name: str, role: str, file: str) -> None:
+    """Raise a `UsageError` for a column whose name polars would take for a pattern of names."""
+    if name.startswith("^") and name.endswith("$"):
+        raise UsageError(
+            f"{file}: column {name!r} for {role} has the form of a pattern (^…$), which polars would "
+            "take for other columns; rename it",
+            file=file,
+            column=name,
+        )

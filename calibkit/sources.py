@@ -32,7 +32,7 @@ from .memory import Memory
 from .progress import Progress, silent
 from .readers import Schema, Table, open_table, reading
 from .remote import is_remote, read_text
-from .schemas import is_number, key_types, key_value, one_schema
+from .schemas import is_number, key_types, key_value, one_schema, refuse_pattern
 
 __all__ = ["STDIN", "Part", "Source", "open_source", "read_bytes", "suffix_format"]
 
@@ -122,6 +122,8 @@ class Source:
         """
         for name in columns:
             if name in self.schema:
+                if role != "column":
+                    refuse_pattern(name, role, self.parts[0].path)
                 continue
             known = ", ".join(repr(other) for other in list(self.schema)[:20])
             hint = "; is the header line missing?" if all(map(is_number, self.schema)) else ""

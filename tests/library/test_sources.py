@@ -616,3 +616,5 @@ def test_names_are_no_patterns(tmp_path: Path) -> None:
         source = open_source([str(path)])
         assert source.read(["*", "^s.*$"]).equals(frame.select(frame["*"], frame["^s.*$"]))
         assert source.read(["score"]).columns == ["score"]
+        with pytest.raises(UsageError, match="form of a pattern"):
+            source.require(["^s.*$"], "--score")
