@@ -147,3 +147,20 @@ def test_a_step_leads_downhill_and_ends_at_the_optimum() -> None:
     expected = naive.newton(design, positive, np.ones(400))
     assert decrement < 1e-18
     assert np.allclose(weights, expected, atol=1e-9)
+
+
+def test_a_step_solves_the_equations_of_its_sums() -> None:
+    rng = np.random.default_rng(2)
+    sums = np.column_stack([rng.normal(size=(3, 2)), rng.uniform(1.0, 2.0, (3, 4))])
+    sums[:, 4] += 4.0  # weight, weight s, weight s^2 with a positive definite matrix
+    fixed, along, weights = rng.normal(size=(2, 3)), rng.normal(size=(2, 3)), np.array([0.3, -0.2])
+    gradient, curvature = np.zeros(2), np.diag([0.0, 0.1])
+    for g, h, w, ws, wss, _ in [(*row,) for row in sums]:
+        own = next(k for k in range(3) if sums[k, 0] == g)
+        lines = np.column_stack([fixed[:, own], along[:, own]])
+        gradient += lines @ [g, h] / 10.0
+        curvature += lines @ np.array([[w, ws], [ws, wss]]) @ lines.T / 10.0
+    gradient[1] += 0.1 * weights[1]
+    step, decrement = surface.newton_step(sums, fixed, along, weights, 10.0, 0.1)
+    assert np.allclose(curvature @ step, -gradient, atol=1e-12)
+    assert np.isclose(decrement, -gradient @ step)

@@ -228,3 +228,17 @@ def test_grids_have_quantile_edges_and_exact_counts(
     if np.isfinite(score).all():
         wanted = np.array(cells[2], np.float64) * scale
         assert np.allclose(filled[2], wanted, rtol=1e-13, atol=1e-12 * scale)
+
+
+@pytest.mark.parametrize("rows", [255, 256])
+def test_counts_of_one_byte_hold_255_rows(rows: int) -> None:
+    words, tags = np.zeros(rows, np.uint64), np.ones(rows, np.uint32)
+    bits, level = np.empty(rows, np.uint64), np.empty(rows, np.uint16)
+    count, positive = np.empty(rows, np.uint8), np.empty(rows, np.uint8)
+    pairs = kernels.group_pairs(words, tags, np.uint64(0), bits, level, count, positive)
+    fits = rows == 255
+    assert pairs == (1 if fits else -1)
+    assert not fits or (count[0], positive[0]) == (255, 255)
+    packed = words * np.uint64(2) + np.uint64(1)
+    shift = np.uint64(1)
+    assert kernels.group_words(packed, shift, np.uint64(0), bits, level, count, positive) == pairs
