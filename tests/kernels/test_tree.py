@@ -288,3 +288,18 @@ def test_nodes_of_one_class_gain_nothing_of_the_auc() -> None:
         total = np.array([5, positives, 3 * 2**20], np.int64)
         left = np.array([2, min(2, positives), 2**20], np.int64)
         assert criteria.auc_gain(left, total, rules) == 0.0
+
+
+@given(tables, st.integers(2, 4), st.integers(1, 2))
+def test_histograms_had_as_differences_give_the_same_tree(
+    table: list[Any], depth: int, least: int
+) -> None:
+    rows, labels = [row for row, _ in table], [label for _, label in table]
+    features = features_of(rows, [False] * len(rows[0]))
+    payload = np.array([[1, label] for label in labels], np.int64)
+    rules = Rules(criteria.GINI, depth, least)
+    (tree, ends), (other, others) = (
+        grow(bin_features(features, 1), payload, rules, steady=steady) for steady in (False, True)
+    )
+    assert nested(other) == nested(tree)
+    assert others.tolist() == ends.tolist()
