@@ -324,7 +324,7 @@ def read_score_rows(
         warnings=(*source.warnings, *rows.warnings, *remarks),
         remarks=rows.remarks,
         notes=(_NO_UNCERTAINTY,) if uncertainty and spread is None else (),
-        others=frame[list(dict.fromkeys([*others, *features]))]
+        others=frame.select(frame[name] for name in dict.fromkeys([*others, *features]))
         if others or features
         else None,
         where=where,

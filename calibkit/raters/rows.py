@@ -157,7 +157,7 @@ def read_rater_rows(source: Source, options: RaterOptions) -> RaterRows:
             matched=matched,
             counts=counts,
             classes=classes,
-            others=rows.frame[list(options.others)],
+            others=rows.frame.select(rows.frame[name] for name in options.others),
             warnings=(*source.warnings, *rows.warnings),
             where=where,
             source=source,

@@ -150,6 +150,8 @@ def main() -> None:
     """Run the command line of this process; the entry point of the installed command."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, raise_terminated)
+        if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # see `calibkit_cli.__main__`
+            signal.signal(signal.SIGINT, signal.default_int_handler)
     mend_streams()
     os.environ["RUST_BACKTRACE"] = "0"  # a damaged file is an error of one line
     # polars keeps freed memory by default; a run of a few seconds should give it back at once.

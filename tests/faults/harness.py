@@ -49,7 +49,7 @@ class Job:
         """Return the command line of a process."""
         given = {"OUT": str(out), "ROWS": str(rows)}
         words = [given.get(word, word) for word in self.words]
-        return [sys.executable, "-m", "calibkit_cli.main", *words]
+        return [sys.executable, "-m", "calibkit_cli", *words]
 
 
 @dataclass(frozen=True)
