@@ -51,7 +51,9 @@ files kept as Python's own parser reads them. {last}
 Every command that writes, over an output that exists already, while something happens to it. Counted
 is how often afterwards the old output or the whole new one was there, with the right exit code and
 no traceback; after `kill -9` at most one temporary file, which the next run removed. Moments are
-random.
+random. *Little memory* is 1.5 GB of address space, less than polars' allocator wants to begin with:
+where it gets no more it aborts the process (exit code 134), which counts as not survived here though
+the old output is untouched.
 
 {disturbed}
 """

@@ -138,7 +138,7 @@ def main() -> int:
         print(number, " ".join(finding.case.words), "\n   ", finding.problem, file=sys.stderr)
     text = table(counts)
     print(text)
-    print(f"\n{sum(counts.values()):,} inputs, {len(findings)} findings, {broken} processes lost.")
+    print(f"\n{sum(counts.values()):,} inputs; wrong: {len(findings)}; processes lost: {broken}.")
     if options.output is not None:
         options.output.write_text(text + "\n")
     return 1 if findings else 0
