@@ -63,6 +63,11 @@ def ran(given: Given, *words: str, model: Path | None = None) -> Any:
         return json.loads(out.read_bytes(), parse_constant=pytest.fail)
 
 
+def without(given: Given, name: str) -> Given:
+    """Leave a column out, and with it perhaps what is wrong."""
+    return Given(given.frame.drop(name), given.sound or None, given.suffix, given.names)
+
+
 def weighed(given: Given, weight: str | None = None) -> list[Row]:
     weights = given[weight] if weight else [1] * given.frame.height
     rows = zip(given["score"], given["label"], weights, strict=True)
@@ -105,8 +110,7 @@ weights = st.sampled_from([WEIGHTS, *([value * scale for value in FRACTIONS] for
 def test_metrics_are_those_of_the_definitions(given: Given, weighted: bool) -> None:
     more = ("--weight", "weight") if weighted else ()
     known = ("--score", "score", "--label", "label", "--no-intervals")
-    if not weighted:
-        given = Given(given.frame.drop("weight"), None, given.suffix, given.names)
+    given = given if weighted else without(given, "weight")
     result = ran(given, "evaluate", *known, *more)
     if result is None:
         return
@@ -134,11 +138,12 @@ def test_boundaries_select_what_they_say(given: Given, data: st.DataObject) -> N
     goals = ["--precision"] if method in ("gmt", "mist") else ["--precision", "--recall"]
     goal = (data.draw(st.sampled_from(goals)), "0.5")
     weighted = data.draw(st.booleans()) and method in ("exact", "st")
+    given = given if weighted else without(given, "weight")
     more = ("--weight", "weight") if weighted else ()
     columns = ("--score", "score", "--label", "label", "--uncertainty", "uncertainty")
     if method == "st":
         columns, levels = columns[:4], "1"
-        given = Given(given.frame.drop("uncertainty"), given.sound or None, *_rest(given))
+        given = without(given, "uncertainty")
     options = ("--method", method, "--uncertainty-bins", levels, "--folds", "0")
     found = ran(given, "boundary", *goal, *columns, *options, *more)
     if found is None:
@@ -200,6 +205,7 @@ def test_cells_hold_the_rows_between_their_limits(given: Given, strategy: str, b
 @SOME
 @given(frames({**SCORED, "weight": WEIGHTS}), st.booleans())
 def test_isotonic_maps_are_the_max_min_formula(given: Given, weighted: bool) -> None:
+    given = given if weighted else without(given, "weight")
     columns = ("--score", "score", "--label", "label", "--method", "isotonic", "--clip", "0")
     model = ran(given, "calibrate", *columns, *(("--weight", "weight") if weighted else ()))
     if model is None:

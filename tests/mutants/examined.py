@@ -149,4 +149,16 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
         "while u >= 0.0 and (above < high or below > low):",
         "while u >= 0.0 and (above <= high or below > low):",
     ): "looks once more at a value that cannot occur",
+    (
+        "venn_abers.py",
+        "added_row_fits",
+        "size, left, right = (0, 0, 0)",
+        "size, left, right = (0, 0, 1)",
+    ): "the first group raises it to 1 before it is read",
+    (
+        "tree.py",
+        "search_splits",
+        "continue",
+        "pass",
+    ): "costs time alone: a node is looked at twice, or though it cannot be split",
 }
