@@ -30,12 +30,6 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
         "share = 0.5 if away == 0.0 else 1.0 if away >= 0.0 else 0.0",
     ): "0 is taken before",
     (
-        "decide.py",
-        "margins",
-        "out[i] = (s - t) / (t * (1.0 - t))",
-        "out[i] = (s - t) / (t * (1.5 - t))",
-    ): "for neighbouring scores whose logits are one number; only the sign is promised",
-    (
         "dirichlet.py",
         "log_rising",
         "while left > 0 and taken < _MULTIPLIED and (left <= _MULTIPLIED or low < _LARGE):",
@@ -71,18 +65,6 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
         "most = 0",
         "most = 1",
     ): "length of scratch space",
-    (
-        "leaf_maps.py",
-        "newton_line",
-        "line[0], line[1] = (a, c)",
-        "pass",
-    ): "values are centred, so the cross term is small; the minimum is reached in other steps",
-    (
-        "leaf_maps.py",
-        "newton_line",
-        "step_c = -(aa * h - ac * g) / determinant",
-        "step_c = -(aa * h + ac * g) / determinant",
-    ): "values are centred, so the cross term is small; the minimum is reached in other steps",
     (
         "logistic.py",
         "fit_logistic",
