@@ -25,23 +25,23 @@ from typing import Any
 
 #: Step, module, attribute (of a class: Class.method), in the order in which they are shown.
 STEPS = (
-    ("open the file", "calibkit.sources", "open_source"),
-    ("read the columns", "calibkit.columns", "read_rows"),
-    ("check the values", "calibkit.columns", "read_score_rows"),
-    ("quantiles of uncertainty", "calibkit.binning", "quantile_edges"),
-    ("level of each row", "calibkit.binning", "assign"),
-    ("keys of the scores", "calibkit.tally", "_falling_keys"),
+    ("open the file", "calibkit.files.sources", "open_source"),
+    ("read the columns", "calibkit.rows.columns", "read_rows"),
+    ("check the values", "calibkit.rows.columns", "read_score_rows"),
+    ("quantiles of uncertainty", "calibkit.bins.binning", "quantile_edges"),
+    ("level of each row", "calibkit.bins.binning", "assign"),
+    ("keys of the scores", "calibkit.summaries.tally", "_falling_keys"),
     ("pack keys and tags", "calibkit_kernels.sorting", "pack"),
     ("sort", "calibkit_kernels.sorting", "sort_words"),
-    ("group equal scores", "calibkit.tally", "_count_plain"),
-    ("quantiles of score", "calibkit.tally", "Tally.quantiles"),
+    ("group equal scores", "calibkit.summaries.tally", "_count_plain"),
+    ("quantiles of score", "calibkit.summaries.tally", "Tally.quantiles"),
     ("hash of the rows", "calibkit.boundary.summary", "data_hash"),
     ("other counts of the rows", "calibkit.boundary.summary", "summarise"),
-    ("prefixes with a positive", "calibkit.tally", "Tally.points"),
+    ("prefixes with a positive", "calibkit.summaries.tally", "Tally.points"),
     ("isotonic blocks", "calibkit.boundary.exact", "isotonic_blocks"),
     ("search", "calibkit.boundary.exact", "solve"),
     ("one threshold for all levels", "calibkit.boundary.fit", "_score_only"),
-    ("deal rows to folds", "calibkit.tally", "Tally.deal"),
+    ("deal rows to folds", "calibkit.summaries.tally", "Tally.deal"),
     ("fit and judge the folds", "calibkit.boundary.fit", "cross_validate"),
     ("model and figures", "calibkit.boundary.fit", "fit_summary"),
 )
@@ -135,7 +135,11 @@ def measure(path: str, folds: int, output: str) -> dict[str, Any]:
     clock = Clock()
     with clock.step(IMPORTS):
         main = import_module("calibkit_cli.main")
-        for module in ("calibkit.boundary.fit", "calibkit.outputs", "calibkit_cli.boundary_run"):
+        for module in (
+            "calibkit.boundary.fit",
+            "calibkit.files.outputs",
+            "calibkit_cli.boundary_run",
+        ):
             import_module(module)
     put_clocks(clock)
     with clock.step(STARTING):

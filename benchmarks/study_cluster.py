@@ -31,15 +31,15 @@ from calibkit.boundary.states import BoundaryProblem, boundary_state  # noqa: E4
 from calibkit.boundary.target import read_target  # noqa: E402
 from calibkit.calibrators.spec import CalibratorSpec  # noqa: E402
 from calibkit.calibrators.states import CalibratorProblem, calibrator_state  # noqa: E402
-from calibkit.columns import ColumnOptions  # noqa: E402
 from calibkit.engines.dask import DaskEngine  # noqa: E402
 from calibkit.engines.serial import SerialEngine  # noqa: E402
 from calibkit.engines.shards import Opening, StateTask, fold_states, shards_of  # noqa: E402
+from calibkit.files.sources import open_source  # noqa: E402
 from calibkit.memory import Memory  # noqa: E402
 from calibkit.metrics.batches import evaluate_state  # noqa: E402
 from calibkit.metrics.spec import EvaluateSpec  # noqa: E402
 from calibkit.metrics.views import Settings  # noqa: E402
-from calibkit.sources import open_source  # noqa: E402
+from calibkit.rows.columns import ColumnOptions  # noqa: E402
 from calibkit.vad.rows import MemberOptions  # noqa: E402
 from calibkit.vad.spec import VadSpec  # noqa: E402
 from calibkit.vad.states import vad_state  # noqa: E402

@@ -20,17 +20,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.binning import Levels
+from calibkit.bins.binning import Levels
 from calibkit.boundary import exact
 from calibkit.boundary.certificate import Split, deal_rows
 from calibkit.boundary.certificate_paths import Path as Boundaries
 from calibkit.boundary.certificate_paths import fit_path
 from calibkit.boundary.certificate_tests import Quantity, certified, sequence
 from calibkit.boundary.goals import RecallAtPrecision, Totals
-from calibkit.bounds import decimal_bound
-from calibkit.columns import ColumnOptions, ScoreRows
+from calibkit.maths.bounds import decimal_bound
+from calibkit.rows.columns import ColumnOptions, ScoreRows
 from calibkit.simulate.posterior import simulate_posterior
-from calibkit.tally import count_rows
+from calibkit.summaries.tally import count_rows
 from calibkit_kernels.binomial import upper_tail
 
 Floats = NDArray[np.float64]

@@ -20,12 +20,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.apply import ApplySpec, apply_model
-from calibkit.columns import ColumnOptions
+from calibkit.files.sources import open_source
 from calibkit.hetcal.fit import fit_hetcal
 from calibkit.hetcal.model import HetcalModel
 from calibkit.hetcal.rows import read_hetcal_rows
 from calibkit.hetcal.spec import HetcalSpec
-from calibkit.sources import open_source
+from calibkit.rows.columns import ColumnOptions
 from calibkit.threads import thread_count
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from calibkit.bounds import decimal_bound
+from calibkit.maths.bounds import decimal_bound
 from calibkit.metrics import decisions, registry
 from calibkit.metrics.decisions import confusion_of
 from calibkit.metrics.intervals import IntervalOptions, differences, intervals

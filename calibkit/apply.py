@@ -17,13 +17,13 @@ import polars as pl
 from numpy.typing import NDArray
 from polars.selectors import by_name
 
-from calibkit.bounds import Bound
-from calibkit.columns import RowFinder, numeric_column
 from calibkit.errors import DataError, UsageError, nearest
-from calibkit.gaps import Gaps, placed, present_in
+from calibkit.files.sources import Source
 from calibkit.makers import check_makers, model_hash, read_makers
+from calibkit.maths.bounds import Bound
 from calibkit.models import Column, Model
-from calibkit.sources import Source
+from calibkit.rows.columns import RowFinder, numeric_column
+from calibkit.rows.gaps import Gaps, placed, present_in
 
 Floats = NDArray[Any]
 

@@ -9,13 +9,13 @@ from typing import Final
 import polars as pl
 
 from calibkit.apply import Application, AppliedRows, ApplySpec, apply_rows, missing_note, too_many
-from calibkit.batches import work_through
-from calibkit.columns import RowFinder
-from calibkit.gaps import Gaps
+from calibkit.files.row_groups import row_bytes
+from calibkit.files.sources import Source
 from calibkit.memory import Memory
-from calibkit.row_groups import row_bytes
-from calibkit.rows import NothingLeft
-from calibkit.sources import Source
+from calibkit.rows.columns import RowFinder
+from calibkit.rows.gaps import Gaps
+from calibkit.rows.rows import NothingLeft
+from calibkit.summaries.batches import work_through
 
 #: Rows of a batch: enough to hide what each costs by itself, few enough to stay small.
 _MOST_ROWS: Final = 2**17

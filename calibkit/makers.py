@@ -16,10 +16,10 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from calibkit.columns import ColumnOptions
 from calibkit.errors import DataError, ModelError
+from calibkit.files.sources import Source
 from calibkit.models import Column, Model, canonical_text, decode_object
-from calibkit.sources import Source
+from calibkit.rows.columns import ColumnOptions
 
 #: The key in a Parquet file's footer: an object with the maker's hash of each column.
 KEY = "calibkit.made_by"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     # Drift knows models: by its package, so that no module imports itself round a corner.
     from calibkit.api import Drift
-    from calibkit.frames import Frame, Names
+    from calibkit.files.frames import Frame, Names
 
 #: Where each kind's structure is defined.
 KINDS = {
@@ -370,7 +370,7 @@ def load(path: str | os.PathLike[str]) -> Model:
     ModelError
         See `decode`.
     """
-    from calibkit.sources import read_bytes, suffix_format
+    from calibkit.files.sources import read_bytes, suffix_format
 
     path = os.fspath(path)
     if suffix_format(path) is not None:
@@ -383,6 +383,6 @@ def load(path: str | os.PathLike[str]) -> Model:
 
 def save(model: Model, path: str) -> None:
     """Write a model to a file, whole or not at all; ``-`` is standard output."""
-    from calibkit.sinks import write_bytes
+    from calibkit.files.sinks import write_bytes
 
     write_bytes(model.to_json(), path)

@@ -141,7 +141,7 @@ def opens_for_writing(name: str, call: ast.Call) -> bool:
 @by_file
 def test_sinks_alone_writes_files(path: Path) -> None:
     # The kernels' cache folder is numba's; it is tried with a temporary file that has no name.
-    if module_of(path) in {"calibkit.sinks", "calibkit_kernels._jit"}:
+    if module_of(path) in {"calibkit.files.sinks", "calibkit_kernels._jit"}:
         return
     writers = {
         f"line {call.lineno}: {name}"
@@ -153,15 +153,18 @@ def test_sinks_alone_writes_files(path: Path) -> None:
 
 def goes_to_sinks(path: Path, name: str) -> bool:
     """Whether a function of this name is the one imported from sinks, or its Transaction's."""
-    from_sinks = {f"calibkit.sinks.{name}"}
+    from_sinks = {f"calibkit.files.sinks.{name}"}
     if name in {"write_bytes", "write_table"}:
-        from_sinks.add("calibkit.sinks.Transaction")
+        from_sinks.add("calibkit.files.sinks.Transaction")
     return not from_sinks.isdisjoint(imports_of(path))
 
 
 @by_file
 def test_models_alone_reads_and_writes_json(path: Path) -> None:
-    if module_of(path) in {"calibkit.models", "calibkit.readers"}:  # NDJSON is a format of rows
+    if module_of(path) in {
+        "calibkit.models",
+        "calibkit.files.readers",
+    }:  # NDJSON is a format of rows
         return
     found = {name for name in imports_of(path) if name in {"json", "msgspec.json"}}
     if floor_of(path) == "calibkit_cli":  # the summary and the error of a run are no model

@@ -12,14 +12,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from calibkit.binning import fit_grid
+from calibkit.bins.binning import fit_grid
 from calibkit.boundary import grid_methods
 from calibkit.boundary.frontier import precision_recall_frontier
 from calibkit.boundary.goals import GOALS, Totals
 from calibkit.boundary.methods import METHODS
-from calibkit.bounds import decimal_bound
-from calibkit.columns import ColumnOptions, read_score_rows
-from calibkit.sources import open_source
+from calibkit.files.sources import open_source
+from calibkit.maths.bounds import decimal_bound
+from calibkit.rows.columns import ColumnOptions, read_score_rows
 
 
 def timed(task: Callable[[], Any], repeats: int) -> tuple[list[float], Any]:

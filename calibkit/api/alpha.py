@@ -16,7 +16,7 @@ from calibkit.api.options import (
     tagged,
     whole,
 )
-from calibkit.frames import Frame, Names, names, open_frame
+from calibkit.files.frames import Frame, Names, names, open_frame
 from calibkit.raters import alpha_cal
 from calibkit.raters.model import AlphaModel
 from calibkit.raters.rows import RaterOptions, read_rater_rows

@@ -6,9 +6,9 @@ import polars as pl
 
 from calibkit.api.options import tell
 from calibkit.apply import ApplySpec, apply_model
-from calibkit.bounds import decimal_bound
 from calibkit.errors import UsageError
-from calibkit.frames import Frame, Names, names, open_frame
+from calibkit.files.frames import Frame, Names, names, open_frame
+from calibkit.maths.bounds import decimal_bound
 from calibkit.models import Model
 
 

@@ -22,11 +22,11 @@ from calibkit.boundary.certificate_tests import read_confidence
 from calibkit.boundary.model import BoundaryModel
 from calibkit.boundary.spec import BoundarySpec
 from calibkit.boundary.target import read_target
-from calibkit.columns import ColumnOptions
-from calibkit.frames import Frame, open_frame
+from calibkit.files.frames import Frame, open_frame
+from calibkit.files.sources import Source
 from calibkit.makers import model_hash
 from calibkit.models import Model
-from calibkit.sources import Source
+from calibkit.rows.columns import ColumnOptions
 
 Strategy = Literal["equal-mass", "equal-width"]
 Order = Literal["uncertainty-score", "score-uncertainty"]

@@ -20,10 +20,10 @@ from calibkit.calibrators.classes import ClassSpec, fit_class_calibrator, refuse
 from calibkit.calibrators.model import CalibratorModel
 from calibkit.calibrators.rows import read_calibration_rows
 from calibkit.calibrators.spec import CalibratorSpec
-from calibkit.columns import ColumnOptions
 from calibkit.errors import UsageError
-from calibkit.frames import Frame, open_frame
+from calibkit.files.frames import Frame, open_frame
 from calibkit.raters.rows import RaterOptions, read_rater_rows
+from calibkit.rows.columns import ColumnOptions
 
 #: Penalties of intercept and of weights off the diagonal, or how they are chosen.
 Penalties = float | tuple[float, float] | Literal["cv"]

@@ -6,7 +6,7 @@ from calibkit.api.options import tell
 from calibkit.drift.drift import Drift, drift
 from calibkit.drift.rows import DriftSpec
 from calibkit.errors import UsageError
-from calibkit.frames import Frame, open_frame
+from calibkit.files.frames import Frame, open_frame
 from calibkit.models import Model
 
 

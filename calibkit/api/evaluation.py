@@ -15,9 +15,8 @@ from calibkit.api.options import (
     tell,
     whole,
 )
-from calibkit.columns import ColumnOptions
 from calibkit.errors import UsageError
-from calibkit.frames import Frame, Names, names, open_frame
+from calibkit.files.frames import Frame, Names, names, open_frame
 from calibkit.metrics import evaluate as evaluation
 from calibkit.metrics.result import Metrics
 from calibkit.metrics.settings import read_bounds, read_metrics, read_prevalence, read_shares
@@ -25,6 +24,7 @@ from calibkit.metrics.spec import EvaluateSpec
 from calibkit.metrics.views import Settings
 from calibkit.models import Model
 from calibkit.raters.spec import read_votes
+from calibkit.rows.columns import ColumnOptions
 
 #: Bounds or shares: one or several, as numbers (by their shortest decimal) or text.
 Numbers = float | str | Sequence[float | str]

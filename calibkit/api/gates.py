@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from calibkit.errors import UsageError
-from calibkit.expressions import parse
-from calibkit.figures import Outcome, check
-from calibkit.frames import Names, names
-from calibkit.results import read_result, side_by_side
+from calibkit.files.frames import Names, names
+from calibkit.gates.expressions import parse
+from calibkit.gates.figures import Outcome, check
+from calibkit.gates.results import read_result, side_by_side
 
 
 class Written(Protocol):

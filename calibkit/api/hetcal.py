@@ -15,11 +15,11 @@ from calibkit.api.options import (
     tagged,
     whole,
 )
-from calibkit.columns import ColumnOptions
-from calibkit.frames import Frame, Names, names, open_frame
+from calibkit.files.frames import Frame, Names, names, open_frame
 from calibkit.hetcal.model import HetcalModel
 from calibkit.hetcal.run import fit_source
 from calibkit.hetcal.spec import HetcalSpec
+from calibkit.rows.columns import ColumnOptions
 
 
 def fit_hetcal(

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from typing import Any, Literal, TypeVar, get_args
 
 from calibkit.errors import CalibkitWarning, UsageError
-from calibkit.frames import Names, names
+from calibkit.files.frames import Names, names
+from calibkit.files.sources import Source
 from calibkit.makers import record_makers
 from calibkit.models import Model, load
-from calibkit.sources import Source
 from calibkit.threads import later, thread_count, warm_up
 
 M = TypeVar("M", bound=Model)

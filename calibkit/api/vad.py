@@ -16,7 +16,7 @@ from calibkit.api.options import (
     tagged,
     whole,
 )
-from calibkit.frames import Frame, Names, names, open_frame
+from calibkit.files.frames import Frame, Names, names, open_frame
 from calibkit.models import Model
 from calibkit.vad import fit
 from calibkit.vad.model import VadModel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from calibkit.api.options import Missing, Scale
-from calibkit.frames import Frame, Names, names, open_frame
+from calibkit.files.frames import Frame, Names, names, open_frame
 from calibkit.validation import run
 from calibkit.validation.report import Report
 from calibkit.validation.spec import ValidateSpec

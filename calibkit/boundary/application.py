@@ -9,10 +9,10 @@ import polars as pl
 from calibkit.apply import ApplySpec, Reads, as_fitted, find_columns
 from calibkit.boundary.decide import decide, draw, probabilities
 from calibkit.boundary.model import BoundaryModel
-from calibkit.columns import RowFinder
 from calibkit.errors import DataError, UsageError
-from calibkit.rows import is_text
-from calibkit.sources import Source
+from calibkit.files.sources import Source
+from calibkit.rows.columns import RowFinder
+from calibkit.rows.rows import is_text
 
 #: The key that is no column but the number of the row.
 ROW_NUMBER = "row-number"

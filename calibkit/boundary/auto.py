@@ -26,7 +26,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.binning import Levels, uncertainty_levels
+from calibkit.bins.binning import Levels, uncertainty_levels
+from calibkit.bins.grid_table import GridTable
 from calibkit.boundary.choose import marginal_rate
 from calibkit.boundary.fit import Fitted, cross_validated, fit_summary, fold_count, need_classes
 from calibkit.boundary.goals import Goal
@@ -37,10 +38,9 @@ from calibkit.boundary.problem import deal, tally_totals
 from calibkit.boundary.spec import AUTO, MOST_FOLDS, BoundarySpec, Plan, plan
 from calibkit.boundary.summary import Summary, summarise
 from calibkit.boundary.tried import Judge, Tried
-from calibkit.columns import ScoreRows
 from calibkit.errors import InfeasibleError, UsageError
-from calibkit.grid_table import GridTable
-from calibkit.tally import Tally
+from calibkit.rows.columns import ScoreRows
+from calibkit.summaries.tally import Tally
 
 #: The numbers of levels that the optimum is tried with.
 LEVELS = (2, 3, 5, 7, 11)

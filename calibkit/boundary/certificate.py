@@ -19,7 +19,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.binning import check_bins
+from calibkit.bins.binning import check_bins
+from calibkit.bins.grid_table import GridTable
 from calibkit.boundary import exact
 from calibkit.boundary.certificate_paths import CURVED, Path, fit_path
 from calibkit.boundary.certificate_tests import Quantity, certified, rows_needed, sequence
@@ -32,11 +33,10 @@ from calibkit.boundary.methods import METHODS, Found
 from calibkit.boundary.model import BoundaryFit, Certificate
 from calibkit.boundary.spec import AUTO, BoundarySpec
 from calibkit.boundary.summary import Summary, summarise
-from calibkit.columns import ScoreRows
 from calibkit.errors import DataError, InfeasibleError, UsageError
-from calibkit.grid_table import GridTable
-from calibkit.provenance import random_parts
-from calibkit.tally import count_rows
+from calibkit.rows.columns import ScoreRows
+from calibkit.rows.provenance import random_parts
+from calibkit.summaries.tally import count_rows
 
 #: The methods that have a path.
 CERTIFIABLE = (AUTO, "st", "logistic", "exact")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.binning import Levels, uncertainty_levels
+from calibkit.bins.binning import Levels, uncertainty_levels
 from calibkit.boundary.curved import (
     CurvedSurface,
     Sizes,
@@ -25,8 +25,8 @@ from calibkit.boundary.frontier import supported_frontier
 from calibkit.boundary.logistic import LEVELS as SURFACE_LEVELS
 from calibkit.boundary.logistic import distinct
 from calibkit.boundary.surface import Surface
-from calibkit.columns import ScoreRows
-from calibkit.tally import Tally, count_rows
+from calibkit.rows.columns import ScoreRows
+from calibkit.summaries.tally import Tally, count_rows
 from calibkit_kernels.decide import LEAST
 
 Floats = NDArray[np.float64]

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.boundary.curved import Sizes
-from calibkit.bounds import Bound, decimal_bound
 from calibkit.errors import UsageError
-from calibkit.normal import normal_quantile
+from calibkit.maths.bounds import Bound, decimal_bound
+from calibkit.maths.normal import normal_quantile
 from calibkit_kernels.binomial import lower_tail, upper_tail
 
 Floats = NDArray[np.float64]

@@ -21,8 +21,8 @@ from calibkit.boundary.goals import CountGoal
 from calibkit.boundary.problem import tally_totals
 from calibkit.boundary.spec import BoundarySpec
 from calibkit.boundary.summary import Summary, summarise
-from calibkit.columns import ScoreRows
 from calibkit.errors import InfeasibleError, UsageError
+from calibkit.rows.columns import ScoreRows
 
 #: Counts rows for a specification.
 Count = Callable[[ScoreRows, BoundarySpec], Summary]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from calibkit.boundary.exact import Blocks, isotonic_blocks
 from calibkit.boundary.goals import Goal, count_goal
-from calibkit.tally import Points
+from calibkit.summaries.tally import Points
 
 Int64s = NDArray[np.int64]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from calibkit.bins.grid_table import GridTable
 from calibkit.boundary.auto import choose_method, fit_choice
 from calibkit.boundary.fit import fit_boundary
 from calibkit.boundary.methods import METHODS
 from calibkit.boundary.model import BoundaryModel
 from calibkit.boundary.spec import AUTO, BoundarySpec
-from calibkit.columns import ScoreRows
 from calibkit.errors import InfeasibleError, UsageError
-from calibkit.grid_table import GridTable
+from calibkit.rows.columns import ScoreRows
 
 #: The columns of a comparison.
 HEADER = (

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from calibkit.boundary.surface import Surface
 from calibkit.boundary.surface_fit import fit_surface
-from calibkit.tally import Tally
+from calibkit.summaries.tally import Tally
 from calibkit_kernels.curved import TERMS, curved_sums, curved_values
 from calibkit_kernels.decide import LEAST, logit
 from calibkit_kernels.surface import solve_cholesky

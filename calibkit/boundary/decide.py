@@ -10,10 +10,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.binning import Levels, assign
+from calibkit.bins.binning import Levels, assign
 from calibkit.boundary.model import BoundaryModel, threshold_value
 from calibkit.errors import UsageError
-from calibkit.segments import known_codes
+from calibkit.rows.segments import known_codes
 from calibkit_kernels.decide import margins, reaches
 
 Floats = NDArray[Any]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 
-from calibkit.binning import Grid, Levels
+from calibkit.bins.binning import Grid, Levels
 from calibkit.boundary.goals import Totals
 from calibkit.boundary.logistic import Cut, logistic
 from calibkit.boundary.methods import Found

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.boundary.goals import CountGoal
-from calibkit.tally import Points
+from calibkit.summaries.tally import Points
 from calibkit_kernels import knapsack
 from calibkit_kernels.isotonic import concave_hull
 

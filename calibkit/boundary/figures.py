@@ -20,9 +20,9 @@ from calibkit.boundary.model import BoundaryModel, CrossValidated, Figures, Test
 from calibkit.boundary.problem import tally_totals
 from calibkit.boundary.target import Target
 from calibkit.boundary.worths import read_worths
-from calibkit.columns import ScoreRows
-from calibkit.tally import Tally
-from calibkit.weights import AS_THEY_ARE, ROW, Unit, in_units
+from calibkit.rows.columns import ScoreRows
+from calibkit.rows.weights import AS_THEY_ARE, ROW, Unit, in_units
+from calibkit.summaries.tally import Tally
 
 #: Finds a boundary on a tally with one part left out, given what the other parts hold; None where
 #: nothing can be found.

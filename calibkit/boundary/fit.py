@@ -8,6 +8,7 @@ from fractions import Fraction
 import msgspec
 import numpy as np
 
+from calibkit.bins.grid_table import GridTable
 from calibkit.boundary import exact
 from calibkit.boundary.describe import describe, flatten, reference, warnings_of
 from calibkit.boundary.figures import Judged, cross_validate, figures
@@ -18,11 +19,10 @@ from calibkit.boundary.problem import deal, tally_totals
 from calibkit.boundary.segment_figures import Judging, judge_stack, judge_test
 from calibkit.boundary.spec import BoundarySpec, Plan
 from calibkit.boundary.summary import Summary, summarise
-from calibkit.columns import ScoreRows
 from calibkit.errors import DataError, InfeasibleError
-from calibkit.grid_table import GridTable
-from calibkit.resolution import Range, Resolution, resolution_of
-from calibkit.tally import Tally
+from calibkit.rows.columns import ScoreRows
+from calibkit.summaries.resolution import Range, Resolution, resolution_of
+from calibkit.summaries.tally import Tally
 from calibkit.threads import later
 
 

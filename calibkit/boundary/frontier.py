@@ -25,8 +25,8 @@ from calibkit.boundary.grid_tables import (
     table_size,
 )
 from calibkit.errors import UsageError
-from calibkit.tally import Points
-from calibkit.weights import Unit
+from calibkit.rows.weights import Unit
+from calibkit.summaries.tally import Points
 from calibkit_kernels import grid_dp
 
 Int64s = NDArray[np.int64]
@@ -264,7 +264,7 @@ def supported_frontier(points: Points) -> SupportedFrontier:
     Parameters
     ----------
     points
-        The prefixes of each level; see `calibkit.tally.Tally.points`.
+        The prefixes of each level; see `calibkit.summaries.tally.Tally.points`.
     """
     blocks, ends = level_sets(isotonic_blocks(points))
     if ends.size and blocks.true_positives[ends[-1]] == 0:  # rows without positives gain nothing

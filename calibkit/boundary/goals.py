@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.boundary.picks import most_expected, most_hits, recall_ceiling
-from calibkit.bounds import Bound
-from calibkit.weights import AS_THEY_ARE, ROW, ClassWeights, Unit
+from calibkit.maths.bounds import Bound
+from calibkit.rows.weights import AS_THEY_ARE, ROW, ClassWeights, Unit
 from calibkit_kernels.exact import largest_ratio, ratio_at_least
 from calibkit_kernels.knapsack import Window
 

@@ -20,12 +20,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.binning import Levels
+from calibkit.bins.binning import Levels
 from calibkit.boundary.classic import single_threshold
 from calibkit.boundary.goals import Goal
 from calibkit.boundary.surface import Surface
 from calibkit.boundary.surface_fit import Shared, fit_surface, regressor
-from calibkit.tally import Points, Tally
+from calibkit.summaries.tally import Points, Tally
 from calibkit_kernels import sorting
 from calibkit_kernels import surface as kernels
 from calibkit_kernels.decide import LEAST

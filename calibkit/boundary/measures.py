@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.boundary.goals import CountGoal, Totals
-from calibkit.bounds import Bound, decimal_bound, is_decimal
 from calibkit.errors import UsageError, nearest
+from calibkit.maths.bounds import Bound, decimal_bound, is_decimal
 from calibkit_kernels.knapsack import Window
 
 Int64s = NDArray[np.int64]

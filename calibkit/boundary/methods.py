@@ -16,7 +16,7 @@ from calibkit.boundary.stochastic import Mixture, random_block, random_tie
 from calibkit.boundary.surface_fit import Shared
 from calibkit.boundary.target import OPTIONS
 from calibkit.errors import UsageError, nearest
-from calibkit.tally import Points, Tally
+from calibkit.summaries.tally import Points, Tally
 
 Int64s = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -8,7 +8,7 @@ import math
 import msgspec
 
 from calibkit.errors import ModelError
-from calibkit.resolution import Resolution
+from calibkit.summaries.resolution import Resolution
 
 #: A threshold in JSON: a score, "-inf" (always), "inf" (only infinite scores), null (never).
 Threshold = float | str | None

@@ -15,8 +15,8 @@ from calibkit.boundary.problem import tally_totals
 from calibkit.boundary.segment_figures import judge_test
 from calibkit.boundary.spec import AUTO, BoundarySpec
 from calibkit.boundary.summary import Summary, summarise
-from calibkit.columns import ScoreRows
 from calibkit.models import Provenance
+from calibkit.rows.columns import ScoreRows
 
 
 def pool(

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.binning import Grid, Levels, assign, fit_grid
+from calibkit.bins.binning import Grid, Levels, assign, fit_grid
 from calibkit.boundary.goals import Totals
 from calibkit.boundary.worths import Worths
-from calibkit.columns import ScoreRows
 from calibkit.models import Column
-from calibkit.provenance import random_parts
-from calibkit.tally import Tally, count_rows
-from calibkit.weights import AS_THEY_ARE, ROW
+from calibkit.rows.columns import ScoreRows
+from calibkit.rows.provenance import random_parts
+from calibkit.rows.weights import AS_THEY_ARE, ROW
+from calibkit.summaries.tally import Tally, count_rows
 
 Floats = NDArray[Any]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from calibkit.bins.level_edges import check_order
 from calibkit.boundary.auto import LEVELS as AUTO_LEVELS
 from calibkit.boundary.choose import CANDIDATES
 from calibkit.boundary.logistic import LEVELS as SURFACE_LEVELS
@@ -13,14 +14,13 @@ from calibkit.boundary.spec import AUTO, BoundarySpec
 from calibkit.boundary.summary import QUANTILES
 from calibkit.boundary.target import Target
 from calibkit.boundary.worths import amounts_of
-from calibkit.columns import ColumnOptions, ScoreRows, read_score_rows, resolve
-from calibkit.level_edges import check_order
+from calibkit.files.sources import Source
 from calibkit.memory import Memory
-from calibkit.score_batches import Reading, Spread, rows_within, summarise_scores
-from calibkit.score_summary import ScoreSummary
-from calibkit.segments import read_segments
-from calibkit.sources import Source
-from calibkit.splits import refuse_missing
+from calibkit.rows.columns import ColumnOptions, ScoreRows, read_score_rows, resolve
+from calibkit.rows.segments import read_segments
+from calibkit.rows.splits import refuse_missing
+from calibkit.summaries.score_batches import Reading, Spread, rows_within, summarise_scores
+from calibkit.summaries.score_summary import ScoreSummary
 
 
 def worth_columns(source: Source, target: Target) -> list[str]:

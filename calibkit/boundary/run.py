@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from calibkit.binning import uncertainty_levels
+from calibkit.bins.binning import uncertainty_levels
+from calibkit.bins.grid_table import GridTable, is_grid_table, read_grid_table
 from calibkit.boundary.auto import Choice, choose_method, fit_choice
 from calibkit.boundary.certificate import certify_boundary
 from calibkit.boundary.choose import choose_levels
@@ -18,12 +19,11 @@ from calibkit.boundary.reading import BoundaryReader, worth_columns
 from calibkit.boundary.segmented import fit_segments
 from calibkit.boundary.spec import AUTO, BoundarySpec
 from calibkit.boundary.summary import Summary, summarise
-from calibkit.columns import ColumnOptions, ScoreRows, read_score_rows
 from calibkit.errors import UsageError
-from calibkit.grid_table import GridTable, is_grid_table, read_grid_table
+from calibkit.files.sources import Source
 from calibkit.memory import Memory
-from calibkit.remarks import of_tally
-from calibkit.sources import Source
+from calibkit.rows.columns import ColumnOptions, ScoreRows, read_score_rows
+from calibkit.rows.remarks import of_tally
 
 #: What a boundary is fitted on: counted once, or for several methods, or later for each segment.
 Counted = Summary | Choice | ScoreRows | GridTable

@@ -16,10 +16,10 @@ from calibkit.boundary.model import BoundaryModel, CrossValidated, SegmentFit
 from calibkit.boundary.problem import tally_totals
 from calibkit.boundary.summary import Stack
 from calibkit.boundary.target import Target
-from calibkit.columns import ScoreRows
-from calibkit.segments import known_codes
-from calibkit.tally import Tally
-from calibkit.weights import Unit
+from calibkit.rows.columns import ScoreRows
+from calibkit.rows.segments import known_codes
+from calibkit.rows.weights import Unit
+from calibkit.summaries.tally import Tally
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.binning import MOST_LEVELS, Levels, uncertainty_levels
+from calibkit.bins.binning import MOST_LEVELS, Levels, uncertainty_levels
+from calibkit.bins.grid_table import GridTable
 from calibkit.boundary.auto import LEVELS, choose_among, choose_method, fit_choice
 from calibkit.boundary.choose import choose_levels
 from calibkit.boundary.decide import OTHER
@@ -29,12 +30,11 @@ from calibkit.boundary.problem import columns_of
 from calibkit.boundary.spec import AUTO, BoundarySpec
 from calibkit.boundary.summary import Stack, Summary, summarise
 from calibkit.boundary.worths import read_worths
-from calibkit.columns import ScoreRows
 from calibkit.errors import InfeasibleError, UsageError
-from calibkit.grid_table import GridTable
-from calibkit.segments import read_segments
-from calibkit.tally import count_rows
-from calibkit.weights import ROW
+from calibkit.rows.columns import ScoreRows
+from calibkit.rows.segments import read_segments
+from calibkit.rows.weights import ROW
+from calibkit.summaries.tally import count_rows
 
 #: Positive rows that a segment needs for a bound of its own.
 MIN_POSITIVES = 50

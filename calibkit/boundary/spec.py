@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from calibkit.binning import Grid, check_bins
+from calibkit.bins.binning import Grid, check_bins
+from calibkit.bins.grid_table import GridTable
 from calibkit.boundary.methods import Method, at_ties, method, on_scale
 from calibkit.boundary.model import BOUNDS
 from calibkit.boundary.target import Target
-from calibkit.bounds import Bound
-from calibkit.columns import ScoreRows
 from calibkit.errors import UsageError
-from calibkit.grid_table import GridTable
+from calibkit.maths.bounds import Bound
+from calibkit.rows.columns import ScoreRows
 
 #: The method that is chosen by cross-validation, see `calibkit.boundary.auto`.
 AUTO = "auto"
@@ -37,7 +37,7 @@ class BoundarySpec:
     score_bins
         L; 0 tries every distinct score; None is the method's default.
     strategy, order
-        Of the bins, see `calibkit.binning.fit_grid`.
+        Of the bins, see `calibkit.bins.binning.fit_grid`.
     randomise
         Of the stochastic method: ``block``, or ``tie`` for one level.
     folds

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.binning import assign, quantile_edges
-from calibkit.tally import Tally
-from calibkit.weights import ROW, in_units
+from calibkit.bins.binning import assign, quantile_edges
+from calibkit.rows.weights import ROW, in_units
+from calibkit.summaries.tally import Tally
 
 
 @dataclass(frozen=True)

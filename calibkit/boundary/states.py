@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from calibkit.bins.grid_table import is_grid_table
 from calibkit.boundary.reading import BoundaryReader
 from calibkit.boundary.spec import BoundarySpec
-from calibkit.columns import ScoreRows
 from calibkit.errors import UsageError
-from calibkit.grid_table import is_grid_table
+from calibkit.files.sources import Source
 from calibkit.makers import makers_of
 from calibkit.memory import Memory
-from calibkit.score_states import score_state, source_of, summary_of
-from calibkit.sources import Source
-from calibkit.states import State, as_plain, from_plain
+from calibkit.rows.columns import ScoreRows
+from calibkit.summaries.score_states import score_state, source_of, summary_of
+from calibkit.summaries.states import State, as_plain, from_plain
 
 KIND = "boundary"
 

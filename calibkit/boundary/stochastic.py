@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from calibkit.boundary.exact import isotonic_blocks
 from calibkit.boundary.goals import Goal, count_goal
-from calibkit.tally import Tally
+from calibkit.summaries.tally import Tally
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]

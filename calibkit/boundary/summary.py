@@ -10,20 +10,20 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit import __version__
-from calibkit.binning import Levels, uncertainty_levels
+from calibkit.bins.binning import Levels, uncertainty_levels
+from calibkit.bins.grid_table import GridTable
 from calibkit.boundary.logistic import distinct
 from calibkit.boundary.model import BoundaryModel
 from calibkit.boundary.problem import Problem, binned_problem, grid_problem, raw_problem
 from calibkit.boundary.spec import BoundarySpec, Plan, plan
 from calibkit.boundary.spreads import Spread, spread_of_rows, spread_of_tally
 from calibkit.boundary.worths import read_worths
-from calibkit.columns import Condensing, ScoreRows
 from calibkit.errors import DataError, UsageError
-from calibkit.grid_table import GridTable
 from calibkit.models import Provenance
-from calibkit.segments import read_segments
-from calibkit.splits import group_parts, time_parts
-from calibkit.tally import Tally
+from calibkit.rows.columns import Condensing, ScoreRows
+from calibkit.rows.segments import read_segments
+from calibkit.rows.splits import group_parts, time_parts
+from calibkit.summaries.tally import Tally
 from calibkit.threads import later
 
 #: How many quantiles of the fitting data a model keeps.

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.boundary.surface import Surface
-from calibkit.tally import Tally
+from calibkit.summaries.tally import Tally
 from calibkit_kernels import surface as kernels
 
 Floats = NDArray[np.float64]

@@ -9,9 +9,9 @@ from fractions import Fraction
 from calibkit.boundary.goals import GOALS, Goal, Totals
 from calibkit.boundary.measures import KINDS, Measure, parse_objective
 from calibkit.boundary.value_goals import LeastCost, value_goal
-from calibkit.bounds import Bound, decimal_bound
 from calibkit.errors import UsageError
-from calibkit.weights import AS_THEY_ARE, ClassWeights, at_prevalence
+from calibkit.maths.bounds import Bound, decimal_bound
+from calibkit.rows.weights import AS_THEY_ARE, ClassWeights, at_prevalence
 
 #: The options that state an objective, in the order of the help.
 OPTIONS = ("precision", "recall", "fpr", "capacity", "maximize", "minimize")

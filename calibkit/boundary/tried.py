@@ -12,7 +12,7 @@ from calibkit.boundary.figures import Judged, standard_error
 from calibkit.boundary.goals import Goal
 from calibkit.boundary.model import Candidate, CrossValidated
 from calibkit.boundary.summary import Summary
-from calibkit.tally import Tally
+from calibkit.summaries.tally import Tally
 from calibkit_kernels.surface import differing
 
 Floats = NDArray[np.float64]

@@ -24,7 +24,7 @@ from calibkit.boundary.goals import (
     RecallWithin,
     Totals,
 )
-from calibkit.bounds import Bound
+from calibkit.maths.bounds import Bound
 from calibkit_kernels.exact import largest_ratio
 
 Int64s = NDArray[np.int64]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from calibkit.boundary import exact
 from calibkit.boundary.goals import Goal, RecallWithin, Totals
 from calibkit.boundary.value_goals import LeastCost, PrecisionAtValue, ValueAtBound
-from calibkit.tally import Points
+from calibkit.summaries.tally import Points
 from calibkit_kernels import knapsack
 
 Int64s = NDArray[np.int64]

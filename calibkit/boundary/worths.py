@@ -9,10 +9,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.boundary.target import Target
-from calibkit.columns import RowFinder, ScoreRows
 from calibkit.models import Column
-from calibkit.numeric import numeric_column
-from calibkit.weights import ROW, Unit, in_units
+from calibkit.rows.columns import RowFinder, ScoreRows
+from calibkit.rows.numeric import numeric_column
+from calibkit.rows.weights import ROW, Unit, in_units
 
 Floats = NDArray[np.float64]
 

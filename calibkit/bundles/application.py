@@ -10,9 +10,9 @@ import polars as pl
 
 from calibkit.apply import ACTION, PASS, Applier, ApplySpec, Reads, applier_of
 from calibkit.bundles.model import BundleModel, Step, makes
-from calibkit.columns import RowFinder
 from calibkit.errors import UsageError
-from calibkit.sources import Source
+from calibkit.files.sources import Source
+from calibkit.rows.columns import RowFinder
 
 
 class BundleApplier:

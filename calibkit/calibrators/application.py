@@ -12,10 +12,10 @@ from calibkit.calibrators.classes import ClassApplier
 from calibkit.calibrators.method import mapped, method_of
 from calibkit.calibrators.model import CalibratorModel, ScoreMap
 from calibkit.calibrators.rows import SEGMENTS, into_unit_interval
-from calibkit.columns import RowFinder
-from calibkit.numeric import FloatArray, numeric_column
-from calibkit.segments import known_codes
-from calibkit.sources import Source
+from calibkit.files.sources import Source
+from calibkit.rows.columns import RowFinder
+from calibkit.rows.numeric import FloatArray, numeric_column
+from calibkit.rows.segments import known_codes
 
 Float64s = NDArray[np.float64]
 

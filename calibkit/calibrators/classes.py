@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 from calibkit import __version__
 from calibkit.apply import ApplySpec, Reads
 from calibkit.calibrators.model import CalibratorModel, MapFit
-from calibkit.columns import RowFinder
 from calibkit.errors import UsageError
+from calibkit.files.sources import Source
 from calibkit.models import Provenance
-from calibkit.patterns import Matched
-from calibkit.provenance import data_hash
 from calibkit.raters.application import match_classes, needed_columns, read_classes
 from calibkit.raters.histograms import bin_sums, class_targets
 from calibkit.raters.logit_maps import (
@@ -32,7 +30,9 @@ from calibkit.raters.logit_maps import (
 from calibkit.raters.losses import losses
 from calibkit.raters.model import LogitMapModel
 from calibkit.raters.rows import RaterRows
-from calibkit.sources import Source
+from calibkit.rows.columns import RowFinder
+from calibkit.rows.patterns import Matched
+from calibkit.rows.provenance import data_hash
 
 Floats = NDArray[np.float64]
 

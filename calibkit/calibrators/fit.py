@@ -16,15 +16,15 @@ from calibkit.calibrators.model import CalibratorModel, MapFit, ScoreMap
 from calibkit.calibrators.points import Points, by_level, parts_of, pooled
 from calibkit.calibrators.rows import SEGMENTS
 from calibkit.calibrators.spec import DEFAULT_BINS, CalibratorSpec
-from calibkit.columns import ScoreRows
 from calibkit.errors import DataError, UsageError
 from calibkit.metrics.blocks import added, cut, each_block
 from calibkit.models import Column, Provenance
-from calibkit.provenance import random_parts
-from calibkit.remarks import of_tally
-from calibkit.resolution import resolution_of
-from calibkit.segments import Segments, read_segments
-from calibkit.tally import Tally, count_rows
+from calibkit.rows.columns import ScoreRows
+from calibkit.rows.provenance import random_parts
+from calibkit.rows.remarks import of_tally
+from calibkit.rows.segments import Segments, read_segments
+from calibkit.summaries.resolution import resolution_of
+from calibkit.summaries.tally import Tally, count_rows
 from calibkit.threads import later
 from calibkit_kernels.maps import mass_outside
 from calibkit_kernels.reliability import expit, loss_sums

@@ -12,7 +12,7 @@ from calibkit.calibrators.spec import METHODS
 from calibkit.errors import ModelError
 from calibkit.models import Model
 from calibkit.raters.model import LogitMapModel
-from calibkit.resolution import Resolution
+from calibkit.summaries.resolution import Resolution
 
 
 class MapFit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

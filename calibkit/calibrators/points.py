@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.metrics.blocks import cut, each_block
-from calibkit.tally import Tally
-from calibkit.weights import Unit
+from calibkit.rows.weights import Unit
+from calibkit.summaries.tally import Tally
 from calibkit_kernels import maps
 from calibkit_kernels.decide import LEAST
 from calibkit_kernels.logistic_sums import share_classes

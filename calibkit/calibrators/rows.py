@@ -9,15 +9,15 @@ from typing import Final
 import numpy as np
 
 from calibkit.calibrators.spec import CalibratorSpec
-from calibkit.columns import ColumnOptions, ScoreRows, read_score_rows, resolve
 from calibkit.errors import UsageError
+from calibkit.files.sources import Source
 from calibkit.memory import Memory
-from calibkit.numeric import FloatArray
-from calibkit.rows import Remark
-from calibkit.score_batches import Reading, rows_within, summarise_scores
-from calibkit.score_summary import ScoreSummary
-from calibkit.segments import read_segments
-from calibkit.sources import Source
+from calibkit.rows.columns import ColumnOptions, ScoreRows, read_score_rows, resolve
+from calibkit.rows.numeric import FloatArray
+from calibkit.rows.rows import Remark
+from calibkit.rows.segments import read_segments
+from calibkit.summaries.score_batches import Reading, rows_within, summarise_scores
+from calibkit.summaries.score_summary import ScoreSummary
 
 #: The role of the column of segments.
 SEGMENTS: Final = "by"

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 
 from calibkit.calibrators.rows import calibration_summary
 from calibkit.calibrators.spec import CalibratorSpec
-from calibkit.columns import ColumnOptions
+from calibkit.files.sources import Source
 from calibkit.makers import makers_of
 from calibkit.memory import Memory
-from calibkit.score_states import score_state
-from calibkit.sources import Source
-from calibkit.states import State, as_plain, from_plain
+from calibkit.rows.columns import ColumnOptions
+from calibkit.summaries.score_states import score_state
+from calibkit.summaries.states import State, as_plain, from_plain
 
 KIND = "calibrate"
 

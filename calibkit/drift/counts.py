@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from calibkit.boundary.model import Reference, Threshold, threshold_value
 from calibkit.boundary.spreads import place_between
-from calibkit.sums import ExactSum, group_fractions
+from calibkit.maths.sums import ExactSum, group_fractions
 
 Floats = NDArray[Any]
 

@@ -15,11 +15,11 @@ from calibkit.boundary.parts import Certificate
 from calibkit.drift.counts import Counts
 from calibkit.drift.psi import stability
 from calibkit.drift.rows import BOUNDARY, DriftSpec, Watch, Watched, count, plan_watch
+from calibkit.files.sources import Source
 from calibkit.metrics.outputs import render
 from calibkit.metrics.rates import Level, wilson
 from calibkit.metrics.result import Interval, Metrics, Number
 from calibkit.models import Model, canonical_json
-from calibkit.sources import Source
 
 #: The slices: the new rows, what the fit said, and what holds by a certificate.
 ALL, FIT, CERTIFICATE = "all", "fit", "certificate"

@@ -16,14 +16,14 @@ from calibkit.boundary.decide import probabilities
 from calibkit.boundary.model import BoundaryModel
 from calibkit.bundles.application import BundleApplier
 from calibkit.bundles.model import BundleModel
-from calibkit.columns import RowFinder, label_column, weight_column
 from calibkit.drift.counts import Counts, Outline, outlines
 from calibkit.errors import UsageError
-from calibkit.gaps import present_in
+from calibkit.files.sources import Source
 from calibkit.makers import check_makers
 from calibkit.models import Model
-from calibkit.rows import missing_mask
-from calibkit.sources import Source
+from calibkit.rows.columns import RowFinder, label_column, weight_column
+from calibkit.rows.gaps import present_in
+from calibkit.rows.rows import missing_mask
 
 Floats = NDArray[Any]
 

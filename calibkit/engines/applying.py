@@ -12,9 +12,9 @@ from calibkit.apply import ApplySpec, plan_application
 from calibkit.applying import Run
 from calibkit.engines.protocol import Done
 from calibkit.engines.shards import Opening, Shard, check_version
+from calibkit.files.sinks import write_expected
 from calibkit.makers import footer
 from calibkit.models import Model
-from calibkit.sinks import write_expected
 
 
 @dataclass(frozen=True)

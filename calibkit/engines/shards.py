@@ -9,12 +9,12 @@ from pathlib import Path
 from calibkit import __version__
 from calibkit.engines.protocol import Done, Engine
 from calibkit.errors import CalibkitError, UsageError
-from calibkit.inputs import STDIN, find_files
+from calibkit.files.inputs import STDIN, find_files
+from calibkit.files.remote import is_remote
+from calibkit.files.sources import Source, open_files
 from calibkit.memory import Memory
 from calibkit.progress import Progress, silent
-from calibkit.remote import is_remote
-from calibkit.sources import Source, open_files
-from calibkit.states import State, join_states, state_of
+from calibkit.summaries.states import State, join_states, state_of
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Shard:
     path
         Where it is, whatever the folder that a worker runs in.
     relative
-        Its path within the folder that was named; see `calibkit.inputs.Part`.
+        Its path within the folder that was named; see `calibkit.files.inputs.Part`.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class Opening:
-    """How shards are opened; see `calibkit.sources.open_source`."""
+    """How shards are opened; see `calibkit.files.sources.open_source`."""
 
     input_format: str | None
     dtype: str

@@ -21,9 +21,9 @@ from calibkit.export.program import Input, Program, columns_of
 from calibkit.export.request import Request
 from calibkit.export.scales import scores_of
 from calibkit.export.writing import Target, export_model, program_of
+from calibkit.files.sources import Source
 from calibkit.models import Model
 from calibkit.raters.application import match_classes
-from calibkit.sources import Source
 
 #: How far probabilities and margins may be apart, relatively where they are above 1.
 TOLERANCE = 1e-12

@@ -11,12 +11,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.apply import ApplySpec, Reads, as_fitted, find_columns
-from calibkit.columns import RowFinder
+from calibkit.files.sources import Source
 from calibkit.hetcal.describe import known_categories, maps_of, routes_of
 from calibkit.hetcal.features import read_known_features
 from calibkit.hetcal.model import SCORE_FEATURE, HetcalModel
 from calibkit.hetcal.rows import linear_scores
-from calibkit.sources import Source
+from calibkit.rows.columns import RowFinder
 from calibkit.threads import thread_count
 from calibkit_kernels import boosting, leaf_maps
 

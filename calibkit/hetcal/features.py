@@ -13,12 +13,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.errors import UsageError, nearest
+from calibkit.files.sources import Source
 from calibkit.models import Column
-from calibkit.numeric import numeric_column
-from calibkit.patterns import natural_key
-from calibkit.rows import RowFinder, is_text, missing_mask
-from calibkit.segments import known_codes
-from calibkit.sources import Source
+from calibkit.rows.numeric import numeric_column
+from calibkit.rows.patterns import natural_key
+from calibkit.rows.rows import RowFinder, is_text, missing_mask
+from calibkit.rows.segments import known_codes
 from calibkit_kernels import tree as kernels
 
 Floats = NDArray[np.float64]

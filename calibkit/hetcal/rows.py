@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.columns import ColumnOptions, ScoreRows, read_score_rows
 from calibkit.errors import DataError
+from calibkit.files.sources import Source
 from calibkit.hetcal.features import Features, read_features, read_known_features
 from calibkit.hetcal.folds import Folds
 from calibkit.models import Column
-from calibkit.provenance import data_hash, row_hashes
-from calibkit.sources import Source
-from calibkit.splits import group_parts, time_parts
-from calibkit.weights import ROW, Unit, in_units
+from calibkit.rows.columns import ColumnOptions, ScoreRows, read_score_rows
+from calibkit.rows.provenance import data_hash, row_hashes
+from calibkit.rows.splits import group_parts, time_parts
+from calibkit.rows.weights import ROW, Unit, in_units
 from calibkit_kernels.decide import LEAST
 from calibkit_kernels.vad import clipped_logits
 

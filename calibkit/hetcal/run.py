@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from calibkit.columns import ColumnOptions
+from calibkit.files.sources import Source
 from calibkit.hetcal.features import Features, find_features
 from calibkit.hetcal.fit import Fitted, fit_hetcal
 from calibkit.hetcal.rows import HetcalRows, read_hetcal_rows
 from calibkit.hetcal.spec import HetcalSpec
-from calibkit.remarks import of_rows
-from calibkit.sources import Source
+from calibkit.rows.columns import ColumnOptions
+from calibkit.rows.remarks import of_rows
 
 TRAIN_IGNORED = (
     "--train takes no part: --partition boosted learns what the scores miss, which only rows that "

@@ -8,17 +8,23 @@ from typing import Final
 
 import msgspec
 
-from calibkit.columns import ColumnOptions, read_score_rows, resolve
-from calibkit.held_rows import HeldRows, hold_rows
-from calibkit.held_states import check_rows, held_state, merge_states, problem_of, sources_of
+from calibkit.files.sources import Source
 from calibkit.hetcal.features import read_features
 from calibkit.hetcal.run import Run, feature_columns, fit_source
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.makers import makers_in
 from calibkit.memory import Memory
-from calibkit.sources import Source
-from calibkit.splits import refuse_missing
-from calibkit.states import State, from_plain
+from calibkit.rows.columns import ColumnOptions, read_score_rows, resolve
+from calibkit.rows.splits import refuse_missing
+from calibkit.summaries.held_rows import HeldRows, hold_rows
+from calibkit.summaries.held_states import (
+    check_rows,
+    held_state,
+    merge_states,
+    problem_of,
+    sources_of,
+)
+from calibkit.summaries.states import State, from_plain
 
 __all__ = ["KIND", "HetcalProblem", "check_state", "fit_state", "hetcal_state", "merge_states"]
 

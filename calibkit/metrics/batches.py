@@ -8,9 +8,9 @@ from typing import Any
 
 import polars as pl
 
-from calibkit.columns import ColumnOptions, ScoreRows
+from calibkit.bins.grid_table import GridTable, read_grid_table
 from calibkit.errors import UsageError
-from calibkit.grid_table import GridTable, read_grid_table
+from calibkit.files.sources import Source, open_source
 from calibkit.makers import model_hash
 from calibkit.memory import Memory
 from calibkit.metrics.cells import Cells
@@ -25,11 +25,11 @@ from calibkit.metrics.rows import (
 )
 from calibkit.metrics.spec import EvaluateSpec
 from calibkit.models import Model, load
-from calibkit.score_batches import Reading, rows_within, summarise_scores
-from calibkit.score_states import score_state, source_of, summary_of
-from calibkit.segments import read_segments
-from calibkit.sources import Source, open_source
-from calibkit.states import State, as_plain, from_plain
+from calibkit.rows.columns import ColumnOptions, ScoreRows
+from calibkit.rows.segments import read_segments
+from calibkit.summaries.score_batches import Reading, rows_within, summarise_scores
+from calibkit.summaries.score_states import score_state, source_of, summary_of
+from calibkit.summaries.states import State, as_plain, from_plain
 
 KIND = "evaluate"
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.binning import MOST_LEVELS, Grid, assign
+from calibkit.bins.binning import MOST_LEVELS, Grid, assign
 from calibkit.errors import UsageError
 from calibkit.metrics.registry import signed
 from calibkit.metrics.result import Number
 from calibkit.metrics.views import Sample, Settings
-from calibkit.tally import count_rows
+from calibkit.summaries.tally import count_rows
 from calibkit_kernels.tally import fill_grid
 
 Floats = NDArray[Any]

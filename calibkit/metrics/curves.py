@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 
-from calibkit.binomial import interval
+from calibkit.maths.binomial import interval
 from calibkit.metrics.corp import pools
 from calibkit.metrics.reliability import chosen_bins, stretch_sums
 from calibkit.metrics.views import View

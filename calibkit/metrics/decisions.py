@@ -10,7 +10,7 @@ import numpy as np
 from calibkit.metrics.registry import signed
 from calibkit.metrics.result import Number
 from calibkit.metrics.views import Confusion, Sample, Settings
-from calibkit.weights import ROW, in_units
+from calibkit.rows.weights import ROW, in_units
 
 
 def confusion_of(sample: Sample, name: str, part: str, settings: Settings) -> Confusion:

@@ -12,7 +12,7 @@ import msgspec
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns import Condensing
+from calibkit.files.sources import Source
 from calibkit.memory import Memory
 from calibkit.metrics import cells as cell_metrics
 from calibkit.metrics import decisions, intervals, registry
@@ -25,8 +25,8 @@ from calibkit.metrics.rows import EvaluateRows
 from calibkit.metrics.slices import ALL, Slice, check_names, segment_slices, top_rows
 from calibkit.metrics.spec import EvaluateSpec
 from calibkit.metrics.views import Confusion, Pair, Sample, View, view_of
-from calibkit.resolution import Range
-from calibkit.sources import Source
+from calibkit.rows.columns import Condensing
+from calibkit.summaries.resolution import Range
 
 #: What is evaluated instead of scores: a function of source and specification.
 MODES = {

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from calibkit.files.sources import Source
 from calibkit.metrics import intervals, multiclass
 from calibkit.metrics.curves import curve_rows
 from calibkit.metrics.evaluate import Evaluated, Findings
@@ -16,8 +17,7 @@ from calibkit.metrics.slices import ALL, Slice, segment_slices
 from calibkit.metrics.spec import EvaluateSpec
 from calibkit.raters.logit_maps import softmax
 from calibkit.raters.rows import RaterOptions, RaterRows, read_rater_rows
-from calibkit.segments import read_segments
-from calibkit.sources import Source
+from calibkit.rows.segments import read_segments
 
 
 def evaluate_classes(source: Source, spec: EvaluateSpec) -> Evaluated:

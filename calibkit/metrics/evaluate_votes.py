@@ -11,22 +11,22 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit import __version__
-from calibkit.columns import numeric_column, weight_column
 from calibkit.errors import UsageError, nearest
+from calibkit.files.sources import Source
+from calibkit.maths.normal import critical_value
 from calibkit.metrics.evaluate import Evaluated, Findings
 from calibkit.metrics.result import Difference, Interval, Number
 from calibkit.metrics.slices import ALL, Slice, segment_slices
 from calibkit.metrics.spec import EvaluateSpec
 from calibkit.metrics.vote_curves import disagreement_rows
-from calibkit.normal import critical_value
-from calibkit.patterns import match_columns, read_matrix
 from calibkit.raters.histograms import BINS, predicted_disagreement
 from calibkit.raters.logit_maps import softmax
 from calibkit.raters.metrics import Judged, Measured, ensemble, measure, standard_error
 from calibkit.raters.rows import RaterOptions, RaterRows, read_rater_rows
 from calibkit.raters.spec import Votes
-from calibkit.segments import read_segments
-from calibkit.sources import Source
+from calibkit.rows.columns import numeric_column, weight_column
+from calibkit.rows.patterns import match_columns, read_matrix
+from calibkit.rows.segments import read_segments
 
 Floats = NDArray[np.float64]
 

@@ -18,12 +18,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from calibkit.maths.sums import exact_sum, exact_sum_products
 from calibkit.metrics.basic import score_sum
 from calibkit.metrics.blocks import added
 from calibkit.metrics.ranking import auc, average_precision
 from calibkit.metrics.reliability import brier, log_loss
 from calibkit.metrics.views import Floats, Sample, Settings, View
-from calibkit.sums import exact_sum, exact_sum_products
 from calibkit_kernels import influence as kernels
 
 Float64s = NDArray[np.float64]

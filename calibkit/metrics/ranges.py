@@ -7,9 +7,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from calibkit.maths.sums import exact_sum, exact_sum_products
 from calibkit.metrics.views import View
-from calibkit.resolution import Range
-from calibkit.sums import exact_sum, exact_sum_products
+from calibkit.summaries.resolution import Range
 
 Floats = NDArray[np.float64]
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from calibkit.maths.normal import critical_value
+from calibkit.maths.sums import exact_sum, exact_sum_products
 from calibkit.metrics.influence import class_contributions, group_sums, rows_variance, sampled
 from calibkit.metrics.result import Interval
 from calibkit.metrics.views import Confusion, Sample, Settings
-from calibkit.normal import critical_value
-from calibkit.sums import exact_sum, exact_sum_products
 
 #: Of each rate of decisions the cells above and below the line; the cells are true negatives,
 #: false negatives, false positives, true positives.  F1 is a function of tp / (tp + fp + fn).

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 
 from calibkit import __version__
-from calibkit.bounds import Bound
+from calibkit.maths.bounds import Bound
 from calibkit.metrics.result import Number
 from calibkit.metrics.views import Settings, View
 

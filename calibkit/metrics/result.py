@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from calibkit.models import canonical_json, decode_as
-from calibkit.resolution import Range
+from calibkit.summaries.resolution import Range
 
 #: A metric's value: null where it is not defined.
 Number = int | float | None
@@ -36,7 +36,7 @@ class Coarse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes
     ----------
     score_bits
-        See `calibkit.resolution.Resolution`.
+        See `calibkit.summaries.resolution.Resolution`.
     ranges
         ``ranges[score][slice][metric]``: `auc` and `average_precision` if the rows of each coarse
         score are put in the worst and in the best order.

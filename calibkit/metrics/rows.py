@@ -11,7 +11,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.apply import ApplySpec, applier_of
-from calibkit.columns import (
+from calibkit.bins.grid_table import GridTable, is_grid_table, read_grid_table
+from calibkit.errors import DataError, UsageError
+from calibkit.files.sources import Source, open_source
+from calibkit.makers import check_makers
+from calibkit.metrics.cells import Cells, place
+from calibkit.metrics.spec import EvaluateSpec
+from calibkit.models import load
+from calibkit.rows.columns import (
     ColumnOptions,
     Condensing,
     ScoreRows,
@@ -19,19 +26,12 @@ from calibkit.columns import (
     resolve,
     score_column,
 )
-from calibkit.errors import DataError, UsageError
-from calibkit.grid_table import GridTable, is_grid_table, read_grid_table
-from calibkit.labels import label_column
-from calibkit.makers import check_makers
-from calibkit.metrics.cells import Cells, place
-from calibkit.metrics.spec import EvaluateSpec
-from calibkit.models import load
-from calibkit.numeric import numeric_column
-from calibkit.patterns import match_columns
-from calibkit.rows import RowFinder, missing_mask
-from calibkit.segments import Segments, read_segments
-from calibkit.sources import Source, open_source
-from calibkit.weights import in_units
+from calibkit.rows.labels import label_column
+from calibkit.rows.numeric import numeric_column
+from calibkit.rows.patterns import match_columns
+from calibkit.rows.rows import RowFinder, missing_mask
+from calibkit.rows.segments import Segments, read_segments
+from calibkit.rows.weights import in_units
 
 Floats = NDArray[Any]
 

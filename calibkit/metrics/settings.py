@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from calibkit.bounds import Bound, decimal_bound
 from calibkit.errors import UsageError, nearest
+from calibkit.maths.bounds import Bound, decimal_bound
 from calibkit.metrics import cells, decisions, multiclass, registry
 from calibkit.raters import metrics as raters
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
 from calibkit.metrics.settings import Share
-from calibkit.segments import Segments
-from calibkit.tally import count_rows
+from calibkit.rows.segments import Segments
+from calibkit.summaries.tally import count_rows
 
 ALL = "all"
 

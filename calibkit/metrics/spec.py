@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from calibkit.columns import ColumnOptions
 from calibkit.errors import UsageError
+from calibkit.files.sources import Source
 from calibkit.metrics.reliability import STRATEGIES
 from calibkit.metrics.settings import Share
 from calibkit.metrics.views import Settings
 from calibkit.models import Model
 from calibkit.raters.spec import Votes
-from calibkit.sources import Source
+from calibkit.rows.columns import ColumnOptions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from calibkit.maths.sums import exact_group_sums
 from calibkit.metrics.influence import entries, group_sums, sampled
 from calibkit.metrics.views import Sample, Settings, View
-from calibkit.sums import exact_group_sums
 from calibkit_kernels import bootstrap as kernels
 
 Floats = NDArray[np.float64]

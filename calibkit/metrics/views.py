@@ -11,10 +11,10 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.bounds import Bound
+from calibkit.maths.bounds import Bound
 from calibkit.metrics.blocks import cut, each_block
-from calibkit.tally import count_rows
-from calibkit.weights import ROW, Unit
+from calibkit.rows.weights import ROW, Unit
+from calibkit.summaries.tally import count_rows
 from calibkit_kernels import ranking, reliability
 
 Floats = NDArray[Any]

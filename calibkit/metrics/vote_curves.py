@@ -11,8 +11,8 @@ from math import sqrt
 import numpy as np
 import polars as pl
 
+from calibkit.maths.normal import critical_value
 from calibkit.metrics.curves import SCHEMA
-from calibkit.normal import critical_value
 from calibkit.raters.histograms import BINS, ONE, bin_edges, bin_sums, disagreement_targets
 from calibkit.raters.metrics import Judged
 

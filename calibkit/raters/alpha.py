@@ -14,10 +14,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.minimise import minimise
+from calibkit.maths.minimise import minimise
+from calibkit.maths.roots import rising_root
 from calibkit.raters.logit_maps import LEAST_PROBABILITY
 from calibkit.raters.order import canonical_order
-from calibkit.roots import rising_root
 from calibkit_kernels.dense import affine_rows, column_sums, outer_sums, paired_sums
 from calibkit_kernels.dirichlet import histogram_costs
 

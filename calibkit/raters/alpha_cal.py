@@ -12,11 +12,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit import __version__
-from calibkit.columns import RowFinder, numeric_column
 from calibkit.errors import UsageError
+from calibkit.files.sources import Source
 from calibkit.models import Provenance
-from calibkit.patterns import match_columns
-from calibkit.provenance import data_hash
 from calibkit.raters.alpha import fit_strength, log_strength
 from calibkit.raters.histograms import (
     bin_sums,
@@ -28,7 +26,9 @@ from calibkit.raters.logit_maps import MAPS, LogitMap, fit_logit_map, logits_of,
 from calibkit.raters.losses import losses
 from calibkit.raters.model import AlphaFit, AlphaModel, DisagreementMap, LogitMapModel
 from calibkit.raters.rows import RaterRows
-from calibkit.sources import Source
+from calibkit.rows.columns import RowFinder, numeric_column
+from calibkit.rows.patterns import match_columns
+from calibkit.rows.provenance import data_hash
 from calibkit_kernels.isotonic import concave_hull
 
 Floats = NDArray[np.float64]

@@ -7,14 +7,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.apply import ApplySpec, Reads
-from calibkit.columns import RowFinder
 from calibkit.errors import UsageError
+from calibkit.files.sources import Source
 from calibkit.models import Model
-from calibkit.patterns import Matched, match_columns
 from calibkit.raters.alpha_cal import predict
 from calibkit.raters.model import AlphaModel
 from calibkit.raters.rows import read_predictions
-from calibkit.sources import Source
+from calibkit.rows.columns import RowFinder
+from calibkit.rows.patterns import Matched, match_columns
 
 Floats = NDArray[np.float64]
 

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
-from calibkit.minimise import minimise
+from calibkit.maths.minimise import minimise
+from calibkit.maths.roots import rising_root
 from calibkit.raters.order import canonical_order, hashes
-from calibkit.roots import rising_root
 from calibkit_kernels.dense import (
     affine_rows,
     column_sums,
@@ -62,7 +62,7 @@ class LogitMap:
     regularization
         The penalties of intercept and of weights off the diagonal.
     gradient, iterations, converged
-        How the minimisation ended; see `calibkit.minimise.Minimum`.
+        How the minimisation ended; see `calibkit.maths.minimise.Minimum`.
     """
 
     method: str

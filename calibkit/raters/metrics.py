@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from calibkit.maths.sums import exact_group_sums, exact_sum
 from calibkit.raters.histograms import (
     BINS,
     Targets,
@@ -24,7 +25,6 @@ from calibkit.raters.histograms import (
     predicted_disagreement,
 )
 from calibkit.raters.losses import Losses, losses
-from calibkit.sums import exact_group_sums, exact_sum
 from calibkit_kernels.raters import calibration_influence
 
 Floats = NDArray[np.float64]

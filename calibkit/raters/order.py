@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.provenance import row_hashes
+from calibkit.rows.provenance import row_hashes
 
 #: Rows hashed at a time, small enough to stay in the cache.
 _BLOCK_ROWS = 16_384

@@ -11,11 +11,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
+from calibkit.files.sources import Source
 from calibkit.models import Column
-from calibkit.patterns import Matched, class_keys, match_columns, paired, read_matrix
-from calibkit.rows import RowFinder, read_rows, shown
-from calibkit.segments import segment_name
-from calibkit.sources import Source
+from calibkit.rows.patterns import Matched, class_keys, match_columns, paired, read_matrix
+from calibkit.rows.rows import RowFinder, read_rows, shown
+from calibkit.rows.segments import segment_name
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -73,7 +73,7 @@ class RaterRows:
     others
         The further columns.
     warnings, where, source
-        As in `calibkit.columns.ScoreRows`.
+        As in `calibkit.rows.columns.ScoreRows`.
     """
 
     predictions: dict[str, Floats]

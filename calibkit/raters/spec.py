@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from calibkit.errors import UsageError
-from calibkit.patterns import match_columns
-from calibkit.sources import Source
+from calibkit.files.sources import Source
+from calibkit.rows.patterns import match_columns
 
 
 @dataclass(frozen=True, kw_only=True)

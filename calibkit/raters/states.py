@@ -10,17 +10,23 @@ import msgspec
 
 from calibkit.calibrators.classes import ClassesCalibrated, ClassSpec, fit_class_calibrator
 from calibkit.errors import ModelError
-from calibkit.held_rows import hold_rows
-from calibkit.held_states import check_rows, held_state, merge_states, problem_of, sources_of
+from calibkit.files.sources import Source
 from calibkit.makers import makers_in
 from calibkit.memory import Memory
 from calibkit.models import Column
-from calibkit.numeric import numeric_column
-from calibkit.patterns import match_columns
 from calibkit.raters.alpha_cal import AlphaFitted, AlphaSpec, feature_names, fit_alpha
 from calibkit.raters.rows import RaterOptions, RaterRows, read_rater_rows
-from calibkit.sources import Source
-from calibkit.states import State, from_plain
+from calibkit.rows.numeric import numeric_column
+from calibkit.rows.patterns import match_columns
+from calibkit.summaries.held_rows import hold_rows
+from calibkit.summaries.held_states import (
+    check_rows,
+    held_state,
+    merge_states,
+    problem_of,
+    sources_of,
+)
+from calibkit.summaries.states import State, from_plain
 
 __all__ = [
     "ALPHA",

@@ -11,11 +11,11 @@ from dataclasses import replace
 import polars as pl
 
 from calibkit.errors import DataError, UsageError
+from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import evaluate
 from calibkit.metrics.spec import EvaluateSpec
 from calibkit.report.points import Points, check_lines, per_cent
 from calibkit.report.style import Sheet
-from calibkit.sources import Source
 
 METRICS = ("count", "positives", "calibration_bias", "ece")
 

@@ -12,12 +12,12 @@ import numpy as np
 import polars as pl
 
 from calibkit.errors import DataError, UsageError
+from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import Evaluated, evaluate
 from calibkit.metrics.spec import EvaluateSpec
 from calibkit.report.points import Points, check_lines, per_cent
 from calibkit.report.reliability import series_name, series_of
 from calibkit.report.style import Sheet
-from calibkit.sources import Source
 
 
 def points(source: Source, spec: EvaluateSpec) -> Points:

@@ -13,12 +13,12 @@ import numpy as np
 import polars as pl
 
 from calibkit.errors import DataError, UsageError
+from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import evaluate
 from calibkit.metrics.slices import ALL
 from calibkit.metrics.spec import EvaluateSpec
 from calibkit.report.points import Points, check_lines, per_cent
 from calibkit.report.style import Sheet
-from calibkit.sources import Source
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from calibkit.binning import Grid, fit_grid
-from calibkit.columns import ColumnOptions, read_score_rows, score_column
+from calibkit.bins.binning import Grid, fit_grid
+from calibkit.bins.grid_table import is_grid_table, read_grid_table
 from calibkit.errors import DataError, UsageError
-from calibkit.grid_table import is_grid_table, read_grid_table
+from calibkit.files.sources import Source, open_source
 from calibkit.metrics import cells
 from calibkit.metrics.views import Sample, Settings
 from calibkit.report.points import Points, check_lines
 from calibkit.report.style import Sheet
-from calibkit.sources import Source, open_source
+from calibkit.rows.columns import ColumnOptions, read_score_rows, score_column
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,12 +9,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.binning import check_bins, fit_grid, grid_frame
-from calibkit.binomial import interval
-from calibkit.columns import ColumnOptions, ScoreRows, read_score_rows
+from calibkit.bins.binning import check_bins, fit_grid, grid_frame
+from calibkit.bins.grid_table import is_grid_table, read_grid_table
 from calibkit.errors import UsageError
-from calibkit.grid_table import is_grid_table, read_grid_table
-from calibkit.sources import Source
+from calibkit.files.sources import Source
+from calibkit.maths.binomial import interval
+from calibkit.rows.columns import ColumnOptions, ScoreRows, read_score_rows
 
 #: Rows that a cell should have on average, where the user names no number of bins.
 LEAST_ROWS = 25
@@ -66,7 +66,7 @@ class GridCells:
     Attributes
     ----------
     frame
-        As `calibkit.binning.grid_frame`.
+        As `calibkit.bins.binning.grid_frame`.
     rows
         The rows it counts, None where a table was read.
     whole

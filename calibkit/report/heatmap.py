@@ -16,12 +16,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from calibkit.files.sources import Source
 from calibkit.report.grid_points import GridCells, GridSpec, grid_cells, level_ends
 from calibkit.report.odds import FARTHEST, log_odds, name_odds
 from calibkit.report.points import Points, check_lines, nice_end
 from calibkit.report.regions import boundary_regions, outline, ranks_of
 from calibkit.report.style import Sheet
-from calibkit.sources import Source
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,6 +10,7 @@ import polars as pl
 
 from calibkit.boundary.model import BoundaryModel
 from calibkit.errors import CalibkitError
+from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import Evaluated
 from calibkit.metrics.spec import EvaluateSpec
 from calibkit.report import disagreement, plots, reliability
@@ -17,7 +18,6 @@ from calibkit.report.grid_points import GridSpec
 from calibkit.report.html import Markup, escaped, figure, number
 from calibkit.report.points import MOST_LINES, Points
 from calibkit.report.ranking_curves import CurveSpec
-from calibkit.sources import Source
 
 ALL = "all"
 

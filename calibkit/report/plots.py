@@ -15,10 +15,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from calibkit.errors import UsageError, nearest
+from calibkit.files.sources import Source
 from calibkit.report.look import Look
 from calibkit.report.points import Points
 from calibkit.report.style import Sheet, settings, to_png, to_svg
-from calibkit.sources import Source
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

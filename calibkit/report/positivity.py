@@ -13,11 +13,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from calibkit.files.sources import Source
 from calibkit.report.grid_points import GridSpec, grid_cells, level_names
 from calibkit.report.odds import FARTHEST, log_odds, name_odds
 from calibkit.report.points import Points, check_lines, nice_end, per_cent
 from calibkit.report.style import Sheet
-from calibkit.sources import Source
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,6 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.errors import DataError
+from calibkit.files.sources import Source
 from calibkit.metrics import registry
 from calibkit.metrics.evaluate import evaluate
 from calibkit.metrics.rows import BOUNDARY, EvaluateRows, read_evaluate_rows
@@ -18,7 +19,6 @@ from calibkit.metrics.spec import EvaluateSpec
 from calibkit.metrics.views import Sample, View, view_of
 from calibkit.report.points import Points, check_lines, per_cent
 from calibkit.report.style import Sheet
-from calibkit.sources import Source
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

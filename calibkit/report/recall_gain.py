@@ -16,12 +16,12 @@ from calibkit.boundary.fit import fit_boundary
 from calibkit.boundary.methods import METHODS
 from calibkit.boundary.spec import BoundarySpec
 from calibkit.boundary.target import Target
-from calibkit.bounds import decimal_bound
-from calibkit.columns import ColumnOptions, read_score_rows
 from calibkit.errors import InfeasibleError, UsageError, nearest
+from calibkit.files.sources import Source
+from calibkit.maths.bounds import decimal_bound
 from calibkit.report.points import Points, check_lines
 from calibkit.report.style import Sheet
-from calibkit.sources import Source
+from calibkit.rows.columns import ColumnOptions, read_score_rows
 
 #: What the others are compared with.
 BASELINE = "st"

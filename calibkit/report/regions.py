@@ -15,7 +15,7 @@ from calibkit.boundary.model import BoundaryModel, threshold_value
 from calibkit.errors import UsageError
 from calibkit.models import load
 from calibkit.report.grid_points import GridCells, level_ends
-from calibkit.weights import in_units
+from calibkit.rows.weights import in_units
 
 Floats = NDArray[np.float64]
 

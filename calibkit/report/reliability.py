@@ -12,11 +12,11 @@ import numpy as np
 import polars as pl
 
 from calibkit.errors import DataError
+from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import Evaluated, evaluate
 from calibkit.metrics.spec import EvaluateSpec
 from calibkit.report.points import Points, check_lines, nice_end, per_cent
 from calibkit.report.style import Sheet
-from calibkit.sources import Source
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from calibkit.files.sources import Source
 from calibkit.report.points import Points
 from calibkit.report.ranking_curves import CurveSpec, curve_points, draw_curves
 from calibkit.report.style import Sheet
-from calibkit.sources import Source
 
 
 def points(source: Source, spec: CurveSpec) -> Points:

@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
-from calibkit.positivity import LARGEST_TAU, LEAST_TAU, beta_entropy
+from calibkit.maths.positivity import LARGEST_TAU, LEAST_TAU, beta_entropy
 from calibkit.simulate.streams import BLOCK_ROWS, block_sizes, kept_columns, stream
 
 FloatType = Literal["float64", "float32"]

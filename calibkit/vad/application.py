@@ -9,9 +9,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.apply import Applier, ApplySpec, Reads, applier_of, as_fitted, find_columns
-from calibkit.columns import RowFinder
-from calibkit.segments import known_codes
-from calibkit.sources import Source
+from calibkit.files.sources import Source
+from calibkit.rows.columns import RowFinder
+from calibkit.rows.segments import known_codes
 from calibkit.vad.links import from_link, to_link
 from calibkit.vad.model import VadModel
 from calibkit_kernels.vad import shrink

@@ -18,7 +18,7 @@ from typing import Any
 from calibkit import __version__
 from calibkit.errors import DataError
 from calibkit.models import Column, Provenance
-from calibkit.patterns import natural_key
+from calibkit.rows.patterns import natural_key
 from calibkit.vad.model import (
     Segment,
     SegmentTable,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.sums import LEAST_PRODUCT, ExactSum, bins_total, nearest_float
+from calibkit.maths.sums import LEAST_PRODUCT, ExactSum, bins_total, nearest_float
 from calibkit.vad.links import to_link
 from calibkit_kernels import sums, vad
 

@@ -9,12 +9,12 @@ from typing import Any
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns import RowFinder, numeric_column, weight_column
 from calibkit.errors import UsageError
-from calibkit.patterns import match_columns
-from calibkit.rows import Remark, read_rows
-from calibkit.segments import Segments, read_segments
-from calibkit.sources import Source
+from calibkit.files.sources import Source
+from calibkit.rows.columns import RowFinder, numeric_column, weight_column
+from calibkit.rows.patterns import match_columns
+from calibkit.rows.rows import Remark, read_rows
+from calibkit.rows.segments import Segments, read_segments
 from calibkit.vad.links import LARGEST
 from calibkit.vad.moments import Columns
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from calibkit.errors import UsageError
+from calibkit.files.sources import Source
 from calibkit.memory import Memory
 from calibkit.models import Model
-from calibkit.sources import Source
 from calibkit.vad.links import check_link
 from calibkit.vad.model import REPLICATES
 from calibkit.vad.rows import MemberOptions, member_names

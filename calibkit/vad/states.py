@@ -12,12 +12,12 @@ import msgspec
 import polars as pl
 
 from calibkit.errors import ModelError, UsageError
+from calibkit.files.sources import Source
 from calibkit.makers import makers_in
 from calibkit.memory import Memory
 from calibkit.models import canonical_text, decode
-from calibkit.rows import Remark
-from calibkit.sources import Source
-from calibkit.states import Shard, State, as_plain, from_plain, new_state
+from calibkit.rows.rows import Remark
+from calibkit.summaries.states import Shard, State, as_plain, from_plain, new_state
 from calibkit.vad.fit import VadFitted, columns_of, fit_vad
 from calibkit.vad.moments import Moments, Setting
 from calibkit.vad.rows import MemberOptions

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.apply import ApplySpec, applier_of
-from calibkit.batches import work_through
 from calibkit.errors import DataError
+from calibkit.files.sources import Source
 from calibkit.memory import Memory
 from calibkit.models import Model
-from calibkit.provenance import added_hashes, data_hash
-from calibkit.rows import NothingLeft, Remark, added_up
-from calibkit.segments import Segments
-from calibkit.sources import Source
+from calibkit.rows.provenance import added_hashes, data_hash
+from calibkit.rows.rows import NothingLeft, Remark, added_up
+from calibkit.rows.segments import Segments
+from calibkit.summaries.batches import work_through
 from calibkit.vad.moments import Columns, Moments, Setting, sum_moments
 from calibkit.vad.rows import MemberOptions, MemberRows, read_members, used_columns
 

@@ -11,10 +11,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.errors import DataError
-from calibkit.labels import label_column
-from calibkit.numeric import FloatArray, numeric_column
-from calibkit.rows import OffendingRows, RowFinder, missing_mask
-from calibkit.sources import Source
+from calibkit.files.sources import Source
+from calibkit.rows.labels import label_column
+from calibkit.rows.numeric import FloatArray, numeric_column
+from calibkit.rows.rows import OffendingRows, RowFinder, missing_mask
 from calibkit.validation.report import ERROR, NOTE, WARNING, Checked, Finding
 
 T = TypeVar("T")

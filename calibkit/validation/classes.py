@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 
 from calibkit.errors import UsageError
-from calibkit.patterns import Matched, class_keys, match_columns, paired, read_matrix
 from calibkit.raters.rows import class_codes, read_predictions
-from calibkit.rows import RowFinder
+from calibkit.rows.patterns import Matched, class_keys, match_columns, paired, read_matrix
+from calibkit.rows.rows import RowFinder
 from calibkit.validation.checks import Findings, Values, present_values
 from calibkit.validation.report import ERROR, NOTE, WARNING
 from calibkit.validation.spec import COUNTS, PROBS, ValidateSpec

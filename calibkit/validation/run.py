@@ -9,12 +9,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit import remarks
 from calibkit.errors import FIRST_ROWS, DataError
-from calibkit.numeric import weight_column
-from calibkit.patterns import natural_key
-from calibkit.segments import segment_name
-from calibkit.sources import Source
+from calibkit.files.sources import Source
+from calibkit.rows import remarks
+from calibkit.rows.numeric import weight_column
+from calibkit.rows.patterns import natural_key
+from calibkit.rows.segments import segment_name
 from calibkit.validation.checks import (
     Findings,
     Values,

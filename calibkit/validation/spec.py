@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from calibkit.columns import SCALES
 from calibkit.errors import UsageError
+from calibkit.files.sources import Source
 from calibkit.hetcal.features import find_features
-from calibkit.patterns import match_columns, natural_key
-from calibkit.sources import Source
+from calibkit.rows.columns import SCALES
+from calibkit.rows.patterns import match_columns, natural_key
 
 #: The columns that are looked at without being named, where the inputs have them.
 SCORE, LABEL, UNCERTAINTY = "score", "label", "uncertainty"

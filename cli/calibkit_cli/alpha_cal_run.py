@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial as with_arguments
 
-from calibkit.held_rows import need_room
+from calibkit.files.sources import Source
 from calibkit.memory import Memory
 from calibkit.raters.alpha_cal import AlphaFitted, AlphaSpec, feature_names, fit_alpha
 from calibkit.raters.rows import RaterOptions, RaterRows, read_rater_rows
 from calibkit.raters.states import AlphaProblem, alpha_state, fit_alpha_state
-from calibkit.score_states import source_of
-from calibkit.sources import Source
-from calibkit.states import State
+from calibkit.summaries.held_rows import need_room
+from calibkit.summaries.score_states import source_of
+from calibkit.summaries.states import State
 
 from .console import Console
 from .dry_run import show_plan

@@ -12,7 +12,7 @@ from .each_input import Rows, Tell, write_rows
 from .options import option
 
 if TYPE_CHECKING:
-    from calibkit.sources import Source
+    from calibkit.files.sources import Source
 
 HELP = """Apply a model to rows: every row is kept, in order, and the model's columns are added.
 
@@ -119,12 +119,12 @@ def apply(
     )
     from calibkit.apply import ApplySpec, plan_application
     from calibkit.applying import Run
-    from calibkit.bounds import decimal_bound
     from calibkit.errors import UsageError
+    from calibkit.files.sources import open_source
     from calibkit.makers import footer
+    from calibkit.maths.bounds import decimal_bound
     from calibkit.memory import memory_budget
     from calibkit.models import load
-    from calibkit.sources import open_source
     from calibkit.threads import thread_count
 
     if max_missing is not None and on_missing != "null":

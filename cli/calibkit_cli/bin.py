@@ -91,9 +91,9 @@ def bin_(
         tabular=not partial,
         output_format=None if partial else output_format,
     )
-    from calibkit.columns import ColumnOptions
-    from calibkit.grid_rows import GridProblem
+    from calibkit.bins.grid_rows import GridProblem
     from calibkit.memory import memory_budget
+    from calibkit.rows.columns import ColumnOptions
     from calibkit.threads import thread_count
 
     from .bin_run import BinRun

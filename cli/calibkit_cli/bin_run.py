@@ -6,12 +6,12 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from calibkit.binning import fit_grid, grid_frame, grid_metadata
-from calibkit.columns import ColumnOptions, ScoreRows, resolve
-from calibkit.grid_rows import GridProblem, grid_rows, grid_state, merged_rows
+from calibkit.bins.binning import fit_grid, grid_frame, grid_metadata
+from calibkit.bins.grid_rows import GridProblem, grid_rows, grid_state, merged_rows
+from calibkit.files.sources import Source
 from calibkit.memory import Memory
-from calibkit.sources import Source
-from calibkit.states import State
+from calibkit.rows.columns import ColumnOptions, ScoreRows, resolve
+from calibkit.summaries.states import State
 
 from .console import Console
 from .dry_run import show_plan, used_columns

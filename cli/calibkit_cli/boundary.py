@@ -96,10 +96,10 @@ def boundary(
     from calibkit.boundary.certificate_tests import read_confidence
     from calibkit.boundary.spec import BoundarySpec
     from calibkit.boundary.target import read_target
-    from calibkit.columns import ColumnOptions
     from calibkit.makers import model_hash
     from calibkit.memory import memory_budget
     from calibkit.models import load
+    from calibkit.rows.columns import ColumnOptions
     from calibkit.threads import thread_count
 
     from .boundary_run import BoundaryRun

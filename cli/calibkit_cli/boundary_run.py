@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from calibkit.bins.grid_table import GridTable
 from calibkit.boundary.auto import Choice, candidates
 from calibkit.boundary.certificate import certificate_steps
 from calibkit.boundary.choose import CANDIDATES, chosen_note
@@ -25,15 +26,14 @@ from calibkit.boundary.run import (
 from calibkit.boundary.spec import AUTO, BoundarySpec, plan
 from calibkit.boundary.states import BoundaryProblem, boundary_state, merged_rows, read_problem
 from calibkit.boundary.summary import Summary
-from calibkit.columns import ColumnOptions, ScoreRows, resolve
 from calibkit.errors import CalibkitError, UsageError
-from calibkit.grid_table import GridTable
+from calibkit.files.outputs import check_output, directory_outputs, spare_inputs
+from calibkit.files.sinks import Transaction, make_folders
+from calibkit.files.sources import STDIN, Source, open_source
 from calibkit.makers import record_makers
 from calibkit.memory import Memory
-from calibkit.outputs import check_output, directory_outputs, spare_inputs
-from calibkit.sinks import Transaction, make_folders
-from calibkit.sources import STDIN, Source, open_source
-from calibkit.states import State
+from calibkit.rows.columns import ColumnOptions, ScoreRows, resolve
+from calibkit.summaries.states import State
 from calibkit.threads import later, warm_up
 
 from .console import Console

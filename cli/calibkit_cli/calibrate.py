@@ -168,8 +168,8 @@ def calibrate(
     console = Console(output, as_json, quiet, verbose, warnings)
     tags = typed.tags(tag)
     from calibkit.calibrators.spec import CalibratorSpec
-    from calibkit.columns import ColumnOptions
     from calibkit.memory import memory_budget
+    from calibkit.rows.columns import ColumnOptions
     from calibkit.threads import thread_count
 
     from .calibrate_run import CalibrateRun

@@ -8,10 +8,10 @@ from functools import partial as with_arguments
 from typing import TYPE_CHECKING
 
 from calibkit.calibrators.classes import ClassesCalibrated, ClassSpec, fit_class_calibrator
-from calibkit.held_rows import need_room
 from calibkit.raters.rows import RaterOptions, RaterRows, read_rater_rows
 from calibkit.raters.states import ClassProblem, fit_class_state, rater_state
-from calibkit.score_states import source_of
+from calibkit.summaries.held_rows import need_room
+from calibkit.summaries.score_states import source_of
 
 from .dry_run import show_plan
 from .each_model import Fit, write_models
@@ -20,9 +20,9 @@ from .states import write_states
 from .views.calibrator import calibrator_lines
 
 if TYPE_CHECKING:
+    from calibkit.files.sources import Source
     from calibkit.memory import Memory
-    from calibkit.sources import Source
-    from calibkit.states import State
+    from calibkit.summaries.states import State
 
     from .console import Console
 

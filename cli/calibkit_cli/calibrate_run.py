@@ -15,10 +15,10 @@ from .views.calibrator import calibrator_lines
 
 if TYPE_CHECKING:
     from calibkit.calibrators.spec import CalibratorSpec
-    from calibkit.columns import ColumnOptions, ScoreRows
+    from calibkit.files.sources import Source
     from calibkit.memory import Memory
-    from calibkit.sources import Source
-    from calibkit.states import State
+    from calibkit.rows.columns import ColumnOptions, ScoreRows
+    from calibkit.summaries.states import State
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class CalibrateRun:
     def fit_state(self, state: State, makers: dict[str, str]) -> None:
         """Fit one calibrator on the rows of a state."""
         from calibkit.makers import record_makers
-        from calibkit.score_states import source_of, summary_of
+        from calibkit.summaries.score_states import source_of, summary_of
 
         source = source_of(state)
 
@@ -100,7 +100,7 @@ class CalibrateRun:
 def finish_state(console: Console, state: State, memory: Memory, threads: int) -> None:
     """Make the calibrator that a state is for."""
     from calibkit.calibrators.states import read_problem
-    from calibkit.columns import ColumnOptions
+    from calibkit.rows.columns import ColumnOptions
 
     problem = read_problem(state, threads)
     run = CalibrateRun(

@@ -15,10 +15,10 @@ from .options import RUN, option
 if TYPE_CHECKING:
     from calibkit.apply import ApplySpec
     from calibkit.engines.dask import DaskEngine
+    from calibkit.files.sources import Source
     from calibkit.memory import Memory
     from calibkit.models import Model
-    from calibkit.sources import Source
-    from calibkit.states import State
+    from calibkit.summaries.states import State
 
 Dask = Annotated[
     str | None,
@@ -92,7 +92,7 @@ def start(
     dry_run, partial
         As the options say.
     """
-    from calibkit.sources import open_source
+    from calibkit.files.sources import open_source
 
     if dask is None or dry_run:
         source = open_source(inputs, input_format=input_format, dtype=dtype, memory=run.memory)
@@ -109,8 +109,8 @@ def _start_far(
 ) -> None:
     """Make the state of each file on a cluster, merge them there, and do the rest here."""
     from calibkit.engines.shards import Opening, StateTask, fold_states, shards_of
-    from calibkit.outputs import spare_inputs
-    from calibkit.sources import Part
+    from calibkit.files.outputs import spare_inputs
+    from calibkit.files.sources import Part
 
     from .merge import FINISHERS
 
@@ -160,10 +160,10 @@ def apply_far(
 
     from calibkit.engines.applying import ApplyTask, Order
     from calibkit.engines.shards import Opening, shards_of
-    from calibkit.formats import suffix_format
-    from calibkit.outputs import directory_outputs
-    from calibkit.sinks import Transaction, make_folders
-    from calibkit.sources import Part
+    from calibkit.files.formats import suffix_format
+    from calibkit.files.outputs import directory_outputs
+    from calibkit.files.sinks import Transaction, make_folders
+    from calibkit.files.sources import Part
 
     if not console.per_input or console.output is None:
         raise UsageError("apply --dask writes a file for each input; give -o a folder: -o DIR/.")

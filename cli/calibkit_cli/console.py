@@ -76,7 +76,7 @@ class Console:
         if self.as_json and self.tabular and self.output is None:
             raise UsageError("--json needs -o FILE here: without it the rows are standard output.")
         if self.output is not None:
-            from calibkit.outputs import check_folder, check_output, is_directory_output
+            from calibkit.files.outputs import check_folder, check_output, is_directory_output
 
             self.per_input = is_directory_output(self.output)
             if self.per_input:
@@ -126,7 +126,7 @@ class Console:
             Prints the result as tables; called where it goes to a terminal, without ``-o``.
         """
         if self.output is not None and self.output != "-":
-            from calibkit.sinks import write_bytes
+            from calibkit.files.sinks import write_bytes
 
             write_bytes(content, self.output)
         self.show_model(content, view)
@@ -134,7 +134,7 @@ class Console:
     def show_model(self, content: bytes, view: Callable[[], None]) -> None:
         """Do what `model` does on standard output; for a model that is written already.
 
-        A command with several outputs writes them in one `calibkit.sinks.Transaction` first.
+        A command with several outputs writes them in one `calibkit.files.sinks.Transaction` first.
         """
         if self.as_json or self.output == "-":
             _write(content)
@@ -163,7 +163,7 @@ class Console:
             head = first_rows(count.passing(frames))
             self.head(head, rows=count.rows)
             return count.rows
-        from calibkit.sinks import write_frames
+        from calibkit.files.sinks import write_frames
 
         output = self.output or "-"
         chosen = self.output_format or (input_format if output == "-" else None)
@@ -280,7 +280,7 @@ def first_rows(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _check_not_a_table(output: str, texts: Sequence[str]) -> None:
-    from calibkit.formats import suffix_format
+    from calibkit.files.formats import suffix_format
 
     if suffix_format(output) is not None:
         names = " or ".join(f"FILE.{one}" for one in texts or ("json",))

@@ -49,9 +49,9 @@ def diff(
         raise UsageError(f"{output}: the result is one comparison; name a file.")
     if first == second == "-":
         raise UsageError("standard input can be one of the two files only.")
-    from calibkit.figures import check
+    from calibkit.gates.figures import check
+    from calibkit.gates.results import read_result, side_by_side
     from calibkit.models import canonical_json
-    from calibkit.results import read_result, side_by_side
 
     from .gates import expressions, settle
 

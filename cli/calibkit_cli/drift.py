@@ -90,9 +90,9 @@ def drift(
     if not 0.0 < confidence < 1.0:
         raise UsageError(f"--confidence is {confidence:g}; expected a number above 0 and below 1.")
     from calibkit.drift.rows import DriftSpec
+    from calibkit.files.sources import open_source
     from calibkit.memory import memory_budget
     from calibkit.models import load
-    from calibkit.sources import open_source
 
     from .drift_run import DriftRun
     from .gates import expressions

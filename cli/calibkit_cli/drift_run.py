@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from calibkit.drift.drift import Drift, drift
 from calibkit.drift.rows import DriftSpec, plan_watch
 from calibkit.errors import UsageError
-from calibkit.expressions import Expression
-from calibkit.figures import check
+from calibkit.files.outputs import directory_outputs, spare_inputs
+from calibkit.files.sinks import Transaction, make_folders, write_bytes
+from calibkit.files.sources import Source
+from calibkit.gates.expressions import Expression
+from calibkit.gates.figures import check
 from calibkit.models import Model
-from calibkit.outputs import directory_outputs, spare_inputs
-from calibkit.sinks import Transaction, make_folders, write_bytes
-from calibkit.sources import Source
 
 from .console import Console
 from .dry_run import show_plan

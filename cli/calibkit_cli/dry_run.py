@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from .console import Console
 
 if TYPE_CHECKING:
-    from calibkit.columns import ColumnOptions
-    from calibkit.sources import Source
+    from calibkit.files.sources import Source
+    from calibkit.rows.columns import ColumnOptions
 
 #: How many rows of the input are shown.
 HEAD = 5

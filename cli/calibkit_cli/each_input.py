@@ -11,7 +11,7 @@ from .console import Console, Count
 if TYPE_CHECKING:
     import polars as pl
 
-    from calibkit.sources import Source
+    from calibkit.files.sources import Source
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ def write_rows(console: Console, source: Source, make: Callable[[Source, Tell], 
         )
         console.wrote(f"{written:,} rows")
         return
-    from calibkit.outputs import directory_outputs
-    from calibkit.sinks import Transaction, make_folders
+    from calibkit.files.outputs import directory_outputs
+    from calibkit.files.sinks import Transaction, make_folders
 
     assert console.output is not None
     outputs = directory_outputs(console.output, source.parts, format=console.output_format)

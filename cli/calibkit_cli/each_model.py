@@ -11,8 +11,8 @@ from calibkit.errors import UsageError
 from .console import Console
 
 if TYPE_CHECKING:
+    from calibkit.files.sources import Source
     from calibkit.models import Model
-    from calibkit.sources import Source
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class Fit:
 
 def write_models(console: Console, source: Source, fit: Callable[[Source], Fit], name: str) -> None:
     """Fit and deliver where the command line says; several models appear together or not at all."""
+    from calibkit.files.outputs import directory_outputs, spare_inputs
+    from calibkit.files.sinks import Transaction, make_folders
     from calibkit.makers import record_makers
-    from calibkit.outputs import directory_outputs, spare_inputs
-    from calibkit.sinks import Transaction, make_folders
 
     from .views import view_of
 

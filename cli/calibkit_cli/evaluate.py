@@ -95,12 +95,12 @@ def evaluate(
     console = Console(
         output, as_json, quiet, verbose, warnings, texts=("json", "prom", "csv", "md")
     )
-    from calibkit.columns import ColumnOptions
     from calibkit.memory import memory_budget
     from calibkit.metrics.settings import read_bounds, read_metrics, read_prevalence, read_shares
     from calibkit.metrics.spec import EvaluateSpec
     from calibkit.metrics.views import Settings
     from calibkit.raters.spec import read_votes
+    from calibkit.rows.columns import ColumnOptions
     from calibkit.threads import thread_count
 
     from .evaluate_run import EvaluateRun

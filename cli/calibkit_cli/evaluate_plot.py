@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from calibkit.errors import UsageError
 
 if TYPE_CHECKING:
+    from calibkit.files.sources import Source
     from calibkit.metrics.evaluate import Evaluated
     from calibkit.metrics.spec import EvaluateSpec
-    from calibkit.sources import Source
 
 
 def check_plot(output: str) -> None:
@@ -22,7 +22,7 @@ def check_plot(output: str) -> None:
         For a name that is no picture's, a folder that does not exist, standard output; without
         matplotlib.
     """
-    from calibkit.outputs import check_output
+    from calibkit.files.outputs import check_output
     from calibkit.report.style import need_matplotlib
 
     if output == "-":

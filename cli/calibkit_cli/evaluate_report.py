@@ -12,13 +12,13 @@ from calibkit.errors import UsageError
 from .console import Console
 
 if TYPE_CHECKING:
-    from calibkit.inputs import Part
+    from calibkit.files.inputs import Part
+    from calibkit.files.sources import Source
     from calibkit.memory import Memory
     from calibkit.metrics.evaluate import Evaluated
     from calibkit.metrics.spec import EvaluateSpec
     from calibkit.models import Model
     from calibkit.report.html import Cell, Markup, Table
-    from calibkit.sources import Source
 
 _SUFFIXES = (".html", ".htm")
 
@@ -71,7 +71,7 @@ def check_report(output: str) -> None:
     UsageError
         For a name that is no page's, a folder that does not exist, standard output.
     """
-    from calibkit.outputs import check_output
+    from calibkit.files.outputs import check_output
 
     if output == "-":
         raise UsageError("--report - would mix with the metrics; give it a file.")

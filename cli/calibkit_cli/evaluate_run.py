@@ -8,20 +8,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from calibkit.columns import ColumnOptions
 from calibkit.errors import UsageError
-from calibkit.expressions import Expression
-from calibkit.figures import check
+from calibkit.files.outputs import check_output, directory_outputs, is_stream, spare_inputs
+from calibkit.files.sinks import Transaction, make_folders, write_bytes
+from calibkit.files.sources import Source
+from calibkit.gates.expressions import Expression
+from calibkit.gates.figures import check
 from calibkit.memory import Memory
 from calibkit.metrics.batches import evaluate_state, merged_rows
 from calibkit.metrics.evaluate import Evaluated, evaluate, evaluate_rows
 from calibkit.metrics.rows import columns_used
 from calibkit.metrics.spec import EvaluateSpec
 from calibkit.metrics.views import Settings
-from calibkit.outputs import check_output, directory_outputs, is_stream, spare_inputs
-from calibkit.sinks import Transaction, make_folders, write_bytes
-from calibkit.sources import Source
-from calibkit.states import State
+from calibkit.rows.columns import ColumnOptions
+from calibkit.summaries.states import State
 from calibkit.threads import later, warm_up
 
 from .console import Console

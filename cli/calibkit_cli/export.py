@@ -107,8 +107,8 @@ def export(
     from calibkit.errors import CheckError, UsageError
     from calibkit.export.request import Request
     from calibkit.export.writing import Target, export_model
+    from calibkit.files.sources import open_source
     from calibkit.models import load
-    from calibkit.sources import open_source
 
     if to != "sql" and (dialect is not None or table is not None):
         raise UsageError("--dialect and --table go with --to sql.")
@@ -139,7 +139,7 @@ def _deliver(
     console: Console, text: str, model: Model, language: str, found: Agreement | None
 ) -> None:
     """Write the text where the command line says, then say what was done."""
-    from calibkit.sinks import write_bytes
+    from calibkit.files.sinks import write_bytes
 
     output = console.output
     if output is not None or not console.as_json:

@@ -10,15 +10,15 @@ import typer
 from .console import Console
 
 if TYPE_CHECKING:
-    from calibkit.expressions import Expression
-    from calibkit.figures import Outcome
+    from calibkit.gates.expressions import Expression
+    from calibkit.gates.figures import Outcome
 
 GATE_FAILED = 1
 
 
 def expressions(texts: Sequence[str] | None) -> list[Expression]:
     """Return the expressions that were typed; refuse bad ones before any work."""
-    from calibkit.expressions import parse
+    from calibkit.gates.expressions import parse
 
     return [parse(text) for text in texts or ()]
 

@@ -166,9 +166,9 @@ def hetcal(
     if console.per_input and not partial:
         raise UsageError("hetcal writes one model; name a file by -o.")
     tags = typed.tags(tag)
-    from calibkit.columns import ColumnOptions
     from calibkit.hetcal.spec import HetcalSpec
     from calibkit.memory import memory_budget
+    from calibkit.rows.columns import ColumnOptions
     from calibkit.threads import thread_count
 
     from .hetcal_run import HetcalRun

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from functools import partial as with_arguments
 from pathlib import Path
 
-from calibkit.columns import ColumnOptions, resolve
 from calibkit.errors import UsageError
-from calibkit.held_rows import need_room
+from calibkit.files.inputs import find_files
+from calibkit.files.outputs import spare_inputs
+from calibkit.files.remote import is_remote
+from calibkit.files.sources import STDIN, Source, open_files, open_source
 from calibkit.hetcal.run import TRAIN_IGNORED, Run, feature_columns, fit_source
 from calibkit.hetcal.spec import DEPTHS, LEAF_SIZES, SHRINKAGES, HetcalSpec
 from calibkit.hetcal.states import HetcalProblem, fit_state, hetcal_state
-from calibkit.inputs import find_files
 from calibkit.makers import record_makers
 from calibkit.memory import Memory
-from calibkit.outputs import spare_inputs
-from calibkit.remote import is_remote
-from calibkit.sources import STDIN, Source, open_files, open_source
-from calibkit.states import State
+from calibkit.rows.columns import ColumnOptions, resolve
+from calibkit.summaries.held_rows import need_room
+from calibkit.summaries.states import State
 from calibkit.threads import later, warm_up
 
 from .console import Console

@@ -76,11 +76,11 @@ def merge(
     warnings: options.Warnings = "show",
 ) -> None:
     """Read, merge, finish."""
-    from calibkit.inputs import expand_input
+    from calibkit.files.inputs import expand_input
+    from calibkit.files.readers import reading
+    from calibkit.files.sinks import write_bytes
     from calibkit.memory import memory_budget
-    from calibkit.readers import reading
-    from calibkit.sinks import write_bytes
-    from calibkit.states import merge_states, read_state
+    from calibkit.summaries.states import merge_states, read_state
     from calibkit.threads import thread_count
 
     if output is not None and output.endswith("/"):

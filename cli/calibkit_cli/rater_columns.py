@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from calibkit.files.sources import Source
     from calibkit.raters.rows import RaterOptions
-    from calibkit.sources import Source
 
 
 def rater_columns(source: Source, columns: RaterOptions) -> dict[str, str]:
     """Return each role and its column; a pattern has one role for each class."""
-    from calibkit.patterns import match_columns
+    from calibkit.rows.patterns import match_columns
 
     patterns = [(f"--probs {pattern}", pattern, "--probs") for pattern in columns.probs]
     if columns.counts is not None:

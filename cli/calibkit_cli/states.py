@@ -11,8 +11,8 @@ from .console import Console
 from .options import INPUT, OUTPUT, option
 
 if TYPE_CHECKING:
-    from calibkit.sources import Source
-    from calibkit.states import State
+    from calibkit.files.sources import Source
+    from calibkit.summaries.states import State
 
 #: The suffix of state files.
 SUFFIX = ".state"
@@ -51,7 +51,7 @@ def edges(file: str | None, uncertainty_bins: str | None) -> tuple[float, ...]:
     """Return the edges in a file, none where there is no file."""
     if file is None:
         return ()
-    from calibkit.level_edges import read_edges
+    from calibkit.bins.level_edges import read_edges
 
     found = read_edges(file)
     if uncertainty_bins not in (None, str(len(found) + 1)):
@@ -63,8 +63,8 @@ def edges(file: str | None, uncertainty_bins: str | None) -> tuple[float, ...]:
 
 def write_states(console: Console, source: Source, make: Callable[[Source], State]) -> None:
     """Write the state of the inputs, or (``-o DIR/``) one of each; all appear or none."""
-    from calibkit.outputs import directory_outputs, spare_inputs
-    from calibkit.sinks import Transaction, make_folders
+    from calibkit.files.outputs import directory_outputs, spare_inputs
+    from calibkit.files.sinks import Transaction, make_folders
 
     assert console.output is not None
     parts, outputs = [source], [console.output]

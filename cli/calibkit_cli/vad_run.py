@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import partial as with_arguments
 from pathlib import Path
 
+from calibkit.files.sources import STDIN, Source, open_source
 from calibkit.memory import Memory
-from calibkit.score_states import source_of
-from calibkit.sources import STDIN, Source, open_source
-from calibkit.states import State
+from calibkit.summaries.score_states import source_of
+from calibkit.summaries.states import State
 from calibkit.threads import later, warm_up
 from calibkit.vad.fit import fit_vad
 from calibkit.vad.rows import MemberOptions, member_names

@@ -94,7 +94,7 @@ def validate(
     console = Console(output, as_json, quiet)
     if console.per_input:
         raise UsageError(f"{output}: all inputs give one report; name a file.")
-    from calibkit.sources import open_source
+    from calibkit.files.sources import open_source
     from calibkit.validation.run import unreadable
     from calibkit.validation.run import validate as look
     from calibkit.validation.spec import ValidateSpec
@@ -124,7 +124,7 @@ def validate(
         report = unreadable(error, inputs)
     else:
         if output not in (None, "-"):
-            from calibkit.outputs import spare_inputs
+            from calibkit.files.outputs import spare_inputs
 
             spare_inputs(str(output), source.parts)
         report = look(source, spec)

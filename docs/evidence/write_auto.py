@@ -23,8 +23,8 @@ from calibkit.boundary.auto import Tried, choose_method
 from calibkit.boundary.problem import tally_totals
 from calibkit.boundary.spec import AUTO, BoundarySpec
 from calibkit.boundary.target import Target, read_target
-from calibkit.columns import ColumnOptions, ScoreRows, read_score_rows
-from calibkit.sources import open_source
+from calibkit.files.sources import open_source
+from calibkit.rows.columns import ColumnOptions, ScoreRows, read_score_rows
 from calibkit.threads import thread_count
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -24,9 +24,9 @@ from calibkit.boundary.certificate import certify_boundary
 from calibkit.boundary.decide import decide
 from calibkit.boundary.spec import AUTO, BoundarySpec
 from calibkit.boundary.target import read_target
-from calibkit.bounds import decimal_bound
-from calibkit.columns import ScoreRows
 from calibkit.errors import InfeasibleError
+from calibkit.maths.bounds import decimal_bound
+from calibkit.rows.columns import ScoreRows
 from calibkit.threads import thread_count
 
 PAGE = ROOT / "docs" / "evidence" / "certified.md"

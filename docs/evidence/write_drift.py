@@ -23,12 +23,12 @@ from calibkit.boundary.model import BoundaryModel, threshold_json
 from calibkit.boundary.spec import BoundarySpec
 from calibkit.boundary.spreads import spread_of_rows
 from calibkit.boundary.target import read_target
-from calibkit.columns import ColumnOptions, read_score_rows
 from calibkit.drift.counts import Outline
 from calibkit.drift.drift import ALL, drift
 from calibkit.drift.psi import Stability, stability
 from calibkit.drift.rows import BOUNDARY, DriftSpec
-from calibkit.sources import Source
+from calibkit.files.sources import Source
+from calibkit.rows.columns import ColumnOptions, read_score_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "evidence" / "drift.md"

@@ -38,8 +38,8 @@ from calibkit.export.check import (  # noqa: E402
 from calibkit.export.program import columns_of  # noqa: E402
 from calibkit.export.request import Request  # noqa: E402
 from calibkit.export.writing import Target, export_model, program_of  # noqa: E402
+from calibkit.files.sources import Source  # noqa: E402
 from calibkit.models import Model, load  # noqa: E402
-from calibkit.sources import Source  # noqa: E402
 from tests import export_models  # noqa: E402
 from tests.postgres.server import Server, find_programs, running  # noqa: E402
 

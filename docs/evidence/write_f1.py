@@ -26,8 +26,8 @@ from calibkit.boundary.fit import fit_boundary
 from calibkit.boundary.model import BoundaryModel
 from calibkit.boundary.spec import BoundarySpec
 from calibkit.boundary.target import read_target
-from calibkit.columns import ColumnOptions, ScoreRows, read_score_rows
-from calibkit.sources import open_source
+from calibkit.files.sources import open_source
+from calibkit.rows.columns import ColumnOptions, ScoreRows, read_score_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "evidence" / "f1.md"

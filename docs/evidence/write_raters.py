@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from calibkit.files.sources import open_source
 from calibkit.raters.alpha_cal import AlphaSpec, fit_alpha, predict
 from calibkit.raters.histograms import (
     bin_sums,
@@ -24,7 +25,6 @@ from calibkit.raters.losses import losses
 from calibkit.raters.metrics import Judged, measure
 from calibkit.raters.rows import RaterOptions, RaterRows, read_rater_rows
 from calibkit.simulate.raters import simulate_raters
-from calibkit.sources import open_source
 
 PAGE = Path(__file__).with_name("raters.md")
 REAL = "## Real votes"

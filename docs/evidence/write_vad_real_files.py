@@ -18,13 +18,13 @@ from calibkit.apply import ApplySpec, apply_model
 from calibkit.calibrators.fit import fit_calibrator
 from calibkit.calibrators.rows import read_calibration_rows
 from calibkit.calibrators.spec import CalibratorSpec
-from calibkit.columns import ColumnOptions
+from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import evaluate
 from calibkit.metrics.settings import read_shares
 from calibkit.metrics.spec import EvaluateSpec
 from calibkit.metrics.views import Settings
 from calibkit.models import Model
-from calibkit.sources import Source
+from calibkit.rows.columns import ColumnOptions
 from calibkit.vad.fit import fit_vad
 from calibkit.vad.rows import MemberOptions
 from calibkit.vad.spec import VadSpec, read_vad_rows

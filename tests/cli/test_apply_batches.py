@@ -8,7 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from calibkit import applying, sinks
+from calibkit import applying
+from calibkit.files import sinks
 from tests.cli.score_files import simulate, write
 from tests.conftest import Outcome
 

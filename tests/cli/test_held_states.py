@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibkit.columns import ColumnOptions
 from calibkit.errors import ModelError
+from calibkit.files.sources import Source
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.hetcal.states import HetcalProblem, hetcal_state
 from calibkit.memory import memory_budget
-from calibkit.sources import Source
-from calibkit.states import State, join_states, merge_states, read_state, state_of
+from calibkit.rows.columns import ColumnOptions
+from calibkit.summaries.states import State, join_states, merge_states, read_state, state_of
 from tests.conftest import Outcome
 
 Invoke = Callable[..., Outcome]

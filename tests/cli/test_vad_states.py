@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from calibkit.errors import ModelError
-from calibkit.sources import Source
-from calibkit.states import join_states, merge_states, read_state, state_of
+from calibkit.files.sources import Source
+from calibkit.summaries.states import join_states, merge_states, read_state, state_of
 from calibkit.vad import summary
 from calibkit.vad.fit import fit_vad
 from calibkit.vad.rows import MemberOptions

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from calibkit.columns import ColumnOptions
+from calibkit.files.sources import Source
 from calibkit.metrics.settings import read_shares
 from calibkit.metrics.spec import EvaluateSpec
 from calibkit.metrics.views import Settings
@@ -21,7 +21,7 @@ from calibkit.report.grid_points import GridSpec
 from calibkit.report.points import Points
 from calibkit.report.ranking_curves import CurveSpec
 from calibkit.report.recall_gain import GainSpec
-from calibkit.sources import Source
+from calibkit.rows.columns import ColumnOptions
 
 COLUMNS = ColumnOptions()
 

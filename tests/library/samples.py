@@ -11,11 +11,11 @@ import polars as pl
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from calibkit.binning import Grid, assign
+from calibkit.bins.binning import Grid, assign
 from calibkit.boundary.fit import Fitted, fit_boundary
 from calibkit.boundary.spec import BoundarySpec
 from calibkit.boundary.target import OPTIONS, read_target
-from calibkit.columns import ColumnOptions, ScoreRows
+from calibkit.rows.columns import ColumnOptions, ScoreRows
 from tests.conftest import INTERPRETED, ROOT
 
 Values = Sequence[float] | np.ndarray

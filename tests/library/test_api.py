@@ -19,7 +19,7 @@ import polars as pl
 import pytest
 
 import calibkit as ck
-from calibkit.sources import Source
+from calibkit.files.sources import Source
 from tests.conftest import ROOT, Outcome, clean_environment
 
 NAMES = [

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from calibkit.apply import Applied, ApplySpec, apply_model
 from calibkit.boundary.model import BoundaryModel
-from calibkit.bounds import decimal_bound
 from calibkit.errors import DataError, UsageError
-from calibkit.sources import Source
+from calibkit.files.sources import Source
+from calibkit.maths.bounds import decimal_bound
 from tests.library.samples import example, fit, score_rows
 from tests.naive import boundaries as naive
 

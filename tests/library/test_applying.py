@@ -14,11 +14,11 @@ import pytest
 from calibkit import applying
 from calibkit.apply import ApplySpec, apply_model, plan_application
 from calibkit.applying import Run
-from calibkit.bounds import decimal_bound
 from calibkit.errors import DataError
+from calibkit.files.sources import Source, open_source
+from calibkit.maths.bounds import decimal_bound
 from calibkit.memory import Memory
 from calibkit.models import Model
-from calibkit.sources import Source, open_source
 from tests.library.samples import example, fit, score_rows
 
 TABLE = example(150, seed=11)

@@ -8,14 +8,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from calibkit.binning import fit_grid
+from calibkit.bins.binning import fit_grid
 from calibkit.boundary import auto
 from calibkit.boundary.auto import LEVELS, candidates, choose_method, fit_choice
 from calibkit.boundary.fit import Fitted, fit_boundary
 from calibkit.boundary.spec import BoundarySpec
 from calibkit.boundary.target import read_target
-from calibkit.columns import ScoreRows
 from calibkit.errors import DataError, InfeasibleError
+from calibkit.rows.columns import ScoreRows
 
 from .samples import score_rows
 
@@ -87,8 +87,8 @@ def test_the_model_is_that_of_the_chosen_method(kind: str) -> None:
 def test_folds_of_any_kind(options: dict[str, object]) -> None:
     import polars as pl
 
-    from calibkit.columns import RowFinder
-    from calibkit.sources import open_source
+    from calibkit.files.sources import open_source
+    from calibkit.rows.columns import RowFinder
     from tests.conftest import ROOT
 
     data = rows(2000, "steps")

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from calibkit.boundary.exact import Solution, isotonic_blocks, solve
 from calibkit.boundary.goals import GOALS, Goal, Totals
 from calibkit.boundary.methods import METHODS
-from calibkit.bounds import decimal_bound
 from calibkit.errors import InfeasibleError
-from calibkit.tally import Points, Tally, count_rows
+from calibkit.maths.bounds import decimal_bound
+from calibkit.summaries.tally import Points, Tally, count_rows
 from tests.conftest import INTERPRETED
 from tests.library.samples import BOUNDS, FEWER, example, fit, score_rows, tables
 from tests.naive import boundaries as naive

@@ -16,13 +16,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from calibkit.binning import fit_grid
+from calibkit.bins.binning import fit_grid
 from calibkit.boundary.decide import decide
 from calibkit.boundary.model import BoundaryModel
-from calibkit.columns import ScoreRows
 from calibkit.errors import DataError, InfeasibleError, UsageError
 from calibkit.models import decode
-from calibkit.weights import in_units
+from calibkit.rows.columns import ScoreRows
+from calibkit.rows.weights import in_units
 from tests.conftest import INTERPRETED, ROOT, clean_environment
 from tests.library.samples import BOUNDS, FEWER, bins_of, example, fit, score_rows, tables
 from tests.naive import boundaries as naive

@@ -16,9 +16,9 @@ from calibkit.boundary.exact import Blocks
 from calibkit.boundary.goals import GOALS, Totals
 from calibkit.boundary.methods import METHODS, Found, method
 from calibkit.boundary.target import OPTIONS
-from calibkit.bounds import decimal_bound
 from calibkit.errors import UsageError
-from calibkit.tally import Tally, count_rows
+from calibkit.maths.bounds import decimal_bound
+from calibkit.summaries.tally import Tally, count_rows
 from tests.library.samples import BOUNDS, tables
 
 LEVELS = 3

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.bounds import Bound, decimal_bound
 from calibkit.errors import UsageError
+from calibkit.maths.bounds import Bound, decimal_bound
 
 
 @pytest.mark.parametrize(

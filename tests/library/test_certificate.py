@@ -26,10 +26,10 @@ from calibkit.boundary.decide import decide
 from calibkit.boundary.fit import fit_boundary
 from calibkit.boundary.spec import BoundarySpec
 from calibkit.boundary.target import read_target
-from calibkit.bounds import decimal_bound
-from calibkit.columns import ScoreRows
 from calibkit.errors import DataError, InfeasibleError, UsageError
-from calibkit.tally import count_rows
+from calibkit.maths.bounds import decimal_bound
+from calibkit.rows.columns import ScoreRows
+from calibkit.summaries.tally import count_rows
 from tests.library.samples import score_rows
 
 METHODS = ("st", "logistic", "exact", CURVED)

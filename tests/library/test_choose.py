@@ -12,8 +12,8 @@ from calibkit.boundary.fit import fit_boundary, fit_summary
 from calibkit.boundary.spec import BoundarySpec
 from calibkit.boundary.summary import summarise
 from calibkit.boundary.target import read_target
-from calibkit.columns import ScoreRows
 from calibkit.errors import InfeasibleError, UsageError
+from calibkit.rows.columns import ScoreRows
 
 from .samples import score_rows
 

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.columns import (
+from calibkit.errors import CalibkitError, DataError, UsageError
+from calibkit.files.sources import Source, open_source
+from calibkit.rows.columns import (
     ColumnOptions,
     RowFinder,
     ScoreRows,
@@ -20,8 +22,6 @@ from calibkit.columns import (
     read_rows,
     read_score_rows,
 )
-from calibkit.errors import CalibkitError, DataError, UsageError
-from calibkit.sources import Source, open_source
 
 NAN, INF = math.nan, math.inf
 

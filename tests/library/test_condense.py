@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.coarse import coarser
-from calibkit.condense import COUNT, Condensed, Condenser, NoRoomError, merge
 from calibkit.errors import ResourceError
-from calibkit.ladder import LADDER, SCORE, SPREAD, Role
+from calibkit.summaries.coarse import coarser
+from calibkit.summaries.condense import COUNT, Condensed, Condenser, NoRoomError, merge
+from calibkit.summaries.ladder import LADDER, SCORE, SPREAD, Role
 
 ROLES = (Role("score", SCORE, True), Role("spread", SPREAD), Role("label"), Role("by"))
 

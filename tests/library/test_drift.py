@@ -17,13 +17,13 @@ from calibkit.boundary.model import BoundaryModel
 from calibkit.boundary.spec import BoundarySpec
 from calibkit.boundary.spreads import place_between, spread_of_rows, spread_of_tally
 from calibkit.boundary.target import read_target
-from calibkit.columns import ColumnOptions, read_score_rows
 from calibkit.drift.drift import drift
 from calibkit.drift.psi import chi_square_tail, stability
 from calibkit.drift.rows import DriftSpec
+from calibkit.files.sources import Source
 from calibkit.models import canonical_json
-from calibkit.sources import Source
-from calibkit.tally import count_rows
+from calibkit.rows.columns import ColumnOptions, read_score_rows
+from calibkit.summaries.tally import count_rows
 from tests.cli.score_files import simulate
 
 

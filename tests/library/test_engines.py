@@ -25,8 +25,8 @@ from calibkit.engines.protocol import Done
 from calibkit.engines.serial import SerialEngine
 from calibkit.engines.shards import Opening, Shard, StateTask, fold_states, merge_done, shards_of
 from calibkit.errors import DataError, ResourceError, UsageError
+from calibkit.files.sources import open_source
 from calibkit.memory import Memory
-from calibkit.sources import open_source
 from calibkit.vad.fit import fit_vad
 from calibkit.vad.rows import MemberOptions
 from calibkit.vad.spec import VadSpec, read_vad_rows

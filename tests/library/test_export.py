@@ -25,8 +25,8 @@ from calibkit.export.preimages import Inverse, Scores, first_reaching
 from calibkit.export.request import Request
 from calibkit.export.sql import table_name
 from calibkit.export.writing import Target, export_model
+from calibkit.files.sources import Source, open_source
 from calibkit.models import Column, Model, load
-from calibkit.sources import Source, open_source
 from tests import export_models
 from tests.library.samples import example, fit, score_rows
 

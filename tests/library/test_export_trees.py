@@ -16,9 +16,9 @@ from calibkit.errors import UsageError
 from calibkit.export.check import check_export
 from calibkit.export.request import Request
 from calibkit.export.writing import LANGUAGES, Target, export_model
+from calibkit.files.sources import Source
 from calibkit.hetcal.model import SCORE_FEATURE, HetcalModel, LeafMap, Line, PartitionPart, TreeNode
 from calibkit.models import Column, load
-from calibkit.sources import Source
 from tests import export_models
 
 KINDS = ("a", "it's", "c")

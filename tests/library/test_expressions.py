@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit.errors import UsageError
-from calibkit.expressions import (
+from calibkit.gates.expressions import (
     ANY,
     COMPARISONS,
     PARTS,
@@ -20,7 +20,7 @@ from calibkit.expressions import (
     parse,
     quoted,
 )
-from calibkit.figures import Figures, check, figures, judge
+from calibkit.gates.figures import Figures, check, figures, judge
 
 METRICS: dict[str, Any] = {
     "signature": {},

@@ -19,8 +19,8 @@ from calibkit.boundary.frontier import (
 from calibkit.boundary.grid_methods import evaluate
 from calibkit.boundary.grid_tables import LevelPrefixes
 from calibkit.errors import UsageError
-from calibkit.tally import Points
-from calibkit.weights import Unit
+from calibkit.rows.weights import Unit
+from calibkit.summaries.tally import Points
 from tests.library.test_grid_methods import GRID_CASES, Grid, golden, golden_grid, grids
 from tests.naive.boundaries import naive_boundaries, naive_pareto, naive_precision_frontier
 

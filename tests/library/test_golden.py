@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calibkit.binning import Grid, fit_grid
+from calibkit.bins.binning import Grid, fit_grid
 from calibkit.boundary.goals import GOALS
 from calibkit.boundary.methods import METHODS
 from calibkit.boundary.model import BoundaryModel
 from calibkit.boundary.problem import binned_problem
-from calibkit.bounds import decimal_bound
-from calibkit.columns import ScoreRows
 from calibkit.errors import InfeasibleError
+from calibkit.maths.bounds import decimal_bound
+from calibkit.rows.columns import ScoreRows
 from tests.library.samples import bins_of, fit, golden, golden_rows
 
 BINS = {

@@ -14,7 +14,7 @@ from calibkit.calibrators.model import ScoreMap
 from calibkit.calibrators.points import pooled
 from calibkit.calibrators.spec import CalibratorSpec
 from calibkit.errors import DataError
-from calibkit.tally import count_rows
+from calibkit.summaries.tally import count_rows
 from tests.conftest import ROOT
 from tests.library.samples import golden, score_rows
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from calibkit.apply import ApplySpec, apply_model
-from calibkit.columns import ColumnOptions
+from calibkit.files.sources import open_source
 from calibkit.hetcal.application import HetcalApplier
 from calibkit.hetcal.cells import cell_gaps
 from calibkit.hetcal.fit import fit_hetcal
@@ -18,7 +18,7 @@ from calibkit.hetcal.model import HetcalModel, TreeNode
 from calibkit.hetcal.payload import moments
 from calibkit.hetcal.rows import read_hetcal_rows
 from calibkit.hetcal.spec import HetcalSpec
-from calibkit.sources import open_source
+from calibkit.rows.columns import ColumnOptions
 from calibkit_kernels import criteria
 from tests.conftest import ROOT
 from tests.library.samples import golden

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from calibkit.binning import fit_grid, grid_frame, grid_metadata
-from calibkit.columns import ColumnOptions
+from calibkit.bins.binning import fit_grid, grid_frame, grid_metadata
+from calibkit.files.sinks import write_table
+from calibkit.files.sources import open_source
 from calibkit.metrics.evaluate import evaluate
 from calibkit.metrics.settings import read_shares
 from calibkit.metrics.spec import EvaluateSpec
 from calibkit.metrics.views import Settings
-from calibkit.sinks import write_table
-from calibkit.sources import open_source
+from calibkit.rows.columns import ColumnOptions
 from tests.conftest import ROOT
 from tests.library.samples import golden_rows
 

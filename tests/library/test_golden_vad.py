@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from calibkit.apply import ApplySpec, apply_model
+from calibkit.files.sources import open_source
 from calibkit.models import decode
-from calibkit.sources import open_source
 from calibkit.vad.fit import fit_vad
 from calibkit.vad.rows import MemberOptions
 from calibkit.vad.spec import VadSpec, read_vad_rows

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from calibkit.boundary import grid_methods
 from calibkit.boundary.goals import GOALS, Goal, Totals
 from calibkit.boundary.grid_methods import METHODS, evaluate, most_positives_by_bins, solve
-from calibkit.bounds import decimal_bound
 from calibkit.errors import UsageError
+from calibkit.maths.bounds import decimal_bound
 from tests.conftest import ROOT
 from tests.naive.boundaries import (
     naive_best,

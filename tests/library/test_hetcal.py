@@ -17,8 +17,8 @@ from sklearn.metrics import roc_auc_score
 from sklearn.tree import DecisionTreeClassifier
 
 from calibkit.apply import ApplySpec, apply_model
-from calibkit.columns import ColumnOptions
 from calibkit.errors import DataError, ModelError, UsageError
+from calibkit.files.sources import Source
 from calibkit.hetcal.choose import discounted
 from calibkit.hetcal.features import bin_features, find_features, read_features
 from calibkit.hetcal.fit import Fitted, fit_hetcal
@@ -28,9 +28,9 @@ from calibkit.hetcal.model import HetcalModel
 from calibkit.hetcal.rows import HetcalRows, read_hetcal_rows
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.models import decode
-from calibkit.rows import RowFinder
+from calibkit.rows.columns import ColumnOptions
+from calibkit.rows.rows import RowFinder
 from calibkit.simulate.partitions import BEST_WEIGHT, simulate_partitions
-from calibkit.sources import Source
 from tests.library.samples import FEWER
 
 

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from calibkit.bounds import decimal_bound
 from calibkit.errors import UsageError
+from calibkit.maths.bounds import decimal_bound
 from calibkit.metrics import decisions, registry
 from calibkit.metrics.decisions import confusion_of
 from calibkit.metrics.intervals import IntervalOptions, differences, intervals, method

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.binning import uncertainty_levels
+from calibkit.bins.binning import uncertainty_levels
 from calibkit.boundary.decide import decide, level_thresholds
 from calibkit.boundary.logistic import best_cut, distinct
 from calibkit.boundary.model import BoundaryModel
 from calibkit.boundary.surface_fit import Shared, fit_surface
 from calibkit.boundary.target import read_target
-from calibkit.columns import ScoreRows
 from calibkit.errors import DataError, ModelError, UsageError
-from calibkit.tally import Tally, count_rows
+from calibkit.rows.columns import ScoreRows
+from calibkit.summaries.tally import Tally, count_rows
 from tests.naive import surface as naive
 
 from .samples import FEWER, example, fit, score_rows

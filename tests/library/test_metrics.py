@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics as oracle
 
-from calibkit.bounds import decimal_bound
+from calibkit.maths.bounds import decimal_bound
 from calibkit.metrics import blocks, registry
 from calibkit.metrics.reliability import bins_of
 from calibkit.metrics.result import Metrics

@@ -14,7 +14,7 @@ from calibkit.boundary.goals import Totals
 from calibkit.boundary.measures import KINDS, Measure
 from calibkit.boundary.target import OPTIONS, read_target
 from calibkit.errors import UsageError
-from calibkit.tally import Tally, count_rows
+from calibkit.summaries.tally import Tally, count_rows
 from tests.naive import boundaries as naive
 
 BOUNDED = [

@@ -19,13 +19,13 @@ from scipy import stats
 from calibkit.boundary.fit import fit_boundary
 from calibkit.boundary.spec import BoundarySpec
 from calibkit.boundary.target import read_target
-from calibkit.columns import read_score_rows
 from calibkit.errors import DataError, UsageError
 from calibkit.metrics.evaluate import evaluate
 from calibkit.report import plots, recall_gain
 from calibkit.report.grid_points import GridSpec, level_names
 from calibkit.report.ranking_curves import MOST_POINTS, CurveSpec, visible
 from calibkit.report.regions import outline
+from calibkit.rows.columns import read_score_rows
 from tests.cli.score_files import decisions
 from tests.library.pictures import (
     COLUMNS,
@@ -197,7 +197,7 @@ def test_positivity_of_a_table_is_that_of_its_rows(tmp_path: Path) -> None:
     scored().write_parquet(tmp_path / "rows.parquet")
     given = ["bin", str(tmp_path / "rows.parquet"), "--score-bins", "4", "-q"]
     assert run([*given, "-o", str(tmp_path / "grid.csv")]) == 0
-    from calibkit.sources import open_source
+    from calibkit.files.sources import open_source
 
     source = open_source([str(tmp_path / "grid.csv")])
     for kind in ("positivity", "heatmap"):
@@ -284,7 +284,7 @@ def test_boundaries_that_cannot_be_drawn(tmp_path: Path) -> None:
     other = fit(tmp_path / "other.json", "exact", uncertainty_bins=2)
     given = ["bin", str(tmp_path / "rows.parquet"), "--score-bins", "4", "-q"]
     assert run([*given, "-o", str(tmp_path / "grid.csv")]) == 0
-    from calibkit.sources import open_source
+    from calibkit.files.sources import open_source
 
     with pytest.raises(UsageError, match="draw it over the rows themselves"):
         source = open_source([str(tmp_path / "grid.csv")])

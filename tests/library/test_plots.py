@@ -10,12 +10,12 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from calibkit.columns import ColumnOptions
 from calibkit.errors import UsageError
 from calibkit.report import plots, style
 from calibkit.report.grid_points import GridSpec
 from calibkit.report.look import Look, read_size
 from calibkit.report.odds import log_odds
+from calibkit.rows.columns import ColumnOptions
 from tests.library.pictures import SPECS, evaluation, faults, points_of, scored, source_of
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from calibkit import positivity
 from calibkit.errors import DataError, UsageError
-from calibkit.positivity import (
+from calibkit.maths import positivity
+from calibkit.maths.positivity import (
     beta_entropy,
     digamma,
     expected_test_positivity,

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from calibkit import provenance
-from calibkit.provenance import data_hash, random_parts
+from calibkit.rows import provenance
+from calibkit.rows.provenance import data_hash, random_parts
 
 column = st.lists(st.floats(allow_nan=False, width=32), min_size=1, max_size=8)
 

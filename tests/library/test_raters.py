@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import gammaln, logsumexp
 
-from calibkit.minimise import minimise
+from calibkit.maths.minimise import minimise
+from calibkit.maths.roots import rising_root
 from calibkit.raters.alpha import MOST_LOG, fit_strength
 from calibkit.raters.alpha_cal import isotonic_steps, with_steps
 from calibkit.raters.histograms import (
@@ -25,7 +26,6 @@ from calibkit.raters.histograms import (
 from calibkit.raters.logit_maps import MAPS, fit_logit_map, logits_of, softmax
 from calibkit.raters.losses import losses
 from calibkit.raters.metrics import Judged, measure, standard_error
-from calibkit.roots import rising_root
 from calibkit.simulate.raters import beta_parameters, simulate_raters
 from tests.naive import raters as naive
 

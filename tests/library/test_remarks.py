@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calibkit as ck
-from calibkit.remarks import inverted, of_rows, of_tally
+from calibkit.rows.remarks import inverted, of_rows, of_tally
 
 
 def rows(size: int = 2_000, seed: int = 0) -> pl.DataFrame:

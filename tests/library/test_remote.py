@@ -12,9 +12,9 @@ from typing import ClassVar
 import polars as pl
 import pytest
 
-from calibkit import remote
 from calibkit.errors import ResourceError, UsageError
-from calibkit.sources import open_source
+from calibkit.files import remote
+from calibkit.files.sources import open_source
 from tests.cli.score_files import simulate, write
 from tests.conftest import Outcome
 

@@ -15,10 +15,10 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from calibkit import sinks
 from calibkit.errors import ResourceError
-from calibkit.row_groups import group_size, write_groups
-from calibkit.sinks import write_frames, write_table
+from calibkit.files import sinks
+from calibkit.files.row_groups import group_size, write_groups
+from calibkit.files.sinks import write_frames, write_table
 
 ROWS = 2000
 NUMBERS = np.random.default_rng(1).random(ROWS)

@@ -10,7 +10,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from calibkit.binning import fit_grid, grid_frame, grid_metadata
+from calibkit.bins.binning import fit_grid, grid_frame, grid_metadata
+from calibkit.bins.grid_rows import GridProblem, grid_rows
 from calibkit.boundary import run
 from calibkit.boundary.model import BoundaryModel
 from calibkit.boundary.reading import BoundaryReader
@@ -20,17 +21,16 @@ from calibkit.boundary.target import read_target
 from calibkit.calibrators.fit import fit_calibrator
 from calibkit.calibrators.rows import calibration_rows
 from calibkit.calibrators.spec import CalibratorSpec
-from calibkit.columns import ColumnOptions
 from calibkit.errors import CalibkitError, DataError, ResourceError
-from calibkit.grid_rows import GridProblem, grid_rows
+from calibkit.files.sources import Source, open_source
 from calibkit.memory import Memory
 from calibkit.metrics.evaluate import evaluate
 from calibkit.metrics.result import Coarse, Metrics
 from calibkit.metrics.spec import EvaluateSpec
 from calibkit.models import canonical_text
-from calibkit.resolution import Resolution
-from calibkit.sources import Source, open_source
-from calibkit.states import merge_states
+from calibkit.rows.columns import ColumnOptions
+from calibkit.summaries.resolution import Resolution
+from calibkit.summaries.states import merge_states
 from tests.cli.score_files import simulate
 
 OPTIONS = ColumnOptions()

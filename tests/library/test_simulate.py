@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit.errors import UsageError
-from calibkit.positivity import beta_entropy, expected_true_positivity, train_score
+from calibkit.maths.positivity import beta_entropy, expected_true_positivity, train_score
 from calibkit.simulate import posterior as simulate
 from calibkit.simulate.posterior import (
     POSTERIOR_COLUMNS,

@@ -12,9 +12,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from calibkit import outputs
 from calibkit.errors import ResourceError, UsageError
-from calibkit.sinks import (
+from calibkit.files import outputs
+from calibkit.files.sinks import (
     Transaction,
     check_output,
     directory_outputs,
@@ -24,7 +24,7 @@ from calibkit.sinks import (
     write_bytes,
     write_table,
 )
-from calibkit.sources import Part, open_source
+from calibkit.files.sources import Part, open_source
 
 FRAME = pl.DataFrame({"score": [0.1, None, 1.0], "name": ["a,b", "", None]})
 
@@ -162,7 +162,7 @@ def test_stale_temporaries_of_dead_processes_are_removed(tmp_path: Path) -> None
 def test_a_killed_process_leaves_the_old_file(tmp_path: Path) -> None:
     code = (
         "import os, signal, sys\n"
-        "from calibkit.sinks import write_bytes\n"
+        "from calibkit.files.sinks import write_bytes\n"
         "os.fsync = lambda fd: os.kill(os.getpid(), signal.SIGKILL)\n"
         "write_bytes(b'new', sys.argv[1])\n"
     )

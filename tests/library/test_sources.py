@@ -19,9 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit.errors import CalibkitError, DataError, ResourceError, UsageError
-from calibkit.formats import sniff_format, strip_suffixes, suffix_format
-from calibkit.readers import reading
-from calibkit.sources import Source, open_source
+from calibkit.files.formats import sniff_format, strip_suffixes, suffix_format
+from calibkit.files.readers import reading
+from calibkit.files.sources import Source, open_source
 
 FRAME = pl.DataFrame(
     {"score": [0.25, 0.5, 0.75], "label": [0, 1, 1], "name": ["a", "b,c", 'd"e\nf']}
@@ -590,7 +590,7 @@ def test_source_from_frames() -> None:
 
 def test_import_is_light() -> None:
     code = (
-        "import sys, calibkit.sources\n"
+        "import sys, calibkit.files.sources\n"
         "assert not {'numpy', 'pyarrow', 'numba'} & set(sys.modules), 'heavy import'"
     )
     root = Path(__file__).parents[2]
@@ -598,7 +598,7 @@ def test_import_is_light() -> None:
 
 
 def test_a_file_that_asks_for_more_memory_than_it_can_fill_is_damaged(tmp_path: Path) -> None:
-    from calibkit.readers import reading
+    from calibkit.files.readers import reading
 
     small = tmp_path / "small.arrow"
     small.write_bytes(b"x" * 100)

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from calibkit.boundary.fit import fit_boundary
 from calibkit.boundary.spec import BoundarySpec
 from calibkit.boundary.target import read_target
-from calibkit.columns import ColumnOptions, ScoreRows, read_score_rows
 from calibkit.errors import DataError, UsageError
-from calibkit.rows import RowFinder
-from calibkit.sources import Source
-from calibkit.splits import group_parts, time_parts
+from calibkit.files.sources import Source
+from calibkit.rows.columns import ColumnOptions, ScoreRows, read_score_rows
+from calibkit.rows.rows import RowFinder
+from calibkit.rows.splits import group_parts, time_parts
 
 
 def finder(column: pl.Series) -> RowFinder:

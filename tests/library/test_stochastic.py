@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from calibkit.binning import uncertainty_levels
+from calibkit.bins.binning import uncertainty_levels
 from calibkit.boundary import exact
 from calibkit.boundary.compare import compare
 from calibkit.boundary.decide import decide, draw, probabilities
@@ -25,9 +25,9 @@ from calibkit.boundary.problem import deal, raw_problem
 from calibkit.boundary.spec import BoundarySpec
 from calibkit.boundary.stochastic import Mixture, random_block, random_tie
 from calibkit.boundary.target import read_target
-from calibkit.columns import ScoreRows
 from calibkit.errors import InfeasibleError, UsageError
-from calibkit.tally import Tally, count_rows
+from calibkit.rows.columns import ScoreRows
+from calibkit.summaries.tally import Tally, count_rows
 from tests.conftest import ROOT
 from tests.library.samples import example, fit, golden, score_rows, tables
 from tests.library.test_objectives import MEASURES, all_totals, tallies, totals_of

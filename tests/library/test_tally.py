@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.tally import Tally, count_rows
+from calibkit.summaries.tally import Tally, count_rows
 from tests.conftest import INTERPRETED
 from tests.library.samples import WEIGHTS
 from tests.naive import boundaries as naive

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.weights import Unit, in_units, joined
+from calibkit.rows.weights import Unit, in_units, joined
 
 positive = st.floats(5e-324, 1e300)
 

@@ -16,8 +16,8 @@ from calibkit.boundary.methods import METHODS, best_choice
 from calibkit.boundary.problem import tally_totals
 from calibkit.boundary.target import Target, read_target
 from calibkit.errors import UsageError
-from calibkit.tally import Tally, count_rows
-from calibkit.weights import AS_THEY_ARE, Unit, at_prevalence, in_units
+from calibkit.rows.weights import AS_THEY_ARE, Unit, at_prevalence, in_units
+from calibkit.summaries.tally import Tally, count_rows
 from tests.naive import boundaries
 from tests.naive import gains as naive
 

@@ -15,8 +15,8 @@ from calibkit.export.check import applied, compared, probes, with_classes
 from calibkit.export.program import columns_of
 from calibkit.export.request import Request
 from calibkit.export.writing import Target, export_model, program_of
+from calibkit.files.sources import Source
 from calibkit.models import Column, Model, load
-from calibkit.sources import Source
 from tests import export_models
 from tests.library.test_export import HOSTILE, MODEL, TABLE
 from tests.postgres.server import Server, find_programs, running

@@ -71,12 +71,12 @@ def auc_lift(
         verbose=verbose,
         warnings=warnings,
     )
-    from calibkit.columns import ColumnOptions
+    from calibkit.files.sources import open_source
     from calibkit.metrics.rows import columns_used
     from calibkit.metrics.spec import EvaluateSpec
     from calibkit.metrics.views import Settings
     from calibkit.report import plots
-    from calibkit.sources import open_source
+    from calibkit.rows.columns import ColumnOptions
     from calibkit.threads import thread_count
 
     scores = list(

@@ -73,13 +73,13 @@ def bias(
         verbose=verbose,
         warnings=warnings,
     )
-    from calibkit.columns import ColumnOptions
+    from calibkit.files.sources import open_source
     from calibkit.metrics.rows import columns_used
     from calibkit.metrics.settings import read_shares
     from calibkit.metrics.spec import EvaluateSpec
     from calibkit.metrics.views import Settings
     from calibkit.report import plots
-    from calibkit.sources import open_source
+    from calibkit.rows.columns import ColumnOptions
     from calibkit.threads import thread_count
 
     scores = common.names(score) or ["score"]

@@ -12,11 +12,11 @@ from calibkit_cli.console import Console
 from calibkit_cli.options import option
 
 if TYPE_CHECKING:
-    from calibkit.columns import ColumnOptions
+    from calibkit.files.sinks import Transaction
+    from calibkit.files.sources import Source
     from calibkit.report.look import Look
     from calibkit.report.points import Points
-    from calibkit.sinks import Transaction
-    from calibkit.sources import Source
+    from calibkit.rows.columns import ColumnOptions
 
 PICTURE = "Picture"
 
@@ -128,7 +128,7 @@ class Delivery:
         warnings: str,
     ) -> Delivery:
         """Check the outputs and make the console."""
-        from calibkit.outputs import check_output, is_stream
+        from calibkit.files.outputs import check_output, is_stream
 
         named = output_format or _picture_suffix(output)
         _check_suffix(output, named)
@@ -166,9 +166,9 @@ class Delivery:
         dry_run: bool,
     ) -> None:
         """Draw the inputs together, or (``-o DIR/``) each by itself."""
-        from calibkit.formats import format_suffix
-        from calibkit.outputs import directory_outputs, spare_inputs
-        from calibkit.sinks import Transaction, make_folders
+        from calibkit.files.formats import format_suffix
+        from calibkit.files.outputs import directory_outputs, spare_inputs
+        from calibkit.files.sinks import Transaction, make_folders
 
         console = self.console
         if dry_run:
@@ -234,8 +234,8 @@ class Delivery:
 
 def grid_columns(source: Source, columns: ColumnOptions) -> dict[str, str]:
     """Return the column of each role that is read: of rows, or of a table of `calibkit bin`."""
-    from calibkit.columns import resolve
-    from calibkit.grid_table import is_grid_table
+    from calibkit.bins.grid_table import is_grid_table
+    from calibkit.rows.columns import resolve
     from calibkit_cli.dry_run import used_columns
 
     if is_grid_table(source):
@@ -265,8 +265,8 @@ def _picture_suffix(output: str | None) -> str | None:
 
 def _check_suffix(output: str | None, named: str | None) -> None:
     """Refuse an output whose name tells neither a picture nor a table."""
-    from calibkit.formats import known_suffixes, suffix_format
-    from calibkit.outputs import is_directory_output, is_stream
+    from calibkit.files.formats import known_suffixes, suffix_format
+    from calibkit.files.outputs import is_directory_output, is_stream
 
     if output in (None, "-", "") or named is not None or suffix_format(str(output)) is not None:
         return

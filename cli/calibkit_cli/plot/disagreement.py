@@ -69,12 +69,12 @@ def disagreement(
         verbose=verbose,
         warnings=warnings,
     )
-    from calibkit.columns import ColumnOptions
+    from calibkit.files.sources import open_source
     from calibkit.metrics.rows import columns_used
     from calibkit.metrics.spec import EvaluateSpec
     from calibkit.raters.spec import read_votes
     from calibkit.report import plots
-    from calibkit.sources import open_source
+    from calibkit.rows.columns import ColumnOptions
 
     votes = read_votes(
         counts or "count_*", ensemble, typed.listed(alpha0), disagreement, None, None

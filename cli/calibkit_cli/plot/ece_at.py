@@ -82,11 +82,11 @@ def ece_at(
         verbose=verbose,
         warnings=warnings,
     )
-    from calibkit.columns import ColumnOptions
+    from calibkit.files.sources import open_source
     from calibkit.metrics.views import Settings
     from calibkit.report import plots
     from calibkit.report.ece_at import EceSpec
-    from calibkit.sources import open_source
+    from calibkit.rows.columns import ColumnOptions
     from calibkit.threads import thread_count
 
     spec = EceSpec(

@@ -99,10 +99,10 @@ def positivity(
         verbose=verbose,
         warnings=warnings,
     )
-    from calibkit.columns import ColumnOptions
+    from calibkit.files.sources import open_source
     from calibkit.report import plots
     from calibkit.report.grid_points import GridSpec
-    from calibkit.sources import open_source
+    from calibkit.rows.columns import ColumnOptions
     from calibkit.threads import thread_count
 
     spec = GridSpec(

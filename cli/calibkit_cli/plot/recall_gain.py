@@ -127,9 +127,9 @@ def recall_gain(
         verbose=verbose,
         warnings=warnings,
     )
-    from calibkit.columns import ColumnOptions
+    from calibkit.files.sources import open_source
     from calibkit.report import recall_gain as gains
-    from calibkit.sources import open_source
+    from calibkit.rows.columns import ColumnOptions
     from calibkit.threads import thread_count
 
     unset = gains.GainSpec()

@@ -1,0 +1,1 @@
+"""Bins of scores and uncertainties, and the grid of counts over them."""

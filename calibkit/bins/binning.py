@@ -1,0 +1,400 @@
+"""Quantile and equal-width bins, and the grid of uncertainty levels by score bins.
+
+A bin is a pure function of the value: the number of edges at or below it.  Equal values never fall
+in different bins.  (Arora, Merugu, Saladi, Rastogi, Leveraging uncertainty estimates to improve
+classifier performance, sections 5.2 and C.8.)
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calibkit.errors import DataError, UsageError
+from calibkit.models import canonical_text
+from calibkit.rows.columns import ScoreRows
+from calibkit.rows.weights import Unit, in_units
+from calibkit.summaries.resolution import resolution_of
+from calibkit.summaries.tally import Tally, count_rows
+from calibkit_kernels import tally as kernels
+from calibkit_kernels.selection import order_statistics
+
+Floats = NDArray[Any]
+Edges = NDArray[np.float64]
+
+#: A level and a score bin are kept in 16 bits.
+MOST_LEVELS = 65_535
+#: Cells a grid may have.
+MOST_CELLS = 50_000_000
+
+
+def quantile_edges(
+    values: Floats, bins: int, weight: NDArray[np.float64] | None = None
+) -> tuple[float, Edges]:
+    """Return the smallest value and the inner edges of quantile bins.
+
+    Edge j (j = 1 … bins - 1) is the value of rank ``floor(j N / bins)``, counted from 0; weighted,
+    the first value whose cumulative weight exceeds ``j W / bins``.  Duplicate edges stay: the bins
+    between them are empty.
+
+    Parameters
+    ----------
+    values
+        At least one value, no NaN.
+    bins
+        How many bins.
+    weight
+        Weights of the values, some of them positive; None counts each value once.
+    """
+    if weight is None:
+        ranks = np.array([j * values.size // bins for j in range(bins)], np.int64)
+        found = order_statistics(values, ranks).astype(np.float64) + 0.0  # no -0.0
+        return float(found[0]), found[1:]
+    units, _ = in_units(weight)
+    order = np.argsort(values, kind="stable")
+    order = order[units[order] > 0]
+    cumulative = np.cumsum(units[order])
+    total = int(cumulative[-1])
+    targets = [j * total // bins for j in range(1, bins)]
+    places = np.searchsorted(cumulative, targets, side="right")
+    return float(values[order[0]]), values[order[places]].astype(np.float64)
+
+
+def equal_width_edges(low: float, high: float, bins: int) -> Edges:
+    """Return the inner edges ``low + (high - low) j / bins`` of bins of equal width."""
+    if not np.isfinite((high - low) * bins):  # beyond the largest float: a power of two is exact
+        return equal_width_edges(low / 2**20, high / 2**20, bins) * 2**20
+    return np.array([low + ((high - low) * j) / bins for j in range(1, bins)], np.float64)
+
+
+def assign(values: Floats, minimum: float, edges: Edges) -> NDArray[np.uint16]:
+    """Return the bin of each value: the number of edges at or below ``max(value, minimum)``."""
+    out = np.empty(values.size, np.uint16)
+    kernels.assign_levels(values, minimum, edges, out)
+    return out
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The uncertainty levels of a boundary or a grid.
+
+    Attributes
+    ----------
+    minimum
+        Smaller values count as this one; -inf where rows have no uncertainty.
+    edges
+        The inner edges, one fewer than there are levels, non-decreasing.
+    """
+
+    minimum: float
+    edges: Edges
+
+    @property
+    def count(self) -> int:
+        """How many levels there are."""
+        return int(self.edges.size) + 1
+
+    def of(self, uncertainty: Floats | None, rows: int) -> NDArray[np.uint16]:
+        """Return the level of each row; all rows are in level 0 where there is only one."""
+        if uncertainty is None or self.count == 1:
+            return np.zeros(rows, np.uint16)
+        return assign(uncertainty, self.minimum, self.edges)
+
+
+def uncertainty_levels(rows: ScoreRows, levels: int, strategy: str = "equal-mass") -> Levels:
+    """Return the uncertainty levels fitted on rows; rows without uncertainty have one level."""
+    if rows.uncertainty is None:
+        return Levels(-np.inf, np.empty(0))
+    if rows.level_edges is not None and levels > 1:
+        return Levels(extremes(rows.uncertainty, rows.weight)[0], np.array(rows.level_edges))
+    if strategy == "equal-mass":
+        return Levels(*quantile_edges(rows.uncertainty, levels, rows.weight))
+    low, high = extremes(rows.uncertainty, rows.weight)
+    return Levels(low, equal_width_edges(low, high, levels))
+
+
+def extremes(values: Floats, weight: NDArray[np.float64] | None) -> tuple[float, float]:
+    """Return the smallest and the largest value among rows that weigh something."""
+    present = values if weight is None else values[weight > 0]
+    return float(present.min()), float(present.max())
+
+
+def check_bins(uncertainty_bins: int, score_bins: int, *, has_uncertainty: bool) -> None:
+    """Raise `UsageError` where a grid would be impossible or absurd."""
+    if uncertainty_bins < 1 or score_bins < 1:
+        raise UsageError(
+            f"a grid needs at least one bin each way; got --uncertainty-bins {uncertainty_bins} "
+            f"and --score-bins {score_bins}."
+        )
+    most = MOST_LEVELS
+    if max(uncertainty_bins, score_bins) > most or uncertainty_bins * score_bins > MOST_CELLS:
+        raise UsageError(
+            f"{uncertainty_bins} x {score_bins} bins are too many; at most {most:,} each way and "
+            f"{MOST_CELLS:,} cells."
+        )
+    if uncertainty_bins > 1 and not has_uncertainty:
+        raise UsageError(
+            f"--uncertainty-bins {uncertainty_bins} needs an uncertainty column; name one by "
+            "--uncertainty."
+        )
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Counts over uncertainty bins (rows) and score bins (columns), 0 = lowest.
+
+    One axis is binned first (the outer one, named first in `order`), the other within each of its
+    bins.  Edges and minima have one row per outer bin, or a single row that all of them share; rows
+    of an outer bin that was empty hold NaN.
+
+    Attributes
+    ----------
+    total, positive
+        int64 [K, L], in units of `unit`.
+    score_sum
+        float64 [K, L], sums of scores, each counted as often as its weight in units.
+    order
+        ``uncertainty-score`` or ``score-uncertainty``.
+    uncertainty_edges, score_edges
+        Inner edges.
+    uncertainty_min, score_min
+        Values below count as these.
+    """
+
+    total: NDArray[np.int64]
+    positive: NDArray[np.int64]
+    score_sum: NDArray[np.float64]
+    order: str
+    uncertainty_edges: Edges
+    score_edges: Edges
+    uncertainty_min: Edges
+    score_min: Edges
+    unit: Unit
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Uncertainty bins and score bins."""
+        return self.total.shape[0], self.total.shape[1]
+
+    def as_tally(self) -> Tally:
+        """Return the grid as a tally whose scores are the numbers of the columns."""
+        level, column = np.nonzero(self.total)
+        order = np.lexsort((level, -column))
+        level, column = level[order], column[order]
+        return Tally(
+            column.astype(np.float64),
+            level.astype(np.uint16),
+            self.total[level, column],
+            self.positive[level, column],
+            self.shape[0],
+            self.unit,
+        )
+
+
+def fit_grid(
+    rows: ScoreRows,
+    uncertainty_bins: int,
+    score_bins: int,
+    *,
+    strategy: str = "equal-mass",
+    order: str = "uncertainty-score",
+    threads: int = 1,
+) -> Grid:
+    """Return the grid of rows.
+
+    Parameters
+    ----------
+    rows
+        Scores, labels, and uncertainties where there is more than one uncertainty bin.
+    uncertainty_bins, score_bins
+        K and L.
+    strategy
+        ``equal-mass`` (quantile bins, the paper's equi-weight) or ``equal-width`` (equi-span).
+    order
+        Which axis is binned first; equal-width bins do not depend on it.
+    threads
+        How many threads may sort.
+
+    Raises
+    ------
+    UsageError
+        Impossible numbers of bins.
+    DataError
+        Equal-width bins of infinite scores.
+    """
+    check_bins(uncertainty_bins, score_bins, has_uncertainty=rows.uncertainty is not None)
+    if strategy == "equal-width":
+        return _equal_width_grid(rows, uncertainty_bins, score_bins, threads)
+    if order == "score-uncertainty":
+        return _score_first_grid(rows, uncertainty_bins, score_bins, threads)
+    levels = uncertainty_levels(rows, uncertainty_bins)
+    tally = _tally(rows, levels.of(rows.uncertainty, rows.score.size), uncertainty_bins, threads)
+    edges = np.empty((uncertainty_bins, score_bins - 1), np.float64)
+    kernels.grid_edges(tally.score, tally.level, tally.count, tally.level_totals[:, 1], edges)
+    lowest = np.full(uncertainty_bins, np.nan)
+    lowest[tally.level] = tally.score  # scores fall along the tally: the last one stays
+    return _filled(tally, order, levels.edges[None], edges, np.array([levels.minimum]), lowest)
+
+
+def _tally(rows: ScoreRows, level: NDArray[np.uint16], levels: int, threads: int) -> Tally:
+    label = rows.label
+    if label is None:
+        label = np.zeros(rows.score.size, np.uint8)
+    return count_rows(rows.score, level, label, levels, weight=rows.weight, threads=threads)
+
+
+def _filled(
+    tally: Tally,
+    order: str,
+    uncertainty_edges: Edges,
+    score_edges: Edges,
+    uncertainty_min: Edges,
+    score_min: Edges,
+) -> Grid:
+    spread = np.broadcast_to(score_edges, (tally.levels, score_edges.shape[1]))
+    total, positive, score_sum = kernels.fill_grid(
+        tally.score, tally.level, tally.count, tally.positive, np.ascontiguousarray(spread)
+    )
+    return Grid(
+        total,
+        positive,
+        score_sum,
+        order,
+        uncertainty_edges,
+        score_edges,
+        uncertainty_min,
+        score_min,
+        tally.unit,
+    )
+
+
+def _equal_width_grid(
+    rows: ScoreRows, uncertainty_bins: int, score_bins: int, threads: int
+) -> Grid:
+    low, high = extremes(rows.score, rows.weight)
+    if not np.isfinite(low) or not np.isfinite(high):
+        _refuse_infinite(rows)
+    levels = uncertainty_levels(rows, uncertainty_bins, "equal-width")
+    tally = _tally(rows, levels.of(rows.uncertainty, rows.score.size), uncertainty_bins, threads)
+    edges = equal_width_edges(low, high, score_bins)[None]
+    minimum = np.array([levels.minimum])
+    return _filled(tally, "uncertainty-score", levels.edges[None], edges, minimum, np.array([low]))
+
+
+def _refuse_infinite(rows: ScoreRows) -> NoReturn:
+    """Refuse infinite scores (of rows that weigh something) for bins of equal width."""
+    infinite = np.isinf(rows.score) & (True if rows.weight is None else rows.weight > 0)
+    column = pl.Series(rows.options.score, rows.score)
+    if rows.where is not None:
+        rows.where.refuse(column, infinite, "infinite", "use --strategy equal-mass, or mend them")
+    raise DataError("equal-width bins need finite scores", column=column.name)
+
+
+def _score_first_grid(
+    rows: ScoreRows, uncertainty_bins: int, score_bins: int, threads: int
+) -> Grid:
+    score_min, score_edges = quantile_edges(rows.score, score_bins, rows.weight)
+    column = assign(rows.score, score_min, score_edges)
+    uncertainty = rows.uncertainty
+    edges = np.full((score_bins, uncertainty_bins - 1), np.nan)
+    minimum = np.full(score_bins, np.nan)
+    level = np.zeros(rows.score.size, np.uint16)
+    order = np.argsort(column, kind="stable")
+    ends = np.searchsorted(column[order], np.arange(score_bins + 1))
+    for j, (start, end) in enumerate(itertools.pairwise(ends)):
+        own = order[start:end]
+        weight = None if rows.weight is None else rows.weight[own]
+        if own.size == 0 or (weight is not None and not weight.any()):
+            continue
+        if uncertainty is None:
+            minimum[j] = -np.inf
+            continue
+        minimum[j], edges[j] = quantile_edges(uncertainty[own], uncertainty_bins, weight)
+        level[own] = assign(uncertainty[own], minimum[j], edges[j])
+    tally = _tally(rows, level, uncertainty_bins, threads)
+    return _filled(
+        tally, "score-uncertainty", edges, score_edges[None], minimum, np.array([score_min])
+    )
+
+
+def _limits(edges: Edges, minimum: Edges) -> tuple[Edges, Edges]:
+    """Return the lower and upper limits of all bins; NaN where the outer bin was empty."""
+    outer = edges.shape[0]
+    low = np.concatenate([np.full((outer, 1), -np.inf), edges], axis=1)
+    high = np.concatenate([edges, np.full((outer, 1), np.inf)], axis=1)
+    if minimum.size == outer:
+        low[np.isnan(minimum)] = np.nan
+        high[np.isnan(minimum)] = np.nan
+    return low, high
+
+
+def grid_frame(grid: Grid) -> pl.DataFrame:
+    """Return the grid as a table with one row a cell, by uncertainty bin, then score bin.
+
+    Limits are ``[low, high)``, the outermost -inf and inf; null in an outer bin that was empty, as
+    are positivity and mean score of an empty cell, and a mean score over infinite scores.  Counts
+    are sums of weights where there are weights.
+    """
+    shape = grid.shape
+    score_low, score_high = _limits(grid.score_edges, grid.score_min)
+    uncertainty_low, uncertainty_high = _limits(grid.uncertainty_edges, grid.uncertainty_min)
+    level, column = np.indices(shape, np.int32)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        positivity = grid.positive / grid.total
+        mean_score = grid.score_sum / grid.total
+    mean_score[np.isinf(mean_score)] = np.nan
+
+    def spread(values: NDArray[Any]) -> pl.Series:
+        return pl.Series(np.broadcast_to(values, shape).ravel(), nan_to_null=True)
+
+    def amounts(units: NDArray[np.int64]) -> NDArray[Any]:
+        return units if grid.unit.size == 1.0 else units * grid.unit.size
+
+    return pl.DataFrame(
+        {
+            "uncertainty_bin": spread(level),
+            "score_bin": spread(column),
+            "uncertainty_low": spread(uncertainty_low.T),
+            "uncertainty_high": spread(uncertainty_high.T),
+            "score_low": spread(score_low),
+            "score_high": spread(score_high),
+            "count": spread(amounts(grid.total)),
+            "positives": spread(amounts(grid.positive)),
+            "positivity": spread(positivity),
+            "mean_score": spread(mean_score),
+            "uncertainty_min": spread(
+                np.where(np.isinf(grid.uncertainty_min), np.nan, grid.uncertainty_min)[None, :]
+            ),
+            "score_min": spread(grid.score_min[:, None]),
+        }
+    )
+
+
+def grid_metadata(grid: Grid, rows: ScoreRows, strategy: str) -> dict[str, str]:
+    """Return what a file of the grid should say of itself: how values are binned, which columns.
+
+    The entry ``calibkit`` is a JSON object; `uncertainty_min` and `score_min` stand beside it.
+    """
+    options = rows.options
+    columns = {
+        "score": {"name": options.score, "dtype": str(rows.score.dtype), "scale": options.scale},
+        "label": {"name": options.label},
+    }
+    if rows.uncertainty is not None and options.uncertainty is not None:
+        columns["uncertainty"] = {"name": options.uncertainty, "dtype": str(rows.uncertainty.dtype)}
+    about: dict[str, object] = {"columns": columns, "order": grid.order, "strategy": strategy}
+    about |= {"resolution": found} if (found := resolution_of(rows.condensing)) else {}
+
+    def values(array: Edges) -> str:
+        return canonical_text([float(value) if np.isfinite(value) else None for value in array])
+
+    return {
+        "calibkit": canonical_text(about),
+        "uncertainty_min": values(grid.uncertainty_min),
+        "score_min": values(grid.score_min),
+    }

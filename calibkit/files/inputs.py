@@ -1,0 +1,152 @@
+"""What a user names as input, as a list of files."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote
+
+from calibkit.errors import DataError, UsageError, nearest
+from calibkit.files.readers import reading
+from calibkit.files.remote import is_remote
+
+#: The name of standard input among the inputs.
+STDIN: Final = "-"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file of the inputs.
+
+    Parameters
+    ----------
+    path
+        The file; ``-`` is standard input.
+    format
+        ``"parquet"``, ``"csv"``, ``"tsv"``, ``"ndjson"`` or ``"arrow"``.
+    keys
+        The ``key=value`` folders between the folder that was named and the file.
+    rows
+        The number of rows.
+    relative
+        The path within the folder that was named; of a file the name alone.
+    """
+
+    path: str
+    format: str
+    keys: dict[str, str]
+    rows: int
+    relative: str = ""
+
+
+def find_files(inputs: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the files that the inputs of a command name, each with its path within its folder.
+
+    Raises
+    ------
+    UsageError
+        No such file, or none that may be read.
+    """
+    if not inputs:
+        raise UsageError("no input; name a file, a glob, a folder or - for standard input")
+    found: list[tuple[str, str]] = []
+    for name in inputs:
+        with reading(name):
+            found += expand_input(name)
+    if sum(path == STDIN for path, _ in found) > 1:
+        raise UsageError("standard input (-) can be read once only; name it once")
+    return found
+
+
+def expand_input(name: str) -> Iterator[tuple[str, str]]:
+    """Yield the files that an input names, each with its path within the named folder.
+
+    A folder is searched recursively, without names that begin with ``.`` or ``_``; its files, and
+    those of a glob, come sorted by name.  ``-`` is yielded as it is.
+
+    Raises
+    ------
+    UsageError
+        If there is no such file, or nothing that matches.
+    OSError
+        If a folder on the way may not be read.
+    """
+    if name == STDIN:
+        yield name, name
+        return
+    if is_remote(name):
+        yield name, name.rpartition("/")[2]
+        return
+    path = Path(name)
+    if path.is_dir():
+        yield from _walk(path)
+    elif path.exists() or not glob.has_magic(name):
+        if not path.exists():
+            known = os.listdir(path.parent) if path.parent.is_dir() else []  # noqa: PTH208
+            raise UsageError(
+                f"{name}: no such file{nearest(path.name, known)}; check the path", file=name
+            )
+        yield name, path.name
+    else:
+        matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 (keeps the path as typed)
+        if not matches:
+            raise UsageError(f"{name}: no file matches this pattern; check the path", file=name)
+        recursive = "**" in name
+        typed = Path(name).parts
+        for match in matches:
+            folders = Path(match).parts[:-1]
+            if any(folder.startswith("_") and folder not in typed for folder in folders):
+                continue
+            if not Path(match).is_dir():
+                yield match, Path(match).name
+            elif not recursive:
+                yield from _walk(Path(match))
+
+
+def _walk(folder: Path) -> Iterator[tuple[str, str]]:
+    found = []
+
+    def stop(error: OSError) -> None:
+        raise UsageError(
+            f"{error.filename}: cannot be read ({error.strerror}); check its permissions",
+            file=str(error.filename),
+        ) from error
+
+    for root, folders, names in os.walk(folder, onerror=stop, followlinks=True):
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
+        found += [Path(root) / name for name in names if not name.startswith((".", "_"))]
+    if not found:
+        raise UsageError(f"{folder}: no file in this folder; check the path", file=str(folder))
+    for path in sorted(found):
+        yield str(path), str(path.relative_to(folder))
+
+
+def folder_keys(relative: str) -> Iterator[tuple[str, str]]:
+    """Yield the key and value of every ``key=value`` folder in a path."""
+    for folder in Path(relative).parts[:-1]:
+        key, equals, value = folder.partition("=")
+        if equals and key:
+            yield unquote(key), unquote(value)
+
+
+def repeated(parts: Sequence[Part]) -> tuple[str, ...]:
+    """Return a warning for each file that is among the inputs more than once."""
+    paths = [part.path for part in parts]
+    twice = sorted({path for path in paths if paths.count(path) > 1})
+    return tuple(
+        f"{path} is among the inputs more than once: its rows count each time" for path in twice
+    )
+
+
+def check_rows(part: Part, rows: int) -> None:
+    """Raise a `DataError` where a file gave another number of rows than it had."""
+    if rows != part.rows:
+        raise DataError(
+            f"{part.path}: {rows} rows instead of {part.rows}: the file changed while it was read; "
+            "run again when it is complete",
+            file=part.path,
+        )

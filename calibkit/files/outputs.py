@@ -1,0 +1,265 @@
+"""What a user names as output: where it leads, and whether it can be written."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import stat
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final, NoReturn
+
+import polars as pl
+
+from calibkit.errors import ResourceError, UsageError, nearest
+from calibkit.files.formats import format_suffix, known_suffixes, strip_suffixes, suffix_format
+from calibkit.files.readers import system_error
+from calibkit.files.sources import STDIN, Part
+
+#: The name of standard output among the outputs.
+STDOUT: Final = "-"
+
+#: Names that all mean standard output.
+STDOUT_NAMES: Final = frozenset({STDOUT, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"})
+
+_USER_MISTAKES: Final = frozenset(
+    {
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.EISDIR,
+        errno.EACCES,
+        errno.EPERM,
+        errno.EROFS,
+        errno.ENAMETOOLONG,
+        errno.EINVAL,
+        errno.ELOOP,
+    }
+)
+
+#: Of the final name; the temporary one has to stay within the 255 bytes of a file system.
+_KEPT_NAME: Final = 180
+
+
+def check_output(
+    output: str,
+    *,
+    table: bool = False,
+    format: str | None = None,  # noqa: A002
+) -> None:
+    """Raise before any long work if an output cannot be written.
+
+    Parameters
+    ----------
+    output
+        A file or ``-``.
+    table
+        Whether a table goes there, so that its suffix has to tell a format ...
+    format
+        ... unless this does.
+
+    Raises
+    ------
+    UsageError
+        No such folder, a folder itself, not writable, or an unknown suffix.
+    """
+    if not output:
+        raise UsageError("the output has no name; name a file, or - for standard output")
+    if output.endswith("/") or _is_folder(Path(output)):
+        raise UsageError(f"{output}: is a folder; name a file in it", file=output)
+    stream = is_stream(output)
+    if table and format is None and not stream and suffix_format(output) is None:
+        raise unknown_suffix(output)
+    if output in STDOUT_NAMES or (stream and os.access(output, os.W_OK)):
+        return
+    path = Path(os.path.realpath(output))
+    if not _is_folder(path.parent):
+        above = path.parent.parent
+        known = [entry.name for entry in above.iterdir()] if _is_folder(above) else []
+        raise UsageError(
+            f"{output}: no such folder{nearest(path.parent.name, known)}; create it first",
+            file=output,
+        )
+    folder_writable = os.access(path.parent, os.W_OK | os.X_OK)
+    if not folder_writable or (path.exists() and not os.access(path, os.W_OK)):
+        raise UsageError(f"{output}: is not writable; check its permissions", file=output)
+
+
+def check_folder(directory: str) -> None:
+    """Raise before any long work if a folder of outputs cannot be made or written.
+
+    Raises
+    ------
+    UsageError
+        The folder it is to stand in does not exist, or is not writable.
+    """
+    path = Path(directory)
+    place = path if path.exists() else path.parent
+    if not _is_folder(place):
+        raise UsageError(f"{directory}: no such folder as {place}; create it first", file=directory)
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise UsageError(f"{directory}: is not writable; check its permissions", file=directory)
+
+
+def is_stream(output: str) -> bool:
+    """Tell whether an output is written directly: standard output, a pipe, a device.
+
+    A table that goes there without a telling suffix needs its format named.
+    """
+    return not _is_folder(Path(output)) and final_path(output) is None
+
+
+def is_directory_output(output: str) -> bool:
+    """Tell whether an output means one file per input: it ends in ``/`` or is a folder."""
+    return output != STDOUT and (output.endswith("/") or _is_folder(Path(output)))
+
+
+def directory_outputs(
+    directory: str,
+    parts: Sequence[Part],
+    *,
+    format: str | None = None,  # noqa: A002
+    suffix: str | None = None,
+) -> list[str]:
+    """Return one output per input, under the same relative name.
+
+    Parameters
+    ----------
+    directory
+        The folder; nothing is created here (see `make_folders`).
+    parts
+        The inputs.
+    format
+        The format of the outputs; None keeps each input's own suffix.
+    suffix
+        The suffix of outputs that are no tables, such as ``.json``.
+
+    Raises
+    ------
+    UsageError
+        If two inputs would be written to the same file, or an output over an input.
+    """
+    outputs: dict[str, Part] = {}
+    for part in parts:
+        name = "stdin" if part.path == STDIN else part.relative or Path(part.path).name
+        if suffix is not None:
+            name = strip_suffixes(name) + suffix
+        elif format is not None and suffix_format(name) != format:
+            name = strip_suffixes(name) + format_suffix(format)
+        elif suffix_format(name) is None:
+            name += format_suffix(part.format)
+        output = str(Path(directory) / name)
+        spare_inputs(output, parts)
+        if output in outputs:
+            raise UsageError(
+                f"{output}: {outputs[output].path} and {part.path} would both be written there; "
+                "run them one at a time",
+                file=output,
+            )
+        outputs[output] = part
+    return list(outputs)
+
+
+def spare_inputs(output: str, parts: Sequence[Part]) -> None:
+    """Raise a `UsageError` where an output would replace one of the inputs."""
+    if os.path.realpath(output) in {os.path.realpath(part.path) for part in parts}:
+        raise UsageError(
+            f"{output}: this input would be written over; name another output", file=output
+        )
+
+
+def final_path(output: str) -> Path | None:
+    """Return the file that `output` means, symbolic links followed; None for a stream."""
+    if output in STDOUT_NAMES or output.startswith(("/dev/fd/", "/proc/self/fd/")):
+        return None
+    path = Path(os.path.realpath(output))
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return path  # not there, or not ours to see: opening it will tell
+    if stat.S_ISDIR(mode):
+        raise UsageError(f"{output}: is a folder; name a file in it", file=output)
+    return path if stat.S_ISREG(mode) else None
+
+
+def unknown_suffix(output: str) -> UsageError:
+    """Return the error for a table whose name tells no format."""
+    return UsageError(
+        f"{output}: the suffix tells no format; name it by --output-format, or use one of "
+        + known_suffixes(),
+        file=output,
+    )
+
+
+def _host() -> str:
+    return f"{zlib.crc32(os.uname().nodename.encode()):08x}"
+
+
+def temporary_path(final: Path) -> Path:
+    """Return a name beside a file, for what is written until it is whole."""
+    name = os.fsdecode(os.fsencode(final.name)[:_KEPT_NAME])
+    return final.with_name(f".{name}.calibkit-{_host()}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
+
+
+def remove_stale(final: Path) -> None:
+    """Remove temporary files of `final` that killed processes of this machine have left."""
+    name = os.fsdecode(os.fsencode(final.name)[:_KEPT_NAME])
+    pattern = re.compile(rf"\.{re.escape(name)}\.calibkit-{_host()}-(\d+)-[0-9a-f]+\.tmp")
+    for entry in os.scandir(final.parent):
+        found = pattern.fullmatch(entry.name)
+        if found and not _alive(int(found[1])):
+            with suppress(OSError):
+                Path(entry.path).unlink(missing_ok=True)
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
+
+
+@contextmanager
+def writing(output: str) -> Iterator[None]:
+    """Turn a failed system call into the error that tells the user; a broken pipe passes."""
+    try:
+        yield
+    except MemoryError as error:
+        raise ResourceError(
+            f"{output}: memory ran out while it was written", file=output
+        ) from error
+    except (OSError, pl.exceptions.PolarsError) as error:
+        _explain(output, error)
+
+
+def _explain(output: str, error: Exception) -> NoReturn:
+    system = system_error(error)
+    if isinstance(system, BrokenPipeError):
+        raise system from error
+    if system is None:
+        if isinstance(error, pl.exceptions.PolarsError) and "nested" in str(error):
+            raise UsageError(
+                f"{output}: CSV cannot hold list or struct columns; write Parquet or NDJSON",
+                file=output,
+            ) from error
+        raise error
+    reason = os.strerror(system.errno or errno.EIO)
+    if system.errno in _USER_MISTAKES:
+        raise UsageError(f"{output}: cannot be written ({reason})", file=output) from error
+    raise ResourceError(
+        f"{output}: could not be written ({reason}); nothing of it was kept", file=output
+    ) from error
+
+
+def _is_folder(path: Path) -> bool:
+    """Tell whether `path` is a folder; what may not be looked at is none."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False

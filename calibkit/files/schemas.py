@@ -1,0 +1,136 @@
+"""One schema for all inputs: what they may differ in, and the error where they differ more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NoReturn
+
+import polars as pl
+
+from calibkit.errors import DataError, UsageError, nearest
+from calibkit.files.formats import TEXT_FORMATS
+from calibkit.files.inputs import Part
+from calibkit.files.readers import Schema, Table, reading
+
+#: What stands for null in the name of a folder.
+_HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+
+
+def key_types(parts: Sequence[Part]) -> Schema:
+    """Return the types of the columns from folder names: integers or floats where all are."""
+    types: Schema = {}
+    names = list(dict.fromkeys(name for part in parts for name in part.keys))
+    for name in names:
+        values = [part.keys[name] for part in parts if name in part.keys]
+        texts = [value for value in values if value != _HIVE_NULL]
+        types[name] = pl.String()
+        for kind in (pl.Int64(), pl.Float64()):
+            if texts and pl.Series(texts).cast(kind, strict=False).null_count() == 0:
+                types[name] = kind
+                break
+    return types
+
+
+def one_schema(parts: Sequence[Part], tables: Sequence[Table], keys: Schema) -> Schema:
+    """Return the schema of all parts, without the columns from folder names (`keys`).
+
+    The order of columns may differ, a column without any value fits any type, and numbers read
+    from text may be whole in one file and fractional in another.
+
+    Raises
+    ------
+    DataError
+        If the parts differ more, naming both files and the column.
+    """
+    first, common = parts[0], dict(tables[0].schema)
+    for part, table in zip(parts[1:], tables[1:], strict=True):
+        schema = table.schema
+        for name in [*common, *schema]:
+            if name not in schema or name not in common:
+                having, lacking = (first, part) if name in common else (part, first)
+                near = nearest(name, common if having is part else schema)
+                raise DataError(
+                    f"{lacking.path}: no column {name!r}, which {having.path} has{near}; all "
+                    "inputs need the same columns",
+                    file=lacking.path,
+                    column=name,
+                )
+            inferred = part.format in TEXT_FORMATS or first.format in TEXT_FORMATS
+            kind = _common_type(common[name], schema[name], inferred)
+            if kind is None:
+                _refuse_types(name, (first, tables[0]), (part, table), common[name])
+            common[name] = kind
+        for key in keys:
+            if (key in part.keys) != (key in first.keys) and key not in common:
+                having, lacking = (first, part) if key in first.keys else (part, first)
+                raise DataError(
+                    f"{lacking.path}: no folder {key}=…, which {having.path} has; all inputs "
+                    "need the same columns",
+                    file=lacking.path,
+                    column=key,
+                )
+    return common
+
+
+def _refuse_types(
+    name: str, one: tuple[Part, Table], other: tuple[Part, Table], common: pl.DataType
+) -> NoReturn:
+    """Raise about a column of two types; where numbers meet text, name the text."""
+    part, kind = other[0], other[1].schema[name]
+    message = f"column {name!r} is {kind}, but {common} in {one[0].path}"
+    rows: list[int] = []
+    culprit, table = other if kind == pl.String else one
+    if {kind.is_numeric(), common.is_numeric()} == {True, False} and pl.String in (kind, common):
+        with reading(culprit.path):
+            text = table.read([name]).to_series().cast(pl.String)
+        odd = text.is_not_null() & text.cast(pl.Float64, strict=False).is_null()
+        rows = [int(row) + 1 for row in odd.arg_true()]
+        part = culprit if rows else part
+    where = f" ({culprit.path} row {rows[0]}: {text[rows[0] - 1]!r})" if rows else ""
+    raise DataError(
+        f"{part.path}: {message}{where}; all inputs need the same types",
+        file=part.path,
+        column=name,
+        rows=len(rows) or None,
+        first_rows=rows,
+    )
+
+
+def _common_type(one: pl.DataType, other: pl.DataType, inferred: bool) -> pl.DataType | None:
+    """Return the type that holds both, or None; numbers from text may differ between files."""
+    if one == other:
+        return one
+    if pl.Null in (one, other):
+        return other if one == pl.Null else one
+    if not (inferred and one.is_numeric() and other.is_numeric()):
+        return None
+    floats = [kind for kind in (one, other) if kind.is_float()]
+    if floats:
+        return pl.Float64() if pl.Float64 in floats else pl.Float32()
+    return pl.Int128() if pl.Int128 in (one, other) else pl.Int64()
+
+
+def key_value(part: Part, name: str) -> str | None:
+    """Return the text of a folder's key, null where it says so."""
+    value = part.keys[name]
+    return None if value == _HIVE_NULL else value
+
+
+def is_number(name: str) -> bool:
+    """Tell whether a column is called like a number, as where the header is missing."""
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return True
+
+
+def refuse_pattern(name: str, role: str, file: str) -> None:
+    """Raise a `UsageError` for a column whose name polars would take for a pattern of names."""
+    if name.startswith("^") and name.endswith("$"):
+        raise UsageError(
+            f"{file}: column {name!r} for {role} has the form of a pattern (^…$), which polars would "
+            "take for other columns; rename it",
+            file=file,
+            column=name,
+        )

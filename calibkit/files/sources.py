@@ -1,0 +1,399 @@
+"""Inputs: files, globs, folders and standard input of one schema, read as one table.
+
+The formats themselves are in `formats` (how they are told apart), `readers` and `delimited`.
+"""
+
+from __future__ import annotations
+
+import stat
+import sys
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from copy import copy
+from dataclasses import replace
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from polars.selectors import by_name
+
+from calibkit.errors import DataError, UsageError, nearest
+from calibkit.files.formats import (
+    TEXT_FORMATS,
+    decompress,
+    known_suffixes,
+    named_format,
+    sniff_format,
+    suffix_format,
+)
+from calibkit.files.inputs import STDIN, Part, check_rows, find_files, folder_keys, repeated
+from calibkit.files.readers import Schema, Table, open_table, reading
+from calibkit.files.remote import is_remote, read_text
+from calibkit.files.schemas import is_number, key_types, key_value, one_schema, refuse_pattern
+from calibkit.memory import Memory
+from calibkit.progress import Progress, silent
+
+__all__ = ["STDIN", "Part", "Source", "open_source", "read_bytes", "suffix_format"]
+
+
+class Source:
+    """All inputs of a command as one table, in the order of `parts`.
+
+    Attributes
+    ----------
+    parts
+        The files, those of a glob or folder sorted by name.
+    schema
+        Column names and types; columns from folder names come last.
+    warnings
+        What the user should know about the inputs.
+    whole
+        Whether these are all rows, not a window of them.
+    """
+
+    whole = True
+    #: How many rows of the first part stand before the window.
+    _begin = 0
+
+    def __init__(self, parts: Sequence[Part], tables: Sequence[Table]) -> None:
+        self._key_types = key_types(parts)
+        schemas = one_schema(parts, tables, self._key_types)
+        self.parts: tuple[Part, ...] = tuple(parts)
+        self._tables = tuple(tables)
+        self._columns = schemas
+        self._ends = list(accumulate(part.rows for part in parts))
+        keys = {name: kind for name, kind in self._key_types.items() if name not in schemas}
+        self.schema: Schema = {**schemas, **keys}
+        self.warnings: tuple[str, ...] = repeated(parts)
+        self.progress: Progress = silent
+
+    @property
+    def paths(self) -> list[str]:
+        """The names of the files, in order."""
+        return [part.path for part in self.parts]
+
+    @classmethod
+    def from_frame(cls, data: Any, name: str = "frame") -> Source:
+        """Return a source of one part that holds a data frame.
+
+        Parameters
+        ----------
+        data
+            A polars frame (also lazy) or any object with the Arrow C stream interface.
+        name
+            What messages call it.
+
+        Raises
+        ------
+        UsageError
+            If polars cannot read `data`.
+        DataError
+            If it has no rows.
+        """
+        try:
+            frame = data.collect() if isinstance(data, pl.LazyFrame) else pl.DataFrame(data)
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"{name}: polars cannot read a {type(data).__name__}") from error
+        if not frame.height:
+            raise DataError(f"{name}: the frame is empty (0 rows)", file=name)
+        part = Part(name, "arrow", {}, frame.height, name)
+        return cls([part], [Table(frame, dict(frame.schema), frame.height)])
+
+    @property
+    def format(self) -> str:
+        """The format of the first part: that of an output to standard output."""
+        return self.parts[0].format
+
+    @property
+    def rows(self) -> int:
+        """The number of rows of all parts."""
+        return self._ends[-1]
+
+    def require(self, columns: Sequence[str], role: str = "column") -> None:
+        """Raise a `UsageError` with the nearest names if one of `columns` is not there.
+
+        Parameters
+        ----------
+        columns
+            The names that are needed.
+        role
+            What the message calls them: usually the option that named them.
+        """
+        for name in columns:
+            if name in self.schema:
+                if role != "column":
+                    refuse_pattern(name, role, self.parts[0].path)
+                continue
+            known = ", ".join(repr(other) for other in list(self.schema)[:20])
+            hint = "; is the header line missing?" if all(map(is_number, self.schema)) else ""
+            raise UsageError(
+                f"{self.parts[0].path}: no column {name!r} for {role}"
+                f"{nearest(name, self.schema)}; the columns are {known}{hint}",
+                file=self.parts[0].path,
+                column=name,
+            )
+
+    def read(self, columns: Sequence[str] | None = None, *, rechunk: bool = True) -> pl.DataFrame:
+        """Return the rows of all parts.
+
+        Parameters
+        ----------
+        columns
+            The columns to read, in this order; None reads all.
+        rechunk
+            Whether each column comes in one chunk.  Without it there is one copy less.
+
+        Raises
+        ------
+        UsageError
+            If a column is not there.
+        DataError, ResourceError
+            If a file cannot be read.
+        """
+        names = self._names(columns)
+        frames = [self._read(index, names) for index in range(len(self.parts))]
+        if len(frames) > 1:
+            return pl.concat(frames, rechunk=rechunk)
+        return frames[0].rechunk() if rechunk and frames[0].n_chunks() > 1 else frames[0]
+
+    def read_part(self, part: Part, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """Return the rows of one part, each column in one chunk; else as `read`."""
+        frame = self._read(self.parts.index(part), self._names(columns))
+        return frame.rechunk() if frame.n_chunks() > 1 else frame
+
+    def batches(
+        self, columns: Sequence[str] | None = None, *, rows: int
+    ) -> Iterator[tuple[int, pl.DataFrame]]:
+        """Yield the rows of all parts, some at a time, in their order.
+
+        Parameters
+        ----------
+        columns
+            The columns to read, in this order; None reads all.
+        rows
+            The most rows of a batch, all of one part.
+
+        Yields
+        ------
+        tuple[int, pl.DataFrame]
+            The number of the batch's first row over all parts, from 0, and the batch, each column
+            in one chunk.
+
+        Raises
+        ------
+        UsageError, DataError, ResourceError
+            As `read`.
+        """
+        row = 0
+        for window in self.windows(columns, rows=rows):
+            yield row, window.read(columns)
+            row += window.rows
+
+    def windows(self, columns: Sequence[str] | None = None, *, rows: int) -> Iterator[Source]:
+        """Yield the rows of all parts as sources of some rows each, which messages number rightly.
+
+        Parameters
+        ----------
+        columns
+            The columns that will be read of them; None is all.
+        rows
+            The most rows of a window, all of one part.
+
+        Raises
+        ------
+        UsageError, DataError, ResourceError
+            As `read`.
+        """
+        stored = self._stored(self._names(columns))
+        told = 0
+        for part, table in zip(self.parts, self._tables, strict=True):
+            done = 0
+            with reading(part.path):
+                for frame in table.batches(stored, rows):
+                    yield self._window(part, frame, done)
+                    done, told = done + frame.height, told + frame.height
+                    self.progress(told, self.rows)
+                check_rows(part, done)
+
+    def _window(self, part: Part, frame: pl.DataFrame, begin: int) -> Source:
+        window = copy(self)
+        window.parts = (replace(part, rows=frame.height),)
+        window._tables = (Table(frame, dict(frame.schema), frame.height),)
+        window._columns = {name: self._columns[name] for name in frame.columns}
+        window._ends, window._begin = [frame.height], self._begin + begin
+        window.whole, window.warnings = False, ()
+        return window
+
+    def metadata(self) -> dict[str, str]:
+        """Return the keys and values of the first part's footer; only Parquet files have any."""
+        with reading(self.parts[0].path):
+            return self._tables[0].metadata()
+
+    def split(self) -> list[Source]:
+        """Return a source for each part alone, with the schema that all of them share."""
+        found = []
+        for part, table in zip(self.parts, self._tables, strict=True):
+            alone = copy(self)
+            alone.parts, alone._tables, alone._ends = (part,), (table,), [part.rows]
+            alone.warnings = ()
+            found.append(alone)
+        return found
+
+    def locate(self, rows: Sequence[int]) -> tuple[str, list[int]]:
+        """Return where rows stand, for messages.
+
+        Parameters
+        ----------
+        rows
+            Row numbers from 0 over all parts, as `read` returns them.
+
+        Returns
+        -------
+        tuple[str, list[int]]
+            The file of the first row, and the numbers (from 1, the header not counted) of
+            those of `rows` that lie in this file.
+        """
+        index = bisect_right(self._ends, rows[0])
+        start, end = self._ends[index] - self.parts[index].rows, self._ends[index]
+        first = start - self._begin - 1
+        return self.parts[index].path, [int(row) - first for row in rows if start <= row < end]
+
+    def _names(self, columns: Sequence[str] | None) -> list[str]:
+        names = list(self.schema) if columns is None else list(dict.fromkeys(columns))
+        self.require(names)
+        return names
+
+    def _stored(self, names: Sequence[str]) -> list[str]:
+        """Return which of the columns are read from files.
+
+        Folder columns alone still need the number of rows, which some column has to give.
+        """
+        return [name for name in names if name in self._columns] or list(self._columns)[:1]
+
+    def _read(self, index: int, names: Sequence[str]) -> pl.DataFrame:
+        part, table = self.parts[index], self._tables[index]
+        with reading(part.path):
+            frame = table.read(self._stored(names))
+            check_rows(part, frame.height)
+            return self._shaped(index, names, frame)
+
+    def _shaped(self, index: int, names: Sequence[str], frame: pl.DataFrame) -> pl.DataFrame:
+        """Return rows of a part in the types that all parts share, with its folder columns."""
+        # Column by column: `DataFrame.cast` takes some names for patterns.
+        frame = pl.DataFrame([own.cast(self._columns[own.name]) for own in frame.iter_columns()])
+        keys = [name for name in names if name not in self._columns]
+        literals = [
+            pl.lit(key_value(self.parts[index], name), self._key_types[name]).alias(name)
+            for name in keys
+        ]
+        return frame.with_columns(literals).select(by_name(names)) if keys else frame
+
+
+def open_source(
+    inputs: Sequence[str],
+    *,
+    input_format: str | None = None,
+    dtype: str = "float64",
+    memory: Memory | None = None,
+) -> Source:
+    """Open the inputs of a command and check that they have one schema.
+
+    Parameters
+    ----------
+    inputs
+        Files, globs, folders (searched recursively; names that begin with ``.`` or ``_`` are
+        left out) or ``-`` for standard input.
+    input_format
+        The format of all inputs; None tells it by suffix, that of a stream by leading bytes.
+    dtype
+        The type of fractional numbers in CSV and NDJSON: ``"float64"`` or ``"float32"``.
+    memory
+        A budget beyond which text files are parsed in batches; None holds their rows.
+
+    Raises
+    ------
+    UsageError
+        No such file, an unreadable file or one of unknown format.
+    DataError
+        An empty, truncated or corrupt file, or files of different schemas.
+    ResourceError
+        The machine could not read.
+    """
+    found = find_files(inputs)
+    return open_files(found, input_format=input_format, dtype=dtype, memory=memory)
+
+
+def open_files(
+    files: Sequence[tuple[str, str]],
+    *,
+    input_format: str | None = None,
+    dtype: str = "float64",
+    memory: Memory | None = None,
+    names: Sequence[str] | None = None,
+) -> Source:
+    """Open files as `open_source` does.
+
+    Parameters
+    ----------
+    files
+        From `find_files`.
+    input_format, dtype, memory
+        As for `open_source`.
+    names
+        What messages and models call the files; None: as they are.
+    """
+    if dtype not in ("float64", "float32"):
+        raise UsageError(f"--dtype {dtype!r} is not known; use float64 or float32")
+    forced = None if input_format is None else named_format(input_format, "--input-format")
+    parts, tables = [], []
+    for place, (path, relative) in enumerate(files):
+        part, table = _open_part(path, relative, forced, dtype, memory)
+        parts.append(part if names is None else replace(part, path=names[place]))
+        tables.append(table)
+    return Source(parts, tables)
+
+
+def read_bytes(path: str) -> bytes:
+    """Return all bytes of a file; ``-`` is standard input.
+
+    Raises
+    ------
+    UsageError, ResourceError
+        As `open_source`.
+    """
+    with reading(path):
+        return sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
+
+
+def _open_part(
+    path: str, relative: str, forced: str | None, dtype: str, memory: Memory | None
+) -> tuple[Part, Table]:
+    data = _stream(path)
+    known = forced or suffix_format(path)
+    if data is not None and known is None:
+        known = sniff_format(data)
+    if known is None:
+        raise UsageError(
+            f"{path}: the suffix tells no format; name it by --input-format, or use one of "
+            + known_suffixes(),
+            file=path,
+        )
+    large = None if memory is None else memory.text
+    table = open_table(path, data, known, dtype, large)
+    keys = dict(folder_keys(relative))
+    return Part(path, known, keys, table.rows, relative), table
+
+
+def _stream(path: str) -> bytes | None:
+    """Return all bytes of a stream, decompressed, or None for a file: a pipe is read once only."""
+    with reading(path):
+        if path == STDIN:
+            data = sys.stdin.buffer.read()
+        elif is_remote(path):
+            return read_text(path) if suffix_format(path) in TEXT_FORMATS else None
+        elif path.startswith("/dev/") or not stat.S_ISREG(Path(path).stat().st_mode):
+            data = Path(path).read_bytes()
+        else:
+            return None
+    return decompress(data, path)

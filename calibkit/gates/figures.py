@@ -1,0 +1,312 @@
+"""The numbers of a result by their addresses: of metrics, models, differences, any JSON object.
+
+In metrics (``metrics.json``) a number stands at SCORE/SLICE/METRIC.  An address without a score means
+all scores, without a slice the slice ``all``; one name before the metric may be either.  ``.low`` and
+``.high`` are the ends of its interval.  Differences stand at B-A/SLICE/METRIC; ``.delta`` reaches them
+whatever the scores.  In what `calibkit diff` writes of metrics, ``.delta`` is the difference and no
+part the second file's number.  Anywhere else an address is the path of names and list places from the
+top, and ``.low``, ``.high``, ``.delta`` one more name of it.
+
+To the right of a comparison ``*`` stands for what the left has in that place, and a missing score for
+the left's, where that exists.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from calibkit.errors import UsageError
+from calibkit.gates.expressions import ANY, COMPARISONS, Address, Expression, Segment, address_text
+
+Place = tuple[str, ...]
+Value = float | None
+
+#: The slice meant where none is named.
+_ALL = Segment.of("all")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A number that an address means; None where it is not defined."""
+
+    place: Place
+    part: str
+    value: Value
+
+    def __str__(self) -> str:
+        return address_text(self.place, self.part)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of an expression at one place.
+
+    Attributes
+    ----------
+    expression
+        As typed, in its shortest form.
+    address, value
+        The left side's place and number (None: not defined).
+    comparison
+        ``<``, ``<=``, ``>`` or ``>=``.
+    bound_address, bound
+        The right side: a place (None for a plain number) and its number.
+    failed
+        Whether the comparison holds, or a side of it is not defined.
+    """
+
+    expression: str
+    address: str
+    value: Value
+    comparison: str
+    bound_address: str | None
+    bound: Value
+    failed: bool
+
+    @property
+    def text(self) -> str:
+        """One line: ``model/all/auc = 0.71 < 0.75: failed``."""
+        if self.value is None or self.bound is None:
+            missing = self.address if self.value is None else self.bound_address
+            return f"{missing} is not defined: failed"
+        left, right = _told_apart(self.value, self.bound)
+        bound = right if self.bound_address is None else f"{self.bound_address} = {right}"
+        if self.failed:
+            return f"{self.address} = {left} {self.comparison} {bound}: failed"
+        return f"{self.address} = {left}, not {self.comparison} {bound}: passed"
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the outcome as the object that ``--json`` prints."""
+        return {
+            "expression": self.expression,
+            "address": self.address,
+            "value": self.value,
+            "comparison": self.comparison,
+            "bound_address": self.bound_address,
+            "bound": self.bound,
+            "failed": self.failed,
+        }
+
+
+@dataclass(frozen=True)
+class Figures:
+    """All numbers of one result.
+
+    Attributes
+    ----------
+    kind
+        ``metrics``, ``diff``, a model's kind, or ``result``.
+    table
+        Of each place its numbers by part; the empty part is the number itself.
+    named
+        Whether places are SCORE/SLICE/METRIC.
+    """
+
+    kind: str
+    table: Mapping[Place, Mapping[str, Value]]
+    named: bool
+
+    @cached_property
+    def pairs(self) -> frozenset[str]:
+        """The names of the pairs of scores whose differences are known."""
+        if self.kind != "metrics":
+            return frozenset()
+        return frozenset(place[0] for place, parts in self.table.items() if "delta" in parts)
+
+    def find(self, address: Address, left: Place | None = None) -> list[Found]:
+        """Return what an address means, to the right of a comparison with the place `left`."""
+        patterns = self._patterns(address, left)
+        found = self._matching(patterns, address.part)
+        if not found and left is not None and self.named:
+            found = self._matching(self._patterns(address, None), address.part)
+        return found
+
+    def _patterns(self, address: Address, left: Place | None) -> list[tuple[Segment, ...]]:
+        """Return the full patterns that an address may stand for."""
+        segments = address.segments
+        if not self.named:
+            if left is not None and len(left) >= len(segments):
+                segments = _as_left(segments, left)
+            return [segments]
+        score = ANY if left is None else Segment.of(left[0])
+        *before, metric = segments
+        if not before:
+            full: list[tuple[Segment, ...]] = [(score, _ALL, metric)]
+        elif len(before) == 1:
+            full = [(before[0], _ALL, metric), (score, before[0], metric)]
+        else:
+            full = [segments]
+        return [*full] if left is None else [_as_left(pattern, left) for pattern in full]
+
+    def _matching(self, patterns: Sequence[tuple[Segment, ...]], part: str) -> list[Found]:
+        found = []
+        for place, parts in self.table.items():
+            if any(self._meant(place, pattern, part) for pattern in patterns):
+                if part in parts:
+                    found.append(Found(place, part, parts[part]))
+                elif self.kind == "metrics" and part in ("low", "high"):
+                    found.append(Found(place, part, None))  # a metric without an interval
+        return found
+
+    def _meant(self, place: Place, pattern: tuple[Segment, ...], part: str) -> bool:
+        if len(place) != len(pattern):
+            return False
+        if place[0] in self.pairs and part != "delta" and pattern[0].wild and self.named:
+            return False  # differences are no scores
+        return all(segment.matches(name) for segment, name in zip(pattern, place, strict=True))
+
+
+def figures(content: Mapping[str, Any]) -> Figures:
+    """Return the numbers of a result.
+
+    Parameters
+    ----------
+    content
+        The content of ``metrics.json``, of a model, of what `calibkit diff` writes, or any other
+        object of names, lists and numbers.
+    """
+    if "kind" not in content and isinstance(content.get("metrics"), dict):
+        return Figures("metrics", _metric_table(content), named=True)
+    leaves = list(_leaves(content))
+    if leaves and all(path[-1] in ("a", "b", "delta") for path, _ in leaves):
+        sides: dict[Place, dict[str, Value]] = {}
+        for path, value in leaves:
+            part = "" if path[-1] == "b" else path[-1]
+            sides.setdefault(path[:-1], {})[part] = value
+        return Figures("diff", sides, named=all(len(place) == 3 for place in sides))
+    kind = content.get("kind")
+    table: dict[Place, dict[str, Value]] = {}
+    for path, value in leaves:
+        table.setdefault(path, {})[""] = value
+        if path[-1] in ("low", "high", "delta"):
+            table.setdefault(path[:-1], {})[path[-1]] = value
+    return Figures(kind if isinstance(kind, str) else "result", table, named=False)
+
+
+def judge(found: Figures, expression: Expression) -> list[Outcome]:
+    """Return what becomes of an expression at each place it means; none if there is no such."""
+    outcomes: list[Outcome] = []
+    compare = COMPARISONS[expression.comparison]
+    any_right = False
+    for left in found.find(expression.left):
+        rights: list[tuple[str | None, Value]]
+        if isinstance(expression.right, Address):
+            bounds = found.find(expression.right, left.place)
+            any_right |= bool(bounds)
+            rights = [(str(bound), bound.value) for bound in bounds]
+            rights = rights or [(str(expression.right), None)]
+        else:
+            any_right = True
+            rights = [(None, expression.right)]
+        for name, bound in rights:
+            failed = left.value is None or bound is None or compare(left.value, bound)
+            outcomes.append(
+                Outcome(
+                    str(expression),
+                    str(left),
+                    left.value,
+                    expression.comparison,
+                    name,
+                    bound,
+                    failed,
+                )
+            )
+    return outcomes if any_right else []
+
+
+def check(content: Mapping[str, Any], expressions: Sequence[Expression]) -> list[Outcome]:
+    """Return what becomes of gate expressions on one result.
+
+    Parameters
+    ----------
+    content
+        As for `figures`.
+    expressions
+        See `calibkit.gates.expressions.parse`.
+
+    Raises
+    ------
+    UsageError
+        For an expression whose addresses mean nothing in the result.
+    """
+    found = figures(content)
+    outcomes = []
+    for expression in expressions:
+        judged = judge(found, expression)
+        if not judged:
+            raise nothing_matched(expression, [found])
+        outcomes += judged
+    return outcomes
+
+
+def nothing_matched(
+    expression: Expression, results: Sequence[Figures], file: str | None = None
+) -> UsageError:
+    """Return the error for an expression that means nothing in some results."""
+    addresses = [expression.left]
+    if isinstance(expression.right, Address):
+        addresses.append(expression.right)
+    lost = [a for a in addresses if not any(found.find(a) for found in results)]
+    wanted = str(lost[0] if lost else addresses[-1])
+    known = dict.fromkeys(
+        address_text(place[-1:] if found.named else place)
+        for found in results
+        for place in found.table
+    )
+    near = difflib.get_close_matches(wanted, known, n=3, cutoff=0.5)
+    hint = f" (did you mean {', '.join(near)}?)" if near else ""
+    if not near and known:
+        shown = list(known)[:8]
+        hint = f" (known: {', '.join(shown)}{', …' if len(known) > len(shown) else ''})"
+    where = f"{file}: " if file else ""
+    return UsageError(f"{where}--fail-if {expression}: there is no {wanted}{hint}.", file=file)
+
+
+def _as_left(segments: tuple[Segment, ...], left: Place) -> tuple[Segment, ...]:
+    """Return segments where a star stands for what the left has in its place."""
+    return (
+        tuple(
+            Segment.of(name) if segment.wild and segment.matches(name) else segment
+            for segment, name in zip(segments, left, strict=False)
+        )
+        + segments[len(left) :]
+    )
+
+
+def _metric_table(content: Mapping[str, Any]) -> dict[Place, dict[str, Value]]:
+    table: dict[Place, dict[str, Value]] = {}
+    for place, value in _leaves(content["metrics"]):
+        table[place] = {"": value}
+    for path, end in _leaves(content.get("intervals") or {}):
+        table.setdefault(path[:-1], {"": None})[path[-1]] = end
+    for path, value in _leaves(content.get("differences") or {}):
+        parts = table.setdefault(path[:-1], {})
+        if path[-1] == "value":
+            parts[""] = parts["delta"] = value
+        else:
+            parts[path[-1]] = value
+    return table
+
+
+def _leaves(content: object, path: Place = ()) -> Iterator[tuple[Place, Value]]:
+    """Yield the numbers of nested objects and lists with their paths."""
+    if isinstance(content, dict):
+        for name, inner in content.items():
+            yield from _leaves(inner, (*path, str(name)))
+    elif isinstance(content, list):
+        for place, inner in enumerate(content):
+            yield from _leaves(inner, (*path, str(place)))
+    elif content is None or isinstance(content, bool | int | float):
+        yield path, None if content is None else content + 0
+    elif content in ("inf", "-inf"):  # JSON has no infinity
+        yield path, float(str(content))
+
+
+def _told_apart(value: float, bound: float) -> tuple[str, str]:
+    """Return two numbers as text, in full where six digits would make them look equal."""
+    left, right = f"{value:.6g}", f"{bound:.6g}"
+    return (repr(value), repr(bound)) if left == right and value != bound else (left, right)

@@ -1,0 +1,1 @@
+"""Numbers: exact sums and bounds, distributions, roots and minima."""

@@ -1,0 +1,103 @@
+"""Bounds as the exact decimal numbers a user typed.
+
+``precision >= 0.55`` is decided in integers, so the bound must not pass through a binary float on
+its way: 0.55 * 100 is 55.00000000000001 there.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+from calibkit.errors import UsageError
+
+#: A bound has at most this many digits, so that bound times count stays within 128-bit integers.
+MOST_DIGITS = 9
+
+_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A decimal number ``numerator / denominator`` in lowest terms, both at most 10**9.
+
+    `text` is its shortest decimal form: the same for ``0.9``, ``.90`` and ``9e-1``.
+    """
+
+    text: str
+    numerator: int
+    denominator: int
+
+    def __float__(self) -> float:
+        return self.numerator / self.denominator
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def decimal_bound(
+    value: str | float | Decimal,
+    name: str = "the bound",
+    *,
+    least: int = 0,
+    most: int | None = 1,
+) -> Bound:
+    """Read a bound from the text typed, or from a float by its shortest decimal.
+
+    Parameters
+    ----------
+    value
+        Digits with at most one point and an optional exponent, such as ``0.9`` or ``5e-3``;
+        a float stands for the shortest decimal that reads back as it.
+    name
+        The option, for the message.
+    least, most
+        The closed range the bound must lie in; `most` None leaves it open above.
+
+    Raises
+    ------
+    UsageError
+        For text that is no decimal number, more than nine digits, or a value out of range.
+    """
+    number = _decimal(value, name)
+    wanted = f"a number from {least} to {most}" if most is not None else f"at least {least}"
+    if number < least or (most is not None and number > most):
+        raise UsageError(f"{name} is {value}; expected {wanted}.")
+    # Ruled out before any long integer is built: 1e9999 is short to type.
+    exponent = number.normalize().as_tuple().exponent
+    assert isinstance(exponent, int)  # _decimal lets neither infinity nor NaN through
+    if exponent < -MOST_DIGITS or number.adjusted() >= MOST_DIGITS:
+        raise _too_long(value, name)
+    digits = _plain(number)
+    if len(digits.replace(".", "").lstrip("0")) > MOST_DIGITS:
+        raise _too_long(value, name)
+    fraction = Fraction(digits)
+    return Bound(digits, fraction.numerator, fraction.denominator)
+
+
+def is_decimal(text: str) -> bool:
+    """Return whether a text is meant as a number, possible as a bound or not."""
+    return _DECIMAL.fullmatch(text.strip()) is not None
+
+
+def _decimal(value: str | float | Decimal, name: str) -> Decimal:
+    text = str(value).strip() if isinstance(value, str) else str(Decimal(str(value)))
+    if not _DECIMAL.fullmatch(text):
+        raise UsageError(f"{name} is {value!r}; expected a decimal number such as 0.9.")
+    with localcontext() as context:
+        context.prec = max(28, len(text))
+        return Decimal(text).normalize() + 0  # + 0 makes -0 plain
+
+
+def _plain(number: Decimal) -> str:
+    text = f"{number:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _too_long(value: object, name: str) -> UsageError:
+    return UsageError(
+        f"{name} is {value}: a bound has at most {MOST_DIGITS} digits, "
+        "so that it can be compared exactly; shorten it."
+    )

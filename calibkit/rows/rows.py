@@ -1,0 +1,266 @@
+"""Rows of the inputs: read together, dropped as asked, found again for messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calibkit.errors import FIRST_ROWS, DataError
+from calibkit.files.sources import Source
+
+
+@dataclass(frozen=True)
+class RowFinder:
+    """Where the rows of a frame stand in the inputs, for messages.
+
+    Parameters
+    ----------
+    source
+        The inputs.
+    kept
+        The numbers of the rows in the inputs, if some were dropped.
+    remedy
+        What the user can do about rows without a value, apart from filling them.
+    start
+        The number in the inputs of the row that counts as 0 here and in `kept`.
+    condensed
+        Whether rows have lost their places: messages then name none.
+    """
+
+    source: Source
+    kept: NDArray[np.int64] | None = None
+    remedy: str = "leave them out by --on-missing drop"
+    start: int = 0
+    condensed: bool = False
+
+    def numbers(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the numbers of rows in the inputs, from 0."""
+        return self.start + (rows if self.kept is None else self.kept[rows])
+
+    def refuse(
+        self,
+        column: pl.Series,
+        offends: NDArray[np.bool_] | None,
+        problem: str,
+        advice: str,
+    ) -> NoReturn:
+        """Raise an `OffendingRows` about the rows of `column` that offend (None: all rows)."""
+        if offends is None:
+            count, rows = column.len(), np.arange(min(column.len(), FIRST_ROWS))
+        else:
+            rows = np.flatnonzero(offends)
+            count, rows = rows.size, rows[:FIRST_ROWS]
+        value = column.slice(int(rows[0]), 1).to_list()[0]
+        if column.dtype == pl.Float32 and value is not None:
+            value = np.float32(value)  # shown as it was written, not with the digits of float64
+        file, local = self.source.parts[0].path, list[int]()
+        if not self.condensed:
+            file, local = self.source.locate(self.numbers(rows).tolist())
+        raise OffendingRows(file, column.name, problem, shown(value), advice, count, local)
+
+
+class OffendingRows(DataError):  # noqa: N818 (its kin say what they are about)
+    """Rows of a column whose value cannot be used; those of several batches add up.
+
+    Parameters
+    ----------
+    file, column
+        Where the first ones are.
+    problem, value, advice
+        What is wrong with them, the first value, and what to do.
+    count, first
+        How many there are, and the numbers of the first of them within `file`, from 1.
+    """
+
+    def __init__(
+        self,
+        file: str,
+        column: str,
+        problem: str,
+        value: str,
+        advice: str,
+        count: int,
+        first: list[int],
+    ) -> None:
+        self.problem, self.value, self.advice = problem, value, advice
+        more = ", …" if count > len(first) else ""
+        places = f"first: row{'s' if len(first) > 1 else ''} {', '.join(map(str, first))}{more}; "
+        super().__init__(
+            f"{file}: column {column!r}: {problem} in {count} row{'s' if count > 1 else ''} "
+            f"({places if first else ''}value {value}); {advice}",
+            file=file,
+            column=column,
+            rows=count,
+            first_rows=first,
+        )
+
+    def plus(self, other: OffendingRows) -> OffendingRows:
+        """Return this with the rows of a later batch, if they offend in the same way."""
+        if (self.column, self.problem) != (other.column, other.problem):
+            return self
+        first = [*self.first_rows, *(other.first_rows if other.file == self.file else [])]
+        return OffendingRows(
+            str(self.file),
+            str(self.column),
+            self.problem,
+            self.value,
+            self.advice,
+            (self.rows or 0) + (other.rows or 0),
+            first[:FIRST_ROWS],
+        )
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Something the user has to be told about so many rows, or values."""
+
+    before: str
+    noun: str
+    after: str
+    count: int
+
+    @property
+    def text(self) -> str:
+        """The sentence."""
+        plural = "" if self.count == 1 else "s"
+        return f"{self.before}{self.count} {self.noun}{plural} {self.after}"
+
+
+def added_up(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
+    """Return remarks that differ in their number only as one."""
+    found: dict[tuple[str, str, str], int] = {}
+    for one in remarks:
+        like = one.before, one.noun, one.after
+        found[like] = found.get(like, 0) + one.count
+    return tuple(Remark(*like, count) for like, count in found.items())
+
+
+class NothingLeft(DataError):  # noqa: N818 (its kin say what they are about)
+    """All rows were dropped; `remarks` says why."""
+
+    def __init__(self, file: str, rows: int, remarks: Iterable[Remark]) -> None:
+        self.remarks = tuple(remarks)
+        super().__init__(
+            f"{file}: all {rows} rows lack a value and were dropped: "
+            + "; ".join(remark.text for remark in self.remarks),
+            file=file,
+            rows=rows,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """Columns as read, after rows were dropped.
+
+    Parameters
+    ----------
+    frame
+        The columns that were asked for.
+    where
+        Finds a row of `frame` in the inputs.
+    rows_read, dropped
+        How many rows the inputs have, and how many of them are not in `frame`.
+    remarks
+        What was dropped and why.
+    """
+
+    frame: pl.DataFrame
+    where: RowFinder
+    rows_read: int
+    dropped: int
+    remarks: tuple[Remark, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The remarks as text."""
+        return tuple(remark.text for remark in self.remarks)
+
+
+def read_rows(
+    source: Source,
+    columns: Sequence[str],
+    *,
+    missing: Sequence[str] = (),
+    unlabelled: str | None = None,
+) -> Rows:
+    """Read columns together, without the rows that are to be dropped.
+
+    Parameters
+    ----------
+    source
+        The inputs.
+    columns
+        The columns to read.
+    missing
+        Columns whose nulls drop the row, and whose NaN does if they are floats.
+    unlabelled
+        The label column, if rows whose label is null, NaN or empty are to be dropped.
+
+    Raises
+    ------
+    UsageError
+        If a column is not there.
+    DataError
+        If no row is left.
+    """
+    names = list(dict.fromkeys(columns))
+    frame = source.read(names, rechunk=False)
+    total, remarks = frame.height, list[Remark]()
+    keep: NDArray[np.bool_] | None = None
+    numeric = [name for name in dict.fromkeys(missing) if _droppable(frame.schema[name])]
+    tasks = [(name, "--on-missing drop") for name in numeric]
+    tasks += [(unlabelled, "--unlabelled drop")] if unlabelled is not None else []
+    for name, reason in tasks:
+        absent = missing_mask(frame[name], empty=name == unlabelled)
+        if absent is None:
+            continue
+        count = int(np.count_nonzero(absent))
+        after = f"without a value dropped ({reason})"
+        remarks.append(Remark(f"column {name!r}: ", "row", after, count))
+        keep = ~absent if keep is None else keep & ~absent
+    if keep is None:
+        return Rows(frame=frame, where=RowFinder(source), rows_read=total, dropped=0)
+    kept = np.flatnonzero(keep)
+    if not kept.size:
+        raise NothingLeft(source.parts[0].path, total, remarks)
+    return Rows(
+        frame=frame.filter(pl.Series(keep)),
+        where=RowFinder(source, kept),
+        rows_read=total,
+        dropped=total - kept.size,
+        remarks=tuple(remarks),
+    )
+
+
+def missing_mask(column: pl.Series, *, empty: bool) -> NDArray[np.bool_] | None:
+    """Return which values are null, NaN or (if `empty`) empty text; None if none is."""
+    absent = column.is_null() if column.null_count() else None
+    extra = None
+    if column.dtype.is_float():
+        extra = column.is_nan() if column.is_nan().any() else None
+    elif empty and is_text(column.dtype):
+        extra = column.cast(pl.String) == ""
+    if extra is not None and extra.any():
+        extra = extra.fill_null(value=False)
+        absent = extra if absent is None else absent | extra
+    return None if absent is None else absent.to_numpy()
+
+
+def is_text(kind: pl.DataType) -> bool:
+    """Tell whether a column holds text, also as categories."""
+    return isinstance(kind, pl.String | pl.Categorical | pl.Enum)
+
+
+def _droppable(kind: pl.DataType) -> bool:
+    return kind.is_numeric() or kind.is_nested() or kind in (pl.Null, pl.Boolean)
+
+
+def shown(value: Any) -> str:
+    """Return a value as messages show it."""
+    text = repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= 60 else text[:57] + "…"

@@ -1,0 +1,65 @@
+"""Splits that follow a column: groups that stay together, blocks that follow each other in time."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calibkit.rows.rows import RowFinder
+
+Parts = NDArray[np.uint8]
+
+
+def group_parts(groups: pl.Series, parts: int, seed: int, where: RowFinder) -> Parts:
+    """Return the part of each row: rows of one group are in one part.
+
+    A group's part is a hash of the seed and the group's value as text, so it does not depend on
+    other groups, and the parts are of about equal size where groups are many.
+
+    Raises
+    ------
+    DataError
+        For a row without a group.
+    """
+    refuse_missing(groups, where)
+    text = groups.cast(pl.String)
+    values = text.unique().sort()
+    part_of = np.array([_hash(f"{seed}:{value}") % parts for value in values], np.uint8)
+    found: Parts = part_of[np.searchsorted(_ranks(values), _ranks(text))]
+    return found
+
+
+def time_parts(times: pl.Series, parts: int, where: RowFinder) -> Parts:
+    """Return the block of each row: blocks of about equal size in the order of time.
+
+    Any column that can be ordered will do: numbers, dates, times, text in ISO 8601.  Rows of one
+    time are in one block.
+
+    Raises
+    ------
+    DataError
+        For a row without a time.
+    """
+    refuse_missing(times, where)
+    first = times.rank("min").to_numpy().astype(np.int64) - 1
+    return (first * parts // times.len()).astype(np.uint8)
+
+
+def _ranks(values: pl.Series) -> NDArray[np.int64]:
+    return values.rank("dense").to_numpy().astype(np.int64)
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def refuse_missing(column: pl.Series, where: RowFinder) -> None:
+    """Raise a `DataError` for rows without a group or a time."""
+    lacks = column.is_null()
+    if column.dtype.is_float():
+        lacks = lacks | column.is_nan().fill_null(False)
+    if lacks.any():
+        where.refuse(column, lacks.to_numpy(), "no value", "fill these rows, or leave them out")

@@ -1,0 +1,175 @@
+"""States of held rows: these as a file, with training rows where there are some."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+import polars as pl
+
+from calibkit.errors import ModelError
+from calibkit.files.sources import Source
+from calibkit.memory import Memory
+from calibkit.summaries.condense import COUNT
+from calibkit.summaries.held_rows import HELD, HeldRows, merge_rows
+from calibkit.summaries.states import Shard, State, as_plain, from_plain, new_state
+
+#: The column that tells the rows of the training inputs from the others, and what theirs are called.
+_IS_TRAIN: Final = "train"
+_TRAIN: Final = "train "
+
+
+class _Train(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Training rows, which all shards have to have in common."""
+
+    columns: tuple[str, ...]
+    rows: int
+    hash: str
+    text: bool
+    files: tuple[str, ...]
+
+
+class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The options of every such state; `problem` is the command's own."""
+
+    problem: dict[str, Any]
+    columns: tuple[str, ...]
+    train: _Train | None
+
+
+class _Payload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    rows: int
+    text: bool
+
+
+def held_state(
+    kind: str,
+    problem: object,
+    rows: HeldRows,
+    *,
+    files: Sequence[str] = (),
+    train: HeldRows | None = None,
+    train_files: Sequence[str] = (),
+) -> State:
+    """Return the state of rows.
+
+    Parameters
+    ----------
+    kind, problem
+        The command, and its options that shape the result.
+    rows
+        Those of one shard.
+    files, train_files
+        Where rows came from, if the state is to name it.
+    train
+        Further rows, which are the same whatever the shard.
+    """
+    own = None
+    if train is not None:
+        own = _Train(
+            columns=train.columns,
+            rows=train.rows,
+            hash=train.hash,
+            text=train.text,
+            files=tuple(train_files),
+        )
+    options = _Options(problem=as_plain(problem), columns=rows.columns, train=own)
+    shard = Shard(rows.hash, rows.rows, tuple(files))
+    return new_state(kind, as_plain(options), [shard], _payload(rows), _table(rows, train))
+
+
+def problem_of(state: State) -> dict[str, Any]:
+    """Return the options of the command; raises `ModelError` where there are none."""
+    return from_plain(state.header.options, _Options, state.path).problem
+
+
+def sources_of(state: State, memory: Memory | None) -> tuple[Source, Source | None]:
+    """Return the rows of a state, and the training rows if it has some, as inputs.
+
+    Raises
+    ------
+    ModelError
+        Where parts of the state contradict each other.
+    ResourceError
+        Where the rows do not fit.
+    """
+    options = from_plain(state.header.options, _Options, state.path)
+    rows, train = _held(state)
+    files = sorted({name for shard in state.header.shards for name in shard.files})
+    source = rows.source(files or [state.path], memory)
+    if train is None or options.train is None:
+        return source, None
+    return source, train.source(list(options.train.files) or ["--train"], memory)
+
+
+def check_rows(state: State, needed: Sequence[str]) -> None:
+    """Raise `ModelError` for a state that does not hold the rows that it says.
+
+    Parameters
+    ----------
+    state
+        The state.
+    needed
+        The columns without which there is nothing to fit.
+    """
+    rows, train = _held(state)
+    options = from_plain(state.header.options, _Options, state.path)
+    payload = from_plain(state.header.payload, _Payload, state.path)
+    if not rows.frame.height or rows.rows != payload.rows:
+        raise ModelError("a damaged state: it has not as many rows as it says")
+    if sum(shard.rows for shard in state.header.shards) != payload.rows:
+        raise ModelError("a damaged state: its shards have not as many rows as it says")
+    for name in needed:
+        if name not in options.columns:
+            raise ModelError(f"a damaged state: it has no column {name!r}")
+    known = options.train
+    if known is not None and (train is None or train.rows != known.rows):
+        raise ModelError("a damaged state: it has not as many training rows as it says")
+
+
+def merge_states(states: Sequence[State]) -> tuple[dict[str, Any], pl.DataFrame]:
+    """Return payload and table of several states, which have the same training rows."""
+    held = [_held(state) for state in states]
+    merged = merge_rows([rows for rows, _ in held], [state.path for state in states])
+    return _payload(merged), _table(merged, held[0][1])
+
+
+def _payload(rows: HeldRows) -> dict[str, Any]:
+    found: dict[str, Any] = as_plain(_Payload(rows=rows.rows, text=rows.text))
+    return found
+
+
+def _table(rows: HeldRows, train: HeldRows | None) -> pl.DataFrame:
+    if train is None:
+        return rows.frame
+    other = train.frame.rename(lambda name: name if name == COUNT else _TRAIN + name)
+    both = [
+        frame.with_columns(pl.lit(which).alias(_IS_TRAIN))
+        for frame, which in ((rows.frame, False), (other, True))
+    ]
+    return pl.concat(both, how="diagonal")
+
+
+def _held(state: State) -> tuple[HeldRows, HeldRows | None]:
+    """Return the rows, and the training rows if there are any, after checking the columns."""
+    options = from_plain(state.header.options, _Options, state.path)
+    payload = from_plain(state.header.payload, _Payload, state.path)
+    table, known = state.table, options.train
+    own = [HELD + name for name in options.columns]
+    others = [] if known is None else [_TRAIN + HELD + name for name in known.columns]
+    expected = {*own, COUNT, *others, *([] if known is None else [_IS_TRAIN])}
+    if set(table.columns) != expected or not own or table.schema[COUNT] != pl.Int64:
+        raise ModelError(f"a damaged state: its columns are {', '.join(table.columns)}")
+    counts = table[COUNT]
+    if counts.null_count() or (counts < 1).any():
+        raise ModelError("a damaged state: rows that occur less than once")
+    if known is None:
+        return HeldRows(table.select(*own, COUNT), payload.text), None
+    which = table[_IS_TRAIN]
+    if which.dtype != pl.Boolean or which.null_count():
+        raise ModelError("a damaged state: it does not say which rows are training rows")
+    train = table.filter(which).select(*others, COUNT)
+    train = train.rename(lambda name: name.removeprefix(_TRAIN))
+    rows = table.filter(~which).select(*own, COUNT)
+    return HeldRows(rows, payload.text), HeldRows(train, known.text)

@@ -1,0 +1,170 @@
+"""States of score rows: the summary of `calibkit.summaries.score_summary` as a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import polars as pl
+from numpy.typing import NDArray
+
+from calibkit.errors import ModelError
+from calibkit.files.inputs import Part
+from calibkit.files.readers import Table
+from calibkit.files.sources import Source
+from calibkit.rows.columns import HASHED, ColumnOptions
+from calibkit.rows.provenance import data_hash
+from calibkit.rows.rows import Remark
+from calibkit.summaries.condense import COUNT, Condensed
+from calibkit.summaries.ladder import LADDER, Role
+from calibkit.summaries.score_summary import ScoreSummary, merge_summaries
+from calibkit.summaries.states import Shard, State, as_plain, from_plain, new_state
+
+
+class Payload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What the header says of condensed score rows; see `ScoreSummary`."""
+
+    roles: tuple[Role, ...]
+    rung: int
+    most: int
+    rows_read: int
+    dropped: int
+    remarks: tuple[Remark, ...]
+    hashes: dict[str, str]
+    lowest: float | None
+
+
+class _Options(msgspec.Struct, frozen=True, kw_only=True):
+    """The options that a summary has itself; those of the command stand beside them."""
+
+    columns: ColumnOptions
+    dtypes: dict[str, str]
+    notes: tuple[str, ...]
+    edges: tuple[float, ...] | None
+
+
+def score_state(
+    kind: str, options: dict[str, Any], summary: ScoreSummary, files: Sequence[str] = ()
+) -> State:
+    """Return the state of a summary.
+
+    Parameters
+    ----------
+    kind, options
+        The command, and its options that shape the result.
+    summary
+        The rows of one shard.
+    files
+        The shard's files, if the state is to name them.
+    """
+    frame = summary.condensed.frame
+    own = _Options(
+        columns=summary.options,
+        dtypes={role.name: str(frame.schema[role.name]) for role in summary.condensed.roles},
+        notes=summary.notes,
+        edges=summary.edges,
+    )
+    fullest = max(summary.hashes, key=len)
+    shard = Shard(summary.hashes[fullest], summary.rows_read, tuple(files))
+    return _state(kind, {**as_plain(own), **options}, [shard], summary)
+
+
+def summary_of(state: State) -> ScoreSummary:
+    """Return the summary that a state holds.
+
+    Raises
+    ------
+    ModelError
+        Where parts of the state contradict each other.
+    """
+    options = from_plain(state.header.options, _Options, state.path)
+    payload = from_plain(state.header.payload, Payload, state.path)
+    _check_table(state.table, payload, options)
+    return ScoreSummary(
+        condensed=Condensed(payload.roles, state.table, payload.rung, payload.most),
+        options=options.columns,
+        rows_read=payload.rows_read,
+        dropped=payload.dropped,
+        remarks=payload.remarks,
+        notes=options.notes,
+        hashes=payload.hashes,
+        lowest=payload.lowest,
+        edges=options.edges,
+    )
+
+
+def source_of(state: State) -> Source:
+    """Return a source of no rows that names the shards of a state, for messages and provenance."""
+    files = sorted({file for shard in state.header.shards for file in shard.files})
+    parts = [Part(file, "arrow", {}, 0, file) for file in files or [state.path]]
+    return Source(parts, [Table(pl.DataFrame(), {}, 0) for _ in parts])
+
+
+def check_state(state: State) -> None:
+    """Raise `ModelError` for a state that holds no summary of score rows, or a damaged one.
+
+    Of rows that are as they were the hash is counted again: a bit that flipped on the way is found.
+    """
+    summary = summary_of(state)
+    if not summary.condensed.exact or summary.edges is not None:
+        return
+    frame = summary.condensed.frame
+    used: dict[str, NDArray[Any]]
+    used = {role: frame[role].to_numpy() for role in HASHED if role in frame.columns}
+    said = summary.hashes.get(",".join(used))
+    if said != data_hash(used, frame[COUNT].to_numpy()):
+        raise ModelError("a damaged state: its rows are not those that were written; make it again")
+
+
+def merge_states(states: Sequence[State]) -> tuple[dict[str, Any], pl.DataFrame]:
+    """Return payload and table of several states."""
+    merged = merge_summaries([summary_of(state) for state in states])
+    return _payload(merged), merged.condensed.frame
+
+
+def _state(
+    kind: str, options: dict[str, Any], shards: Sequence[Shard], summary: ScoreSummary
+) -> State:
+    return new_state(kind, options, shards, _payload(summary), summary.condensed.frame)
+
+
+def _payload(summary: ScoreSummary) -> dict[str, Any]:
+    found: dict[str, Any] = as_plain(
+        Payload(
+            roles=summary.condensed.roles,
+            rung=summary.condensed.rung,
+            most=summary.condensed.most,
+            rows_read=summary.rows_read,
+            dropped=summary.dropped,
+            remarks=tuple(sorted(summary.remarks, key=lambda remark: remark.text)),
+            hashes=summary.hashes,
+            lowest=summary.lowest,
+        )
+    )
+    return found
+
+
+def _check_table(table: pl.DataFrame, payload: Payload, options: _Options) -> None:
+    """Refuse a table that is not the condensed rows that the header describes."""
+    names = [role.name for role in payload.roles]
+    if table.columns != [*names, COUNT] or table.schema[COUNT] != pl.Int64 or not table.height:
+        raise ModelError(f"a damaged state: its columns are {', '.join(table.columns)}")
+    if {name: str(table.schema[name]) for name in names} != options.dtypes:
+        raise ModelError("a damaged state: its columns have other types than it says")
+    if not 0 <= payload.rung < len(LADDER) or payload.most < 1:
+        raise ModelError("a damaged state: an impossible resolution")
+    counts = table[COUNT]
+    if counts.null_count() or (counts < 1).any():
+        raise ModelError("a damaged state: rows that occur less than once")
+    if counts.sum() != payload.rows_read - payload.dropped:
+        raise ModelError("a damaged state: it has not as many rows as it says")
+    for name in ("score", "uncertainty", "weight"):
+        if name in names and not _is_floats(table[name]):
+            raise ModelError(f"a damaged state: column {name!r} holds something else than numbers")
+    if "label" in names and not table["label"].is_in([0, 1]).all():
+        raise ModelError("a damaged state: labels other than 0 and 1")
+
+
+def _is_floats(column: pl.Series) -> bool:
+    return column.dtype.is_float() and not column.null_count() and not column.is_nan().any()

@@ -1,0 +1,354 @@
+"""States: summaries of parts of the rows as files, which merge in any order and any grouping.
+
+A state is one Arrow IPC file: a table, and in the schema's metadata a JSON header that says what the
+state is of (the kind), the options that shape the result, and which shards it holds.  It is data only
+and strictly read: states may come from machines that nobody looks after.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from fractions import Fraction
+from io import BytesIO
+from typing import Any, Final, TypeVar
+
+import msgspec
+import polars as pl
+
+from calibkit.errors import DataError, ModelError, UsageError, nearest
+from calibkit.files.readers import reading
+from calibkit.files.sinks import arrow_file
+from calibkit.files.sources import read_bytes
+from calibkit.maths.bounds import Bound
+from calibkit.models import canonical_text, decode_as
+from calibkit.rows.provenance import hash_text
+
+#: The suffix of state files.
+SUFFIX: Final = ".state"
+
+_KEY: Final = "calibkit"
+_MAGIC: Final = "calibkit state"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of state.
+
+    Attributes
+    ----------
+    version
+        Of the header's `payload` and the table; newer ones are refused.
+    module
+        Where its functions are: ``merge_states(states)`` returns payload and table of several,
+        ``check_state(state)`` raises `ModelError` for what this kind cannot be.
+    """
+
+    version: int
+    module: str
+
+    def function(self, name: str) -> Callable[..., Any]:
+        """Return one of the functions."""
+        found: Callable[..., Any] = getattr(importlib.import_module(self.module), name)
+        return found
+
+
+#: The kinds of states, by the command that finishes them.
+KINDS: Final = {
+    **{
+        name: Kind(1, "calibkit.summaries.score_states")
+        for name in ("bin", "boundary", "calibrate", "evaluate")
+    },
+    "vad": Kind(1, "calibkit.vad.states"),
+    "hetcal": Kind(1, "calibkit.hetcal.states"),
+    "alpha-cal": Kind(1, "calibkit.raters.states"),
+    "calibrate --probs": Kind(1, "calibkit.raters.states"),
+}
+
+
+class Shard(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True):
+    """A part of the rows: a hash of its content, how many rows it has, and (if asked for) its files."""
+
+    hash: str
+    rows: int
+    files: tuple[str, ...] = ()
+
+
+class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a state says of itself; `payload` is the kind's own."""
+
+    magic: str
+    kind: str
+    version: int
+    options: dict[str, Any]
+    shards: tuple[Shard, ...]
+    payload: dict[str, Any]
+
+
+class _Start(msgspec.Struct):
+    magic: str
+    kind: str
+    version: int
+
+
+@dataclass(frozen=True)
+class State:
+    """A state.
+
+    Attributes
+    ----------
+    header
+        What it says of itself.
+    table
+        What was summed, sorted so that equal states have equal bytes.
+    path
+        Where it was read from, for messages.
+    """
+
+    header: Header
+    table: pl.DataFrame
+    path: str = "the states"
+
+    def to_bytes(self) -> bytes:
+        """Return the state as a file."""
+        return arrow_file(self.table, {_KEY: canonical_text(self.header)})
+
+
+def new_state(
+    kind: str,
+    options: dict[str, Any],
+    shards: Sequence[Shard],
+    payload: dict[str, Any],
+    table: pl.DataFrame,
+) -> State:
+    """Return a state of this version."""
+    header = Header(
+        magic=_MAGIC,
+        kind=kind,
+        version=KINDS[kind].version,
+        options=options,
+        shards=tuple(sorted(shards)),
+        payload=payload,
+    )
+    return State(header, table)
+
+
+def read_state(path: str) -> State:
+    """Return the state in a file; ``-`` is standard input.
+
+    Raises
+    ------
+    UsageError
+        No such file, or no permission to read it.
+    ModelError
+        Not a state, an unknown kind, a newer version, or a damaged one.
+    """
+    return state_of(read_bytes(path), path)
+
+
+def state_of(data: bytes, path: str) -> State:
+    """Return the state that the bytes of a file hold; see `read_state`."""
+    text, table = _opened(data, path)
+    start = decode_as(text, _Start, "a calibkit state", path)
+    if start.magic != _MAGIC:
+        raise ModelError("this is not a calibkit state", file=path)
+    if start.kind not in KINDS:
+        raise ModelError(
+            f"unknown kind of state {start.kind!r}{nearest(start.kind, KINDS)}; this version knows "
+            f"{', '.join(sorted(KINDS))}",
+            file=path,
+        )
+    kind = KINDS[start.kind]
+    if start.version != kind.version:
+        raise ModelError(
+            f"version {start.version} of {start.kind!r} states is unknown here; this calibkit reads "
+            f"version {kind.version}: update calibkit, or make the state again",
+            file=path,
+        )
+    state = State(decode_as(text, Header, f"a {start.kind!r} state", path), table, path)
+    shards = state.header.shards
+    if not shards or len(set(shards)) != len(shards) or tuple(sorted(shards)) != shards:
+        raise ModelError("a damaged state: its shards are not in order", file=path)
+    try:
+        kind.function("check_state")(state)
+    except ModelError as error:
+        error.file = path
+        raise
+    return state
+
+
+def merge_states(states: Sequence[State], expect: int | None = None) -> State:
+    """Return the state of the rows of all states: the same bytes in whatever order they come.
+
+    Parameters
+    ----------
+    states
+        At least one.
+    expect
+        How many shards they must hold together; None: any number.
+
+    Raises
+    ------
+    DataError
+        States of different problems, a shard that two of them hold, or another number of shards.
+    """
+    first = states[0]
+    for other in states[1:]:
+        _check_like(first, other)
+    _check_shards(states)
+    shards = [shard for state in states for shard in state.header.shards]
+    if expect is not None and len(shards) != expect:
+        raise DataError(
+            f"{len(states)} state{'s' if len(states) > 1 else ''} with {len(shards)} "
+            f"shard{'s' if len(shards) > 1 else ''} in all, but --expect {expect}: "
+            + ("a part is missing" if len(shards) < expect else "there are too many parts")
+        )
+    header = first.header
+    payload, table = KINDS[header.kind].function("merge_states")(states)
+    return new_state(header.kind, header.options, shards, payload, table)
+
+
+def join_states(states: Sequence[State]) -> State:
+    """Return the state of the rows of all states, which are known to be of different files.
+
+    Files may have equal rows, so no shard is looked for twice; the result is one shard.
+
+    Raises
+    ------
+    DataError
+        States of different problems.
+    """
+    first = states[0]
+    for other in states[1:]:
+        _check_like(first, other)
+    shards = [shard for state in states for shard in state.header.shards]
+    files = sorted({name for shard in shards for name in shard.files})
+    total = hash_text(sum(int(shard.hash, 16) for shard in shards))
+    whole = Shard(total, sum(shard.rows for shard in shards), tuple(files))
+    header = first.header
+    payload, table = KINDS[header.kind].function("merge_states")(states)
+    return new_state(header.kind, header.options, [whole], payload, table)
+
+
+T = TypeVar("T")
+
+
+def as_plain(value: object) -> Any:
+    """Return a specification (dataclasses, tuples) as what a header's options hold."""
+    return msgspec.to_builtins(value)
+
+
+def from_plain(value: object, kind: type[T], path: str) -> T:
+    """Return the specification that options of a state hold.
+
+    Raises
+    ------
+    ModelError
+        If they hold none, or an impossible one.
+    """
+    try:
+        found = msgspec.convert(_interned(value), kind)
+        _check_bounds(found)
+        return found
+    except (msgspec.ValidationError, UsageError, TypeError, ValueError, ArithmeticError) as error:
+        raise ModelError(f"a damaged state: {error}", file=path) from None
+
+
+def _check_bounds(value: Any) -> None:
+    """Raise `ValueError` for a bound that is not the number it is written as."""
+    if isinstance(value, Bound):
+        if Fraction(value.text) != Fraction(value.numerator, value.denominator):
+            raise ValueError(f"the bound {value.text} is {value.numerator} / {value.denominator}")
+    elif isinstance(value, tuple | list):
+        for item in value:
+            _check_bounds(item)
+    elif is_dataclass(value):
+        for one in fields(value):
+            _check_bounds(getattr(value, one.name))
+
+
+def _interned(value: Any) -> Any:
+    """Return plain values with the very strings that constants are.
+
+    Models leave out fields that have their default, which for text means the same object.
+    """
+    if isinstance(value, str):
+        return sys.intern(value)
+    if isinstance(value, list):
+        return [_interned(item) for item in value]
+    if isinstance(value, dict):
+        return {_interned(name): _interned(item) for name, item in value.items()}
+    return value
+
+
+def _opened(data: bytes, path: str) -> tuple[bytes, pl.DataFrame]:
+    """Return the header's text and the table of a file."""
+    import pyarrow as pa
+    from pyarrow import ipc
+
+    try:
+        with reading(path):
+            table = ipc.open_file(BytesIO(data)).read_all()
+            table.validate(full=True)
+            text = (table.schema.metadata or {}).get(_KEY.encode())
+            frame = pl.DataFrame(table)
+    except (DataError, pa.ArrowException) as error:
+        raise ModelError(
+            f"this is not a calibkit state, or a truncated one: {error}; make it again", file=path
+        ) from None
+    if text is None:
+        raise ModelError("an Arrow file, but not a calibkit state", file=path)
+    return text, frame
+
+
+def _check_like(one: State, other: State) -> None:
+    """Refuse states of different problems, naming what differs."""
+    if one.header.kind != other.header.kind:
+        raise ModelError(
+            f"a state of `calibkit {other.header.kind}`, but {one.path} is one of `calibkit "
+            f"{one.header.kind}`; merge states of one command",
+            file=other.path,
+        )
+    mine, yours = _flat(one.header.options), _flat(other.header.options)
+    for name in sorted(mine.keys() | yours.keys()):
+        if mine.get(name) != yours.get(name):
+            raise ModelError(
+                f"a state of another problem: {_named(name)} is {yours.get(name)!r} here, but "
+                f"{mine.get(name)!r} in {one.path}; make all parts with the same options",
+                file=other.path,
+            )
+
+
+def _named(option: str) -> str:
+    """Return what messages call an entry of a header's options."""
+    return option.removeprefix("problem.").removeprefix("spec.")
+
+
+def _check_shards(states: Sequence[State]) -> None:
+    """Refuse a shard that comes twice."""
+    seen: dict[tuple[str, int], str] = {}
+    for state in states:
+        for shard in state.header.shards:
+            known = seen.get((shard.hash, shard.rows))
+            if known is not None:
+                named = f" ({', '.join(shard.files)})" if shard.files else ""
+                raise ModelError(
+                    f"the same shard{named} of {shard.rows:,} rows is in {known} too; its rows "
+                    "would count twice: merge each part once",
+                    file=state.path,
+                )
+        seen |= {(shard.hash, shard.rows): state.path for shard in state.header.shards}
+
+
+def _flat(options: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in options.items():
+        if isinstance(value, dict) and value.keys() == Bound.__dataclass_fields__.keys():
+            found[f"{prefix}{name}"] = value["text"]
+        elif isinstance(value, dict):
+            found |= _flat(value, f"{prefix}{name}.")
+        else:
+            found[f"{prefix}{name}"] = value
+    return found

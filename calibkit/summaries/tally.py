@@ -1,0 +1,391 @@
+"""The tally: distinct scores per uncertainty level with their rows and positive rows.
+
+Everything a boundary, a map or a ranking metric needs of the rows is in it, in score order; it is a
+function of the *set* of rows, so no result depends on their order, their files or on threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.rows.weights import AS_THEY_ARE, ROW, ClassWeights, Unit, in_units, joined
+from calibkit_kernels import gains as gains_of
+from calibkit_kernels import sorting, splits, surface
+from calibkit_kernels import tally as kernels
+
+Floats = NDArray[Any]
+Int64s = NDArray[np.int64]
+
+_NOT_DEALT = np.empty(0, np.uint8)
+_NO_GAIN = np.empty(0, np.int64)
+_NO_SQUARES = np.empty((0, 2), np.int64)
+
+
+@dataclass(frozen=True)
+class Points:
+    """The prefixes of each level that a boundary may choose, by falling score.
+
+    Attributes
+    ----------
+    selected, true_positives
+        Rows (strictly increasing within a level) and positive rows of each prefix, in units.
+    entry
+        The tally entry, or the column of a grid, of the prefix's lowest score.
+    offsets, ends
+        Level i has the points ``offsets[i]:ends[i]``.
+    gain
+        What the rows of each prefix are worth; empty where the tally has no gains.
+    """
+
+    selected: Int64s
+    true_positives: Int64s
+    entry: Int64s
+    offsets: Int64s
+    ends: Int64s
+    gain: Int64s = field(default_factory=lambda: _NO_GAIN)
+
+    @property
+    def levels(self) -> int:
+        """How many levels there are."""
+        return int(self.ends.size)
+
+    def of_level(self, level: int) -> slice:
+        """Return where the points of a level stand; beyond its end there may be anything."""
+        return slice(int(self.offsets[level]), int(self.ends[level]))
+
+    def totals(self, choice: Int64s) -> tuple[int, int]:
+        """Return rows and positive rows that a choice of one point a level selects (-1: none)."""
+        taken = choice[choice >= 0]
+        return int(self.selected[taken].sum()), int(self.true_positives[taken].sum())
+
+    def total_gain(self, choice: Int64s) -> int:
+        """Return what the rows that a choice selects are worth; 0 where nothing has a worth."""
+        return int(self.gain[choice[choice >= 0]].sum()) if self.gain.size else 0
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Distinct (score, level) pairs by falling score, then level, with counts in units of weight.
+
+    The arrays are described in `calibkit_kernels.tally`.  `gain` is what the rows of each entry are
+    worth in `gain_unit` (an empty array where only their number counts), `worth` the same without
+    those that are worth less than nothing; `classes` says by how much the rows of each class were
+    reweighted.  `squares`, shape (entries, 2), has the sums of squared
+    weights of negative and positive rows, in units of `square_unit`, where rows stand for several
+    rows each.
+    """
+
+    score: Floats
+    level: NDArray[np.uint16]
+    count: NDArray[Any]
+    positive: NDArray[Any]
+    levels: int
+    unit: Unit = ROW
+    part: NDArray[np.uint8] = field(default_factory=lambda: _NOT_DEALT)
+    gain: Int64s = field(default_factory=lambda: _NO_GAIN)
+    worth: Int64s = field(default_factory=lambda: _NO_GAIN)
+    gain_unit: Unit = ROW
+    classes: ClassWeights = AS_THEY_ARE
+    squares: Int64s = field(default_factory=lambda: _NO_SQUARES)
+    square_unit: float = 1.0
+
+    @cached_property
+    def level_totals(self) -> Int64s:
+        """Entries with a positive, rows and positive rows (in units) of each level."""
+        return kernels.level_totals(self.level, self.count, self.positive, self.levels)
+
+    @cached_property
+    def logits(self) -> tuple[NDArray[np.float64], int]:
+        """Log-odds of scores that are probabilities, and how many units were clipped for them."""
+        found = np.empty(self.score.size)
+        return found, int(surface.score_logits(self.score, self.count, found))
+
+    def points(self, *, excluded: int = -1, together: bool = False) -> Points:
+        """Return the prefixes that end in a score with a positive row.
+
+        Parameters
+        ----------
+        excluded
+            A part of a dealt tally to leave out.
+        together
+            Take all levels as one: the candidates of a single threshold.
+        """
+        sizes = self.level_totals[:, 0]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        if together:
+            offsets = offsets[[0, -1]]
+        selected, true_positives, entry, ends = kernels.prefix_points(
+            self.score, self.level, self.count, self.positive, self.part, excluded, offsets
+        )
+        points = Points(selected, true_positives, entry, offsets, ends)
+        if not self.gain.size:
+            return points
+        gain = gains_of.prefix_gains(
+            self.score, self.level, self.gain, self.part, excluded, entry, offsets, ends
+        )
+        return replace(points, gain=gain)
+
+    def selected(self, thresholds: NDArray[np.float64], *, part: int = -1) -> tuple[int, int]:
+        """Return rows and positive rows (in units) at or above the threshold of their level.
+
+        NaN selects nothing.  `part` restricts the count to one part of a dealt tally.
+        """
+        rows, hits = kernels.count_selected(
+            self.score, self.level, self.count, self.positive, self.part, part, thresholds
+        )
+        return int(rows), int(hits)
+
+    def gained(self, thresholds: NDArray[np.float64], *, part: int = -1) -> int:
+        """Return what the rows at or above the threshold of their level are worth; see `selected`."""
+        if not self.gain.size:
+            return 0
+        with np.errstate(invalid="ignore"):
+            taken = self.score >= thresholds[self.level]
+        if part >= 0:
+            taken &= self.part == part
+        return int(self.gain[taken].sum())
+
+    def part_gains(self, parts: int) -> Int64s:
+        """Return what the rows of each part of a dealt tally are worth, losses apart."""
+        found = np.zeros(parts, np.int64)
+        if self.worth.size:
+            np.add.at(found, self.part, self.worth)
+        return found
+
+    def reweighted(self, classes: ClassWeights) -> Tally:
+        """Return the tally with its rows counted by the weights of their class."""
+        if classes == AS_THEY_ARE:
+            return self
+        positive = self.positive.astype(np.int64)
+        hits, harm = classes.of(positive, self.count.astype(np.int64) - positive)
+        return replace(self, count=hits + harm, positive=hits, classes=classes)
+
+    def part_totals(self, parts: int) -> Int64s:
+        """Return rows and positive rows (in units) of each part of a dealt tally."""
+        return kernels.part_totals(self.count, self.positive, self.part, parts)
+
+    def before(self, part: int) -> Tally:
+        """Return what a dealt tally holds in the parts before one."""
+        return replace(self.where(self.part < part), part=_NOT_DEALT)
+
+    def where(self, kept: NDArray[np.bool_]) -> Tally:
+        """Return some of the entries."""
+
+        def some(array: NDArray[Any]) -> NDArray[Any]:
+            return array[kept] if array.size else array
+
+        return replace(
+            self,
+            score=some(self.score),
+            level=some(self.level),
+            count=some(self.count),
+            positive=some(self.positive),
+            part=some(self.part),
+            gain=some(self.gain),
+            worth=some(self.worth),
+            squares=some(self.squares),
+        )
+
+    def coarser(self, places: NDArray[np.uint16], levels: int) -> Tally:
+        """Return the tally over coarser levels; `places` has the new level of each old one.
+
+        The places must not decrease.  A pair of score and level may then have several entries, side
+        by side, which is the same to whatever counts; see `merged`.
+        """
+        return replace(self, level=places[self.level], levels=levels)
+
+    def merged(self) -> Tally:
+        """Return an undealt tally with one entry for each pair of score and level."""
+        first = np.append(
+            True, (self.score[1:] != self.score[:-1]) | (self.level[1:] != self.level[:-1])
+        )
+        if first.all():
+            return self
+        again = np.flatnonzero(~first)
+        place = np.cumsum(first)[again] - 1  # of the entry that each of them joins
+        found = self.where(first)
+        count = joined(found.count, place, self.count[again])
+        positive = joined(found.positive.astype(count.dtype), place, self.positive[again])
+        gain, worth = (
+            joined(kept, place, units[again]) if units.size else units
+            for kept, units in ((found.gain, self.gain), (found.worth, self.worth))
+        )
+        return replace(found, count=count, positive=positive, gain=gain, worth=worth)
+
+    def parted(self) -> Tally:
+        """Return the tally with the positive rows of each score above its negative ones.
+
+        Places take the part of the scores.  No order of the rows within equal scores is better for
+        any objective that gains by positive rows and loses by negative ones.
+        """
+        place = np.cumsum(np.append(False, self.score[1:] != self.score[:-1]))
+        positive = self.positive.astype(np.int64)
+        counts = np.concatenate([positive, self.count.astype(np.int64) - positive])
+        score = np.concatenate([-2.0 * place, -2.0 * place - 1.0])
+        level = np.concatenate([self.level, self.level])
+        held = np.flatnonzero(counts)
+        order = held[np.lexsort((level[held], -score[held]))]
+        hits = np.where(order < place.size, counts[order], 0)
+        return replace(
+            self, score=score[order], level=level[order], count=counts[order], positive=hits
+        )
+
+    def quantiles(self, bins: int) -> NDArray[np.float64]:
+        """Return the smallest score and the inner edges of quantile bins over all levels."""
+        total = int(self.level_totals[:, 1].sum())
+        below = np.array([j * total // bins for j in range(bins)], np.int64)
+        found = np.empty(bins)
+        kernels.tally_quantiles(self.score, self.count, below, found)
+        return found
+
+    def deal(self, parts: int, seed: int) -> Tally:
+        """Return the tally with its rows dealt at random to `parts` parts of equal size.
+
+        Equal in law to a random split of the rows; a function of seed, scores, levels and labels
+        alone.
+        """
+        integers = np.uint32 if self.score.dtype == np.float32 else np.uint64
+        bits, level, count, positive, part = splits.deal_entries(
+            self.score.view(integers),
+            self.level,
+            self.count,
+            self.positive,
+            parts,
+            np.uint64(seed),
+        )
+        return Tally(
+            bits.view(self.score.dtype), level, count, positive, self.levels, self.unit, part
+        )
+
+
+def count_rows(
+    score: Floats,
+    level: NDArray[np.uint16],
+    label: NDArray[np.uint8],
+    levels: int,
+    *,
+    weight: NDArray[np.float64] | None = None,
+    part: NDArray[np.uint8] | None = None,
+    gain: Int64s | None = None,
+    gain_unit: Unit = ROW,
+    sampled: bool = False,
+    threads: int = 1,
+) -> Tally:
+    """Return the tally of rows.
+
+    Parameters
+    ----------
+    score
+        float32 or float64, no NaN, no negative zero.
+    level
+        The uncertainty level of each row, below `levels`.
+    label
+        0 or 1.
+    weight
+        Non-negative row weights, some positive; None counts rows.
+    part
+        A split made row by row (groups, fractional weights); None leaves the tally undealt.
+    gain, gain_unit
+        What each row is worth, beside being counted, in which unit; None where only their number
+        counts.
+    sampled
+        Whether a row stands for as many as its weight: squares of the weights are summed too.
+    threads
+        How many threads may sort.
+    """
+    if weight is None and part is None and gain is None:
+        return _count_plain(score, level, label, levels, threads)
+    units, unit = (np.ones(score.size, np.int64), ROW) if weight is None else in_units(weight)
+    keys, _ = _falling_keys(score)
+    below = level.astype(np.uint64)
+    if part is not None:
+        below = below << np.uint64(8) | part
+    places = np.arange(score.size, dtype=np.uint32)
+    _, places = sorting.sort_pairs(below, places, int(below.max()).bit_length(), threads)
+    keys = keys[places]
+    _, places = sorting.sort_pairs(keys, places, int(keys.max()).bit_length(), threads)
+    dealt = _NOT_DEALT if part is None else part
+    grouped = kernels.group_weighted(places, score, level, label, units, dealt)
+    scores, levels_of, count, positive, parts = grouped
+    tally = Tally(scores, levels_of, count, positive, levels, unit, parts)
+    if sampled and weight is not None:
+        tally = _with_squares(
+            tally, weight, label, partial(gains_of.group_gains, places, score, level, units, dealt)
+        )
+    if gain is None:
+        return tally
+    net, worth = (
+        gains_of.group_gains(places, score, level, units, dealt, amounts, scores.size)
+        for amounts in (gain, np.maximum(gain, 0))
+    )
+    return replace(tally, gain=net, worth=worth, gain_unit=gain_unit)
+
+
+def _with_squares(
+    tally: Tally,
+    weight: NDArray[np.float64],
+    label: NDArray[np.uint8],
+    sums: Callable[[Int64s, int], Int64s],
+) -> Tally:
+    """Return a tally with sums of squared weights, rounded so far that they are exact integers."""
+    bits = (61 - weight.size.bit_length()) // 2
+    size = float(weight.max()) / 2.0**bits
+    squares = np.rint(weight / size).astype(np.int64) ** 2
+    found = [sums(np.where(label == own, squares, 0), tally.score.size) for own in (0, 1)]
+    return replace(tally, squares=np.column_stack(found), square_unit=size * size)
+
+
+def _falling_keys(score: Floats) -> tuple[NDArray[np.uint64], np.uint64]:
+    """Return keys that sort scores from high to low, less the smallest of them."""
+    keys = np.empty(score.size, np.uint64)
+    if score.dtype == np.float32:
+        sorting.falling_keys32(score.view(np.uint32), keys)
+    else:
+        sorting.falling_keys64(score.view(np.uint64), keys)
+    smallest = keys.min()
+    keys -= smallest
+    return keys, smallest
+
+
+def _count_plain(
+    score: Floats,
+    level: NDArray[np.uint16],
+    label: NDArray[np.uint8],
+    levels: int,
+    threads: int,
+) -> Tally:
+    keys, smallest = _falling_keys(score)
+    key_bits, tag_bits = int(keys.max()).bit_length(), (2 * levels - 1).bit_length()
+    if key_bits + tag_bits <= 64:
+        sorting.pack(keys, level, label, np.uint64(tag_bits))
+        words = sorting.sort_words(keys, key_bits + tag_bits, threads)
+        group = partial(kernels.group_words, words, np.uint64(tag_bits), smallest)
+    else:
+        tags = np.empty(score.size, np.uint32)
+        kernels.make_tags(level, label, tags)
+        by_tag, order = tags.astype(np.uint64), np.arange(score.size, dtype=np.uint32)
+        _, order = sorting.sort_pairs(by_tag, order, tag_bits, threads)
+        words, tags = sorting.sort_pairs(keys[order], tags[order], key_bits, threads)
+        group = partial(kernels.group_pairs, words, tags, smallest)
+    del keys  # scratch space of the sort by now
+    bits = np.empty(score.size, np.uint32 if score.dtype == np.float32 else np.uint64)
+    level_of = np.empty(score.size, np.uint16)
+    # Most scores are distinct, or nearly so: counts of one byte save memory and its traffic.
+    for integers in (np.uint8, np.int32, np.int64):
+        count, positive = np.empty(score.size, integers), np.empty(score.size, integers)
+        size = group(bits, level_of, count, positive)
+        if size >= 0:
+            break
+    scores = _trim(bits, size).view(score.dtype)
+    return Tally(scores, _trim(level_of, size), _trim(count, size), _trim(positive, size), levels)
+
+
+def _trim(array: NDArray[Any], size: int) -> NDArray[Any]:
+    """Return the first entries, copied where the rest would otherwise hold much memory."""
+    return array[:size].copy() if size < array.size // 2 else array[:size]
