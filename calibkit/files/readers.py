@@ -116,6 +116,13 @@ def _explain(path: str, error: BaseException) -> NoReturn:
     raise ResourceError(f"{path}: read error ({reason}); try again", file=path) from error
 
 
+def exactly(names: Sequence[str]) -> list[str | pl.Expr]:
+    """Return columns by their names alone: polars would take ``*`` and ``^…$`` for patterns."""
+    return [
+        by_name(name).as_expr() if name == "*" or name.startswith("^") else name for name in names
+    ]
+
+
 @dataclass(frozen=True)
 class Table:
     """An input whose schema and number of rows are known.
@@ -148,12 +155,12 @@ class Table:
 
     def read(self, columns: Sequence[str]) -> pl.DataFrame:
         """Return `columns`, in this order, in as many chunks as the file has."""
-        frame = self.frame.select(by_name(columns))  # a bare name may be read as a pattern
+        frame = self.frame.select(exactly(columns))
         return frame.collect() if isinstance(frame, pl.LazyFrame) else frame
 
     def batches(self, columns: Sequence[str], rows: int) -> Iterator[pl.DataFrame]:
         """Yield `columns`, in this order, at most so many rows at a time, in the file's order."""
-        frame = self.frame.select(by_name(columns))  # a bare name may be read as a pattern
+        frame = self.frame.select(exactly(columns))
         if isinstance(frame, pl.DataFrame):
             yield from frame.iter_slices(rows)
         else:

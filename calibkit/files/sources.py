@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from polars.selectors import by_name
 
 from calibkit.errors import DataError, UsageError, nearest
 from calibkit.files.formats import (
@@ -28,7 +27,7 @@ from calibkit.files.formats import (
     suffix_format,
 )
 from calibkit.files.inputs import STDIN, Part, check_rows, find_files, folder_keys, repeated
-from calibkit.files.readers import Schema, Table, open_table, reading
+from calibkit.files.readers import Schema, Table, exactly, open_table, reading
 from calibkit.files.remote import is_remote, read_text
 from calibkit.files.schemas import is_number, key_types, key_value, one_schema, refuse_pattern
 from calibkit.memory import Memory
@@ -287,7 +286,7 @@ class Source:
             pl.lit(key_value(self.parts[index], name), self._key_types[name]).alias(name)
             for name in keys
         ]
-        return frame.with_columns(literals).select(by_name(names)) if keys else frame
+        return frame.with_columns(literals).select(exactly(names)) if keys else frame
 
 
 def open_source(

@@ -618,3 +618,9 @@ def test_names_are_no_patterns(tmp_path: Path) -> None:
         assert source.read(["score"]).columns == ["score"]
         with pytest.raises(UsageError, match="form of a pattern"):
             source.require(["^s.*$"], "--score")
+
+
+def test_a_column_without_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "odd.parquet"
+    pl.DataFrame({"": [1], "score": [0.5]}).write_parquet(path)
+    assert open_source([str(path)]).read(["score", ""]).columns == ["score", ""]
