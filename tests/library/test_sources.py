@@ -621,6 +621,6 @@ def test_names_are_no_patterns(tmp_path: Path) -> None:
 
 
 def test_a_column_without_a_name(tmp_path: Path) -> None:
-    path = tmp_path / "odd.parquet"
-    pl.DataFrame({"": [1], "score": [0.5]}).write_parquet(path)
-    assert open_source([str(path)]).read(["score", ""]).columns == ["score", ""]
+    path = tmp_path / "odd.ndjson"
+    path.write_text('{"": 1, "score": 0.5}\n')
+    assert open_source([str(path)]).read(["score", ""]).rows() == [(0.5, 1)]
