@@ -212,8 +212,8 @@ def test_isotonic_maps_are_the_max_min_formula(given: Given, weighted: bool) -> 
         return
     rows = weighed(given, "weight" if weighted else None)
     scores = sorted({s for s, _, w in rows if w})
-    count = [int(total([row for row in rows if row[0] == s])) for s in scores]
-    positive = [int(total([row for row in rows if row[0] == s and row[1]])) for s in scores]
+    count = [total([row for row in rows if row[0] == s]) for s in scores]
+    positive = [total([row for row in rows if row[0] == s and row[1]]) for s in scores]
     fitted = naive_maps.isotonic_fit(count, positive)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "cal.json"

@@ -95,7 +95,9 @@ def mass_outside(value: Values, count: Sequence[int], low: float, high: float) -
     return sum(n for v, n in zip(value, count, strict=True) if not low <= v <= high)
 
 
-def isotonic_fit(count: Sequence[int], positive: Sequence[int]) -> list[Fraction]:
+def isotonic_fit(
+    count: Sequence[int | Fraction], positive: Sequence[int | Fraction]
+) -> list[Fraction]:
     """Return the rising fit as the largest of smallest means (its max-min formula)."""
 
     def mean(first: int, last: int) -> Fraction:
