@@ -28,9 +28,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=100_000)
     parser.add_argument("--times", type=int, default=3)
+    parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args()
-    damaged, last = table("tests.fuzz.run", "--count", str(options.count))
-    disturbed, _ = table("tests.faults.run", "--times", str(options.times))
+    both = ("--processes", str(options.processes))
+    damaged, last = table("tests.fuzz.run", "--count", str(options.count), *both)
+    disturbed, _ = table("tests.faults.run", "--times", str(options.times), *both)
     given = f"--count {options.count} --times {options.times}"
     page = f"""# What happens when things go wrong
 
