@@ -24,7 +24,7 @@ settings.register_profile(
     deadline=None,  # the first example of a test may compile a kernel
     max_examples=25 if INTERPRETED else 60 if os.environ.get("CI") else 100,
     derandomize=bool(os.environ.get("CI")),
-    suppress_health_check=[HealthCheck.too_slow],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 settings.load_profile("calibkit")
 
