@@ -280,7 +280,9 @@ class Source:
     def _shaped(self, index: int, names: Sequence[str], frame: pl.DataFrame) -> pl.DataFrame:
         """Return rows of a part in the types that all parts share, with its folder columns."""
         # Column by column: `DataFrame.cast` takes some names for patterns.
+        names_read = frame.columns  # a column without a name would get one
         frame = pl.DataFrame([own.cast(self._columns[own.name]) for own in frame.iter_columns()])
+        frame.columns = names_read
         keys = [name for name in names if name not in self._columns]
         literals = [
             pl.lit(key_value(self.parts[index], name), self._key_types[name]).alias(name)
