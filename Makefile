@@ -25,7 +25,7 @@ RUN_TIME := build/bench/venv/installed.stamp
 .PHONY: help demo test test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce-raters \
 	test-postgres evidence-export \
 	reproduce-vad vad-real-files \
-	evidence-cluster evidence-auto evidence-certified evidence-ties evidence-drift evidence-bundle intervals sample-data clean
+	evidence-cluster evidence-auto evidence-certified evidence-ties evidence-drift evidence-bundle intervals sample-data dist test-dist clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -156,6 +156,18 @@ intervals: $(INSTALLED)  ## simulate how often intervals hold the truth, write d
 
 sample-data: $(INSTALLED)  ## simulate the files in sample_data/ again
 	$(BIN)/python sample_data/make.py
+
+dist: $(EQUIPPED)  ## build sdist and wheel (from that sdist) into dist/
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+
+test-dist: dist  ## install the wheel into an empty environment elsewhere, and run the README's story there
+	set -e; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
+	$(BIN)/python -m venv "$$folder/venv"; \
+	"$$folder/venv/bin/python" -m pip install --quiet --disable-pip-version-check dist/*.whl; \
+	$(BIN)/python tests/console_blocks.py --installed "$$folder/venv/bin" README.md; \
+	cp -r sample_data README.md "$$folder"; cd "$$folder"; venv/bin/python -m doctest README.md; \
+	venv/bin/calibkit --version
 
 clean:  ## remove the environment and everything that was built
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,12 +1,15 @@
 """Run the console blocks of Markdown pages and compare or rewrite their output.
 
-    python tests/console_blocks.py [--write] README.md docs/*.md
+    python tests/console_blocks.py [--write] [--installed FOLDER] README.md docs/*.md
 
 In a fenced block marked ``console`` each line ``$ command`` is run by bash, and the lines under it
 are what the command prints, standard output and standard error together as on a screen.  A command
 may go on with a trailing backslash.  All blocks of one page share one shell in a temporary folder
 that holds a copy of ``sample_data``, so files and variables persist from block to block.  A command
 that fails must be followed by ``$ echo $?``.
+
+The command is that of the checkout, or, with ``--installed``, the one in the folder of an environment
+where calibkit was installed: ``.venv/bin``, say.
 
 A page with the line ``<!-- needs ../shared/data -->`` sees that folder as ``data`` and is passed
 over where it does not exist.
@@ -70,7 +73,7 @@ def missing_need(text: str) -> str | None:
     return need[1] if need and not (ROOT / need[1]).is_dir() else None
 
 
-def rerun(text: str) -> str:
+def rerun(text: str, installed: Path | None = None) -> str:
     """Return a page with the true output in all its console blocks."""
     blocks = [steps_of(match[1]) for match in _FENCE.finditer(text)]
     commands = [step.command for block in blocks for step in block]
@@ -78,22 +81,19 @@ def rerun(text: str) -> str:
         return text
     with tempfile.TemporaryDirectory(prefix="calibkit-console-") as folder:
         need = _NEEDS.search(text)
-        results = iter(_run(commands, Path(folder), ROOT / need[1] if need else None))
+        data = ROOT / need[1] if need else None
+        results = iter(_run(commands, Path(folder), data, installed))
     fresh = iter([[Step(step.command, next(results)) for step in block] for block in blocks])
     return _FENCE.sub(lambda _: f"```console\n{render(next(fresh))}```", text)
 
 
-def _run(commands: list[str], folder: Path, data: Path | None) -> list[str]:
+def _run(commands: list[str], folder: Path, data: Path | None, installed: Path | None) -> list[str]:
     """Run the commands in one shell and return what each prints."""
-    work, tools = folder / "work", folder / "tools"
+    work = folder / "work"
     work.mkdir()
-    tools.mkdir()
     shutil.copytree(ROOT / "sample_data", work / "sample_data")
     if data is not None:
         (work / "data").symlink_to(data.resolve())
-    wrapper = tools / "calibkit"
-    wrapper.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m calibkit_cli.main "$@"\n')
-    wrapper.chmod(0o755)
     script = "exec 2>&1\n" + "".join(
         f"{command}\n_status=$?; printf '{_MARK}%s{_MARK}' $_status; (exit $_status)\n"
         for command in commands
@@ -101,7 +101,7 @@ def _run(commands: list[str], folder: Path, data: Path | None) -> list[str]:
     done = subprocess.run(
         ["bash", "-c", script],
         cwd=work,
-        env=_environment(tools),
+        env=_environment(_of_checkout(folder) if installed is None else _of_folder(installed)),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         timeout=_SECONDS,
@@ -118,13 +118,30 @@ def _run(commands: list[str], folder: Path, data: Path | None) -> list[str]:
     return [f"{text}\n" if text and not text.endswith("\n") else text for text in outputs]
 
 
-def _environment(tools: Path) -> dict[str, str]:
-    kept = {name: text for name, text in os.environ.items() if not name.startswith(_DROPPED)}
+def _of_checkout(folder: Path) -> dict[str, str]:
+    """Return the variables with which ``calibkit`` is the working copy."""
+    tools = folder / "tools"
+    tools.mkdir()
+    wrapper = tools / "calibkit"
+    wrapper.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m calibkit_cli.main "$@"\n')
+    wrapper.chmod(0o755)
     floors = (ROOT, ROOT / "kernels", ROOT / "cli")
     return {
-        **kept,
-        "PATH": f"{tools}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PATH": os.pathsep.join([str(tools), str(Path(sys.executable).parent)]),
         "PYTHONPATH": os.pathsep.join(map(str, floors)),
+    }
+
+
+def _of_folder(installed: Path) -> dict[str, str]:
+    return {"PATH": str(installed.absolute())}
+
+
+def _environment(own: dict[str, str]) -> dict[str, str]:
+    kept = {name: text for name, text in os.environ.items() if not name.startswith(_DROPPED)}
+    return {
+        **kept,
+        **own,
+        "PATH": os.pathsep.join([own["PATH"], os.environ["PATH"]]),
         "COLUMNS": "100",
         "LC_ALL": "C.UTF-8",
         "NO_COLOR": "1",
@@ -145,6 +162,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Run the console blocks of Markdown pages.")
     parser.add_argument("pages", nargs="+", type=Path)
     parser.add_argument("--write", action="store_true", help="rewrite the pages")
+    parser.add_argument("--installed", type=Path, help="the folder of another calibkit")
     options = parser.parse_args()
     stale = 0
     for page in options.pages:
@@ -153,7 +171,7 @@ def main() -> int:
         if need:
             print(f"{page}: passed over, {need} is not there")
             continue
-        fresh = rerun(text)
+        fresh = rerun(text, options.installed)
         if fresh != text:
             stale += 1
             if options.write:
