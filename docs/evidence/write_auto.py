@@ -17,29 +17,27 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
+from boundary_study import DATA, ROOT, Floats, part, row, single_threshold
 
-from calibkit.boundary.auto import Tried, choose_method
+from calibkit.boundary.auto import choose_method
 from calibkit.boundary.problem import tally_totals
 from calibkit.boundary.spec import AUTO, BoundarySpec
 from calibkit.boundary.target import Target, read_target
+from calibkit.boundary.tried import Tried
 from calibkit.files.sources import open_source
 from calibkit.rows.columns import ColumnOptions, ScoreRows, read_score_rows
 from calibkit.threads import thread_count
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "evidence" / "auto.md"
 SETS = ("census", "bank", "bank_tau5", "higgs", "criteo_tau3", "creditcard")
 #: The bounds: the precision at which one threshold recalls so much of all rows.
 RECALLS = (0.2, 0.5, 0.8)
 
-Floats = NDArray[np.float64]
-
 
 def main() -> None:
     """Read the folder, resplit and judge, write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", nargs="?", type=Path, default=ROOT.parent / "shared" / "data")
+    parser.add_argument("folder", nargs="?", type=Path, default=DATA)
     parser.add_argument("--resplits", type=int, default=20)
     given = parser.parse_args()
     if not given.folder.is_dir():
@@ -59,28 +57,12 @@ def read(folder: Path) -> ScoreRows:
     return read_score_rows(open_source(paths), ColumnOptions())
 
 
-def part(rows: ScoreRows, kept: NDArray[np.int64]) -> ScoreRows:
-    """Return some of the rows."""
-    assert rows.label is not None and rows.uncertainty is not None
-    return replace(
-        rows, score=rows.score[kept], label=rows.label[kept], uncertainty=rows.uncertainty[kept]
-    )
-
-
 def bounds(rows: ScoreRows) -> list[str]:
     """Return the precision of the single thresholds that recall the shares `RECALLS`."""
-    hits, count = single_threshold(rows)
+    assert rows.label is not None
+    hits, count = single_threshold(rows.score, rows.label)
     places = [int(np.searchsorted(hits, recall * hits[-1])) for recall in RECALLS]
     return [f"{hits[place] / count[place]:.3f}" for place in places]
-
-
-def single_threshold(rows: ScoreRows) -> tuple[Floats, Floats]:
-    """Return positives and rows from each distinct score up, by falling score."""
-    assert rows.label is not None
-    order = np.argsort(-rows.score, kind="stable")
-    last = np.append(rows.score[order][1:] != rows.score[order][:-1], True)
-    hits = np.cumsum(rows.label[order].astype(np.float64))
-    return hits[last], np.arange(1.0, order.size + 1)[last]
 
 
 def judge(rows: ScoreRows, bound: str, resplits: int) -> dict[str, Floats]:
@@ -97,7 +79,9 @@ def judge(rows: ScoreRows, bound: str, resplits: int) -> dict[str, Floats]:
         order = np.random.default_rng(split).permutation(size)
         calib, test = part(rows, order[: size // 2]), part(rows, order[size // 2 :])
         choice = choose_method(calib, replace(spec, seed=split))
-        hits, count = (np.append(0.0, curve) for curve in single_threshold(test))
+        assert test.label is not None
+        curves = single_threshold(test.score, test.label)
+        hits, count = (np.append(0.0, curve) for curve in curves)
         for place, tried in enumerate(choice.ranked):
             selected, reached = on_test(tried, target, test)
             beyond = (reached - np.interp(selected, count, hits)) / hits[-1]
@@ -187,11 +171,6 @@ def page(tables: Sequence[tuple[str, str, dict[str, Floats]]], resplits: int) ->
             row([name, bound, f"{auto[0]:.3f}", f"{auto[1]:.3f}", f"{single[1]:.3f}", chosen])
         )
     return "\n".join(lines) + "\n"
-
-
-def row(cells: Sequence[str]) -> str:
-    """Return the row of a table."""
-    return f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":

@@ -17,8 +17,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from boundary_study import DATA, ROOT, part, row
 from numpy.typing import NDArray
-from write_auto import ROOT, SETS, bounds, part, read, row
+from write_auto import SETS, bounds, read
 
 from calibkit.boundary.certificate import certify_boundary
 from calibkit.boundary.decide import decide
@@ -55,7 +56,8 @@ def calibkit(method: str) -> Certify:
         except InfeasibleError:
             return None
         decision, _ = decide(model, test.score, test.uncertainty)
-        return decision == 1
+        taken: Taken = decision == 1
+        return taken
 
     return certify
 
@@ -92,7 +94,7 @@ METHODS: dict[str, Certify] = {
 def main() -> None:
     """Read the folder, resplit and judge, write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", nargs="?", type=Path, default=ROOT.parent / "shared" / "data")
+    parser.add_argument("folder", nargs="?", type=Path, default=DATA)
     parser.add_argument("--resplits", type=int, default=20)
     given = parser.parse_args()
     if not given.folder.is_dir():

@@ -9,7 +9,6 @@ holds no timings and is the same bytes each time.
 
 from __future__ import annotations
 
-import math
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -17,10 +16,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
+from boundary_study import DATA, ROOT, Gain, gain, mean, part, table
 
 from calibkit.boundary.compare import Compared, compare
-from calibkit.boundary.decide import decide
 from calibkit.boundary.fit import fit_boundary
 from calibkit.boundary.model import BoundaryModel, CrossValidated, TestFigures
 from calibkit.boundary.spec import BoundarySpec
@@ -28,7 +26,6 @@ from calibkit.boundary.target import read_target
 from calibkit.files.sources import open_source
 from calibkit.rows.columns import ColumnOptions, ScoreRows, read_score_rows
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "evidence" / "real_files.md"
 
 #: Data set, and the precision bounds: one where a single threshold recalls about half of the
@@ -36,24 +33,6 @@ PAGE = ROOT / "docs" / "evidence" / "real_files.md"
 CASES = {"criteo_tau3": ("0.464", "0.6"), "bank_tau5": ("0.63", "0.73")}
 LEVELS = (3, 7, 11)
 RESPLITS = 20
-
-Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Gain:
-    """True positives of a boundary beyond those of one threshold that selects as many rows."""
-
-    positives: float
-    error: float
-
-    def text(self) -> str:
-        """Return the gain as a cell of a table."""
-        return f"{self.positives:+.0f} ± {self.error:.0f}".replace("-", "−")
-
-    def side(self) -> int:
-        """Return 1 or -1 where the gain is beyond two standard errors, else 0."""
-        return int(np.sign(self.positives)) if abs(self.positives) > 2 * self.error else 0
 
 
 @dataclass(frozen=True)
@@ -70,33 +49,6 @@ class Judged:
         return self.compared.model
 
 
-def _labels_of(rows: ScoreRows) -> Floats:
-    assert rows.label is not None
-    return rows.label.astype(np.float64)
-
-
-def _gain(model: BoundaryModel, rows: ScoreRows) -> Gain:
-    """Return what a boundary finds beyond one threshold at the same number of selected rows.
-
-    The threshold is placed by that number alone; rows tied at it count in part.  The standard error
-    is that of the rows which only one of the two selects, each with its side's rate of positives.
-    """
-    selected = decide(model, rows.score, rows.uncertainty)[0].astype(np.float64)
-    count = int(selected.sum())
-    share = np.zeros(rows.score.size)
-    if count:
-        cut = np.sort(rows.score)[-count]
-        above, tied = rows.score > cut, rows.score == cut
-        share = above + tied * ((count - above.sum()) / tied.sum())
-    differs, label = selected - share, _labels_of(rows)
-    variance = 0.0
-    for side in (np.maximum(differs, 0.0), np.maximum(-differs, 0.0)):
-        if side.any():
-            rate = math.fsum(side * label) / math.fsum(side)
-            variance += rate * (1.0 - rate) * math.fsum(side * side)
-    return Gain(math.fsum(differs * label), math.sqrt(variance))
-
-
 def _read(path: Path) -> ScoreRows:
     return read_score_rows(open_source([str(path)]), ColumnOptions())
 
@@ -111,7 +63,7 @@ def _judge(calib: ScoreRows, test: ScoreRows, bound: str) -> dict[int, list[Judg
     """Return all methods at all numbers of levels, fitted on `calib` and judged on `test`."""
     return {
         levels: [
-            Judged(one, _gain(one.model, test) if one.model else None)
+            Judged(one, gain(one.model, test) if one.model else None)
             for one in compare(calib, _specification(bound, levels), test)
         ]
         for levels in LEVELS
@@ -131,11 +83,6 @@ def _pair(before: float | None, after: float | None) -> str:
     return f"{_number(before)} → {_number(after)}"
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def _method_table(judged: dict[int, list[Judged]]) -> str:
     header = ["method"]
     for levels in judged:
@@ -146,7 +93,7 @@ def _method_table(judged: dict[int, list[Judged]]) -> str:
         for found in judged.values():
             row += _cells(found[place])
         rows.append(row)
-    return _table(header, rows)
+    return table(header, rows)
 
 
 def _cells(one: Judged) -> list[str]:
@@ -187,30 +134,23 @@ def _resplits(calib: ScoreRows, test: ScoreRows, bound: str) -> Iterator[tuple[s
             recall.append(new.recall)
             lost.append(seen.precision - new.precision)
             held += new.precision >= float(bound)
-            found.append(_gain(model, judging).positives / new.positives)
+            found.append(gain(model, judging).positives / new.positives)
         label = "`st`" if name == "st" else f"`exact`, K = {levels}"
-        yield label, Resplit(_mean(recall), _mean(lost), held, _mean(found))
+        yield label, Resplit(mean(recall), mean(lost), held, mean(found))
 
 
 def _split(calib: ScoreRows, test: ScoreRows) -> Iterator[tuple[ScoreRows, ScoreRows]]:
     assert calib.uncertainty is not None and test.uncertainty is not None
-    columns = {
-        "score": np.concatenate([calib.score, test.score]),
-        "uncertainty": np.concatenate([calib.uncertainty, test.uncertainty]),
-        "label": np.concatenate([_labels_of(calib), _labels_of(test)]).astype(np.uint8),
-    }
+    assert calib.label is not None and test.label is not None
+    rows = replace(
+        calib,
+        score=np.concatenate([calib.score, test.score]),
+        uncertainty=np.concatenate([calib.uncertainty, test.uncertainty]),
+        label=np.concatenate([calib.label, test.label]),
+    )
     for seed in range(RESPLITS):
-        order = np.random.default_rng(seed).permutation(columns["score"].size)
-        parts = order[: calib.score.size], order[calib.score.size :]
-        fitting, judging = (
-            replace(calib, **{name: values[part] for name, values in columns.items()})
-            for part in parts
-        )
-        yield fitting, judging
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
+        order = np.random.default_rng(seed).permutation(rows.score.size)
+        yield part(rows, order[: calib.score.size]), part(rows, order[calib.score.size :])
 
 
 def _resplit_table(found: dict[str, Resplit]) -> str:
@@ -222,7 +162,7 @@ def _resplit_table(found: dict[str, Resplit]) -> str:
     for name, one in found.items():
         lost, gained = _signed(one.shortfall), _signed(one.more_found)
         rows.append([name, _number(one.recall), lost, str(one.held), gained])
-    return _table(header.split("|"), rows)
+    return table(header.split("|"), rows)
 
 
 def _signed(value: float) -> str:
@@ -268,7 +208,7 @@ positives the boundary finds among the test rows than a single threshold that se
 rows*, with the standard error of that difference. It compares at equal effort, so it cannot be
 bought by missing the bound. (†): the method misses the bound on the fitting rows too; `ew-dpmt`
 reckons with bins of average size. Methods that work on a grid use 500 score bins per level, the
-others every distinct score; `st` has one level whatever K is.
+others every distinct score; `st` has one level and `logistic` one surface, whatever K is.
 """
 
 RESPLIT_HEAD = f"""## Other splits
@@ -371,7 +311,7 @@ def _standing(everything: Everything) -> str:
             "two standard errors, which chance alone brings about once in twenty:"
         )
         + "\n\n"
-        + _table(header, rows)
+        + table(header, rows)
     )
 
 
@@ -411,7 +351,7 @@ def _page(folder: Path) -> str:
 
 def main() -> int:
     """Write the page; nothing where the data are absent."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT.parent / "shared" / "data"
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else DATA
     missing = [name for name in CASES if not (folder / name / "test.parquet").is_file()]
     if missing:
         print(f"{folder}: no {' and no '.join(missing)} there; {PAGE.name} is left as it is.")

@@ -1,0 +1,93 @@
+"""What the studies of boundaries on score files share: parts of rows, gains at equal effort, tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.boundary.decide import decide
+from calibkit.boundary.model import BoundaryModel
+from calibkit.rows.columns import ScoreRows
+
+ROOT = Path(__file__).resolve().parents[2]
+
+#: Where score files are looked for if no folder is named: beside the project.
+DATA = ROOT.parent / "shared" / "data"
+
+Floats = NDArray[np.float64]
+
+
+def part(rows: ScoreRows, kept: NDArray[np.int64]) -> ScoreRows:
+    """Return some of the rows."""
+    assert rows.label is not None and rows.uncertainty is not None
+    return replace(
+        rows, score=rows.score[kept], label=rows.label[kept], uncertainty=rows.uncertainty[kept]
+    )
+
+
+def single_threshold(score: NDArray[Any], label: NDArray[np.uint8]) -> tuple[Floats, Floats]:
+    """Return positives and rows from each distinct score up, by falling score."""
+    order = np.argsort(-score, kind="stable")
+    last = np.append(score[order][1:] != score[order][:-1], True)
+    hits = np.cumsum(label[order].astype(np.float64))
+    return hits[last], np.arange(1.0, order.size + 1)[last]
+
+
+@dataclass(frozen=True)
+class Gain:
+    """True positives of a boundary beyond those of one threshold that selects as many rows."""
+
+    positives: float
+    error: float
+
+    def text(self) -> str:
+        """Return the gain as a cell of a table."""
+        return f"{self.positives:+.0f} ± {self.error:.0f}".replace("-", "−")
+
+    def side(self) -> int:
+        """Return 1 or -1 where the gain is beyond two standard errors, else 0."""
+        return int(np.sign(self.positives)) if abs(self.positives) > 2 * self.error else 0
+
+
+def gain(model: BoundaryModel, rows: ScoreRows) -> Gain:
+    """Return what a boundary finds beyond one threshold at the same number of selected rows.
+
+    The threshold is placed by that number alone; rows tied at it count in part.  The standard error
+    is that of the rows which only one of the two selects, each with its side's rate of positives.
+    """
+    assert rows.label is not None
+    selected = decide(model, rows.score, rows.uncertainty)[0].astype(np.float64)
+    count = int(selected.sum())
+    share = np.zeros(rows.score.size)
+    if count:
+        cut = np.sort(rows.score)[-count]
+        above, tied = rows.score > cut, rows.score == cut
+        share = above + tied * ((count - above.sum()) / tied.sum())
+    differs, label = selected - share, rows.label.astype(np.float64)
+    variance = 0.0
+    for side in (np.maximum(differs, 0.0), np.maximum(-differs, 0.0)):
+        if side.any():
+            rate = math.fsum(side * label) / math.fsum(side)
+            variance += rate * (1.0 - rate) * math.fsum(side * side)
+    return Gain(math.fsum(differs * label), math.sqrt(variance))
+
+
+def mean(values: Sequence[float]) -> float:
+    """Return the mean of some numbers."""
+    return math.fsum(values) / len(values)
+
+
+def row(cells: Sequence[str]) -> str:
+    """Return the row of a table."""
+    return f"| {' | '.join(cells)} |"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table."""
+    return "\n".join(map(row, [header, ["---"] * len(header), *rows]))
