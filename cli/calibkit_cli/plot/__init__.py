@@ -6,11 +6,10 @@ from importlib import import_module
 
 import typer
 
-#: One module a kind; each has a function ``register(kinds)``.
+#: One module a kind (two kinds in `threshold_curves`); each has a function ``register(kinds)``.
 KINDS = (
     "reliability",
-    "precision_recall",
-    "roc",
+    "threshold_curves",
     "positivity",
     "heatmap",
     "recall_gain",
