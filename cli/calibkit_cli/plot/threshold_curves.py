@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -41,108 +40,105 @@ HELPS = {"precision-recall": PRECISION_RECALL_HELP, "roc": ROC_HELP}
 def register(kinds: typer.Typer) -> None:
     """Add these kinds of pictures."""
     for kind, text in HELPS.items():
-        kinds.command(kind, help=text)(_command(kind))
+        kinds.command(kind, help=text)(draw)
 
 
-def _command(kind: str) -> Callable[..., None]:
-    """Return the command of a kind: they differ in nothing but what is drawn."""
+def draw(
+    context: typer.Context,
+    inputs: options.Inputs,
+    score: own.Scores = None,
+    scale: options.Scale = "probability",
+    label: options.Label = "label",
+    positive: options.Positive = None,
+    unlabelled: options.Unlabelled = "error",
+    uncertainty: options.Uncertainty = None,
+    weight: options.Weight = None,
+    weight_kind: options.WeightKind = "frequency",
+    groups: options.Groups = None,
+    boundary: Annotated[
+        list[str] | None,
+        option(
+            "--boundary",
+            metavar="MODEL",
+            panel=own.METRICS,
+            help=common.BOUNDARY_HELP,
+            show_default=False,
+        ),
+    ] = None,
+    decision: own.Decision = None,
+    confidence: own.Confidence = 0.95,
+    no_intervals: own.NoIntervals = False,
+    on_missing: options.OnMissing = "error",
+    input_format: options.InputFormat = None,
+    dtype: options.Dtype = "float64",
+    output: options.Output = None,
+    output_format: common.OutputFormat = None,
+    data: common.Data = None,
+    size: common.Size = None,
+    width: common.Width = None,
+    height: common.Height = None,
+    title: common.Title = None,
+    dark: common.Dark = False,
+    as_json: options.Json = False,
+    threads: options.Threads = None,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+    warnings: options.Warnings = "show",
+    dry_run: options.DryRun = False,
+) -> None:
+    """Parse, compute, draw the kind that the command is called by."""
+    kind = str(context.info_name)
+    delivery = common.Delivery.of(
+        output,
+        output_format,
+        data,
+        common.look_of(size, width, height, title, dark),
+        as_json=as_json,
+        quiet=quiet,
+        verbose=verbose,
+        warnings=warnings,
+    )
+    from calibkit.files.sources import open_source
+    from calibkit.metrics.rows import columns_used
+    from calibkit.metrics.spec import EvaluateSpec
+    from calibkit.metrics.views import Settings
+    from calibkit.report import plots
+    from calibkit.report.ranking_curves import CurveSpec
+    from calibkit.rows.columns import ColumnOptions
+    from calibkit.threads import thread_count
 
-    def draw(
-        inputs: options.Inputs,
-        score: own.Scores = None,
-        scale: options.Scale = "probability",
-        label: options.Label = "label",
-        positive: options.Positive = None,
-        unlabelled: options.Unlabelled = "error",
-        uncertainty: options.Uncertainty = None,
-        weight: options.Weight = None,
-        weight_kind: options.WeightKind = "frequency",
-        groups: options.Groups = None,
-        boundary: Annotated[
-            list[str] | None,
-            option(
-                "--boundary",
-                metavar="MODEL",
-                panel=own.METRICS,
-                help=common.BOUNDARY_HELP,
-                show_default=False,
-            ),
-        ] = None,
-        decision: own.Decision = None,
-        confidence: own.Confidence = 0.95,
-        no_intervals: own.NoIntervals = False,
-        on_missing: options.OnMissing = "error",
-        input_format: options.InputFormat = None,
-        dtype: options.Dtype = "float64",
-        output: options.Output = None,
-        output_format: common.OutputFormat = None,
-        data: common.Data = None,
-        size: common.Size = None,
-        width: common.Width = None,
-        height: common.Height = None,
-        title: common.Title = None,
-        dark: common.Dark = False,
-        as_json: options.Json = False,
-        threads: options.Threads = None,
-        quiet: options.Quiet = False,
-        verbose: options.Verbose = False,
-        warnings: options.Warnings = "show",
-        dry_run: options.DryRun = False,
-    ) -> None:
-        """Parse, compute, draw."""
-        delivery = common.Delivery.of(
-            output,
-            output_format,
-            data,
-            common.look_of(size, width, height, title, dark),
-            as_json=as_json,
-            quiet=quiet,
-            verbose=verbose,
-            warnings=warnings,
-        )
-        from calibkit.files.sources import open_source
-        from calibkit.metrics.rows import columns_used
-        from calibkit.metrics.spec import EvaluateSpec
-        from calibkit.metrics.views import Settings
-        from calibkit.report import plots
-        from calibkit.report.ranking_curves import CurveSpec
-        from calibkit.rows.columns import ColumnOptions
-        from calibkit.threads import thread_count
-
-        scores = common.names(score) or ["score"]
-        evaluated = EvaluateSpec(
-            scores=tuple(scores),
-            columns=ColumnOptions(
-                score=scores[0],
-                scale=scale,
-                label=label,
-                positive=positive,
-                unlabelled=unlabelled,
-                weight=weight,
-                on_missing=on_missing,
-            ),
-            settings=Settings(
-                scale=scale,
-                weighted=weight is not None,
-                weight_kind=weight_kind,
-                threads=thread_count(threads),
-            ),
-            decision=decision,
-            groups=groups,
-            intervals=not no_intervals,
-            confidence=confidence,
-        )
-        spec = CurveSpec(
-            evaluate=evaluated,
-            boundaries=tuple(common.names(boundary)),
-            uncertainty=uncertainty,
-        )
-        source = open_source(inputs, input_format=input_format, dtype=dtype)
-        delivery.plot(
-            source,
-            lambda rows: plots.points(kind, rows, spec),
-            columns_used(source, evaluated),
-            dry_run=dry_run,
-        )
-
-    return draw
+    scores = common.names(score) or ["score"]
+    evaluated = EvaluateSpec(
+        scores=tuple(scores),
+        columns=ColumnOptions(
+            score=scores[0],
+            scale=scale,
+            label=label,
+            positive=positive,
+            unlabelled=unlabelled,
+            weight=weight,
+            on_missing=on_missing,
+        ),
+        settings=Settings(
+            scale=scale,
+            weighted=weight is not None,
+            weight_kind=weight_kind,
+            threads=thread_count(threads),
+        ),
+        decision=decision,
+        groups=groups,
+        intervals=not no_intervals,
+        confidence=confidence,
+    )
+    spec = CurveSpec(
+        evaluate=evaluated,
+        boundaries=tuple(common.names(boundary)),
+        uncertainty=uncertainty,
+    )
+    source = open_source(inputs, input_format=input_format, dtype=dtype)
+    delivery.plot(
+        source,
+        lambda rows: plots.points(kind, rows, spec),
+        columns_used(source, evaluated),
+        dry_run=dry_run,
+    )
