@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from hashlib import blake2b
 
 import numpy as np
 import polars as pl
@@ -20,12 +19,13 @@ from calibkit.files.formats import TEXT_FORMATS
 from calibkit.files.inputs import Part
 from calibkit.files.readers import Table
 from calibkit.files.schemas import one_schema
-from calibkit.files.sinks import arrow_file
 from calibkit.files.sources import Source
 from calibkit.memory import Memory
+from calibkit.rows.provenance import hash_text
 from calibkit.rows.rows import NothingLeft
 from calibkit.summaries.condense import COUNT, Condenser, NoRoomError
 from calibkit.summaries.ladder import Role
+from calibkit.summaries.row_hashes import hash_rows
 from calibkit.summaries.windows import read_in_windows
 
 #: How the columns are called among the roles: none of them is `COUNT` then.
@@ -61,8 +61,10 @@ class HeldRows:
 
     @property
     def hash(self) -> str:
-        """A hash of the rows, as 16 hexadecimal digits."""
-        return blake2b(arrow_file(self.frame, {}), digest_size=8).hexdigest()
+        """A hash of the rows, as 16 hexadecimal digits: that of `SeenRows` too."""
+        return hash_text(
+            hash_rows(_without_prefix(self.frame.drop(COUNT)), self.frame[COUNT].to_numpy())
+        )
 
     def source(self, names: Sequence[str], memory: Memory | None = None) -> Source:
         """Return all rows as a source.
@@ -92,10 +94,58 @@ class HeldRows:
         return Source(parts, [Table(one, dict(one.schema), one.height) for one in frames])
 
 
+@dataclass(frozen=True)
+class SeenRows:
+    """Rows that were read and checked, but not kept.
+
+    Attributes
+    ----------
+    frame
+        As that of `HeldRows`, without rows: it has the types of the columns.
+    text
+        As that of `HeldRows`.
+    rows, hash
+        How many rows there are, and a hash of them.
+    """
+
+    frame: pl.DataFrame
+    text: bool
+    rows: int
+    hash: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What the columns are called in the inputs."""
+        return HeldRows(self.frame, self.text).columns
+
+
 def hold_rows(
     source: Source, columns: Sequence[str], check: Callable[[Source], object], memory: Memory
 ) -> HeldRows:
-    """Return the rows of a source, read in windows.
+    """Return the rows of a source, read in windows; see `see_rows`.
+
+    Raises
+    ------
+    UsageError, DataError
+        As `check`.
+    ResourceError
+        If the distinct rows do not fit.
+    """
+    rows = see_rows(source, columns, check, memory)
+    if isinstance(rows, SeenRows):
+        raise _no_room(source.rows, len(rows.columns))
+    return rows
+
+
+def see_rows(
+    source: Source,
+    columns: Sequence[str],
+    check: Callable[[Source], object],
+    memory: Memory,
+    *,
+    hold: bool = True,
+) -> HeldRows | SeenRows:
+    """Return the rows of a source, read in windows, or where they do not fit what was seen of them.
 
     Parameters
     ----------
@@ -111,8 +161,6 @@ def hold_rows(
     ------
     UsageError, DataError
         As `check`.
-    ResourceError
-        If the distinct rows do not fit.
     """
     names = list(dict.fromkeys(columns))
 
@@ -121,21 +169,32 @@ def hold_rows(
             check(window)
         return _plain(window.read(names))
 
-    condenser = Condenser(
-        tuple(Role(HELD + name) for name in names), memory.rows_of(len(names)), exactly=True
-    )
-    try:
-        for frame in read_in_windows(source, names, memory.batch, read):
-            assert isinstance(frame, pl.DataFrame)
-            condenser.add(frame)
-        held = condenser.finish().frame
-    except NoRoomError:
-        raise _no_room(source.rows, len(names)) from None
-    return HeldRows(held, any(part.format in TEXT_FORMATS for part in source.parts))
+    condenser: Condenser | None = None
+    if hold:
+        roles = tuple(Role(HELD + name) for name in names)
+        condenser = Condenser(roles, memory.rows_of(len(names)), exactly=True)
+    kinds, rows, total = pl.DataFrame(), 0, 0
+    for frame in read_in_windows(source, names, memory.batch, read):
+        assert isinstance(frame, pl.DataFrame)
+        kinds, rows = frame.clear(), rows + frame.height
+        total += hash_rows(_without_prefix(frame))
+        if condenser is not None:
+            try:
+                condenser.add(frame)
+            except NoRoomError:
+                condenser = None
+    text = any(part.format in TEXT_FORMATS for part in source.parts)
+    with suppress(NoRoomError):
+        if condenser is not None:
+            return HeldRows(condenser.finish().frame, text)
+    nothing = kinds.with_columns(pl.Series(COUNT, [], pl.Int64))
+    return SeenRows(nothing, text, rows, hash_text(total))
 
 
-def merge_rows(parts: Sequence[HeldRows], names: Sequence[str]) -> HeldRows:
+def merge_rows(parts: Sequence[HeldRows | SeenRows], names: Sequence[str]) -> HeldRows | SeenRows:
     """Return the rows of all parts, which have the same columns; `names` is for messages.
+
+    Where a part has none of its rows any more, the whole has none either.
 
     Raises
     ------
@@ -148,13 +207,19 @@ def merge_rows(parts: Sequence[HeldRows], names: Sequence[str]) -> HeldRows:
         Part(name, "csv" if text else "arrow", {}, part.frame.height, name)
         for name, part in zip(names, parts, strict=True)
     ]
-    bare = [one.drop(COUNT).rename(lambda name: name.removeprefix(HELD)) for one in frames]
+    bare = [_without_prefix(one.drop(COUNT)) for one in frames]
     tables = [Table(one, dict(one.schema), one.height) for one in bare]
     common = {HELD + name: kind for name, kind in one_schema(files, tables, {}).items()}
     roles = tuple(Role(name) for name in frames[0].columns if name != COUNT)
+    kinds = pl.Schema({role.name: common[role.name] for role in roles})
+    if any(isinstance(part, SeenRows) for part in parts):
+        total = hash_text(sum(int(part.hash, 16) for part in parts))
+        return SeenRows(
+            frames[0].clear().cast(kinds), text, sum(part.rows for part in parts), total
+        )
     condenser = Condenser(roles, sum(frame.height for frame in frames), exactly=True)
     for frame in frames:
-        condenser.add(frame.cast({role.name: common[role.name] for role in roles}))
+        condenser.add(frame.cast(kinds))
     return HeldRows(condenser.finish().frame, text)
 
 
@@ -176,6 +241,10 @@ def _no_room(rows: int, columns: int) -> ResourceError:
         f"memory: {rows:,} rows of {columns} columns do not fit, and this fit goes through them many "
         f"times; about {size:,.0f} MB would do: raise --memory, or fit on a sample of the rows"
     )
+
+
+def _without_prefix(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.rename(lambda name: name.removeprefix(HELD))
 
 
 def _plain(frame: pl.DataFrame) -> pl.DataFrame:

@@ -1,4 +1,8 @@
-"""States of held rows: these as a file, with training rows where there are some."""
+"""States of held rows: these as a file, with training rows where there are some.
+
+Where rows do not fit, a state says of them how many there are and of which types their columns are: a
+fit in rounds (`calibkit.rounds`) begins with that.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,12 @@ from typing import Any, Final
 import msgspec
 import polars as pl
 
-from calibkit.errors import ModelError
+from calibkit.errors import ModelError, ResourceError
 from calibkit.files.sources import Source
 from calibkit.memory import Memory
+from calibkit.rows.provenance import hash_text
 from calibkit.summaries.condense import COUNT
-from calibkit.summaries.held_rows import HELD, HeldRows, merge_rows
+from calibkit.summaries.held_rows import HELD, HeldRows, SeenRows, merge_rows
 from calibkit.summaries.states import Shard, State, as_plain, from_plain, new_state
 
 #: The column that tells the rows of the training inputs from the others, and what theirs are called.
@@ -38,15 +43,18 @@ class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     train: _Train | None
 
 
-class _Payload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class _Payload(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True
+):
     rows: int
     text: bool
+    held: bool = True
 
 
 def held_state(
     kind: str,
     problem: object,
-    rows: HeldRows,
+    rows: HeldRows | SeenRows,
     *,
     files: Sequence[str] = (),
     train: HeldRows | None = None,
@@ -59,7 +67,7 @@ def held_state(
     kind, problem
         The command, and its options that shape the result.
     rows
-        Those of one shard.
+        Those of one shard, or what was seen of them.
     files, train_files
         Where rows came from, if the state is to name it.
     train
@@ -84,6 +92,36 @@ def problem_of(state: State) -> dict[str, Any]:
     return from_plain(state.header.options, _Options, state.path).problem
 
 
+def without_rows(state: State) -> State:
+    """Return a state that says of its rows only what those of rows that do not fit say."""
+    rows, train = _held(state)
+    seen = SeenRows(rows.frame.clear(), rows.text, rows.rows, rows.hash)
+    header = msgspec.structs.replace(state.header, payload=_payload(seen))
+    return State(header, _table(seen, train), state.path)
+
+
+def columns_of(state: State) -> int:
+    """Return how many columns the rows of a state have."""
+    return len(from_plain(state.header.options, _Options, state.path).columns)
+
+
+def holds_rows(state: State) -> bool:
+    """Tell whether a state holds its rows."""
+    return from_plain(state.header.payload, _Payload, state.path).held
+
+
+def empty_source(state: State) -> Source:
+    """Return an input without rows whose columns have the types of those of a state."""
+    rows = _held(state)[0]
+    return HeldRows(rows.frame.clear(), rows.text).source(_files(state))
+
+
+def _files(state: State) -> list[str]:
+    named = [list(shard.files) for shard in state.header.shards]
+    files = named[0] if len(named) == 1 else sorted({name for one in named for name in one})
+    return files or [state.path]
+
+
 def sources_of(state: State, memory: Memory | None) -> tuple[Source, Source | None]:
     """Return the rows of a state, and the training rows if it has some, as inputs.
 
@@ -96,8 +134,9 @@ def sources_of(state: State, memory: Memory | None) -> tuple[Source, Source | No
     """
     options = from_plain(state.header.options, _Options, state.path)
     rows, train = _held(state)
-    files = sorted({name for shard in state.header.shards for name in shard.files})
-    source = rows.source(files or [state.path], memory)
+    if isinstance(rows, SeenRows):
+        raise ResourceError(f"{state.path}: this state holds no rows, for they did not fit")
+    source = rows.source(_files(state), memory)
     if train is None or options.train is None:
         return source, None
     return source, train.source(list(options.train.files) or ["--train"], memory)
@@ -116,7 +155,7 @@ def check_rows(state: State, needed: Sequence[str]) -> None:
     rows, train = _held(state)
     options = from_plain(state.header.options, _Options, state.path)
     payload = from_plain(state.header.payload, _Payload, state.path)
-    if not rows.frame.height or rows.rows != payload.rows:
+    if rows.rows < 1 or rows.rows != payload.rows:
         raise ModelError("a damaged state: it has not as many rows as it says")
     if sum(shard.rows for shard in state.header.shards) != payload.rows:
         raise ModelError("a damaged state: its shards have not as many rows as it says")
@@ -135,12 +174,13 @@ def merge_states(states: Sequence[State]) -> tuple[dict[str, Any], pl.DataFrame]
     return _payload(merged), _table(merged, held[0][1])
 
 
-def _payload(rows: HeldRows) -> dict[str, Any]:
-    found: dict[str, Any] = as_plain(_Payload(rows=rows.rows, text=rows.text))
+def _payload(rows: HeldRows | SeenRows) -> dict[str, Any]:
+    own = _Payload(rows=rows.rows, text=rows.text, held=isinstance(rows, HeldRows))
+    found: dict[str, Any] = as_plain(own)
     return found
 
 
-def _table(rows: HeldRows, train: HeldRows | None) -> pl.DataFrame:
+def _table(rows: HeldRows | SeenRows, train: HeldRows | None) -> pl.DataFrame:
     if train is None:
         return rows.frame
     other = train.frame.rename(lambda name: name if name == COUNT else _TRAIN + name)
@@ -151,7 +191,7 @@ def _table(rows: HeldRows, train: HeldRows | None) -> pl.DataFrame:
     return pl.concat(both, how="diagonal")
 
 
-def _held(state: State) -> tuple[HeldRows, HeldRows | None]:
+def _held(state: State) -> tuple[HeldRows | SeenRows, HeldRows | None]:
     """Return the rows, and the training rows if there are any, after checking the columns."""
     options = from_plain(state.header.options, _Options, state.path)
     payload = from_plain(state.header.payload, _Payload, state.path)
@@ -165,11 +205,20 @@ def _held(state: State) -> tuple[HeldRows, HeldRows | None]:
     if counts.null_count() or (counts < 1).any():
         raise ModelError("a damaged state: rows that occur less than once")
     if known is None:
-        return HeldRows(table.select(*own, COUNT), payload.text), None
+        return _rows(state, table.select(*own, COUNT), payload), None
     which = table[_IS_TRAIN]
     if which.dtype != pl.Boolean or which.null_count():
         raise ModelError("a damaged state: it does not say which rows are training rows")
     train = table.filter(which).select(*others, COUNT)
     train = train.rename(lambda name: name.removeprefix(_TRAIN))
     rows = table.filter(~which).select(*own, COUNT)
-    return HeldRows(rows, payload.text), HeldRows(train, known.text)
+    return _rows(state, rows, payload), HeldRows(train, known.text)
+
+
+def _rows(state: State, frame: pl.DataFrame, payload: _Payload) -> HeldRows | SeenRows:
+    if payload.held:
+        return HeldRows(frame, payload.text)
+    if frame.height:
+        raise ModelError("a damaged state: it has rows, though it says that it has none")
+    total = hash_text(sum(int(shard.hash, 16) for shard in state.header.shards))
+    return SeenRows(frame, payload.text, payload.rows, total)

@@ -44,10 +44,14 @@ class Kind:
     module
         Where its functions are: ``merge_states(states)`` returns payload and table of several,
         ``check_state(state)`` raises `ModelError` for what this kind cannot be.
+    rounds
+        Where the functions of `calibkit.rounds.protocol.Rounds` are, of a fit that is done in rounds
+        where rows do not fit.
     """
 
     version: int
     module: str
+    rounds: str = ""
 
     def function(self, name: str) -> Callable[..., Any]:
         """Return one of the functions."""
@@ -63,9 +67,12 @@ KINDS: Final = {
     },
     "vad": Kind(1, "calibkit.vad.states"),
     "hetcal": Kind(1, "calibkit.hetcal.states"),
-    "alpha-cal": Kind(1, "calibkit.raters.states"),
-    "calibrate --probs": Kind(1, "calibkit.raters.states"),
+    "alpha-cal": Kind(1, "calibkit.raters.states", "calibkit.raters.rounds"),
+    "calibrate --probs": Kind(1, "calibkit.raters.states", "calibkit.raters.rounds"),
 }
+
+#: Where states that answer a plan are checked and merged, by the functions that a kind has too.
+_ANSWERS: Final = "calibkit.rounds.answers"
 
 
 class Shard(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True):
@@ -76,8 +83,15 @@ class Shard(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True)
     files: tuple[str, ...] = ()
 
 
+class Answered(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The plan that a state answers: its hash, and the number of the round."""
+
+    hash: str
+    round: int
+
+
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a state says of itself; `payload` is the kind's own."""
+    """What a state says of itself; `payload` is the kind's own, or what the plan asked for."""
 
     magic: str
     kind: str
@@ -85,6 +99,7 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     options: dict[str, Any]
     shards: tuple[Shard, ...]
     payload: dict[str, Any]
+    plan: Answered | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Start(msgspec.Struct):
@@ -111,6 +126,11 @@ class State:
     table: pl.DataFrame
     path: str = "the states"
 
+    @property
+    def round(self) -> int:
+        """The number of the round that it is of: 1 for one that answers no plan."""
+        return 1 if self.header.plan is msgspec.UNSET else self.header.plan.round
+
     def to_bytes(self) -> bytes:
         """Return the state as a file."""
         return arrow_file(self.table, {_KEY: canonical_text(self.header)})
@@ -122,8 +142,9 @@ def new_state(
     shards: Sequence[Shard],
     payload: dict[str, Any],
     table: pl.DataFrame,
+    plan: Answered | msgspec.UnsetType = msgspec.UNSET,
 ) -> State:
-    """Return a state of this version."""
+    """Return a state of this version; `plan` is the one that it answers."""
     header = Header(
         magic=_MAGIC,
         kind=kind,
@@ -131,6 +152,7 @@ def new_state(
         options=options,
         shards=tuple(sorted(shards)),
         payload=payload,
+        plan=plan,
     )
     return State(header, table)
 
@@ -172,7 +194,7 @@ def state_of(data: bytes, path: str) -> State:
     if not shards or len(set(shards)) != len(shards) or tuple(sorted(shards)) != shards:
         raise ModelError("a damaged state: its shards are not in order", file=path)
     try:
-        kind.function("check_state")(state)
+        _function(state.header, "check_state")(state)
     except ModelError as error:
         error.file = path
         raise
@@ -205,9 +227,7 @@ def merge_states(states: Sequence[State], expect: int | None = None) -> State:
             f"shard{'s' if len(shards) > 1 else ''} in all, but --expect {expect}: "
             + ("a part is missing" if len(shards) < expect else "there are too many parts")
         )
-    header = first.header
-    payload, table = KINDS[header.kind].function("merge_states")(states)
-    return new_state(header.kind, header.options, shards, payload, table)
+    return _of_all(states, shards)
 
 
 def join_states(states: Sequence[State]) -> State:
@@ -227,9 +247,23 @@ def join_states(states: Sequence[State]) -> State:
     files = sorted({name for shard in shards for name in shard.files})
     total = hash_text(sum(int(shard.hash, 16) for shard in shards))
     whole = Shard(total, sum(shard.rows for shard in shards), tuple(files))
-    header = first.header
-    payload, table = KINDS[header.kind].function("merge_states")(states)
-    return new_state(header.kind, header.options, [whole], payload, table)
+    return _of_all(states, [whole])
+
+
+def _of_all(states: Sequence[State], shards: Sequence[Shard]) -> State:
+    header = states[0].header
+    payload, table = _function(header, "merge_states")(states)
+    return new_state(header.kind, header.options, shards, payload, table, header.plan)
+
+
+def _function(header: Header, name: str) -> Callable[..., Any]:
+    """Return the function that does something with a kind of states, or with answers to a plan."""
+    kind = KINDS[header.kind]
+    if header.plan is msgspec.UNSET:
+        return kind.function(name)
+    if not kind.rounds:
+        raise ModelError(f"a damaged state: {header.kind!r} is not fitted in rounds")
+    return Kind(kind.version, _ANSWERS).function(name)
 
 
 T = TypeVar("T")
@@ -319,6 +353,17 @@ def _check_like(one: State, other: State) -> None:
                 f"{mine.get(name)!r} in {one.path}; make all parts with the same options",
                 file=other.path,
             )
+    if one.round != other.round:
+        raise ModelError(
+            f"a state of round {other.round}, but {one.path} is one of round {one.round}; make all "
+            "parts by the same plan",
+            file=other.path,
+        )
+    if one.header.plan != other.header.plan:
+        raise ModelError(
+            f"a state that answers another plan than {one.path}; make all parts by the same plan",
+            file=other.path,
+        )
 
 
 def _named(option: str) -> str:
