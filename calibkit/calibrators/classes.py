@@ -15,6 +15,7 @@ from calibkit.apply import ApplySpec, Reads
 from calibkit.calibrators.model import CalibratorModel, MapFit
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
+from calibkit.fitted import Fitted
 from calibkit.models import Provenance
 from calibkit.raters.application import match_classes, needed_columns, read_classes
 from calibkit.raters.histograms import bin_sums, class_targets
@@ -87,21 +88,13 @@ def refuse_score_options(options: Mapping[str, object]) -> None:
             raise UsageError(f"{name} is for scores, not for class probabilities; leave it out.")
 
 
-@dataclass(frozen=True)
-class ClassesCalibrated:
-    """A fitted calibrator, and what the user should be told."""
-
-    model: CalibratorModel
-    warnings: tuple[str, ...]
-
-
 def fit_class_calibrator(
     rows: RaterRows,
     spec: ClassSpec,
     *,
     provenance: str = "hash",
     tags: Mapping[str, str] | None = None,
-) -> ClassesCalibrated:
+) -> Fitted[CalibratorModel]:
     """Fit a map of logits to labels or votes; see `calibkit.raters.logit_maps.fit_logit_map`.
 
     Parameters
@@ -137,7 +130,7 @@ def fit_class_calibrator(
     )
     if provenance != "none":
         model.provenance = _origin(rows, spec, names=provenance == "names")
-    return ClassesCalibrated(model, _warnings(fitted))
+    return Fitted(model, _warnings(fitted))
 
 
 def _figures(rows: RaterRows, logits: Floats, fitted: LogitMap, spec: ClassSpec) -> MapFit:

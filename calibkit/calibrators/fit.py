@@ -17,6 +17,7 @@ from calibkit.calibrators.points import Points, by_level, parts_of, pooled
 from calibkit.calibrators.rows import SEGMENTS
 from calibkit.calibrators.spec import DEFAULT_BINS, CalibratorSpec
 from calibkit.errors import DataError, UsageError
+from calibkit.fitted import Fitted
 from calibkit.metrics.blocks import added, cut, each_block
 from calibkit.models import Column, Provenance
 from calibkit.rows.columns import ScoreRows
@@ -40,14 +41,6 @@ _NAMED: Final = 10
 
 
 @dataclass(frozen=True)
-class Calibrated:
-    """A fitted calibrator, and what the user should be told."""
-
-    model: CalibratorModel
-    warnings: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Sums:
     """Sums over the rows of a map, in units: losses before and after, rows that were moved."""
 
@@ -63,7 +56,7 @@ def fit_calibrator(
     *,
     provenance: str = "hash",
     tags: Mapping[str, str] | None = None,
-) -> Calibrated:
+) -> Fitted[CalibratorModel]:
     """Fit a map from scores to probabilities.
 
     Parameters
@@ -116,7 +109,7 @@ def fit_calibrator(
         model.provenance = _origin(rows, spec, fingerprint(), names=provenance == "names")
     if rows.label is not None:
         warnings = (*warnings, *_remarks(tally, rows))
-    return Calibrated(model, warnings)
+    return Fitted(model, warnings)
 
 
 def _remarks(tally: Tally, rows: ScoreRows) -> list[str]:

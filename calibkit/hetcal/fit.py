@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit import __version__
+from calibkit.fitted import Fitted
 from calibkit.hetcal import boosted, forest
 from calibkit.hetcal.cells import cell_gaps
 from calibkit.hetcal.choose import Choice, Grid, choose
@@ -35,14 +36,6 @@ from calibkit.hetcal.spec import DEPTHS, LEAF_SIZES, SHRINKAGES, HetcalSpec
 from calibkit.models import Column, Provenance
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """A fitted model, and what the user should be told."""
-
-    model: HetcalModel
-    warnings: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -78,7 +71,7 @@ def fit_hetcal(
     train: HetcalRows | None = None,
     provenance: str = "hash",
     tags: dict[str, str] | None = None,
-) -> Fitted:
+) -> Fitted[HetcalModel]:
     """Fit a calibration by parts.
 
     Parameters

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from calibkit.files.sources import Source
+from calibkit.fitted import Fitted
 from calibkit.hetcal.features import Features, find_features
-from calibkit.hetcal.fit import Fitted, fit_hetcal
+from calibkit.hetcal.fit import fit_hetcal
+from calibkit.hetcal.model import HetcalModel
 from calibkit.hetcal.rows import HetcalRows, read_hetcal_rows
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.rows.columns import ColumnOptions
@@ -23,7 +25,7 @@ TRAIN_IGNORED = (
 class Run:
     """A fitted model, what the user should be told, and what was read."""
 
-    fitted: Fitted
+    fitted: Fitted[HetcalModel]
     warnings: tuple[str, ...]
     details: tuple[str, ...]
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from calibkit import __version__
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
+from calibkit.fitted import Fitted
 from calibkit.models import Provenance
 from calibkit.raters.alpha import fit_strength, log_strength
 from calibkit.raters.histograms import (
@@ -100,14 +101,6 @@ class AlphaSpec:
         return said
 
 
-@dataclass(frozen=True)
-class AlphaFitted:
-    """A fitted model, and what the user should be told."""
-
-    model: AlphaModel
-    warnings: tuple[str, ...]
-
-
 def feature_names(source: Source, patterns: Sequence[str]) -> list[str] | str | None:
     """Return the columns that patterns stand for, in natural order; None without patterns.
 
@@ -142,7 +135,7 @@ def fit_alpha(
     *,
     provenance: str = "hash",
     tags: dict[str, str] | None = None,
-) -> AlphaFitted:
+) -> Fitted[AlphaModel]:
     """Fit an alpha-calibration on class probabilities and votes.
 
     Raises
@@ -206,7 +199,7 @@ def fit_alpha(
     )
     if provenance != "none":
         model.provenance = _origin(rows, spec, inputs, names=provenance == "names")
-    return AlphaFitted(model, tuple(_warnings(model)))
+    return Fitted(model, tuple(_warnings(model)))
 
 
 def _warnings(model: AlphaModel) -> list[str]:

@@ -8,13 +8,16 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from calibkit.calibrators.classes import ClassesCalibrated, ClassSpec, fit_class_calibrator
+from calibkit.calibrators.classes import ClassSpec, fit_class_calibrator
+from calibkit.calibrators.model import CalibratorModel
 from calibkit.errors import ModelError
 from calibkit.files.sources import Source
+from calibkit.fitted import Fitted
 from calibkit.makers import makers_in
 from calibkit.memory import Memory
 from calibkit.models import Column
-from calibkit.raters.alpha_cal import AlphaFitted, AlphaSpec, feature_names, fit_alpha
+from calibkit.raters.alpha_cal import AlphaSpec, feature_names, fit_alpha
+from calibkit.raters.model import AlphaModel
 from calibkit.raters.rows import RaterOptions, RaterRows, read_rater_rows
 from calibkit.rows.numeric import numeric_column
 from calibkit.rows.patterns import match_columns
@@ -126,7 +129,7 @@ def rater_state(source: Source, problem: AlphaProblem | ClassProblem, memory: Me
 
 def fit_alpha_state(
     state: State, memory: Memory | None, threads: int
-) -> tuple[AlphaFitted, RaterRows]:
+) -> tuple[Fitted[AlphaModel], RaterRows]:
     """Return the alpha-calibration that the rows of a state give, and these rows."""
     problem = _problem(state, AlphaProblem)
     rows = read_rater_rows(sources_of(state, memory)[0], problem.columns)
@@ -136,7 +139,9 @@ def fit_alpha_state(
     return made, rows
 
 
-def fit_class_state(state: State, memory: Memory | None) -> tuple[ClassesCalibrated, RaterRows]:
+def fit_class_state(
+    state: State, memory: Memory | None
+) -> tuple[Fitted[CalibratorModel], RaterRows]:
     """Return the map of class probabilities that the rows of a state give, and these rows."""
     problem = _problem(state, ClassProblem)
     rows = read_rater_rows(sources_of(state, memory)[0], problem.columns)

@@ -12,11 +12,11 @@ recommendation systems", algorithm 1 (VAD) and section 6.2 (in tandem with a cal
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from calibkit import __version__
 from calibkit.errors import DataError
+from calibkit.fitted import Fitted
 from calibkit.models import Column, Provenance
 from calibkit.rows.patterns import natural_key
 from calibkit.vad.model import (
@@ -30,21 +30,13 @@ from calibkit.vad.moments import Estimate, Moments
 from calibkit.vad.spec import VadRows, VadSpec
 
 
-@dataclass(frozen=True)
-class VadFitted:
-    """A fitted shrinkage, and what the user should be told."""
-
-    model: VadModel
-    warnings: tuple[str, ...]
-
-
 def fit_vad(
     rows: VadRows,
     spec: VadSpec,
     *,
     provenance: str = "hash",
     tags: dict[str, str] | None = None,
-) -> VadFitted:
+) -> Fitted[VadModel]:
     """Fit a shrinkage on unlabelled rows of replicate predictions.
 
     Parameters
@@ -60,7 +52,7 @@ def fit_vad(
 
     Returns
     -------
-    VadFitted
+    Fitted
         With F the links of the members, lambda = 1 - E[var over replicates] / Var[F_1]; in tandem
         that of the rows divided by that of the rows of the training distribution.
 
@@ -101,7 +93,7 @@ def fit_vad(
         files = list(test.files) if provenance == "names" else None
         options = _options(rows, spec)
         model.provenance = Provenance(__version__, options, test.rows, test.hash, files)
-    return VadFitted(model, tuple(_warnings(model)))
+    return Fitted(model, tuple(_warnings(model)))
 
 
 def _all(parts: Mapping[str | None, Moments]) -> Moments:

@@ -13,12 +13,14 @@ import polars as pl
 
 from calibkit.errors import ModelError, UsageError
 from calibkit.files.sources import Source
+from calibkit.fitted import Fitted
 from calibkit.makers import makers_in
 from calibkit.memory import Memory
 from calibkit.models import canonical_text, decode
 from calibkit.rows.rows import Remark
 from calibkit.summaries.states import Shard, State, as_plain, from_plain, new_state
-from calibkit.vad.fit import VadFitted, columns_of, fit_vad
+from calibkit.vad.fit import columns_of, fit_vad
+from calibkit.vad.model import VadModel
 from calibkit.vad.moments import Moments, Setting
 from calibkit.vad.rows import MemberOptions
 from calibkit.vad.spec import VadRows, VadSpec, need_members, read_vad_rows
@@ -120,7 +122,7 @@ def options_of(state: State) -> Options:
     return from_plain(state.header.options, Options, state.path)
 
 
-def fit_state(state: State) -> VadFitted:
+def fit_state(state: State) -> Fitted[VadModel]:
     """Return the shrinkage that the rows of a state give.
 
     Raises
@@ -139,7 +141,7 @@ def fit_state(state: State) -> VadFitted:
         if role in columns:
             columns[role] = msgspec.structs.replace(columns[role], made_by=maker)
     told = (*rows.test.told(), *(rows.train.told() if rows.train else ()), *fitted.warnings)
-    return VadFitted(fitted.model, tuple(dict.fromkeys(told)))
+    return Fitted(fitted.model, tuple(dict.fromkeys(told)))
 
 
 def rows_of(state: State) -> tuple[VadRows, VadSpec]:

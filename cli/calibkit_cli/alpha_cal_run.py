@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from functools import partial as with_arguments
 
 from calibkit.files.sources import Source
+from calibkit.fitted import Fitted
 from calibkit.memory import Memory
-from calibkit.raters.alpha_cal import AlphaFitted, AlphaSpec, feature_names, fit_alpha
+from calibkit.raters.alpha_cal import AlphaSpec, feature_names, fit_alpha
+from calibkit.raters.model import AlphaModel
 from calibkit.raters.rows import RaterOptions, RaterRows, read_rater_rows
 from calibkit.raters.states import AlphaProblem, alpha_state, fit_alpha_state
 from calibkit.summaries.held_rows import need_room
@@ -92,5 +94,5 @@ def finish_state(console: Console, state: State, memory: Memory, threads: int) -
     write_models(console, source_of(state), fit, "Model")
 
 
-def _fit(made: AlphaFitted, rows: RaterRows) -> Fit:
+def _fit(made: Fitted[AlphaModel], rows: RaterRows) -> Fit:
     return Fit(made.model, (*rows.warnings, *made.warnings), alpha_lines(made.model))

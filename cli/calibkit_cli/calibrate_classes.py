@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from functools import partial as with_arguments
 from typing import TYPE_CHECKING
 
-from calibkit.calibrators.classes import ClassesCalibrated, ClassSpec, fit_class_calibrator
+from calibkit.calibrators.classes import ClassSpec, fit_class_calibrator
+from calibkit.calibrators.model import CalibratorModel
+from calibkit.fitted import Fitted
 from calibkit.raters.rows import RaterOptions, RaterRows, read_rater_rows
 from calibkit.raters.states import ClassProblem, fit_class_state, rater_state
 from calibkit.summaries.held_rows import need_room
@@ -74,5 +76,5 @@ def finish_state(console: Console, state: State, memory: Memory, threads: int) -
     write_models(console, source_of(state), fit, "Calibrator")
 
 
-def _fit(made: ClassesCalibrated, rows: RaterRows) -> Fit:
+def _fit(made: Fitted[CalibratorModel], rows: RaterRows) -> Fit:
     return Fit(made.model, (*rows.warnings, *made.warnings), calibrator_lines(made.model))

@@ -19,9 +19,10 @@ from sklearn.tree import DecisionTreeClassifier
 from calibkit.apply import ApplySpec, apply_model
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
+from calibkit.fitted import Fitted
 from calibkit.hetcal.choose import discounted
 from calibkit.hetcal.features import bin_features, find_features, read_features
-from calibkit.hetcal.fit import Fitted, fit_hetcal
+from calibkit.hetcal.fit import fit_hetcal
 from calibkit.hetcal.folds import Folds
 from calibkit.hetcal.grow import Rules, grow
 from calibkit.hetcal.model import HetcalModel
@@ -68,7 +69,9 @@ def read(frame: pl.DataFrame, names: Any = FEATURES, **more: Any) -> HetcalRows:
     return read_hetcal_rows(Source.from_frame(frame), options, list(names), **more)
 
 
-def fit(frame: pl.DataFrame, *, train: pl.DataFrame | None = None, **options: Any) -> Fitted:
+def fit(
+    frame: pl.DataFrame, *, train: pl.DataFrame | None = None, **options: Any
+) -> Fitted[HetcalModel]:
     columns = options.pop("columns", {})
     grown = None if train is None else read(train, options=columns)
     known = grown.features if grown else None
