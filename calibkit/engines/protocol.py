@@ -92,4 +92,4 @@ def arrived(error: ShardError) -> CalibkitError:
     known = {kind.code: kind for kind in _CLASSES}
     content = dict(error.content)
     kind = known.get(int(str(content.pop("code", 0))), CalibkitError)
-    return kind(str(content.pop("message", "")), **content)  # type: ignore[arg-type]
+    return kind(str(content.pop("message", "")), **content)  # type: ignore[arg-type]  # as `as_dict`

@@ -273,6 +273,10 @@ def _bound(program: Program, name: str, value: Node) -> Node:
     return value if isinstance(value, Number) else program.bind(name, value)
 
 
+def _each(values: Sequence[float]) -> Leaf:
+    return lambda leaf: Number(values[leaf])
+
+
 def _boosted(rows: _Rows, parts: Sequence[PartitionPart]) -> Node:
     """Return the linear score after the steps of all partitions in turn."""
     score: Node = rows.linear
@@ -280,9 +284,8 @@ def _boosted(rows: _Rows, parts: Sequence[PartitionPart]) -> Node:
         slopes = [float(one.a) for one in part.maps if isinstance(one.a, float)]
         shifts = [float(one.b) for one in part.maps if isinstance(one.b, float)]
         if set(slopes) != {1.0}:
-            slope = rows.program.bind("slope", rows.tree(part, lambda leaf: Number(slopes[leaf])))  # noqa: B023
-            score = multiply(slope, score)
-        score = add(score, rows.tree(part, lambda leaf: Number(shifts[leaf])))  # noqa: B023
+            score = multiply(rows.program.bind("slope", rows.tree(part, _each(slopes))), score)
+        score = add(score, rows.tree(part, _each(shifts)))
         if place % _ADDED == _ADDED - 1:
             score = rows.program.bind("moved", score)
     return score

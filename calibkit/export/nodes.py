@@ -94,8 +94,10 @@ class Between(Node):
 
 @dataclass(frozen=True)
 class Tame(Node):
-    """A number about to be multiplied: where arithmetic fails on under- and overflow, one so small
-    (or so large) that its products would is replaced by 0 (or by the limit)."""  # noqa: D205, D209
+    """A number about to be multiplied, without those whose products would under- or overflow.
+
+    Where arithmetic fails on them, one so small is replaced by 0, one so large by the limit.
+    """
 
     value: Node
     small: float = 1e-290

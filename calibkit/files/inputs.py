@@ -86,7 +86,7 @@ def expand_input(name: str) -> Iterator[tuple[str, str]]:
         yield from _walk(path)
     elif path.exists() or not glob.has_magic(name):
         if not path.exists():
-            known = os.listdir(path.parent) if path.parent.is_dir() else []  # noqa: PTH208
+            known = os.listdir(path.parent) if path.parent.is_dir() else []  # noqa: PTH208 (names)
             raise UsageError(
                 f"{name}: no such file{nearest(path.name, known)}; check the path", file=name
             )

@@ -48,7 +48,7 @@ def check_output(
     output: str,
     *,
     table: bool = False,
-    format: str | None = None,  # noqa: A002
+    format: str | None = None,  # noqa: A002 (the word of options)
 ) -> None:
     """Raise before any long work if an output cannot be written.
 
@@ -121,7 +121,7 @@ def directory_outputs(
     directory: str,
     parts: Sequence[Part],
     *,
-    format: str | None = None,  # noqa: A002
+    format: str | None = None,  # noqa: A002 (the word of options)
     suffix: str | None = None,
 ) -> list[str]:
     """Return one output per input, under the same relative name.

@@ -105,7 +105,7 @@ class Transaction:
         frame: pl.DataFrame,
         output: str,
         *,
-        format: str | None = None,  # noqa: A002
+        format: str | None = None,  # noqa: A002 (the word of options)
         metadata: dict[str, str] | None = None,
         main: bool = False,
     ) -> None:
@@ -117,7 +117,7 @@ class Transaction:
         frames: Iterable[pl.DataFrame],
         output: str,
         *,
-        format: str | None = None,  # noqa: A002
+        format: str | None = None,  # noqa: A002 (the word of options)
         metadata: dict[str, str] | None = None,
         main: bool = False,
     ) -> None:
@@ -191,7 +191,7 @@ def write_table(
     frame: pl.DataFrame,
     output: str,
     *,
-    format: str | None = None,  # noqa: A002
+    format: str | None = None,  # noqa: A002 (the word of options)
     metadata: dict[str, str] | None = None,
 ) -> None:
     """Write a table.
@@ -225,7 +225,7 @@ def write_frames(
     frames: Iterable[pl.DataFrame],
     output: str,
     *,
-    format: str | None = None,  # noqa: A002
+    format: str | None = None,  # noqa: A002 (the word of options)
     metadata: dict[str, str] | None = None,
 ) -> None:
     """Write a table that comes in frames of one schema, of which few are in memory at a time.

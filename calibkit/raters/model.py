@@ -137,7 +137,7 @@ class AlphaModel(Model, kw_only=True):
             raise ModelError(f"unknown features {self.features!r}; known: probs, sorted-probs")
         if isinstance(self.features, list) and not self.features:
             raise ModelError("'features' names columns, or is null")
-        if not constant and len(self.weights) != self.width:  # type: ignore[arg-type]
+        if not constant and len(self.weights) != self.width:  # type: ignore[arg-type]  # weights are there unless constant
             raise ModelError(f"{self.width} weights were expected, one a feature")
         if self.logit_map is not None:
             self.logit_map.check(len(self.classes))

@@ -10,7 +10,7 @@ extreme ones do not squeeze the others.  Scores stand at their value.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -141,7 +141,8 @@ def _ends(table: pl.DataFrame, words: Mapping[str, str]) -> tuple[float, float]:
         return 0.0, nice_end(inner, pl.Series([float(words["highest"])]))
     if not inner.len():
         return -1.0, 1.0
-    low, high = float(inner.min()), float(inner.max())  # type: ignore[arg-type]
+    ends: Any = inner.min(), inner.max()
+    low, high = map(float, ends)
     if words["axis"] == "logit":
         low, high = max(low, -FARTHEST), min(high, FARTHEST)
     margin = 0.08 * (high - low) or 1.0
@@ -163,7 +164,8 @@ def _draw_cells(panel: Axes, cells: pl.DataFrame, left: float, right: float, she
         linewidths=0.6,
         rasterized=held.height > MOST_CELLS,
     )
-    drawn.set_clim(0.0, max(1e-9, float(held["positivity"].max() or 0.0)))  # type: ignore[arg-type]
+    highest: Any = held["positivity"].max()
+    drawn.set_clim(0.0, max(1e-9, float(highest or 0.0)))
     panel.add_collection(drawn)
     bar = sheet.figure.colorbar(drawn, ax=panel, pad=0.02)
     bar.set_label("share of positives")

@@ -90,7 +90,7 @@ def draw(shown: Points, look: Look | None = None) -> Figure:
         return sheet.finish()
 
 
-def picture(shown: Points, look: Look | None = None, format: str = "svg") -> bytes:  # noqa: A002
+def picture(shown: Points, look: Look | None = None, format: str = "svg") -> bytes:  # noqa: A002 (the word of options)
     """Return the picture of some points as ``svg`` or ``png``."""
     return {"svg": to_svg, "png": to_png}[format](draw(shown, look))
 

@@ -119,7 +119,7 @@ def _rectangles(model: BoundaryModel) -> list[tuple[float, float, float, float, 
     """Return uncertainties [low, high), scores [start, end) and whether by chance, of each one."""
     if model.order == "score-uncertainty":
         return _by_score_bin(model)
-    edges = [-np.inf, *map(float, model.uncertainty_edges), np.inf]  # type: ignore[arg-type]
+    edges = [-np.inf, *map(float, model.uncertainty_edges), np.inf]  # type: ignore[arg-type]  # one list, no lists
     found = []
     for level, (low, high) in enumerate(pairwise(edges)):
         threshold = threshold_value(model.score_thresholds[level])

@@ -8,6 +8,7 @@ import re
 import sys
 import traceback
 from types import FrameType
+from typing import Any
 
 from calibkit.errors import CalibkitError, ResourceError, UsageError, nearest
 
@@ -132,7 +133,7 @@ def drop_stdout() -> None:
 
 
 def _usage_message(error: BaseException) -> str:
-    text: str = error.format_message()  # type: ignore[attr-defined]
+    text: str = error.format_message()  # type: ignore[attr-defined]  # typer may bring its own click
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoSuchOption" and context is not None:
         option = str(getattr(error, "option_name", ""))
@@ -171,11 +172,11 @@ def _say(text: str, code: int) -> int:
     return code
 
 
-def _write(text: str, stream: object) -> None:
+def _write(text: str, stream: Any) -> None:
     """Write and flush, whatever has become of the stream: the exit code still tells."""
     try:
-        stream.write(text)  # type: ignore[attr-defined]
-        stream.flush()  # type: ignore[attr-defined]
+        stream.write(text)
+        stream.flush()
     except (OSError, ValueError):
         if stream is sys.stdout:
             drop_stdout()

@@ -82,7 +82,7 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 def _forgive_cache_faults(compiled: object) -> None:
     """Go on without the cache where it cannot be read or written (a full disk, a damaged file)."""
-    cache = compiled._cache  # type: ignore[attr-defined]
+    cache = compiled._cache  # type: ignore[attr-defined]  # numba has no public way
 
     def guarded(method: Callable[..., object]) -> Callable[..., object]:
         @functools.wraps(method)
