@@ -24,11 +24,11 @@ from calibkit.raters.logit_maps import (
     MAPS,
     MOST_INVERSE_TEMPERATURE,
     LogitMap,
-    fit_logit_map,
     logits_of,
     softmax,
 )
 from calibkit.raters.losses import losses
+from calibkit.raters.map_fit import fit_logit_map
 from calibkit.raters.model import LogitMapModel
 from calibkit.raters.rows import RaterRows
 from calibkit.rows.columns import RowFinder
@@ -95,7 +95,7 @@ def fit_class_calibrator(
     provenance: str = "hash",
     tags: Mapping[str, str] | None = None,
 ) -> Fitted[CalibratorModel]:
-    """Fit a map of logits to labels or votes; see `calibkit.raters.logit_maps.fit_logit_map`.
+    """Fit a map of logits to labels or votes; see `calibkit.raters.map_fit.fit_logit_map`.
 
     Parameters
     ----------

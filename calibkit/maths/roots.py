@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from calibkit.maths.questions import Search, answered
+
 
 def rising_root(function: Callable[[float], float], low: float, high: float) -> float:
     """Return where a continuous function crosses zero upwards between two points.
@@ -21,7 +23,13 @@ def rising_root(function: Callable[[float], float], low: float, high: float) -> 
     that the bracket closes whatever the shape; it ends when the two ends are neighbours, or the
     bracket is as narrow as rounding allows.
     """
-    at_low, at_high = function(low), function(high)
+    return answered(rising_search(low, high), function)
+
+
+def rising_search(low: float, high: float) -> Search[float, float, float]:
+    """Search for the root of `rising_root`, asking for the function's values."""
+    at_low = yield low
+    at_high = yield high
     if at_low >= 0.0:
         return low
     if at_high <= 0.0:
@@ -33,7 +41,7 @@ def rising_root(function: Callable[[float], float], low: float, high: float) -> 
             middle = 0.5 * (low + high)
         if middle in (low, high) or high - low <= 4e-16 * max(abs(low), abs(high)):
             break
-        value = function(middle)
+        value = yield middle
         if value == 0.0:
             return middle
         if value < 0.0:

@@ -7,15 +7,18 @@ Dirichlet-multinomial likelihood.  Mimori et al., "Diagnostic uncertainty calibr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, Self
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.maths.minimise import minimise
-from calibkit.maths.roots import rising_root
+from calibkit.maths.minimise import minimum_search
+from calibkit.maths.questions import Search, Together, answered, translated
+from calibkit.maths.roots import rising_search
 from calibkit.raters.logit_maps import LEAST_PROBABILITY
 from calibkit.raters.order import canonical_order
 from calibkit_kernels.dense import affine_rows, column_sums, outer_sums, paired_sums
@@ -27,7 +30,8 @@ Counts = NDArray[np.int64]
 #: Where ln alpha0 of a constant strength is looked for.
 LEAST_LOG, MOST_LOG = -15.0, 25.0
 _STEP: Final = 1.0
-_SAMPLE: Final = 8192
+#: How many rows valleys are looked for on.
+SAMPLE: Final = 8192
 #: Rows whose costs are added up together.
 _BLOCK_ROWS: Final = 8192
 #: Where ln alpha0 of a row is cut off, so that its exponential is a number.
@@ -117,11 +121,67 @@ def fit_strength(
     """
     matrices = (probabilities, counts) if features is None else (probabilities, counts, features)
     order = canonical_order(*matrices, threads=threads)
-    z, y = positive_probabilities(probabilities[order]), np.ascontiguousarray(counts[order])
-    alone = _Objective(z, y, None, regularization, threads)
-    constant = _best_constant(alone)
-    least, gradient = alone.at(np.array([constant]))
-    if features is None or features.shape[1] == 0:
+    width = 0 if features is None else features.shape[1]
+    rows = _Rows(
+        positive_probabilities(probabilities[order]),
+        np.ascontiguousarray(counts[order]),
+        np.ascontiguousarray(features[order]) if features is not None and width else None,
+        regularization,
+        threads,
+    )
+    return answered(strength_search(width), rows.answer)
+
+
+class StrengthAt(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="strength"):
+    """A question: the mean cost of rows at weights and intercept (the last number), and its gradient.
+
+    The weights are those of standardised features: `mean` and `factor` of each say how (`Moments`).
+    """
+
+    point: list[float]
+    mean: list[float] = []
+    factor: list[float] = []
+
+
+class MomentsAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="moments"):
+    """A question: mean and scale of each feature."""
+
+
+class SampleSlopes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="sample"):
+    """A question: the derivative in one ln alpha0 at some places, on a sample of the rows.
+
+    The sample is the first `SAMPLE` rows in the order of `calibkit.raters.order`.
+    """
+
+    places: list[float]
+
+
+@dataclass(frozen=True)
+class Moments:
+    """What makes features standard: factor (x - mean) has mean 0 and standard deviation 1.
+
+    A feature that does not vary has the factor 0.
+    """
+
+    mean: Floats
+    factor: Floats
+
+    @classmethod
+    def of(cls, mean: Floats, variance: Floats) -> Self:
+        """Return what follows from mean and variance of each feature."""
+        scale = np.sqrt(variance)
+        varies = scale > 1e-12 * (1.0 + np.abs(mean))
+        return cls(mean, np.where(varies, 1.0 / np.where(varies, scale, 1.0), 0.0))
+
+
+StrengthSearch = Search[Any, Any, Strength]
+
+
+def strength_search(features: int) -> StrengthSearch:
+    """Search for the strength of `fit_strength` that depends on so many features, by questions."""
+    constant = yield from _constant_search()
+    least, gradient = yield StrengthAt([constant])
+    if not features:
         return Strength(
             weights=np.empty(0),
             intercept=constant,
@@ -131,10 +191,13 @@ def fit_strength(
             iterations=0,
             converged=LEAST_LOG < constant < MOST_LOG,
         )
-    standard = _standardised(np.ascontiguousarray(features[order]))
-    objective = _Objective(z, y, standard.values, regularization, threads)
-    start = np.append(np.zeros(features.shape[1]), constant)
-    found = minimise(objective.at, start, tolerance=1e-9)
+    standard: Moments = yield MomentsAsked()
+    mean, factor = standard.mean.tolist(), standard.factor.tolist()
+    found = yield from translated(
+        minimum_search(np.append(np.zeros(features), constant), tolerance=1e-9),
+        lambda point: StrengthAt(point.tolist(), mean, factor),
+        lambda _, answer: answer,
+    )
     weights = found.point[:-1] * standard.factor
     shift = float(np.cumsum(weights * standard.mean)[-1])
     return Strength(
@@ -148,7 +211,70 @@ def fit_strength(
     )
 
 
-class _Objective:
+def row_costs(
+    probabilities: Floats,
+    counts: Counts,
+    features: Floats | None,
+    point: Floats,
+    regularization: float,
+) -> tuple[Floats, Floats]:
+    """Return the cost of each row, and its derivative in ln alpha0, at weights and intercept."""
+    log_alpha0 = np.full((counts.shape[0], 1), point[-1])
+    if features is not None:
+        affine_rows(features, point[:-1].reshape(1, -1), point[-1:], log_alpha0)
+    log_alpha0 = np.clip(log_alpha0, -LARGEST_LOG, LARGEST_LOG)
+    cost, slope = np.empty((2, counts.shape[0], 1))
+    histogram_costs(probabilities, counts, log_alpha0[:, 0], cost[:, 0], slope[:, 0])
+    cost += regularization * log_alpha0 * log_alpha0
+    slope += 2.0 * regularization * log_alpha0
+    return cost, slope
+
+
+class _Rows:
+    """Rows in memory, which answer the questions of a search."""
+
+    def __init__(
+        self,
+        probabilities: Floats,
+        counts: Counts,
+        features: Floats | None,
+        regularization: float,
+        threads: int,
+    ) -> None:
+        self.constant = Objective(probabilities, counts, None, regularization, threads)
+        self.features = features
+        self.featured = self.constant
+
+    def answer(self, question: StrengthAt | MomentsAsked | SampleSlopes) -> Any:
+        """Return the answer to a question."""
+        if isinstance(question, StrengthAt):
+            objective = self.featured if question.mean else self.constant
+            return objective.at(np.array(question.point))
+        if isinstance(question, SampleSlopes):
+            return self.constant.first(SAMPLE).slopes(question.places)
+        return self._standardise()
+
+    def _standardise(self) -> Moments:
+        assert self.features is not None  # who asks has features
+        rows, width = self.features.shape
+        sums = np.empty(width)
+        column_sums(self.features, sums)
+        mean = sums / rows
+        values = self.features - mean
+        paired_sums(values, values, sums)
+        found = Moments.of(mean, sums / rows)
+        whole = self.constant
+        self.featured = Objective(
+            whole.probabilities,
+            whole.counts,
+            np.ascontiguousarray(values * found.factor),
+            whole.regularization,
+            whole.threads,
+        )
+        return found
+
+
+class Objective:
     """The mean cost of rows as a function of weights and intercept, with its gradient.
 
     Rows are taken in fixed blocks, whose sums are added in order: the same result for any number of
@@ -183,70 +309,37 @@ class _Objective:
 
     def _block(self, rows: slice, point: Floats) -> tuple[float, Floats]:
         """Return the cost of a block of rows, and its gradient."""
-        counts = self.counts[rows]
-        size = counts.shape[0]
-        log_alpha0 = np.full((size, 1), point[-1])
-        if self.features is not None:
-            affine_rows(self.features[rows], point[:-1].reshape(1, -1), point[-1:], log_alpha0)
-        log_alpha0 = np.clip(log_alpha0, -LARGEST_LOG, LARGEST_LOG)
-        cost, slope = np.empty((2, size, 1))
-        histogram_costs(self.probabilities[rows], counts, log_alpha0[:, 0], cost[:, 0], slope[:, 0])
-        cost += self.regularization * log_alpha0 * log_alpha0
-        slope += 2.0 * self.regularization * log_alpha0
+        features = None if self.features is None else self.features[rows]
+        cost, slope = row_costs(
+            self.probabilities[rows], self.counts[rows], features, point, self.regularization
+        )
         gradient, total = np.empty(point.size), np.empty(1)
-        if self.features is not None:
-            outer_sums(slope, self.features[rows], gradient[:-1].reshape(1, -1))
+        if features is not None:
+            outer_sums(slope, features, gradient[:-1].reshape(1, -1))
         column_sums(slope, gradient[-1:])
         column_sums(cost, total)
         return float(total[0]), gradient
 
-    def slope(self, log_alpha0: float) -> float:
-        """Return the derivative in one ln alpha0 for all rows."""
-        return float(self.at(np.array([log_alpha0]))[1][0])
+    def slopes(self, places: Sequence[float]) -> list[float]:
+        """Return the derivative in one ln alpha0 for all rows, at some places."""
+        return [float(self.at(np.array([place]))[1][0]) for place in places]
 
-    def first(self, rows: int) -> _Objective:
+    def first(self, rows: int) -> Objective:
         """Return the objective of the first rows."""
         if rows >= self.rows:
             return self
         z, y = self.probabilities[:rows], self.counts[:rows]
-        return _Objective(z, y, None, self.regularization, 1)
+        return Objective(z, y, None, self.regularization, 1)
 
 
-@dataclass(frozen=True)
-class _Standardised:
-    """Columns of mean 0 and standard deviation 1, and the way back: factor (x - mean).
-
-    A column that does not vary has the factor 0.
-    """
-
-    values: Floats
-    mean: Floats
-    factor: Floats
-
-
-def _standardised(features: Floats) -> _Standardised:
-    rows, width = features.shape
-    sums = np.empty(width)
-    column_sums(features, sums)
-    mean = sums / rows
-    values = features - mean
-    paired_sums(values, values, sums)
-    scale = np.sqrt(sums / rows)
-    varies = scale > 1e-12 * (1.0 + np.abs(mean))
-    factor = np.where(varies, 1.0 / np.where(varies, scale, 1.0), 0.0)
-    values *= factor
-    return _Standardised(values, mean, factor)
-
-
-def _best_constant(objective: _Objective) -> float:
-    """Return the best ln alpha0 for all rows together.
+def _constant_search() -> Search[Any, Any, float]:
+    """Search for the best ln alpha0 for all rows together.
 
     Valleys are looked for on a sample, the first rows in an order that is as good as random, and
     each is searched to its bottom on all rows.
     """
-    sample = objective.first(_SAMPLE)
     places = np.arange(LEAST_LOG, MOST_LOG + _STEP / 2, _STEP).tolist()
-    slopes = [sample.slope(place) for place in places]
+    slopes: list[float] = yield SampleSlopes(places)
     valleys = [
         (places[i], places[i + 1])
         for i in range(len(places) - 1)
@@ -254,16 +347,34 @@ def _best_constant(objective: _Objective) -> float:
     ]
     valleys += [(LEAST_LOG, LEAST_LOG)] if slopes[0] >= 0.0 else []
     valleys += [(MOST_LOG, MOST_LOG)] if slopes[-1] < 0.0 else []
-    bottoms = [_bottom(objective, *valley) for valley in valleys]
+    bottoms: list[float] = yield Together([_bottom_search(*valley) for valley in valleys])
     if len(bottoms) == 1:
         return bottoms[0]
-    return min(bottoms, key=lambda place: objective.at(np.array([place]))[0])
+    values: list[float] = yield Together([_value(place) for place in bottoms])
+    return bottoms[values.index(min(values))]
 
 
-def _bottom(objective: _Objective, low: float, high: float) -> float:
-    """Return the least point of the valley around a bracket that a sample gave."""
-    while low > LEAST_LOG and objective.slope(low) >= 0.0:
+def _bottom_search(low: float, high: float) -> Search[Any, Any, float]:
+    """Search for the least point of the valley around a bracket that a sample gave."""
+    while low > LEAST_LOG and (yield from _slope(low)) >= 0.0:
         low, high = max(low - _STEP, LEAST_LOG), low
-    while high < MOST_LOG and objective.slope(high) < 0.0:
+    while high < MOST_LOG and (yield from _slope(high)) < 0.0:
         low, high = high, min(high + _STEP, MOST_LOG)
-    return rising_root(objective.slope, low, high)
+    bottom: float = yield from translated(
+        rising_search(low, high),
+        lambda place: StrengthAt([float(place)]),
+        lambda _, answer: float(answer[1][0]),
+    )
+    return bottom
+
+
+def _slope(log_alpha0: float) -> Search[Any, Any, float]:
+    """Ask for the derivative in one ln alpha0 for all rows."""
+    _, gradient = yield StrengthAt([log_alpha0])
+    return float(gradient[0])
+
+
+def _value(log_alpha0: float) -> Search[Any, Any, float]:
+    """Ask for the mean cost at one ln alpha0 for all rows."""
+    value, _ = yield StrengthAt([log_alpha0])
+    return float(value)

@@ -23,8 +23,9 @@ from calibkit.raters.histograms import (
     disagreement_targets,
     predicted_disagreement,
 )
-from calibkit.raters.logit_maps import MAPS, LogitMap, fit_logit_map, logits_of, softmax
+from calibkit.raters.logit_maps import MAPS, LogitMap, logits_of, softmax
 from calibkit.raters.losses import losses
+from calibkit.raters.map_fit import fit_logit_map
 from calibkit.raters.model import AlphaFit, AlphaModel, DisagreementMap, LogitMapModel
 from calibkit.raters.rows import RaterRows
 from calibkit.rows.columns import RowFinder, numeric_column

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
 from calibkit.errors import DataError, ModelError
+from calibkit.fitted import Fitted
 from calibkit.rounds.answers import sums_of
 from calibkit.rounds.plans import FIRST_ROUND, Plan
-from calibkit.rounds.protocol import Finished, rounds_of
+from calibkit.rounds.protocol import rounds_of
 from calibkit.summaries.states import Answered, Shard, State
 
 
@@ -26,7 +28,7 @@ def first_plan(state: State) -> Plan:
     )
 
 
-def advanced(plan: Plan, state: State) -> Plan | Finished:
+def advanced(plan: Plan, state: State) -> Plan | Fitted[Any]:
     """Return what follows from the merged answers of all shards: the next plan, or the end.
 
     Raises
@@ -39,14 +41,14 @@ def advanced(plan: Plan, state: State) -> Plan | Finished:
     _check_plan(plan, state)
     _check_shards(plan, state)
     following = rounds_of(plan.of).advance(plan, sums_of(state))
-    if isinstance(following, Finished):
+    if isinstance(following, Fitted):
         return following
     return msgspec.structs.replace(plan, round=plan.round + 1, ask=following)
 
 
 def fit_in_rounds(
     state: State, answer: Callable[[Plan], State], told: Callable[[Plan], None] | None = None
-) -> Finished:
+) -> Fitted[Any]:
     """Return the end of a fit whose rounds are all done by the caller's process.
 
     Parameters
@@ -63,7 +65,7 @@ def fit_in_rounds(
         if told is not None:
             told(plan)
         following = advanced(plan, answer(plan))
-        if isinstance(following, Finished):
+        if isinstance(following, Fitted):
             return following
         plan = following
 

@@ -14,8 +14,8 @@ from typing import Any, Protocol, cast
 import polars as pl
 
 from calibkit.files.sources import Source
+from calibkit.fitted import Fitted
 from calibkit.memory import Memory
-from calibkit.models import Model
 from calibkit.rounds.plans import Plan
 from calibkit.summaries.states import KINDS, State
 
@@ -54,14 +54,6 @@ class Counted:
     rows: int
 
 
-@dataclass(frozen=True)
-class Finished:
-    """The end of a fit in rounds: its model, and what the user should be told."""
-
-    model: Model
-    warnings: tuple[str, ...] = ()
-
-
 class Rounds(Protocol):
     """The functions of a kind that is fitted in rounds."""
 
@@ -83,8 +75,8 @@ class Rounds(Protocol):
     def merge_sums(self, parts: Sequence[Sums]) -> Sums:
         """Return the sums of all parts: associative, commutative, exact."""
 
-    def advance(self, plan: Plan, sums: Sums) -> Ask | Finished:
-        """Return the next question, or the end."""
+    def advance(self, plan: Plan, sums: Sums) -> Ask | Fitted[Any]:
+        """Return the next question, or what is fitted in the end."""
 
 
 def rounds_of(kind: str) -> Rounds:

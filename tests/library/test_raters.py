@@ -23,8 +23,9 @@ from calibkit.raters.histograms import (
     disagreement_targets,
     predicted_disagreement,
 )
-from calibkit.raters.logit_maps import MAPS, fit_logit_map, logits_of, softmax
+from calibkit.raters.logit_maps import MAPS, logits_of, softmax
 from calibkit.raters.losses import losses
+from calibkit.raters.map_fit import fit_logit_map
 from calibkit.raters.metrics import Judged, measure, standard_error
 from calibkit.simulate.raters import beta_parameters, simulate_raters
 from tests.naive import raters as naive
