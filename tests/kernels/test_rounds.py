@@ -1,0 +1,169 @@
+"""Sums of trees that grow in rounds: against enumeration, and whatever the blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibkit_kernels import rounds as kernels
+from tests.naive import rounds as naive
+
+ROWS = st.lists(
+    st.tuples(st.floats(-4.0, 4.0), st.integers(0, 1), st.integers(0, 3)), min_size=1, max_size=20
+)
+
+
+@st.composite
+def trees(draw: Any) -> tuple[Any, ...]:
+    """Draw rows of two features (the second a category), and nodes that fork in several ways."""
+    size = draw(st.integers(1, 12))
+    numbers = draw(
+        st.lists(st.sampled_from([-1.0, 0.0, 2.0, np.nan]), min_size=size, max_size=size)
+    )
+    texts = draw(st.lists(st.sampled_from([0.0, 1.0, 2.0, np.nan]), min_size=size, max_size=size))
+    part = draw(st.lists(st.integers(0, 1), min_size=size, max_size=size))
+    nodes = [
+        [-1, draw(st.integers(0, 1)), 1 + i % 2, i // 2] for i in range(draw(st.integers(1, 4)))
+    ]
+    forks: list[list[int]] = []
+    cuts, sides = [], []
+    for _ in range(draw(st.integers(0, 5))):
+        place = draw(st.integers(0, len(nodes) - 1))
+        children = []
+        for _ in range(2):
+            wanted = draw(st.integers(-1, 1))
+            children.append(len(nodes) if wanted >= 0 else -1)
+            if wanted >= 0:
+                nodes.append([-1, wanted, 0, 0])
+        feature = draw(st.integers(0, 1))
+        start = len(sides) if feature else -1
+        sides += draw(st.lists(st.integers(0, 1), min_size=3, max_size=3))
+        forks.append([feature, *children, draw(st.integers(0, 1)), start, nodes[place][0]])
+        cuts.append(draw(st.sampled_from([-1.0, 0.5])))
+        nodes[place][0] = len(forks) - 1
+    return [numbers, texts], part, nodes, forks, cuts, sides
+
+
+def arrays(drawn: tuple[Any, ...]) -> tuple[np.ndarray, ...]:
+    values, part, nodes, forks, cuts, sides = drawn
+    return (
+        np.array(values, np.float64), np.array(part, np.uint8), np.array(nodes, np.int64),
+        np.array(forks, np.int64).reshape(-1, kernels.FORK_WIDTH), np.array(cuts, np.float64),
+        np.array(sides, np.uint8),
+    )  # fmt: skip
+
+
+def visited(drawn: tuple[Any, ...]) -> tuple[np.ndarray, np.ndarray]:
+    given_arrays = arrays(drawn)
+    spans = np.zeros((len(drawn[2]), 2), np.int64)
+    kernels.visit_rows(*given_arrays, spans, np.empty(0, np.int32))
+    ends = np.cumsum(spans[:, 1])
+    spans[:, 0] = ends - spans[:, 1]
+    spans[:, 1] = spans[:, 0]
+    rows = np.empty(int(ends[-1]), np.int32)
+    if rows.size:
+        kernels.visit_rows(*given_arrays, spans, rows)
+    return spans, rows
+
+
+@given(trees())
+def test_rows_come_through_the_nodes_that_enumeration_finds(drawn: tuple[Any, ...]) -> None:
+    spans, rows = visited(drawn)
+    found = {
+        place: rows[low:high].tolist()
+        for place, (low, high) in enumerate(spans.tolist())
+        if drawn[2][place][1]
+    }
+    assert found == naive.visit_rows(*drawn)
+
+
+@given(st.sampled_from([-1.0, 0.5, 1.0, np.nan]), st.integers(0, 1), st.integers(-1, 0))
+def test_a_value_goes_left_as_defined(x: float, missing: int, categories: int) -> None:
+    x = x if np.isnan(x) or categories < 0 else abs(round(x))
+    fork, sides = [0, 1, 2, missing, categories, -1], [0, 1]
+    found = kernels.goes_left(x, np.array(fork, np.int64), 0.5, np.array(sides, np.uint8))
+    assert found == naive.goes_left(x, fork, 0.5, sides)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 1), st.integers(0, 3)), min_size=1),
+    st.data(),
+)
+def test_bins_count_the_rows_of_nodes(table: list[tuple[int, int, int]], data: Any) -> None:
+    codes = np.array([[a for a, _, _ in table], [b for _, b, _ in table]], np.uint16)
+    payload = np.array([[w, w // 2] for _, _, w in table], np.int64)
+    rows = data.draw(st.lists(st.integers(0, len(table) - 1)))
+    spans = np.array([[0, len(rows) // 2], [len(rows) // 2, len(rows)]], np.int64)
+    hist = np.zeros((2, 5, 2), np.int64)
+    kernels.count_bins(
+        codes, payload, np.array(rows, np.int32), spans, np.array([0, 3], np.int64), hist
+    )
+    for node, (low, high) in enumerate(spans.tolist()):
+        expected = naive.counted_bins(codes.tolist(), payload.tolist(), rows[low:high])
+        found = {
+            (feature, place): hist[node, first + place].tolist()
+            for feature, first, size in ((0, 0, 3), (1, 3, 2))
+            for place in range(size)
+            if (feature, place) in expected
+        }
+        assert found == expected
+        assert hist[node, :, 0].sum() == 2 * sum(int(payload[row, 0]) for row in rows[low:high])
+
+
+@given(st.floats(-1e6, 1e6), st.integers(-20, 30))
+def test_units_are_whole(value: float, bits: int) -> None:
+    found = kernels.in_units(value, 2.0**bits)
+    assert abs(found - naive.whole_units(value, 2.0**bits)) <= (abs(value) * 2.0**bits > 2.0**51)
+
+
+LINE = [0.7, -0.3, 0.5, 0.4, 0.9, 0.1]
+
+
+def summed(rows: list[tuple[float, int, int]], parts: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sums of a line over rows that come in several blocks."""
+    line = np.array([[*LINE, *[2.0**40] * kernels.SUMS]])
+    sums = np.zeros((1, kernels.SUMS), np.int64)
+    ranges = np.array([[np.inf, -np.inf]])
+    for start in range(parts):
+        own = rows[start::parts]
+        kernels.sum_lines(
+            *columns(own), np.arange(len(own), dtype=np.int32), np.array([[0, len(own)]]), line, sums,
+            ranges,
+        )  # fmt: skip
+    return sums, ranges
+
+
+def columns(rows: list[tuple[float, int, int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return (
+        np.array([row[0] for row in rows], np.float64),
+        np.array([row[1] for row in rows], np.uint8),
+        np.array([row[2] for row in rows], np.int64),
+    )
+
+
+@given(ROWS, st.integers(2, 4))
+def test_lines_sum_as_defined_in_any_blocks(rows: list[tuple[float, int, int]], parts: int) -> None:
+    sums, ranges = summed(rows, 1)
+    assert (sums[0] / 2.0**40).tolist() == pytest.approx(naive.sum_lines(rows, LINE), abs=1e-9)
+    used = [score for score, _, weight in rows if weight]
+    assert ranges.tolist() == [[min(used, default=np.inf), max(used, default=-np.inf)]]
+    again, same = summed(rows, parts)
+    assert again.tolist() == sums.tolist() and same.tolist() == ranges.tolist()
+
+
+@given(ROWS)
+def test_gains_are_falls_of_the_loss(rows: list[tuple[float, int, int]]) -> None:
+    lines = [[1.0, 0.0], [0.5, 0.2], [2.0, -1.0]]
+    sums = np.zeros((1, 3, 2), np.int64)
+    kernels.sum_gains(
+        *columns(rows), np.arange(len(rows), dtype=np.int32), np.array([[0, len(rows)]]),
+        np.array([lines]), np.full((1, 2), 2.0**40), sums,
+    )  # fmt: skip
+    expected = naive.sum_gains(rows, lines)
+    assert (sums[0] / 2.0**40).reshape(-1).tolist() == pytest.approx(
+        [number for pair in expected for number in pair], abs=1e-9
+    )

@@ -1,0 +1,97 @@
+"""What nodes sum over rows, in rationals and by definition; see `calibkit_kernels.rounds`."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+TWINS = {"count_bins": "counted_bins", "in_units": "whole_units"}
+
+
+def goes_left(x: float, fork: Any, cut: float, sides: Any) -> bool:
+    """Tell whether a value goes left."""
+    _, _, _, missing_left, categories, _ = fork
+    if math.isnan(x):
+        return bool(missing_left)
+    return bool(sides[categories + int(x)]) if categories >= 0 else x <= cut
+
+
+def visit_rows(
+    values: Any, part: Any, nodes: Any, forks: Any, cuts: Any, sides: Any
+) -> dict[int, list[int]]:
+    """Return the rows of each node that is asked for, in their own order."""
+    found: dict[int, list[int]] = {place: [] for place, node in enumerate(nodes) if node[1]}
+
+    def visit(row: int, place: int) -> None:
+        if place < 0:
+            return
+        if nodes[place][1]:
+            found[place].append(row)
+        fork = nodes[place][0]
+        while fork >= 0:
+            feature, left, right, *_, following = forks[fork]
+            here = goes_left(values[feature][row], forks[fork], cuts[fork], sides)
+            visit(row, left if here else right)
+            fork = following
+
+    for row, own in enumerate(part):
+        for place, (_, _, begins, about) in enumerate(nodes):
+            if (begins == 1 and own != about) or (begins == 2 and own == about):
+                visit(row, place)
+    return found
+
+
+def counted_bins(codes: Any, payload: Any, rows: Any) -> dict[tuple[int, int], list[int]]:
+    """Return the sums of each bin of each feature over some rows."""
+    found: dict[tuple[int, int], list[int]] = {}
+    for feature, own in enumerate(codes):
+        for row in rows:
+            sums = found.setdefault((feature, own[row]), [0] * len(payload[row]))
+            found[feature, own[row]] = [x + y for x, y in zip(sums, payload[row], strict=True)]
+    return found
+
+
+def whole_units(value: float, worth: float) -> int:
+    """Return the nearest whole number of units, halves up."""
+    return math.floor(Fraction(value) * Fraction(worth) + Fraction(1, 2))
+
+
+def _loss(z: float, target: float) -> float:
+    return target * math.log1p(math.exp(-z)) + (1.0 - target) * math.log1p(math.exp(z))
+
+
+def sum_lines(rows: list[tuple[float, int, int]], line: list[float]) -> list[float]:
+    """Return loss, gradient, Hessian and moments of a line over (score, label, weight)."""
+    a, c, shift, scale, above, below = line[:6]
+    out = [0.0] * 8
+    for score, label, weight in rows:
+        u = (score - shift) * scale
+        z, target = a * u + c, above if label else below
+        p = 1.0 / (1.0 + math.exp(-z))
+        bend = p * (1.0 - p)
+        parts = (
+            _loss(z, target),
+            (p - target) * u,
+            p - target,
+            bend * u * u,
+            bend * u,
+            bend,
+            u,
+            u * u,
+        )
+        out = [one + weight * part for one, part in zip(out, parts, strict=True)]
+    return out
+
+
+def sum_gains(rows: list[tuple[float, int, int]], lines: list[list[float]]) -> list[list[float]]:
+    """Return the loss of the first line, and the gains of the others with their squares."""
+    out = [[0.0, 0.0] for _ in lines]
+    for score, label, weight in rows:
+        losses = [_loss(a * score + b, float(label)) for a, b in lines]
+        out[0][0] += weight * losses[0]
+        for k in range(1, len(lines)):
+            fall = losses[0] - losses[k]
+            out[k][0] += weight * fall
+            out[k][1] += weight * fall * fall
+    return out
