@@ -185,9 +185,9 @@ def judge_rows(
     segments = None if by is None or rows.others is None else rows.others[by.name]
     chance = probabilities(model, rows.score, rows.uncertainty, segments)
     units, unit = np.ones(rows.score.size, np.int64), ROW
-    if rows.weight is not None:
-        units, unit = in_units(rows.weight)
     hits = rows.label.astype(bool)
+    if rows.weight is not None:
+        units, unit = in_units(rows.weight, 2 * (chance > 0.0) + hits)
     totals = Totals(int(units.sum()), int(units[hits].sum()), unit.exact, 1 / Fraction(unit.size))
     selected, true_positives = _expected(units, chance), _expected(units[hits], chance[hits])
     goal, gain = make_goal(totals), 0.0

@@ -19,7 +19,7 @@ def confusion_of(sample: Sample, name: str, part: str, settings: Settings) -> Co
     if sample.weight is None or not sample.weight.any():
         units, unit = np.ones(label.size, np.int64) * (sample.weight is None), ROW
     else:
-        units, unit = in_units(sample.weight)
+        units, unit = in_units(sample.weight, 2 * taken + label)
 
     def counted(decided: bool, positive: bool) -> int:
         return int(units[(taken == decided) & (label == positive)].sum())

@@ -26,6 +26,7 @@ from calibkit.metrics.slices import ALL, Slice, check_names, segment_slices, top
 from calibkit.metrics.spec import EvaluateSpec
 from calibkit.metrics.views import Confusion, Pair, Sample, View, view_of
 from calibkit.rows.columns import Condensing
+from calibkit.rows.remarks import of_weights
 from calibkit.summaries.resolution import Range
 
 #: What is evaluated instead of scores: a function of source and specification.
@@ -163,7 +164,7 @@ def evaluate_rows(rows: EvaluateRows, spec: EvaluateSpec) -> Evaluated:
     return Evaluated(
         metrics=findings.result(rows.rows, rows.condensing),
         curves=pl.concat(curves) if curves else None,
-        warnings=rows.warnings,
+        warnings=(*rows.warnings, *of_weights(rows.label, rows.weight)),
         notes=rows.notes,
     )
 

@@ -304,5 +304,5 @@ def _base_rate(label: NDArray[np.uint8], weight: NDArray[np.float64] | None) -> 
     """Return the share of positive rows, which does not depend on the order of rows."""
     if weight is None:
         return int(np.count_nonzero(label)) / label.size
-    units, _ = in_units(weight)
+    units, _ = in_units(weight, label)
     return int(units[label == 1].sum()) / int(units.sum())

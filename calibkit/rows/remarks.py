@@ -13,6 +13,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from calibkit.rows.weights import in_units
+
 #: Of fewer rows nothing is said: too little is known.
 FEWEST: Final = 20
 
@@ -20,6 +22,11 @@ FEWEST: Final = 20
 _FEWEST_OF_A_CLASS: Final = 5
 #: Of more distinct scores neighbours are counted together.
 _BLOCKS: Final = 1 << 16
+
+#: From this sum on weights were rounded: `calibkit.rows.weights`.
+_ROUNDED: Final = 2**60
+#: Units that the weights of a class should come to: then half a unit is below 1e-9 of them.
+_ENOUGH_UNITS: Final = 2**29
 
 #: How many standard errors below 1/2 an AUC has to be to be called inverted.
 _CERTAIN: Final = 4.0
@@ -81,6 +88,34 @@ def inverted(name: str, rows: Numbers, positives: Numbers, size: int | None = No
     )
 
 
+def far_apart(rows: int, hits: int) -> str | None:
+    """Say that one class is too light beside the other to be added up to nine digits.
+
+    Parameters
+    ----------
+    rows, hits
+        Units of weight of all rows, and of positive rows.
+    """
+    lighter = min(hits, rows - hits)
+    if rows < _ROUNDED or not 0 < lighter < _ENOUGH_UNITS:
+        return None
+    kind, other = ("positive", "negative") if hits == lighter else ("negative", "positive")
+    return (
+        f"weights: {kind} rows together weigh {lighter / (rows - lighter):.0e} of the {other} ones; "
+        f"their sums are rounded, by up to {0.5 / lighter:.0e} of them; weights of whole numbers or "
+        "less far apart are exact"
+    )
+
+
+def of_weights(label: Numbers, weight: Numbers | None) -> list[str]:
+    """Return the remark on the weights of rows in any order, if there is one."""
+    if weight is None or not weight.any():
+        return []
+    units, _ = in_units(weight, label)
+    said = far_apart(int(units.sum()), int(units[label == 1].sum()))
+    return [] if said is None else [said]
+
+
 def of_rows(name: str, scale: str, score: Numbers, label: Numbers) -> list[str]:
     """Return the remarks on rows in any order."""
     distinct, place = np.unique(score, return_inverse=True)
@@ -114,7 +149,8 @@ def of_tally(
     rows, hits = (np.add.reduceat(part, starts, dtype=np.int64) for part in (rows, hits))
     if ends.size > 1 and ends[0] == ends[-1]:
         ends = ends[:1]
-    return list(_remarks(name, scale, ends, rows, hits, size))
+    said = far_apart(int(rows.sum()), int(hits.sum()))
+    return [*([] if said is None else [said]), *_remarks(name, scale, ends, rows, hits, size)]
 
 
 def _remarks(

@@ -2,11 +2,12 @@
 
 Sums of weights must not depend on the order of rows, and a bound must be compared exactly.  Weights
 are therefore counted in units of a power of two: exactly where that makes all of them integers with
-a sum below 2^53, else rounded to a unit so small that the rounding is below 1e-12 of the total.
+a sum below 2^53, else rounded to a unit of about 2^-61 of their total.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeVar
@@ -47,6 +48,8 @@ ROW = Unit()
 
 #: Reweighted rows together stay below this.
 _MOST_UNITS = 2**60
+#: Rounded weights together stay below this power of two.
+_MOST_BITS = 62
 
 
 @dataclass(frozen=True)
@@ -124,19 +127,25 @@ def at_prevalence(rows: int, positives: int, prevalence: Fraction | None) -> Cla
     )
 
 
-def in_units(weight: NDArray[np.float64]) -> tuple[NDArray[np.int64], Unit]:
+def in_units(
+    weight: NDArray[np.float64], kind: NDArray[Any] | None = None
+) -> tuple[NDArray[np.int64], Unit]:
     """Return finite, non-negative weights as integer numbers of a common unit.
 
     Parameters
     ----------
     weight
         Weights, at least one of them positive.
+    kind
+        Non-negative integers.  Where weights are rounded, sums over all rows of a kind are, rather
+        than each weight for itself (see `carried`).
 
     Returns
     -------
     units, unit
-        Integers whose sum stays below 2^53 where `unit` is exact, below 2^62 otherwise.  A positive
-        weight never becomes 0.
+        Integers whose sum stays below 2^53 where `unit` is exact, else between 2^60 and 2^62: a
+        weight is then off by at most half a unit, so that any sum over n rows is off by less than
+        n / 2^61 of the total weight.  A positive weight never becomes 0: below a unit it is one.
     """
     mantissa, exponent = np.frexp(weight)
     bits = (mantissa * 2.0**53).astype(np.int64)
@@ -144,14 +153,55 @@ def in_units(weight: NDArray[np.float64]) -> tuple[NDArray[np.int64], Unit]:
     powers = np.where(bits > 0, exponent - 53 + np.log2(lowest_bit).astype(np.int64), 2**20)
     shift = max(0, -int(powers.min()))
     top = int(exponent[bits > 0].max())
-    room = weight.size.bit_length()
     if shift + top <= 53:
         units = np.ldexp(weight, shift).astype(np.int64)
         if sum(int(part.sum()) for part in np.array_split(units, 1 + units.size // 512)) < 2**53:
             return units, Unit(2.0**-shift)
-    shift = 62 - top - room
+    # What has room if all weigh as much as the heaviest, and then what the true total leaves.
+    shift = _MOST_BITS - top - weight.size.bit_length()
+    rough = int(np.rint(np.ldexp(weight, shift)).astype(np.int64).sum()) + weight.size
+    shift = min(shift + max(0, _MOST_BITS - rough.bit_length()), 1074)  # 2^-1074: the least float
+    unit = Unit(float(np.ldexp(1.0, -shift)), exact=False)
+    if kind is not None:
+        return carried(weight, unit, np.arange(weight.size), kind), unit
     units = np.maximum(np.rint(np.ldexp(weight, shift)), weight > 0).astype(np.int64)
-    return units, Unit(float(np.ldexp(1.0, -shift)), exact=False)
+    return units, unit
+
+
+def carried(
+    weight: NDArray[np.float64], unit: Unit, order: NDArray[Any], kind: NDArray[Any]
+) -> NDArray[np.int64]:
+    """Return rounded weights whose running sums are rounded, rather than each weight for itself.
+
+    Roundings of many rows then do not add up: rows that are many times lighter than others keep
+    their digits in sums over a range of scores.
+
+    Parameters
+    ----------
+    weight
+        Weights as `in_units` got them.
+    unit
+        The unit it chose, not exact.
+    order
+        The places of the rows in the order of summation.
+    kind
+        Sums run over the rows of each kind apart.
+
+    Returns
+    -------
+    units
+        The sum of the first rows of a kind is off by at most half a unit, besides what rows lighter
+        than one unit gain, which are one.  It does not depend on the order of those rows.
+    """
+    exact = np.ldexp(weight, 1 - math.frexp(unit.size)[1])
+    units = exact.astype(np.int64)
+    left = np.where(units > 0, exact - units, 0.0)
+    fine = _MOST_BITS - weight.size.bit_length()
+    order = order[np.argsort(kind[order], kind="stable")]
+    for places in np.split(order, np.flatnonzero(np.diff(kind[order])) + 1):
+        rest = np.cumsum(np.ldexp(left[places], fine).astype(np.int64))
+        units[places] += np.diff((rest + (1 << fine - 1)) >> fine, prepend=0)
+    return np.maximum(units, weight > 0)
 
 
 def joined(units: NDArray[Any], place: NDArray[np.int64], more: NDArray[Any]) -> NDArray[Any]:

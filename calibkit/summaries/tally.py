@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.rows.weights import AS_THEY_ARE, ROW, ClassWeights, Unit, in_units, joined
+from calibkit.rows.weights import AS_THEY_ARE, ROW, ClassWeights, Unit, carried, in_units, joined
 from calibkit_kernels import gains as gains_of
 from calibkit_kernels import sorting, splits, surface
 from calibkit_kernels import tally as kernels
@@ -310,6 +310,10 @@ def count_rows(
     _, places = sorting.sort_pairs(below, places, int(below.max()).bit_length(), threads)
     keys = keys[places]
     _, places = sorting.sort_pairs(keys, places, int(keys.max()).bit_length(), threads)
+    if weight is not None and not unit.exact:
+        kind = level.astype(np.uint32) << np.uint32(9) | label
+        kind |= np.uint32(0) if part is None else part.astype(np.uint32) << np.uint32(1)
+        units = carried(weight, unit, places, kind)
     dealt = _NOT_DEALT if part is None else part
     grouped = kernels.group_weighted(places, score, level, label, units, dealt)
     scores, levels_of, count, positive, parts = grouped

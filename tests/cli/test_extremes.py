@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +176,29 @@ def test_a_column_of_one_value_by_weights_of_a_hundred_million(tmp_path: Path) -
         tmp_path / "grid.parquet",
     )
     assert grid["count"].sum() == 800_000_000
+
+
+def test_counts_beyond_53_bits_keep_their_digits(tmp_path: Path) -> None:
+    """Whole weights whose sum no float holds exactly: results are the floats next to the sums."""
+    weight = np.array([2**53 - 1, 3, 2**52 + 1, 5, 1, 2**51 + 7], np.int64)
+    frame = pl.DataFrame(
+        {"score": [0.9, 0.8, 0.7, 0.6, 0.5, 0.4], "label": [1, 0, 1, 0, 0, 1], "w": weight}
+    )
+    path = write(frame, tmp_path / "large.parquet")
+    model = run(
+        *("boundary", path, "--fpr", "0.6", "--weight", "w", "--method", "exact", "--folds", "0"),
+        tmp_path / "b.json",
+    )
+    assert model["score_thresholds"] == [0.7]  # 3 of 9 negatives; 8 of 9 with the next
+    figures = model["fit"]["in_sample"]
+    assert figures["selected"] == float(2**53 + 2**52 + 3)
+    assert figures["false_positive_rate"] == pytest.approx(1 / 3, rel=1e-12)
+    found = run("evaluate", path, "--weight", "w", "--no-intervals", tmp_path / "m.json")
+    metrics = found["metrics"]["score"]["all"]
+    good = [Fraction(int(w)) for w in weight[[0, 2, 5]]]
+    area = (good[0] * 9 + good[1] * 6) / (sum(good) * 9)
+    assert metrics["auc"] == pytest.approx(float(area), rel=1e-12)
+    assert metrics["count"] == float(weight.sum())
 
 
 def test_counts_of_votes_beyond_32_bits(tmp_path: Path) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
+from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.rows.weights import Unit, in_units, joined
+from calibkit.rows.weights import Unit, carried, in_units, joined
+from calibkit.summaries.tally import Tally, count_rows
 
 positive = st.floats(5e-324, 1e300)
 
@@ -46,7 +49,8 @@ def test_any_weights_keep_their_shares(weights: list[float]) -> None:
         assert worth == [Fraction(w) for w in weights] and sum(units.tolist()) < 2**53
     else:
         errors = [abs(a - Fraction(w)) for a, w in zip(worth, weights, strict=True)]
-        assert sum(errors) <= total * Fraction(1, 10**12)
+        assert sum(errors) <= total * Fraction(len(weights), 2**61)
+        assert sum(units.tolist()) >= 2**60 or unit.size == 5e-324
 
 
 @given(st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=20), st.integers(-40, 40))
@@ -73,6 +77,75 @@ def test_a_single_weight(weights: list[float]) -> None:
     units, unit = in_units(np.array(weights))
     total = sum(units.tolist()) * Fraction(unit.size)
     assert abs(total - Fraction(sum(weights))) <= Fraction(sum(weights)) / 10**12
+
+
+def test_one_heavy_row_takes_no_digits_from_many_light_ones() -> None:
+    light = np.full(1_000_000, 0.3)
+    units, unit = in_units(np.append(light, 0.7e16))
+    assert not unit.exact
+    light_share = Fraction(int(units[:-1].sum())) * Fraction(unit.size) / (Fraction(0.3) * 10**6)
+    assert abs(light_share - 1) < Fraction(
+        1, 10**2
+    )  # a unit is 2^-61 of the total: 0.3 is a hundred
+    whole, unit = in_units(np.append(np.ones(1_000_000), 1e16))
+    assert int(whole[0]) * unit.size == 1.0 and int(whole[-1]) * unit.size == 1e16
+
+
+mixed = st.floats(0.1, 10.0) | st.floats(1e8, 1e10) | st.floats(1e-18, 1e-16) | st.just(0.0)
+
+
+@given(st.lists(st.tuples(mixed, st.integers(0, 2)), min_size=2, max_size=60), st.randoms())
+def test_running_sums_of_mixed_weights(rows: list[tuple[float, int]], random: Random) -> None:
+    weight = np.array([w for w, _ in rows])
+    kind = np.array([k for _, k in rows], np.uint32)
+    if not weight.any() or (unit := in_units(weight)[1]).exact:
+        return
+    order = list(range(len(rows)))
+    random.shuffle(order)
+    units = carried(weight, unit, np.array(order), kind)
+    assert all((k > 0) == (w > 0) for k, w in zip(units.tolist(), weight, strict=True))
+    for own in range(3):
+        error, tiny = Fraction(0), 0
+        for place in order:
+            if kind[place] == own:
+                exact = Fraction(weight[place]) / Fraction(unit.size)
+                error += int(units[place]) - exact
+                tiny += 0 < exact < 1
+                assert -0.5001 <= error <= 0.5001 + tiny
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 1), st.integers(0, 1), mixed),
+        min_size=1,
+        max_size=40,
+    ).filter(lambda rows: any(w for *_, w in rows)),
+    st.randoms(),
+)
+def test_tallies_of_mixed_weights(rows: list[tuple[int, int, int, float]], random: Random) -> None:
+    def counted(rows: list[tuple[int, int, int, float]]) -> Tally:
+        score, level, label, weight = (np.array(column) for column in zip(*rows, strict=True))
+        return count_rows(
+            score / 4, level.astype(np.uint16), label.astype(np.uint8), 2, weight=weight
+        )
+
+    tally = counted(rows)
+    random.shuffle(rows)
+    again = counted(rows)
+    assert tally.count.tolist() == again.count.tolist()
+    assert tally.positive.tolist() == again.positive.tolist()
+    size = Fraction(tally.unit.size)
+    for cut, level in itertools.product(range(4), range(2)):
+        for label in (0, 1):
+            exact = sum(
+                Fraction(w) for s, u, y, w in rows if s >= cut and u == level and y == label
+            )
+            taken = (tally.score >= cut / 4) & (tally.level == level)
+            column = tally.positive if label else tally.count - tally.positive
+            error = int(column[taken].sum()) * size - exact
+            assert abs(error) <= (size * Fraction(5001, 10_000)) + sum(
+                size for *_, w in rows if 0 < Fraction(w) < size
+            )
 
 
 def test_amounts_in_units() -> None:

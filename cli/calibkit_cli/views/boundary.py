@@ -32,7 +32,9 @@ def boundary_lines(model: BoundaryModel) -> list[str]:
         what = "Weights are" if "weight" in model.columns else "Amounts are"
         if model.objective.prevalence and "value" not in model.columns:
             what = "Weights of the classes are"
-        lines.append(f"{what} rounded by less than 1e-12; a bound is met with that margin.")
+        lines.append(
+            f"{what} rounded by less than 1e-12 of their sum; bounds are met with a margin of 1e-12."
+        )
     lines += _meaning(model)
     if model.groups:
         lines += segment_lines(model)
