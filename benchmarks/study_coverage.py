@@ -11,25 +11,21 @@ from __future__ import annotations
 import math
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 
 import numpy as np
+from coverage_rows import BOUNDS, MAKERS, truth_of
 from numpy.typing import NDArray
 
-from calibkit.bins.binning import Levels
-from calibkit.boundary import exact
 from calibkit.boundary.certificate import Split, deal_rows
 from calibkit.boundary.certificate_paths import Path as Boundaries
 from calibkit.boundary.certificate_paths import fit_path
 from calibkit.boundary.certificate_tests import Quantity, certified, sequence
-from calibkit.boundary.goals import RecallAtPrecision, Totals
 from calibkit.maths.bounds import decimal_bound
-from calibkit.rows.columns import ColumnOptions, ScoreRows
-from calibkit.simulate.posterior import simulate_posterior
+from calibkit.rows.columns import ScoreRows
 from calibkit.summaries.tally import count_rows
 from calibkit_kernels.binomial import upper_tail
 
@@ -38,7 +34,6 @@ Floats = NDArray[np.float64]
 PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "coverage.md"
 GENERATORS = ("posterior", "noisy")
 ROWS = (2_000, 20_000, 200_000)
-BOUNDS = ("0.6", "0.7", "0.8", "0.9")
 CONFIDENCES = ("0.9", "0.95")
 #: Of the part about ideas: rows, bounds, and how many replications of the posterior generator.
 IDEA_ROWS, IDEA_BOUNDS, IDEA_CONFIDENCE = (20_000, 200_000), ("0.6", "0.7"), "0.9"
@@ -47,8 +42,6 @@ IDEA_FILES = 100
 KNOWN = (0.62, 0.09, 0.90, 0.68)
 #: The largest files are simulated less often.
 LARGE_SHARE = 0.4
-#: Rows of the noisy generator on which its boundaries are judged, and its oracle's levels.
-JUDGED, ORACLE_LEVELS = 1_000_000, 20
 #: The significance of the test over the whole table.
 SIGNIFICANCE = 0.01
 
@@ -75,132 +68,6 @@ IDEAS = (
     Idea("instead of the curved surface: the logistic one", method="logistic"),
     Idea("instead of the curved surface: a single threshold", method="st"),
 )
-
-
-# ---------------------------------------------------------------- generators and their truth
-
-
-def posterior_rows(rows: int, seed: int) -> ScoreRows:
-    """Return rows of ``calibkit simulate posterior`` with prior Beta(1, 3), tau 3, evidence 2..60."""
-    frame = simulate_posterior(
-        rows,
-        seed=seed,
-        true_prior=(1, 3),
-        tau=3.0,
-        evidence=(2, 60),
-        keep=["label", "score", "uncertainty"],
-    )
-    score, uncertainty, label = (
-        frame[name].to_numpy() for name in ("score", "uncertainty", "label")
-    )
-    return _score_rows(score, uncertainty, label)
-
-
-def noisy_rows(rows: int, seed: int) -> ScoreRows:
-    """Return rows whose logit score is a shifted true logit with noise of the uncertainty's size."""
-    stream = np.random.default_rng([seed, 1])
-    score, uncertainty, truth = _noisy(rows, stream)
-    return _score_rows(score, uncertainty, stream.random(rows) < truth)
-
-
-def _noisy(rows: int, stream: np.random.Generator) -> tuple[Floats, Floats, Floats]:
-    logit = -1.6 + 1.6 * stream.standard_normal(rows)
-    uncertainty = np.exp(0.7 * stream.standard_normal(rows))
-    seen = 1.3 * logit + 0.5 + uncertainty * stream.standard_normal(rows)
-    return 1 / (1 + np.exp(-seen)), uncertainty, 1 / (1 + np.exp(-logit))
-
-
-def _score_rows(score: Floats, uncertainty: Floats, label: NDArray[np.generic]) -> ScoreRows:
-    return ScoreRows(
-        score=score,
-        uncertainty=uncertainty.astype(np.float64),
-        label=label.astype(np.uint8),
-        weight=None,
-        options=ColumnOptions(uncertainty="uncertainty"),
-        rows_read=score.size,
-        dropped=0,
-        warnings=(),
-    )
-
-
-@dataclass(frozen=True)
-class Truth:
-    """What a generator knows: places with their mass and positive mass, by rising uncertainty."""
-
-    score: Floats
-    uncertainty: Floats
-    mass: Floats
-    positive: Floats
-    oracle: dict[str, float]
-
-    def judge(self, levels: Levels, thresholds: Floats) -> tuple[float, float]:
-        """Return recall and precision of a boundary."""
-        inner = np.searchsorted(self.uncertainty, levels.edges)
-        limits = [0, *inner.tolist(), self.score.size]
-        mass = hits = 0.0
-        for threshold, low, high in zip(thresholds, limits[:-1], limits[1:], strict=True):
-            chosen = self.score[low:high] >= threshold
-            mass += float(self.mass[low:high][chosen].sum())
-            hits += float(self.positive[low:high][chosen].sum())
-        return hits / float(self.positive.sum()), hits / mass if mass else 1.0
-
-
-@cache
-def truth_of(generator: str) -> Truth:
-    """Return the truth of a generator."""
-    return _posterior_truth() if generator == "posterior" else _noisy_truth()
-
-
-def _posterior_truth() -> Truth:
-    """All pairs of evidence and positives with their probabilities, by quadrature over S."""
-    nodes, widths = np.polynomial.legendre.leggauss(400)
-    true, width = (nodes + 1) / 2, widths / 2
-    density = 3 * (1 - true) ** 2 * width
-    seen = 3 * true / (2 * true + 1)
-    places = []
-    for n in range(60, 1, -1):  # by rising uncertainty
-        chance = math.log((n + 1) / n) / math.log(61 / 2)
-        for k in range(n + 1):
-            likelihood = math.comb(n, k) * seen**k * (1 - seen) ** (n - k) * density
-            mass = float(likelihood.sum()) * chance
-            places.append(
-                (
-                    (0.05 + k) / (0.1 + n),
-                    -(0.1 + n),
-                    mass,
-                    float((likelihood * true).sum()) * chance,
-                )
-            )
-    score, uncertainty, mass, positive = np.array(places).T
-    order = np.argsort(-positive / mass, kind="stable")
-    hits, rows = np.cumsum(positive[order]), np.cumsum(mass[order])
-    oracle = {
-        bound: float(hits[hits >= float(bound) * rows].max(initial=0.0) / hits[-1])
-        for bound in BOUNDS
-    }
-    return Truth(score, uncertainty, mass, positive, oracle)
-
-
-def _noisy_truth() -> Truth:
-    stream = np.random.default_rng([0, 2])
-    score, uncertainty, truth = _noisy(JUDGED, stream)
-    order = np.argsort(uncertainty, kind="stable")
-    score, uncertainty, truth = score[order], uncertainty[order], truth[order]
-    label = (stream.random(JUDGED) < truth).astype(np.uint8)
-    level = (np.arange(JUDGED) * ORACLE_LEVELS // JUDGED).astype(np.uint16)
-    points = count_rows(score, level, label, ORACLE_LEVELS).points()
-    totals = Totals(JUDGED, int(label.sum()))
-    oracle = {
-        bound: exact.solve(points, RecallAtPrecision(decimal_bound(bound), totals), cap=1).ceiling
-        for bound in BOUNDS
-    }
-    return Truth(score, uncertainty, np.ones(JUDGED), truth, oracle)
-
-
-MAKERS: dict[str, Callable[[int, int], ScoreRows]] = {
-    "posterior": posterior_rows,
-    "noisy": noisy_rows,
-}
 
 
 # ---------------------------------------------------------------- one replication
