@@ -101,12 +101,7 @@ def _as_floats(column: pl.Series, where: RowFinder) -> FloatArray:
     if not (kind.is_numeric() or kind in (pl.Boolean, pl.Null)):
         _refuse_type(column, where)
     if column.null_count():
-        where.refuse(
-            column,
-            column.is_null().to_numpy(),
-            "no value (null)",
-            f"fill these rows, or {where.remedy}",
-        )
+        _refuse_absent(column, where)
     if kind.is_integer() and kind not in _SMALL_INTEGERS:
         lowest, highest = cast(int, column.min()), cast(int, column.max())
         if max(-lowest, highest) > _EXACT_INTEGER:
@@ -144,6 +139,18 @@ def _refuse_type(column: pl.Series, where: RowFinder) -> NoReturn:
     where.refuse(column, None, "numbers written as text", "write the column as numbers")
 
 
+def _refuse_absent(column: pl.Series, where: RowFinder) -> NoReturn:
+    """Refuse rows with null or NaN, all of them at once: whoever fills them, fills both."""
+    null = column.is_null().to_numpy()
+    nan = (
+        column.is_nan().fill_null(False).to_numpy()
+        if column.dtype.is_float()
+        else np.zeros_like(null)
+    )
+    both = " or ".join(name for name, rows in (("null", null), ("NaN", nan)) if rows.any())
+    where.refuse(column, null | nan, f"no value ({both})", f"fill these rows, or {where.remedy}")
+
+
 def _refuse_values(
     column: pl.Series,
     array: FloatArray,
@@ -152,14 +159,8 @@ def _refuse_values(
     high: float,
     advice: str,
 ) -> NoReturn:
-    absent = np.isnan(array)
-    if absent.any():
-        where.refuse(
-            column,
-            absent,
-            "no value (NaN)",
-            f"fill these rows, or {where.remedy}",
-        )
+    if np.isnan(array).any():
+        _refuse_absent(column, where)
     outside = (array < low) | (array > high)
     if outside.any():
         where.refuse(column, outside, f"not in {_interval(low, high)}", advice)

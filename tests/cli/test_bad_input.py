@@ -27,6 +27,7 @@ Refuse = Callable[..., dict[str, Any]]
 BAD_VALUES: dict[str, tuple[str, dict[int, Any], list[str], list[str]]] = {
     "null score": ("score", {3: None, 7: None}, ["no value", "--on-missing"], []),
     "NaN score": ("score", {2: NAN}, ["no value", "--on-missing"], []),
+    "null and NaN score": ("score", {3: None, 7: NAN}, ["null or NaN"], []),
     "null uncertainty": ("uncertainty", {5: None}, ["no value", "--on-missing"], []),
     "NaN uncertainty": ("uncertainty", {5: NAN}, ["no value", "--on-missing"], []),
     "infinite uncertainty": ("uncertainty", {4: INF, 6: -INF}, ["infinite", "inf"], []),
