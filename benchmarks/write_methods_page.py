@@ -11,7 +11,7 @@ import json
 from typing import Any
 
 from harness import QUIET_LOAD, RESULTS, ROOT, Pair, Run, Spread, cpu_of, peak_of, wall_of
-from write_page import bullet, paragraph, seconds, shown, table, verdict
+from page_text import bullet, paragraph, seconds, shown, table, verdict
 
 PAGE = ROOT / "docs" / "evidence" / "methods_speed.md"
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import json
 import statistics
 import sys
-import textwrap
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -21,12 +19,12 @@ from harness import (
     RESULTS,
     ROOT,
     Pair,
-    Spread,
     cpu_of,
     million,
     peak_of,
     wall_of,
 )
+from page_text import bullet, median, paragraph, seconds, shown, table, verdict
 
 PAGE = ROOT / "docs" / "evidence" / "benchmarks.md"
 NEEDED = ("startup", "boundary", "mist", "evaluate", "grid", "profile")
@@ -81,39 +79,6 @@ not contain those below it. Seconds on the wall, then of the processors; *memory
 step raised the peak. The start of the interpreter is not in it. Load before: {load:.1f}."""
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
-def paragraph(text: str) -> str:
-    """Return text broken at a hundred columns."""
-    return textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False)
-
-
-def bullet(text: str) -> str:
-    """Return an item of a list."""
-    return textwrap.fill(
-        text, 100, initial_indent="* ", subsequent_indent="  ", break_on_hyphens=False
-    )
-
-
-def shown(ratio: Spread) -> str:
-    """Return a ratio with its range."""
-    return f"{ratio.median:.2f} ({ratio.low:.2f}–{ratio.high:.2f})"
-
-
-def median(pair: Pair, side: str, of: Any) -> float:
-    """Return the median over the runs of one side."""
-    return statistics.median(map(of, getattr(pair, side)))
-
-
-def seconds(pair: Pair, of: Any) -> str:
-    """Return the medians of both sides."""
-    return f"{median(pair, 'ours', of):.2f} s / {median(pair, 'peer', of):.2f} s"
-
-
 def read() -> dict[str, dict[str, Any]]:
     """Return the results by name; all must come from the same machine and sources."""
     missing = [name for name in NEEDED if not (RESULTS / f"{name}.json").is_file()]
@@ -161,11 +126,6 @@ def machine_lines(found: dict[str, dict[str, Any]]) -> str:
             "ratios of wall time. Whether an aim is met has to be settled on a quiet machine."
         )
     return "\n".join(map(bullet, lines))
-
-
-def verdict(value: float, limit: float) -> str:
-    """Return whether an aim was met."""
-    return "met" if value <= limit else "**missed**"
 
 
 def startup_section(pairs: list[Pair], start: Pair) -> str:
