@@ -1,6 +1,6 @@
 """Losses of probabilistic predictions of what several raters say, plugin and debiased.
 
-Y. Mimori, K. Sasada, H. Matsui, I. Sato, "Diagnostic uncertainty calibration: towards reliable
+T. Mimori, K. Sasada, H. Matsui, I. Sato, "Diagnostic uncertainty calibration: towards reliable
 machine predictions in medical domain", sections 3 and 4.
 """
 
