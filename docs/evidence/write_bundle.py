@@ -15,15 +15,14 @@ import json
 import shlex
 import tempfile
 import textwrap
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+from boundary_study import DATA, ROOT, row
 
 from calibkit_cli.main import run
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "evidence" / "bundle.md"
 ACTIONS = ("block", "review", "pass")
 COMMANDS = """\
@@ -40,7 +39,7 @@ calibkit drift service.json test.parquet --label label -o drift.json
 def main() -> None:
     """Fit, bundle, apply, write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", nargs="?", type=Path, default=ROOT.parent / "shared" / "data")
+    parser.add_argument("folder", nargs="?", type=Path, default=DATA)
     folder = parser.parse_args().folder.resolve() / "creditcard"
     if not folder.is_dir():
         raise SystemExit(f"{folder} is not there: nothing written")
@@ -149,11 +148,6 @@ def judged(found: dict[str, Any]) -> list[str]:
 def text(words: str) -> list[str]:
     """Return lines of a paragraph."""
     return textwrap.wrap(words, 99)
-
-
-def row(cells: Sequence[str]) -> str:
-    """Return the row of a table."""
-    return f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from boundary_study import DATA, ROOT, row
 from numpy.typing import NDArray
 
 from calibkit.boundary.fit import fit_boundary
@@ -30,7 +31,6 @@ from calibkit.drift.rows import BOUNDARY, DriftSpec
 from calibkit.files.sources import Source
 from calibkit.rows.columns import ColumnOptions, read_score_rows
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "evidence" / "drift.md"
 FITTED = 12_500
 SIZES = (12_500, 2_000, 500, 100)
@@ -45,7 +45,7 @@ Draw = Callable[[Random, int], tuple[Floats, Floats]]
 def main() -> None:
     """Split, resample, write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", nargs="?", type=Path, default=ROOT.parent / "shared" / "data")
+    parser.add_argument("folder", nargs="?", type=Path, default=DATA)
     parser.add_argument("--splits", type=int, default=2_000)
     options = parser.parse_args()
     folder = options.folder / "criteo_tau3"
@@ -267,11 +267,6 @@ def share(found: Sequence[bool]) -> str:
 def text(words: str) -> list[str]:
     """Return lines of a paragraph."""
     return textwrap.wrap(words, 99)
-
-
-def row(cells: Sequence[str]) -> str:
-    """Return the row of a table."""
-    return f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":
