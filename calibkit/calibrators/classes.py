@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -16,9 +16,9 @@ from calibkit.calibrators.model import CalibratorModel, MapFit
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.fitted import Fitted
-from calibkit.models import Provenance
+from calibkit.models import Column, Provenance
 from calibkit.raters.application import match_classes, needed_columns, read_classes
-from calibkit.raters.histograms import bin_sums, class_targets
+from calibkit.raters.histograms import BinSums, bin_sums, class_targets
 from calibkit.raters.logit_maps import (
     LEAST_PROBABILITY,
     MAPS,
@@ -111,43 +111,75 @@ def fit_class_calibrator(
     prediction = next(iter(rows.predictions.values()))
     logits = prediction if spec.scale == "logit" else logits_of(prediction)
     fitted = fit_logit_map(logits, rows.counts, spec.method, spec.regularization, seed=spec.seed)
+    figures = _figures(rows, logits, fitted, spec)
+    column = rows.described(spec.scale)
+    model = class_model(column, rows.classes, spec, fitted, figures, dict(tags or {}))
+    if provenance != "none":
+        files = rows.source.paths if provenance == "names" else None
+        model.provenance = class_origin(spec, rows.counts.shape[0], data_hash(rows.used()), files)
+    return Fitted(model, class_warnings(fitted))
+
+
+def class_model(
+    column: Column,
+    classes: Sequence[str],
+    spec: ClassSpec,
+    fitted: LogitMap,
+    figures: MapFit,
+    tags: dict[str, str],
+) -> CalibratorModel:
+    """Return the model of a fitted map."""
     stored = LogitMapModel.of(fitted)
-    model = CalibratorModel(
+    return CalibratorModel(
         kind=CalibratorModel.KIND,
         version=CalibratorModel.VERSION,
-        columns={"probs": rows.described(spec.scale)},
+        columns={"probs": column},
         method=spec.method,
         clip=0.0,
-        classes=list(rows.classes),
+        classes=list(classes),
         temperature=stored.temperature,
         weights=stored.weights,
         intercept=stored.intercept,
         regularization=(
             msgspec.UNSET if spec.method == "temperature" else list(fitted.regularization)
         ),
-        fit=_figures(rows, logits, fitted, spec),
-        tags=dict(tags or {}),
+        fit=figures,
+        tags=tags,
     )
-    if provenance != "none":
-        model.provenance = _origin(rows, spec, names=provenance == "names")
-    return Fitted(model, _warnings(fitted))
 
 
 def _figures(rows: RaterRows, logits: Floats, fitted: LogitMap, spec: ClassSpec) -> MapFit:
-    votes = int(rows.counts.sum())
     before, after = softmax(logits), fitted.probabilities(logits)
     clipped = 0
     if spec.scale != "logit":
-        prediction = next(iter(rows.predictions.values()))
-        clipped = int((prediction < LEAST_PROBABILITY).any(axis=1).sum())
-    return MapFit(
+        clipped = rows_clipped(next(iter(rows.predictions.values())))
+    return map_figures(
+        fitted,
         rows=int(rows.counts.shape[0]),
+        votes=int(rows.counts.sum()),
+        brier=squared_loss(bin_sums(class_targets(after, rows.counts))),
+        brier_before=squared_loss(bin_sums(class_targets(before, rows.counts))),
+        clipped=clipped,
+    )
+
+
+def rows_clipped(probabilities: Floats) -> int:
+    """Return how many rows have a probability that counts as another before its logarithm."""
+    return int((probabilities < LEAST_PROBABILITY).any(axis=1).sum())
+
+
+def map_figures(
+    fitted: LogitMap, *, rows: int, votes: int, brier: float, brier_before: float, clipped: int
+) -> MapFit:
+    """Return what a model says of its fit."""
+    return MapFit(
+        rows=rows,
         positives=None,
         votes=votes,
         log_loss=fitted.loss,
         log_loss_before=fitted.loss_before,
-        brier=_squared_loss(after, rows),
-        brier_before=_squared_loss(before, rows),
+        brier=brier,
+        brier_before=brier_before,
         inputs_clipped=clipped,
         outputs_clipped=0,
         gradient=fitted.gradient,
@@ -156,13 +188,13 @@ def _figures(rows: RaterRows, logits: Floats, fitted: LogitMap, spec: ClassSpec)
     )
 
 
-def _squared_loss(probabilities: Floats, rows: RaterRows) -> float:
-    """Return the mean squared distance of prediction and a rater's vote."""
-    found = losses(bin_sums(class_targets(probabilities, rows.counts)))
-    return float(np.cumsum(found.squared)[-1])
+def squared_loss(sums: BinSums) -> float:
+    """Return the mean squared distance of prediction and a rater's vote; targets are classes."""
+    return float(np.cumsum(losses(sums).squared)[-1])
 
 
-def _warnings(fitted: LogitMap) -> tuple[str, ...]:
+def class_warnings(fitted: LogitMap) -> tuple[str, ...]:
+    """Return what the user should be told of a map."""
     if fitted.method == "temperature":
         beta = float(fitted.weights[0])
         if beta == 0.0:
@@ -180,15 +212,13 @@ def _warnings(fitted: LogitMap) -> tuple[str, ...]:
     return ()
 
 
-def _origin(rows: RaterRows, spec: ClassSpec, *, names: bool) -> Provenance:
+def class_origin(spec: ClassSpec, rows: int, data: str, files: list[str] | None) -> Provenance:
+    """Return where a model comes from: so many rows of a hash, and the options that shaped it."""
     options: dict[str, object] = {"method": spec.method, "scale": spec.scale}
     if spec.method != "temperature":
         chosen = spec.regularization
         options |= {"regularization": "cv" if chosen is None else list(chosen), "seed": spec.seed}
-    files = rows.source.paths if names else None
-    return Provenance(
-        __version__, options, int(rows.counts.shape[0]), data_hash(rows.used()), files
-    )
+    return Provenance(__version__, options, rows, data, files)
 
 
 class ClassApplier:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -15,9 +15,10 @@ from calibkit import __version__
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.fitted import Fitted
-from calibkit.models import Provenance
-from calibkit.raters.alpha import fit_strength, log_strength
+from calibkit.models import Column, Provenance
+from calibkit.raters.alpha import Strength, fit_strength, log_strength
 from calibkit.raters.histograms import (
+    BinSums,
     bin_sums,
     disagreement_shares,
     disagreement_targets,
@@ -153,7 +154,7 @@ def fit_alpha(
         )
     before = softmax(logits) if spec.scale == "logit" else prediction
     probabilities = before if mapped is None else mapped.probabilities(logits)
-    inputs = _features(rows.others, rows.where, spec.features, probabilities)
+    inputs = read_features(rows.others, rows.where, spec.features, probabilities)
     strength = fit_strength(
         probabilities,
         rows.counts,
@@ -169,12 +170,41 @@ def fit_alpha(
         shares = disagreement_shares(rows.counts[several])[:, 0]
         steps = isotonic_steps(phi[several, 0], shares)
         phi = with_steps(phi, steps)
+    figures = alpha_figures(
+        strength,
+        rows=int(rows.counts.shape[0]),
+        votes=int(rows.counts.sum()),
+        several=int(np.count_nonzero(several)),
+        after=disagreement_sums(phi, rows.counts),
+        before=disagreement_sums(predicted_disagreement(before), rows.counts),
+    )
+    column = rows.described(spec.scale)
+    model = alpha_model(
+        column, rows.classes, spec, (mapped, strength, steps), figures, dict(tags or {})
+    )
+    if provenance != "none":
+        files = rows.source.paths if provenance == "names" else None
+        data = data_hash(used_numbers(rows, spec, inputs))
+        model.provenance = alpha_origin(spec, figures.rows, data, files)
+    return Fitted(model, alpha_warnings(model))
+
+
+def alpha_model(
+    column: Column,
+    classes: Sequence[str],
+    spec: AlphaSpec,
+    fitted: tuple[LogitMap | None, Strength, DisagreementMap | None],
+    figures: AlphaFit,
+    tags: dict[str, str],
+) -> AlphaModel:
+    """Return the model of what was fitted: the map before, the strength, the map of disagreements."""
+    mapped, strength, steps = fitted
     constant = strength.weights.size == 0
-    model = AlphaModel(
+    return AlphaModel(
         kind=AlphaModel.KIND,
         version=AlphaModel.VERSION,
-        columns={"probs": rows.described(spec.scale)},
-        classes=list(rows.classes),
+        columns={"probs": column},
+        classes=list(classes),
         features=spec.features,
         log_alpha0=strength.intercept if constant else msgspec.UNSET,
         weights=msgspec.UNSET if constant else strength.weights.tolist(),
@@ -183,27 +213,30 @@ def fit_alpha(
         disagreement_map=steps,
         regularization=spec.regularization,
         objective=strength.objective,
-        fit=AlphaFit(
-            rows=int(rows.counts.shape[0]),
-            votes=int(rows.counts.sum()),
-            rows_two_raters=int(np.count_nonzero(several)),
-            constant_objective=strength.constant_objective,
-            gradient=strength.gradient,
-            iterations=strength.iterations,
-            converged=strength.converged,
-            disagreement_loss=_disagreement_loss(phi, rows.counts),
-            disagreement_loss_before=_disagreement_loss(
-                predicted_disagreement(before), rows.counts
-            ),
-        ),
-        tags=dict(tags or {}),
+        fit=figures,
+        tags=tags,
     )
-    if provenance != "none":
-        model.provenance = _origin(rows, spec, inputs, names=provenance == "names")
-    return Fitted(model, tuple(_warnings(model)))
 
 
-def _warnings(model: AlphaModel) -> list[str]:
+def alpha_figures(
+    strength: Strength, *, rows: int, votes: int, several: int, after: BinSums, before: BinSums
+) -> AlphaFit:
+    """Return what a model says of its fit; sums are those of `disagreement_sums`."""
+    return AlphaFit(
+        rows=rows,
+        votes=votes,
+        rows_two_raters=several,
+        constant_objective=strength.constant_objective,
+        gradient=strength.gradient,
+        iterations=strength.iterations,
+        converged=strength.converged,
+        disagreement_loss=float(losses(after).squared[0]) if several else None,
+        disagreement_loss_before=float(losses(before).squared[0]) if several else None,
+    )
+
+
+def alpha_warnings(model: AlphaModel) -> tuple[str, ...]:
+    """Return what the user should be told of a model."""
     fit, said = model.fit, []
     if not fit.rows_two_raters:
         said.append("no row has two votes: how far raters differ cannot be told from this file")
@@ -212,16 +245,16 @@ def _warnings(model: AlphaModel) -> list[str]:
             f"the fit did not converge (gradient {fit.gradient:.1e} after {fit.iterations} steps): "
             "try a larger --regularization"
         )
-    return said
+    return tuple(said)
 
 
-def _features(
+def read_features(
     frame: pl.DataFrame,
     where: RowFinder,
     features: list[str] | str | None,
     probabilities: Floats,
 ) -> Floats | None:
-    """Return rows x features, or None."""
+    """Return rows x features, or None without features."""
     if features is None:
         return None
     if isinstance(features, str):
@@ -262,19 +295,25 @@ def with_steps(phi: Floats, steps: DisagreementMap) -> Floats:
     return found
 
 
-def _disagreement_loss(phi: Floats, counts: Counts) -> float | None:
+def disagreement_sums(phi: Floats, counts: Counts) -> BinSums:
+    """Return the sums, over rows with two votes, of which the loss of disagreements is made."""
     several = counts.sum(axis=1) >= 2
-    if not several.any():
-        return None
     targets = disagreement_targets(phi[several, :1], counts[several])
-    first = type(targets)(targets.prediction, targets.label[:, :1], targets.excess)
-    return float(losses(bin_sums(first)).squared[0])
+    return bin_sums(type(targets)(targets.prediction, targets.label[:, :1], targets.excess))
 
 
-def _origin(rows: RaterRows, spec: AlphaSpec, inputs: Floats | None, *, names: bool) -> Provenance:
+def used_numbers(
+    rows: RaterRows, spec: AlphaSpec, inputs: Floats | None
+) -> dict[str, NDArray[Any]]:
+    """Return what a hash of the rows is taken of: predictions, votes, and features from columns."""
     used = rows.used()
     if inputs is not None and not isinstance(spec.features, str):
         used |= {f"f{place:x}": inputs[:, place] for place in range(inputs.shape[1])}
+    return used
+
+
+def alpha_origin(spec: AlphaSpec, rows: int, data: str, files: list[str] | None) -> Provenance:
+    """Return where a model comes from: so many rows of a hash, and the options that shaped it."""
     options = {
         "features": spec.features,
         "map": spec.logit_map,
@@ -285,8 +324,7 @@ def _origin(rows: RaterRows, spec: AlphaSpec, inputs: Floats | None, *, names: b
     }
     if spec.logit_map in ("none", "temperature"):
         del options["map_regularization"]
-    files = rows.source.paths if names else None
-    return Provenance(__version__, options, int(rows.counts.shape[0]), data_hash(used), files)
+    return Provenance(__version__, options, rows, data, files)
 
 
 def predict(
@@ -299,7 +337,7 @@ def predict(
         probabilities = model.logit_map.fitted(len(model.classes)).probabilities(logits)
     else:
         probabilities = softmax(logits) if scale == "logit" else prediction
-    inputs = _features(frame, where, model.features, probabilities)
+    inputs = read_features(frame, where, model.features, probabilities)
     weights, intercept = model.strength()
     alpha0 = np.exp(log_strength(inputs, probabilities.shape[0], weights, intercept))
     phi = predicted_disagreement(probabilities, alpha0)

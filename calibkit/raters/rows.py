@@ -14,7 +14,7 @@ from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.models import Column
 from calibkit.rows.patterns import Matched, class_keys, match_columns, paired, read_matrix
-from calibkit.rows.rows import RowFinder, read_rows, shown
+from calibkit.rows.rows import Remark, RowFinder, read_rows, shown
 from calibkit.rows.segments import segment_name
 
 Floats = NDArray[np.float64]
@@ -72,7 +72,9 @@ class RaterRows:
         The names of the classes.
     others
         The further columns.
-    warnings, where, source
+    remarks
+        What was left out and why.
+    where, source
         As in `calibkit.rows.columns.ScoreRows`.
     """
 
@@ -81,9 +83,14 @@ class RaterRows:
     counts: Counts
     classes: tuple[str, ...]
     others: pl.DataFrame
-    warnings: tuple[str, ...]
+    remarks: tuple[Remark, ...]
     where: RowFinder
     source: Source
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the user should be told of the rows."""
+        return (*self.source.warnings, *(remark.text for remark in self.remarks))
 
     @property
     def votes(self) -> Counts:
@@ -158,7 +165,7 @@ def read_rater_rows(source: Source, options: RaterOptions) -> RaterRows:
             counts=counts,
             classes=classes,
             others=rows.frame.select(rows.frame[name] for name in options.others),
-            warnings=(*source.warnings, *rows.warnings),
+            remarks=rows.remarks,
             where=where,
             source=source,
         )
@@ -297,5 +304,5 @@ def _with_votes(rows: RaterRows) -> RaterRows:
         counts=rows.counts[kept],
         others=rows.others[kept] if rows.others.width else rows.others,
         where=RowFinder(rows.source, kept if origin is None else origin[kept]),
-        warnings=(*rows.warnings, f"{lost} row{'s' if lost > 1 else ''} without a vote left out"),
+        remarks=(*rows.remarks, Remark("", "row", "without a vote left out", lost)),
     )
