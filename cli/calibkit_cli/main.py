@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -18,6 +19,7 @@ from calibkit import __version__
 
 from .failures import drop_stdout, mend_streams, raise_terminated, report
 from .help_pages import arrange
+from .plain_values import prefer_plain_values
 from .progress import clear_line, end_lines
 
 #: One module a command, in the order of the help; each has a function ``register(app)``.
@@ -46,6 +48,9 @@ COMMANDS = (
 COMPLETE = "_CALIBKIT_COMPLETE"
 
 USAGE = 2
+
+#: Objects made before Python looks for circles of garbage: imports make many, and none.
+GARBAGE = 50_000
 
 HELP = """Calibration and decision boundaries for score files.
 
@@ -91,6 +96,7 @@ def build_app(commands: Sequence[str] = COMMANDS) -> typer.Typer:
     for name in commands:
         import_module(f"calibkit_cli.{name}").register(app)
     arrange(app)
+    prefer_plain_values()
     return app
 
 
@@ -156,6 +162,10 @@ def main() -> None:
     os.environ["RUST_BACKTRACE"] = "0"  # a damaged file is an error of one line
     # polars keeps freed memory by default; a run of a few seconds should give it back at once.
     os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:0,muzzy_decay_ms:0")
+    # numpy would start a thread a processor, with 30 MB each, for matrix products of which there
+    # are none here.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    gc.set_threshold(GARBAGE)
     if not sys.warnoptions:
         warnings.simplefilter("ignore")
     end(run(sys.argv[1:]))
