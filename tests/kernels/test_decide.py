@@ -56,6 +56,15 @@ def test_the_sign_survives_between_neighbours() -> None:
         assert (abs(found) < 1e-13).all()
 
 
+def test_between_neighbours_of_one_logit_the_margin_is_the_slope_times_their_distance() -> None:
+    pairs = [(math.nextafter(t, 1.0), t) for t in np.linspace(0.01, 0.99, 999).tolist()]
+    tied = [(s, t) for s, t in pairs if decide.logit(s) == decide.logit(t)]
+    assert len(tied) > 10
+    score, threshold = np.array(tied).T.copy()
+    expected = (score - threshold) / (threshold * (1.0 - threshold))
+    assert margins(score, threshold, True) == pytest.approx(expected, rel=1e-12, abs=0.0)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @given(rows=st.lists(st.tuples(raw, raw | special), max_size=8))
 def test_margins_of_other_scores_are_differences(

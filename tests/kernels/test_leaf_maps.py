@@ -180,3 +180,26 @@ def test_nothing_overflows_far_out(score: float) -> None:
         loss = boosting.label_loss(score, positive)
         assert loss == pytest.approx(naive.label_loss(score, positive), rel=1e-9)
         assert math.isfinite(loss)
+
+
+@given(st.integers(0, 2**32), st.floats(-4.0, 4.0))
+def test_a_line_ends_where_the_gradient_is_zero(seed: int, shift: float) -> None:
+    """From points that are not centred, whose two steps depend on each other."""
+    random = np.random.default_rng(seed)
+    x = random.normal(shift, 1.0, 30)
+    positive, negative = random.uniform(0.1, 1.0, (2, 30))
+    line = np.array([0.0, 0.0, 0.0, 1.0])
+    total = math.fsum(positive) + math.fsum(negative)
+    leaf_maps.newton_line(x, positive, negative, total, line)
+    p = 1 / (1 + np.exp(-(line[0] * x + line[1])))
+    rest = (positive + negative) * p - positive
+    assert abs(math.fsum(rest)) < 1e-12 * total
+    assert abs(math.fsum(rest * x)) < 1e-12 * total * (1 + abs(shift))
+
+
+def test_a_line_without_a_step_stays_where_it_was() -> None:
+    """Where no step lowers the loss, as here where sums of squares have no float."""
+    x = np.array([-1e200, 1e200, 3e199])
+    line = np.array([0.0, 0.25, 0.0, 1.0])
+    leaf_maps.newton_line(x, np.ones(3), np.array([1.0, 2.0, 3.0]), 9.0, line)
+    assert line.tolist() == [0.0, 0.25, 0.0, 1.0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from calibkit_kernels.dirichlet import histogram_costs, log_rising
@@ -93,6 +93,9 @@ def test_the_influence_is_the_derivative_of_the_loss(seed: int, rows: int, bins:
     st.one_of(st.floats(1e-300, 1e300), st.floats(1e-3, 1e3)),
     st.one_of(st.integers(0, 40), st.integers(0, 3000)),
 )
+@example(1e-300, 3)  # a factor too small to be multiplied with others
+@example(3e-285, 40)
+@example(1e290, 2)  # and too large
 def test_rising_factorials_multiply_out(x: float, n: int) -> None:
     log, slope = log_rising(x, n)
     expected = dirichlet.log_rising(x, n)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -288,6 +289,44 @@ def test_nodes_of_one_class_gain_nothing_of_the_auc() -> None:
         total = np.array([5, positives, 3 * 2**20], np.int64)
         left = np.array([2, min(2, positives), 2**20], np.int64)
         assert criteria.auc_gain(left, total, rules) == 0.0
+
+
+@given(st.integers(0, 2**32), st.integers(4, 12), st.integers(4, 12))
+def test_a_split_gains_what_it_adds_to_the_auc(seed: int, first: int, second: int) -> None:
+    """Times the pairs of the node a row, against the twin of one side and of two."""
+    random = np.random.default_rng(seed)
+    unit = 2.0**-40
+    sides = []
+    for size in (first, second):
+        score = random.normal(random.normal(), 1.0, 2 * size)
+        sides.append(([*score[:size]], [*score[size:]]))
+    whole = tuple([*one, *other] for one, other in zip(*sides, strict=True))
+
+    def sums(part: tuple[list[float], list[float]]) -> np.ndarray:
+        found = [float(len(part[0]) + len(part[1])), float(len(part[0]))]
+        for scores in part:
+            found += [math.fsum(scores) / unit, math.fsum(s * s for s in scores) / unit]
+        return np.rint(found).astype(np.int64)
+
+    left, total = sums(sides[0]), sums(sides[0]) + sums(sides[1])
+    rules = np.array([float(criteria.AUC), 1.0, unit, unit])
+    positives, negatives = map(len, whole)
+    pairs = positives * negatives / (positives + negatives)
+    expected = (naive.auc_of_split(sides) - naive.auc_of_split([whole])) * pairs
+    assert criteria.auc_gain(left, total, rules) == pytest.approx(expected, abs=1e-6)
+    assert criteria.split_gain(left, total, rules) == criteria.auc_gain(left, total, rules)
+
+
+@given(*[st.integers(0, 2**61)] * 4)
+def test_imbalance_of_counts_beyond_63_bits(a: int, b: int, c: int, d: int) -> None:
+    left, rows = sorted((a, b))
+    hits = min(c, left)
+    positives = hits + min(d, rows - left)
+    found = criteria.imbalance(
+        np.array([left, hits], np.int64), np.array([rows, positives], np.int64)
+    )
+    scale = max(hits * rows, positives * left)
+    assert abs(Fraction(found) - (hits * rows - positives * left)) <= Fraction(scale, 2**50)
 
 
 @given(tables, st.integers(2, 4), st.integers(1, 2))
