@@ -3,9 +3,9 @@
 In metrics (``metrics.json``) a number stands at SCORE/SLICE/METRIC.  An address without a score means
 all scores, without a slice the slice ``all``; one name before the metric may be either.  ``.low`` and
 ``.high`` are the ends of its interval.  Differences stand at B-A/SLICE/METRIC; ``.delta`` reaches them
-whatever the scores.  In what `calibkit diff` writes of metrics, ``.delta`` is the difference and no
-part the second file's number.  Anywhere else an address is the path of names and list places from the
-top, and ``.low``, ``.high``, ``.delta`` one more name of it.
+whatever the scores, and by B alone.  In what `calibkit diff` writes of metrics, ``.delta`` is the
+difference and no part the second file's number.  Anywhere else an address is the path of names and list
+places from the top, and ``.low``, ``.high``, ``.delta`` one more name of it.
 
 To the right of a comparison ``*`` stands for what the left has in that place, and a missing score for
 the left's, where that exists.
@@ -117,6 +117,17 @@ class Figures:
             return frozenset()
         return frozenset(place[0] for place, parts in self.table.items() if "delta" in parts)
 
+    @cached_property
+    def judged(self) -> Mapping[str, str]:
+        """Of each pair of scores the first, which the second is the baseline of."""
+        scores = {place[0] for place in self.table} - self.pairs
+        return {
+            f"{score}-{baseline}": score
+            for score in scores
+            for baseline in scores
+            if f"{score}-{baseline}" in self.pairs
+        }
+
     def find(self, address: Address, left: Place | None = None) -> list[Found]:
         """Return what an address means, to the right of a comparison with the place `left`."""
         patterns = self._patterns(address, left)
@@ -157,7 +168,10 @@ class Figures:
             return False
         if place[0] in self.pairs and part != "delta" and pattern[0].wild and self.named:
             return False  # differences are no scores
-        return all(segment.matches(name) for segment, name in zip(pattern, place, strict=True))
+        if all(segment.matches(name) for segment, name in zip(pattern, place, strict=True)):
+            return True
+        score = self.judged.get(place[0]) if part == "delta" and self.named else None
+        return score is not None and self._meant((score, *place[1:]), pattern, "")
 
 
 def figures(content: Mapping[str, Any]) -> Figures:

@@ -150,6 +150,8 @@ def test_intervals_and_differences() -> None:
     assert found("new-old/auc") == [("new-old/all/auc", 0.1)]
     assert found("new-old/auc.low") == [("new-old/all/auc.low", 0.02)]
     assert found("new-old/auc.delta") == found("auc.delta")
+    assert found("new/auc.delta") == found("new/all/auc.delta") == found("auc.delta")
+    assert found("old/auc.delta") == found("new/top:*/auc.delta") == []
     assert found("ece.delta") == []
 
 
