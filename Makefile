@@ -22,7 +22,7 @@ EQUIPPED := .venv/equipped.stamp
 RUN_BIN := build/bench/venv/bin
 RUN_TIME := build/bench/venv/installed.stamp
 
-.PHONY: help demo test test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce-raters \
+.PHONY: help demo test test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce reproduce-arora reproduce-durfee reproduce-raters \
 	test-postgres evidence-export \
 	reproduce-vad vad-real-files \
 	evidence-cluster evidence-auto evidence-certified evidence-ties evidence-drift evidence-bundle intervals sample-data dist test-dist clean
@@ -112,12 +112,22 @@ evidence: $(INSTALLED)  ## judge all methods on real score files (folder DATA) a
 coverage: $(EQUIPPED)  ## simulate certified boundaries 1,000 times a cell (hours): docs/evidence/coverage.md
 	$(BIN)/python benchmarks/study_coverage.py $(REPLICATIONS)
 
-reproduce-raters: $(INSTALLED)  ## simulated votes (Mimori et al., figure 1) and real ones: docs/evidence/raters.md
+# Each part takes the paper's number of runs, or, where that is hours, fewer: FULL=1 takes all.
+reproduce: reproduce-arora reproduce-durfee reproduce-raters reproduce-vad evidence-ties  ## the tables and figures of the five papers beside ours (folder DATA): about half an hour on 4 cores
+
+reproduce-durfee: $(INSTALLED)  ## networks before and after hetcal (Durfee, Gupta and Basu): docs/evidence/durfee.md
+	$(BIN)/python docs/evidence/write_durfee.py $(DATA) $(if $(FULL),--full)
+
+reproduce-arora: $(EQUIPPED)  ## theory, tables and run times of Arora et al. (folder DATA), about 3 minutes: docs/evidence/arora*.md
+	$(BIN)/python docs/evidence/write_arora.py
+	$(BIN)/python docs/evidence/write_arora_criteo.py $(DATA)
+	$(BIN)/python docs/evidence/write_arora_runtimes.py
+
+reproduce-raters: $(INSTALLED)  ## votes simulated and real (Mimori et al., figure 1, table 2): docs/evidence/raters.md
 	$(BIN)/python docs/evidence/write_raters.py $(DATA)
 
 reproduce-vad: $(INSTALLED)  ## simulated selections (Fan, Si and Zhang, tables 1, 4 to 7): docs/evidence/vad_simulation.md
-	$(BIN)/python docs/evidence/write_vad_simulation.py $(REPLICATIONS)
-	@cat docs/evidence/vad_simulation.md
+	$(BIN)/python docs/evidence/write_vad_simulation.py $(or $(REPLICATIONS),$(if $(FULL),1000))
 
 vad-real-files: $(INSTALLED)  ## bias of selected rows on real ensembles (folder DATA): docs/evidence/vad_real_files.md
 	$(BIN)/python docs/evidence/write_vad_real_files.py $(DATA)
@@ -139,7 +149,7 @@ evidence-streaming: $(EQUIPPED) $(RUN_TIME)  ## 100 million rows within 2 GB (ne
 evidence-cluster: $(EQUIPPED)  ## engines side by side and the sizes of states: docs/evidence/cluster.md
 	$(BIN)/python benchmarks/study_cluster.py
 
-evidence-ties: $(EQUIPPED)  ## deterministic and stochastic thresholds on tied and untied scores (folder DATA)
+evidence-ties: $(EQUIPPED)  ## thresholds with and without chance (Singh and Khim, figures 3 and 4): docs/evidence/f1.md
 	$(BIN)/python docs/evidence/write_f1.py $(DATA)
 
 evidence-drift: $(INSTALLED)  ## how often drift is found, and where there is none (folder DATA): docs/evidence/drift.md

@@ -1,0 +1,224 @@
+"""What methods of `calibkit boundary` recall on simulated rows, for arora.md."""
+
+from __future__ import annotations
+
+import textwrap
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from boundary_study import mean, table
+
+import calibkit as ck
+from calibkit.maths.positivity import expected_test_positivity
+
+BOUND = "0.8"
+RUNS = 20
+HELD, TEST = 100_000, 200_000
+LEVELS, SCORE_BINS = 8, 200
+TRUE_PRIOR, TAU = (0.5, 1.5), 3.0
+
+#: Where uncertainty helps, and where it does not: model prior and evidence.
+WEAK: tuple[tuple[float, float], tuple[int, int]] = ((0.05, 0.05), (2, 1000))
+STRONG: tuple[tuple[float, float], tuple[int, int]] = ((1.0, 1.0), (3, 300))
+
+METHODS = {"ST": "st", "GMT": "gmt", "MIST": "mist", "EW-DPMT": "ew-dpmt", "exact": "exact"}
+BAYES, TIED = "theory's positivity", "EW-DPMT, ties left"
+
+#: What another implementation has under the weak prior: recall and precision on the hold-out rows
+#: and on test rows, and on test rows with the entropy as uncertainty.
+KNOWN = {
+    "ST": ((0.039, 0.800), (0.038, 0.806), (0.042, 0.802)),
+    "GMT": ((0.168, 0.805), (0.166, 0.804), (0.116, 0.798)),
+    "MIST": ((0.181, 0.803), (0.179, 0.799), (0.138, 0.792)),
+    "EW-DPMT": ((0.186, 0.7999), (0.184, 0.797), (0.142, 0.789)),
+    "exact": ((0.184, 0.801), (0.182, 0.797), (0.142, 0.790)),
+    BAYES: ((0.175, 0.800), (0.175, 0.804), (0.187, 0.797)),
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """Recall and precision of a boundary on the rows it was fitted on, and on others."""
+
+    held_recall: float
+    held_precision: float
+    recall: float
+    precision: float
+
+
+def simulate(setting: tuple[tuple[float, float], tuple[int, int]], seed: int) -> pl.DataFrame:
+    """Return simulated rows with the positivity that theory expects of each.
+
+    ``fine`` and ``fine_uncertainty`` are score and uncertainty with their ties broken at random.
+    """
+    model_prior, evidence = setting
+    rows = ck.simulate_posterior(
+        HELD + TEST,
+        seed=seed,
+        true_prior=TRUE_PRIOR,
+        model_prior=model_prior,
+        tau=TAU,
+        evidence=evidence,
+        keep=["label", "score", "uncertainty", "evidence", "entropy"],
+    )
+    distinct = rows.select("score", "evidence").unique(maintain_order=True)
+    expected = expected_test_positivity(
+        distinct["score"].to_numpy(),
+        distinct["evidence"].to_numpy(),
+        true_prior=TRUE_PRIOR,
+        model_prior=model_prior,
+        tau=TAU,
+    )
+    rows = rows.join(
+        distinct.with_columns(pl.Series("expected", expected)),
+        on=["score", "evidence"],
+        how="left",
+        maintain_order="left",
+    )
+    noise = np.random.default_rng(seed).random((2, rows.height))
+    return rows.with_columns(
+        (pl.col("score") * (1 - 1e-9 * pl.Series(noise[0]))).alias("fine"),
+        (pl.col("uncertainty") * (1 - 1e-9 * pl.Series(noise[1]))).alias("fine_uncertainty"),
+    )
+
+
+def judge(rows: pl.DataFrame, method: str, score: str, uncertainty: str) -> Run:
+    """Fit a boundary on the first rows and judge it on the others."""
+    single = method == "st"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ck.CalibkitWarning)  # EW-DPMT misses the bound
+        model = ck.fit_boundary(
+            rows.head(HELD),
+            precision=BOUND,
+            method=method,
+            score=score,
+            uncertainty=uncertainty,
+            uncertainty_bins=None if single else LEVELS,
+            score_bins=None if single else SCORE_BINS,
+            folds=0,
+            test=rows.tail(TEST),
+            provenance="none",
+        )
+    seen, new = model.fit.in_sample, model.fit.test
+    assert new is not None
+    return Run(
+        *(figure or 0.0 for figure in (seen.recall, seen.precision, new.recall, new.precision))
+    )
+
+
+def study(setting: tuple[tuple[float, float], tuple[int, int]]) -> dict[tuple[str, str], list[Run]]:
+    """Return the runs of every method, by its name and ``evidence`` or ``entropy``."""
+    found: dict[tuple[str, str], list[Run]] = {}
+    for seed in range(RUNS):
+        rows = simulate(setting, seed)
+        for name, method in METHODS.items():
+            fine = "fine" if name == "EW-DPMT" else "score"
+            spread = "fine_uncertainty" if name == "EW-DPMT" else "uncertainty"
+            found.setdefault((name, "evidence"), []).append(judge(rows, method, fine, spread))
+            if name != "ST":
+                found.setdefault((name, "entropy"), []).append(judge(rows, method, fine, "entropy"))
+        for uncertainty, kind in (("uncertainty", "evidence"), ("entropy", "entropy")):
+            tied = judge(rows, "ew-dpmt", "score", uncertainty)
+            found.setdefault((TIED, kind), []).append(tied)
+        found.setdefault((BAYES, "evidence"), []).append(
+            judge(rows, "st", "expected", "uncertainty")
+        )
+    return found
+
+
+def pair(recall: float, precision: float) -> str:
+    """Return a recall and a precision as a part of a cell."""
+    return f"{recall:.3f} / {precision:.3f}"
+
+
+def cell(recall: list[float], precision: list[float], known: tuple[float, float] | None) -> str:
+    """Return the means of runs, with the standard error of the recall and what others have."""
+    error = float(np.std(recall, ddof=1)) / len(recall) ** 0.5
+    own = f"{mean(recall):.3f} ± {error:.3f} / {mean(precision):.3f}"
+    return own if known is None else f"{own} ({pair(*known)})"
+
+
+def recall_table(found: dict[tuple[str, str], list[Run]], *, known: bool) -> str:
+    """Return the table of one setting."""
+    rows = []
+    for name in ("ST", "GMT", "MIST", "EW-DPMT", TIED, "exact", BAYES):
+        runs, others = found[name, "evidence"], found.get((name, "entropy"))
+        theirs = KNOWN.get(name, (None, None, None)) if known else (None, None, None)
+        held = cell([r.held_recall for r in runs], [r.held_precision for r in runs], theirs[0])
+        test = cell([r.recall for r in runs], [r.precision for r in runs], theirs[1])
+        entropy = "no uncertainty"
+        if others is not None:
+            entropy = cell([r.recall for r in others], [r.precision for r in others], theirs[2])
+        rows.append([name, held, test, entropy])
+    return table(["", "hold-out", "test", "test, u = entropy"], rows)
+
+
+def findings(
+    weak: dict[tuple[str, str], list[Run]], strong: dict[tuple[str, str], list[Run]]
+) -> str:
+    """Return what the tables show, with the numbers filled in."""
+
+    def recall(found: dict[tuple[str, str], list[Run]], name: str, kind: str = "evidence") -> float:
+        return mean([run.recall for run in found[name, kind]])
+
+    def precision(found: dict[tuple[str, str], list[Run]], name: str) -> float:
+        return mean([run.precision for run in found[name, "evidence"]])
+
+    spread = max(abs(KNOWN[name][1][0] - KNOWN[name][2][0]) for name in ("ST", BAYES))
+    farthest = max(abs(recall(weak, name) - known[1][0]) for name, known in KNOWN.items())
+    lost = 100 * (float(BOUND) - precision(strong, "exact"))
+    points = [
+        f"**Much is gained where the model's prior is weak**: the optimum over {LEVELS} levels "
+        f"recalls {recall(weak, 'exact') / recall(weak, 'ST'):.1f} times what one threshold does, "
+        "as the ranking by what theory expects does, which nothing can beat in the long run: the "
+        f"optimum's recall is a little higher ({recall(weak, 'exact'):.3f} against "
+        f"{recall(weak, BAYES):.3f}) at a precision a little lower ({precision(weak, 'exact'):.3f} "
+        f"against {precision(weak, BAYES):.3f}).",
+        f"**Nothing where it is strong**: ranking by theory recalls {recall(strong, BAYES):.3f}, one "
+        f"threshold {recall(strong, 'ST'):.3f}. The optimum seems to gain "
+        f"({recall(strong, 'exact'):.3f}), but its precision on test rows is {lost:.1f} points below "
+        "the bound: it bought recall by missing it. The paper gives no precision on test rows.",
+        f"**The evidence sorts better than the entropy**: {recall(weak, 'exact'):.3f} against "
+        f"{recall(weak, 'exact', 'entropy'):.3f} recalled by the optimum under the weak prior.",
+        "**EW-DPMT needs bins of equal size.** Scores of the kind (p1 + k) / (p1 + p0 + n) are tied "
+        f"by thousands; with ties left as they are it ends at precision {precision(weak, TIED):.3f} "
+        f"where {BOUND} was asked (and says so). Broken at random, for that line alone, it does "
+        "what the optimum does; calibkit's other methods need no such thing.",
+        "**Where we differ**: in brackets are means of another implementation over 5 runs. Its own "
+        "noise shows in ST and the ranking by theory, which know no uncertainty and yet differ from "
+        f"column to column by up to {spread:.3f}; ours are off by {farthest:.3f} at most.",
+    ]
+    return "\n".join(
+        textwrap.fill(
+            point, 100, initial_indent="* ", subsequent_indent="  ", break_on_hyphens=False
+        )
+        for point in points
+    )
+
+
+HEAD = "## Recall at a precision on simulated rows\n\n" + textwrap.fill(
+    "The paper simulates rows for figure 3 only. Here its methods are run on such rows: "
+    f"τ = {TAU:g}, true prior {TRUE_PRIOR}, {HELD:,} rows to fit on, {TEST:,} to judge by, precision "
+    f">= {BOUND}, K = {LEVELS} levels, L = {SCORE_BINS} score bins. Means of {RUNS} runs (seeds 0 to "
+    f"{RUNS - 1} of `calibkit simulate posterior`) as recall ± its standard error / precision. "
+    "Uncertainty is minus the strength of the posterior, in the last column the entropy. In brackets "
+    "another implementation of the study.",
+    100,
+)
+
+WEAK_HEAD = f"### Weak model prior {WEAK[0]}, evidence {WEAK[1][0]} to {WEAK[1][1]}"
+STRONG_HEAD = f"### Model prior {STRONG[0]}, evidence {STRONG[1][0]} to {STRONG[1][1]}"
+
+
+def recall_section() -> str:
+    """Run the study and return its section."""
+    weak, strong = study(WEAK), study(STRONG)
+    tables = [
+        WEAK_HEAD,
+        recall_table(weak, known=True),
+        STRONG_HEAD,
+        recall_table(strong, known=False),
+    ]
+    return "\n\n".join([HEAD, *tables, "### What they show", findings(weak, strong)])
