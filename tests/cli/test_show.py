@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -224,3 +225,27 @@ def test_every_kind_has_a_schema(kind: str, invoke: Invoke) -> None:
     schema = json.loads(done.stdout)
     assert done.code == 0
     assert any("columns" in one.get("properties", {}) for one in schema["$defs"].values())
+
+
+def test_uniform_bounds_hold_for_the_rows_of_the_fit(fit: Fit, invoke: Invoke) -> None:
+    model = fit()
+    shown = invoke("show", model, "--bounds")
+    assert shown.code == 0
+    rows = json.loads(model.read_bytes())["fit"]["rows"]
+    for delta in (0.1, 0.05, 0.01):
+        deviation = math.sqrt(8 / rows * math.log(32 * (2 * rows + 1) / delta))
+        assert f"{deviation:.4g}"[:5] in shown.stdout.decode()
+    assert f"{rows:,} rows" in shown.stdout.decode()
+
+
+def test_uniform_bounds_are_refused_where_they_do_not_hold(
+    fit: Fit, models: Path, invoke: Invoke
+) -> None:
+    weighted = fit("--weight", "weight")
+    for words, said in (
+        ((weighted, "--bounds"), "unweighted rows"),
+        ((models / "vad.json", "--bounds"), "--bounds is for boundaries"),
+        ((weighted, "--bounds", "--schema", "boundary"), "--bounds goes with"),
+    ):
+        done = invoke("show", *words)
+        assert (done.code, said in done.stderr) == (2, True), done.stderr

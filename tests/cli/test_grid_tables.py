@@ -1,0 +1,100 @@
+"""Grids as inputs of a boundary: what is no whole grid, and options that a grid cannot follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli.score_files import simulate, write
+from tests.conftest import Outcome
+
+Invoke = Callable[..., Outcome]
+
+
+@pytest.fixture
+def grid(tmp_path: Path, invoke: Invoke) -> Path:
+    """Return a grid of 2 x 3 cells in a file."""
+    rows = write(simulate(200, seed=2), tmp_path / "rows.parquet")
+    out = tmp_path / "grid.parquet"
+    bins = ("--uncertainty-bins", 2, "--score-bins", 3)
+    assert invoke("bin", rows, *bins, "-q", "-o", out).code == 0
+    return out
+
+
+def fit(invoke: Invoke, path: Path, *options: object) -> Outcome:
+    bound = () if {"--fpr", "--by"} & set(options) else ("--precision", "0.5")
+    return invoke("boundary", path, *bound, *options, "-o", path.with_suffix(".json"))
+
+
+first = pl.int_range(pl.len()) == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            lambda table: table.with_columns(count=pl.lit(0), positives=pl.lit(0)),
+            "all cells are empty",
+        ),
+        (
+            lambda table: table.with_columns(positives=pl.col("count") + 1),
+            "more positives than rows",
+        ),
+        (lambda table: table.slice(1), "need a row each"),
+        (lambda table: pl.concat([table, table.head(1)]), "need a row each"),
+        (lambda table: pl.concat([table.slice(1), table.slice(1, 1)]), "need a row each"),
+        (
+            lambda table: table.with_columns(
+                uncertainty_bin=pl.lit(None, pl.Int64), score_bin=pl.lit(None, pl.Int64)
+            ),
+            "a bin has no number",
+        ),
+        (
+            lambda table: table.with_columns(count=pl.when(first).then(-1).otherwise("count")),
+            "not in [0, inf)",
+        ),
+    ],
+    ids=["empty", "positives", "missing", "more", "twice", "null", "negative"],
+)
+def test_a_table_that_is_no_whole_grid_is_refused(
+    change: Callable[[pl.DataFrame], pl.DataFrame], said: str, grid: Path, invoke: Invoke
+) -> None:
+    path = grid.with_name("damaged.csv")
+    change(pl.read_parquet(grid)).write_csv(path)
+    done = fit(invoke, path)
+    assert (done.code, said in done.stderr) == (3, True), done.stderr
+    assert not path.with_suffix(".json").exists()
+
+
+def test_a_grid_with_damaged_metadata_is_refused(grid: Path, invoke: Invoke) -> None:
+    table = pq.read_table(grid)
+    own = {name: text for name, text in pq.read_metadata(grid).metadata.items() if b":" not in name}
+    metadata: Any = {**own, b"calibkit": b'{"columns": 3'}
+    pq.write_table(table.replace_schema_metadata(metadata), grid)
+    done = fit(invoke, grid)
+    assert done.code == 3
+    assert "metadata entry 'calibkit' is damaged" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--weight", "w"), "weighted already"),
+        (("--score", "other"), "was made from"),
+        (("--score-bins", "7"), "the grid has 3"),
+        (("--uncertainty-bins", "5"), "the grid has 2"),
+        (("--uncertainty-bins", "auto", "--method", "exact"), "leave --uncertainty-bins auto out"),
+        (("--by", "segment", "--recall", "0.5"), "lost its rows"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else None,
+)
+def test_options_that_a_grid_cannot_follow(
+    options: tuple[str, ...], said: str, grid: Path, invoke: Invoke
+) -> None:
+    done = fit(invoke, grid, *options)
+    assert (done.code, said in done.stderr) == (2, True), done.stderr
