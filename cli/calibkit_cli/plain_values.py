@@ -45,6 +45,10 @@ def _number(value: Any, kind: type[int] | type[float], info: Any) -> Any:
     return value if low and (info.max is None or value <= info.max) else NOT_PLAIN
 
 
+#: typer's own module, by what it does not export: where it does not have it, nothing is changed.
+_TYPER: Any = core
+
+
 class _First:
     """What converts the value of one parameter: plainly, or as typer does."""
 
@@ -55,12 +59,12 @@ class _First:
         found = plain(value, kind.annotation, kind.parameter_info)
         if found is not NOT_PLAIN:
             return found
-        return core.build_runtime_param(kind).coerce(value, param=param, ctx=ctx)
+        return _TYPER.build_runtime_param(kind).coerce(value, param=param, ctx=ctx)
 
 
 def prefer_plain_values() -> None:
     """Put the short way before typer's, where this version of typer has the place for it."""
-    parameter: Any = getattr(core, "_TyperParameter", None)
-    if hasattr(parameter, "get_runtime_param") and hasattr(core, "build_runtime_param"):
+    parameter: Any = getattr(_TYPER, "_TyperParameter", None)
+    if hasattr(parameter, "get_runtime_param") and hasattr(_TYPER, "build_runtime_param"):
         first = _First()
         parameter.get_runtime_param = lambda self: first

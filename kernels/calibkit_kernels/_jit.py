@@ -8,6 +8,7 @@ can be written the kernels run without a cache; a cache must never make a comman
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
@@ -18,14 +19,16 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
 import numpy as np
+from numba.core import caching
 from numba.core import config as numba_config
 from numba.core.runtime.nrt import rtsys
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: numba fills this module at run time, out of sight of a type checker.
+#: Modules of which a type checker does not see enough: numba fills the first at run time.
 _CONFIG: Any = numba_config
+_CACHING: Any = caching
 
 
 def source_digest() -> str:
@@ -67,50 +70,56 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
                 return function(*args, **kwargs)
 
         return interpreted
-    compile_ = functools.partial(numba.njit, nogil=True, error_model="numpy")
-    if _FOLDER is None:
-        return cast(Callable[P, R], compile_()(function))
-    # numba reads the folder from its global configuration, and only while it decorates.
-    before, _CONFIG.CACHE_DIR = _CONFIG.CACHE_DIR, _FOLDER
-    try:
-        compiled = compile_(cache=True)(function)
-    finally:
-        _CONFIG.CACHE_DIR = before
-    _forgive_cache_faults(compiled)
+    compiled: Any = numba.njit(nogil=True, error_model="numpy")(function)
+    if _FOLDER is not None:
+        compiled._cache = _Cache(function, _FOLDER)  # numba has no public way
     return cast(Callable[P, R], compiled)
 
 
-def _forgive_cache_faults(compiled: object) -> None:
-    """Go on without the cache where it cannot be read or written (a full disk, a damaged file)."""
-    cache = compiled._cache  # type: ignore[attr-defined]  # numba has no public way
+class _Cache:
+    """The cache of one kernel, opened when the kernel is called first, and forgiving.
 
-    def guarded(method: Callable[..., object]) -> Callable[..., object]:
-        @functools.wraps(method)
-        def call(*args: object) -> object:
-            try:
-                return method(*args)
-            except Exception:  # whatever a damaged cache raises, compiling is the answer
-                return None
-
-        return call
-
-    cache.load_overload = guarded(_loader(cache))
-    cache.save_overload = guarded(cache.save_overload)
-
-
-def _loader(cache: Any) -> Callable[..., object]:
-    """Return what looks a kernel up in numba's cache, without loading the whole compiler first.
-
-    numba reads its registries of typing and lowering rules before every look-up: a third of a
-    second in each process, which machine code has no use for.  The compiler reads them itself where
-    it is needed after all.  What compiled code does need is the runtime that allocates arrays.
+    numba would look for every kernel's place on the disk when the module is imported, and try each
+    time whether it can be written; of a hundred kernels that a command imports it calls ten.  Where the
+    cache cannot be read or written (a full disk, a damaged file) the kernel runs without it.
     """
-    look_up = getattr(cache, "_load_overload", None)
-    if look_up is None:  # another version of numba: the public way, slower
-        return cast(Callable[..., object], cache.load_overload)
 
-    def load(signature: object, target: object) -> object:
-        rtsys.initialize(target)
-        return look_up(signature, target)
+    def __init__(self, function: Callable[..., object], folder: str) -> None:
+        self._function = function
+        self.cache_path = folder
 
-    return load
+    @functools.cached_property
+    def _opened(self) -> Any:
+        # numba reads the folder from its global configuration; its compiler's lock is held here.
+        before, _CONFIG.CACHE_DIR = _CONFIG.CACHE_DIR, self.cache_path
+        try:
+            return _CACHING.FunctionCache(self._function)
+        finally:
+            _CONFIG.CACHE_DIR = before
+
+    def load_overload(self, signature: object, target: object) -> object:
+        """Return what was compiled for a signature, without loading the whole compiler first.
+
+        numba reads its registries of typing and lowering rules before every look-up: a third of a
+        second in each process, which machine code has no use for.  The compiler reads them itself
+        where it is needed after all.  What compiled code does need is the runtime that allocates
+        arrays.
+        """
+        try:
+            look_up = getattr(self._opened, "_load_overload", None)
+            if look_up is None:  # another version of numba: the public way, slower
+                look_up = self._opened.load_overload
+            rtsys.initialize(target)
+            return look_up(signature, target)
+        except Exception:  # whatever a damaged cache raises, compiling is the answer
+            return None
+
+    def save_overload(self, signature: object, compiled: object) -> None:
+        """Keep what was compiled for a signature."""
+        with contextlib.suppress(Exception):
+            self._opened.save_overload(signature, compiled)
+
+    def flush(self) -> None:
+        """Forget what is kept: numba's `recompile` asks for that."""
+        with contextlib.suppress(Exception):
+            self._opened.flush()
