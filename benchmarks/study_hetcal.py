@@ -45,7 +45,8 @@ judged on test rows that took no part. *Plain* is the paper's own setting: a tre
 rows, depth 4, 1000 rows a leaf, no shrinkage. *Tree* is `calibkit hetcal --train`, *tree, no train* the
 same without training rows, *forest* and *boosted* `--partition forest`, `boosted`; all else at its
 default. LightGBM gets the Platt logit as offset and, with the features, as a feature (rate 0.05, 31
-leaves, rounds by five-fold cross-validation); MCGrad starts from the Platt probability. Written by
+leaves, rounds by five-fold cross-validation); MCGrad starts from the Platt probability. The paper's
+own tables, on networks of several sizes, are in [durfee](durfee.md). Written by
 `make evidence-hetcal`.
 """
 
