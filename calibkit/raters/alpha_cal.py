@@ -42,7 +42,7 @@ OWN_FEATURES: Final = ("probs", "sorted-probs")
 _MAP_CHOICES: Final = ("none", *MAPS)
 _STEP_CHOICES: Final = ("none", "isotonic")
 #: Units in which shares of raters are counted for the isotonic step: exact, and summed exactly.
-_SHARE_UNITS: Final = 2**32
+SHARE_UNITS: Final = 2**32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,8 +167,7 @@ def fit_alpha(
     several = rows.votes >= 2
     steps = None
     if spec.disagreement_map == "isotonic" and several.any():
-        shares = disagreement_shares(rows.counts[several])[:, 0]
-        steps = isotonic_steps(phi[several, 0], shares)
+        steps = isotonic_steps(phi[several, 0], share_units(rows.counts[several]))
         phi = with_steps(phi, steps)
     figures = alpha_figures(
         strength,
@@ -264,25 +263,39 @@ def read_features(
     return np.column_stack(columns)
 
 
-def isotonic_steps(phi: Floats, shares: Floats) -> DisagreementMap:
+def isotonic_steps(phi: Floats, units: Counts) -> DisagreementMap:
     """Return the isotonic regression of observed shares of differing pairs on predictions.
 
-    Shares are counted in units of 2^-32 and pooled in exact arithmetic.  A knot lies halfway between
-    two predictions: one that is computed again, and differs in the last digit, stays on its side.
+    Shares are counted in units of 2^-32 (`share_units`) and pooled in exact arithmetic.
     """
     distinct, place = np.unique(phi, return_inverse=True)
-    rows = np.bincount(place)
-    units = np.zeros(distinct.size, np.int64)
-    np.add.at(units, place, np.rint(shares * _SHARE_UNITS).astype(np.int64))
+    total = np.zeros(distinct.size, np.int64)
+    np.add.at(total, place, units)
+    return steps_of(distinct, distinct, np.bincount(place), total)
+
+
+def share_units(counts: Counts) -> Counts:
+    """Return the share of pairs of raters who differ in each row, in units of 2^-32."""
+    shares = disagreement_shares(counts)[:, 0]
+    units: Counts = np.rint(shares * SHARE_UNITS).astype(np.int64)
+    return units
+
+
+def steps_of(low: Floats, high: Floats, rows: Counts, units: Counts) -> DisagreementMap:
+    """Return the steps of rows and shares at rising predictions, or ranges of them without a step.
+
+    A knot lies halfway between two predictions: one that is computed again, and differs in the last
+    digit, stays on its side.
+    """
     selected, hits = np.cumsum(rows[::-1]), np.cumsum(units[::-1])
-    vertices = np.empty(distinct.size, np.int64)
+    vertices = np.empty(low.size, np.int64)
     size = concave_hull(selected.astype(np.int64), hits, vertices)
     ends = vertices[:size]
     counts = np.diff(np.append(0, selected[ends]))
-    values = np.diff(np.append(0, hits[ends])) / counts / _SHARE_UNITS
-    lower = np.append(distinct[0], distinct[:-1])
-    middle = np.maximum(lower + (distinct - lower) / 2, np.nextafter(lower, np.inf))
-    knots = np.minimum(middle, distinct)[::-1][ends]
+    values = np.diff(np.append(0, hits[ends])) / counts / SHARE_UNITS
+    lower = np.append(low[0], high[:-1])
+    middle = np.maximum(lower + (low - lower) / 2, np.nextafter(lower, np.inf))
+    knots = np.minimum(middle, low)[::-1][ends]
     return DisagreementMap(knots=knots[::-1].tolist(), values=values[::-1].tolist())
 
 

@@ -101,14 +101,19 @@ class RaterRows:
     def described(self, scale: str) -> Column:
         """Return what a model says of the columns of the first pattern."""
         pattern, matched = next(iter(self.matched.items()))
-        kinds = {str(self.source.schema[name]) for name in matched.columns}
-        return Column(pattern, dtype="float32" if kinds == {"Float32"} else "float64", scale=scale)
+        return described(self.source, pattern, matched, scale)
 
     def used(self) -> dict[str, NDArray[Any]]:
         """Return what a hash of the rows is taken of: first predictions and votes, by class."""
         prediction = next(iter(self.predictions.values()))
         used: dict[str, NDArray[Any]] = {f"p{k:x}": values for k, values in enumerate(prediction.T)}
         return used | {f"c{k:x}": votes for k, votes in enumerate(self.counts.T)}
+
+
+def described(source: Source, pattern: str, matched: Matched, scale: str) -> Column:
+    """Return what a model says of the columns that a pattern stands for."""
+    kinds = {str(source.schema[name]) for name in matched.columns}
+    return Column(pattern, dtype="float32" if kinds == {"Float32"} else "float64", scale=scale)
 
 
 def read_rater_rows(source: Source, options: RaterOptions) -> RaterRows:

@@ -21,7 +21,7 @@ from calibkit.raters.model import AlphaModel
 from calibkit.raters.rows import RaterOptions, RaterRows, read_rater_rows
 from calibkit.rows.numeric import numeric_column
 from calibkit.rows.patterns import match_columns
-from calibkit.summaries.held_rows import hold_rows
+from calibkit.summaries.held_rows import see_rows
 from calibkit.summaries.held_states import (
     check_rows,
     held_state,
@@ -85,31 +85,36 @@ P = TypeVar("P", AlphaProblem, ClassProblem)
 
 
 def alpha_state(
-    source: Source, problem: AlphaProblem, patterns: Sequence[str], memory: Memory
+    source: Source,
+    problem: AlphaProblem,
+    patterns: Sequence[str],
+    memory: Memory,
+    *,
+    hold: bool = True,
 ) -> State:
     """Return the state of the rows of a shard, with the features that patterns stand for there.
 
     Raises
     ------
-    UsageError, DataError, ResourceError
+    UsageError, DataError
         As `rater_state`, `calibkit.raters.alpha_cal.feature_names`.
     """
     found = feature_names(source, patterns)
     others = tuple(found) if isinstance(found, list) else ()
     columns = replace(problem.columns, others=others)
     spec = replace(problem.spec, features=found)
-    return rater_state(source, replace(problem, columns=columns, spec=spec), memory)
+    return rater_state(source, replace(problem, columns=columns, spec=spec), memory, hold=hold)
 
 
-def rater_state(source: Source, problem: AlphaProblem | ClassProblem, memory: Memory) -> State:
-    """Return the state of the rows of a shard.
+def rater_state(
+    source: Source, problem: AlphaProblem | ClassProblem, memory: Memory, *, hold: bool = True
+) -> State:
+    """Return the state of the rows of a shard: with them where they fit and are to be held.
 
     Raises
     ------
     UsageError, DataError
         As `calibkit.raters.rows.read_rater_rows`.
-    ResourceError
-        Where the rows do not fit.
     """
     columns = problem.columns
 
@@ -118,7 +123,7 @@ def rater_state(source: Source, problem: AlphaProblem | ClassProblem, memory: Me
         for name in columns.others:
             numeric_column(rows.others[name], rows.where)
 
-    rows = hold_rows(source, _used(source, columns), check, memory)
+    rows = see_rows(source, used_columns(source, columns), check, memory, hold=hold)
     kind = CLASSES
     if isinstance(problem, AlphaProblem):
         kind, problem = ALPHA, replace(problem, spec=replace(problem.spec, threads=1))
@@ -135,7 +140,7 @@ def fit_alpha_state(
     rows = read_rater_rows(sources_of(state, memory)[0], problem.columns)
     spec = replace(problem.spec, threads=threads)
     made = fit_alpha(rows, spec, provenance=problem.provenance, tags=problem.tags)
-    _record(made.model.columns, problem.makers)
+    record_makers(made.model.columns, problem.makers)
     return made, rows
 
 
@@ -148,7 +153,7 @@ def fit_class_state(
     made = fit_class_calibrator(
         rows, problem.spec, provenance=problem.provenance, tags=problem.tags
     )
-    _record(made.model.columns, problem.makers)
+    record_makers(made.model.columns, problem.makers)
     return made, rows
 
 
@@ -162,7 +167,8 @@ def check_state(state: State) -> None:
     check_rows(state, [*columns.others, *label])
 
 
-def _used(source: Source, columns: RaterOptions) -> list[str]:
+def used_columns(source: Source, columns: RaterOptions) -> list[str]:
+    """Return the columns that are read."""
     found = list(match_columns(source, columns.probs[0], "--probs").columns)
     if columns.counts is not None:
         found += match_columns(source, columns.counts, "--counts").columns
@@ -176,6 +182,7 @@ def _problem(state: State, kind: type[P]) -> P:
     return from_plain(problem_of(state), kind, state.path)
 
 
-def _record(columns: dict[str, Column], makers: dict[str, str]) -> None:
+def record_makers(columns: dict[str, Column], makers: dict[str, str]) -> None:
+    """Say of columns which model made them."""
     for role, maker in makers.items():
         columns[role] = msgspec.structs.replace(columns[role], made_by=maker)

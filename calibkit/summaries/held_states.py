@@ -89,7 +89,12 @@ def held_state(
 
 def problem_of(state: State) -> dict[str, Any]:
     """Return the options of the command; raises `ModelError` where there are none."""
-    return from_plain(state.header.options, _Options, state.path).problem
+    return problem_in(state.header.options, state.path)
+
+
+def problem_in(options: dict[str, Any], path: str) -> dict[str, Any]:
+    """Return the options of the command that those of a state, or of a plan, hold."""
+    return from_plain(options, _Options, path).problem
 
 
 def without_rows(state: State) -> State:

@@ -15,7 +15,7 @@ from scipy.special import gammaln, logsumexp
 from calibkit.maths.minimise import minimise
 from calibkit.maths.roots import rising_root
 from calibkit.raters.alpha import MOST_LOG, fit_strength
-from calibkit.raters.alpha_cal import isotonic_steps, with_steps
+from calibkit.raters.alpha_cal import SHARE_UNITS, isotonic_steps, with_steps
 from calibkit.raters.histograms import (
     bin_sums,
     class_targets,
@@ -306,7 +306,7 @@ def test_the_isotonic_step_is_the_isotonic_regression(rows: list[tuple[int, int]
 
     phi = np.array([p / 8 for p, _ in rows])
     shares = np.array([s / 6 for _, s in rows])
-    steps = isotonic_steps(phi, shares)
+    steps = isotonic_steps(phi, np.rint(shares * SHARE_UNITS).astype(np.int64))
     known = IsotonicRegression().fit(phi, shares).predict(phi)
     assert steps.mapped(phi) == pytest.approx(known, abs=1e-9)
     assert steps.knots == sorted(set(steps.knots))
