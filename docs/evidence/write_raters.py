@@ -1,7 +1,8 @@
 """Write raters.md: estimators of label histograms on simulated votes, and maps on real ones.
 
-Run as ``python docs/evidence/write_raters.py [DATA]`` from the project's root, DATA being a folder
-that holds cifar10h/calib.parquet and test.parquet; without it the second half is left as it is.
+Run as ``python docs/evidence/write_raters.py [FOLDER]`` from the project's root.  FOLDER (default
+``../shared/data`` beside the project) holds cifar10h/calib.parquet and test.parquet; where it is
+absent, the second half of the page is left as it is.
 """
 
 from __future__ import annotations
@@ -9,9 +10,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
+from boundary_study import DATA
+from numpy.typing import NDArray
+from raters_mds import table_2
 
 from calibkit.files.sources import open_source
 from calibkit.raters.alpha_cal import AlphaSpec, fit_alpha, predict
@@ -22,7 +27,7 @@ from calibkit.raters.histograms import (
     predicted_disagreement,
 )
 from calibkit.raters.losses import losses
-from calibkit.raters.metrics import Judged, measure
+from calibkit.raters.metrics import Judged, ensemble, measure
 from calibkit.raters.rows import RaterOptions, RaterRows, read_rater_rows
 from calibkit.simulate.raters import simulate_raters
 
@@ -91,22 +96,38 @@ def figure() -> Iterator[str]:
             yield f"| {raters} | {name} | " + " | ".join(cells) + " |"
 
 
+@cache
 def read(data: Path, part: str, network: str) -> RaterRows:
     """Return the rows of one network."""
     source = open_source([str(data / "cifar10h" / f"{part}.parquet")])
     return read_rater_rows(source, RaterOptions(probs=(f"{network}_*",), counts="count_*"))
 
 
-def judged(
-    calib: RaterRows, test: RaterRows, logit_map: str, spec: AlphaSpec | None
-) -> dict[str, float | int | None]:
-    """Return the metrics on test of what was fitted on calib."""
+@cache
+def predicted(
+    data: Path, network: str, logit_map: str, strength: str
+) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.float64]]:
+    """Return probabilities, alpha0 (None: raters draw from them) and disagreements on test."""
+    calib, test = read(data, "calib", network), read(data, "test", network)
+    spec = STRENGTHS[strength]
     chosen = replace(spec or AlphaSpec(), logit_map=logit_map, map_regularization=None)
     model = fit_alpha(calib, chosen).model
     prediction = next(iter(test.predictions.values()))
-    probabilities, _, phi = predict(model, prediction, test.others, test.where)
+    probabilities, alpha0, phi = predict(model, prediction, test.others, test.where)
     if spec is None:
-        phi = predicted_disagreement(probabilities)
+        return probabilities, None, predicted_disagreement(probabilities)
+    return probabilities, alpha0, phi
+
+
+def judged(
+    data: Path, networks: tuple[str, ...], logit_map: str, strength: str
+) -> dict[str, float | int | None]:
+    """Return the metrics on test of what was fitted on calib, by one network or by several."""
+    test = read(data, "test", networks[0])
+    members = [predicted(data, network, logit_map, strength) for network in networks]
+    probabilities, _, phi = members[0]
+    if len(members) > 1:
+        probabilities, phi = ensemble([own for own, _, _ in members], [a for _, a, _ in members])
     return measure(
         Judged(
             probabilities=probabilities,
@@ -115,6 +136,13 @@ def judged(
             classes=test.classes,
         )
     ).values
+
+
+def paired(
+    data: Path, networks: tuple[str, ...], logit_map: str, alpha: bool
+) -> dict[str, float | int | None]:
+    """Return the metrics with alpha0 or without, as Table 2 compares them."""
+    return judged(data, networks, logit_map, "sorted-probs" if alpha else "no alpha")
 
 
 SHOWN = {
@@ -132,6 +160,10 @@ SHOWN = {
 
 def real(data: Path) -> Iterator[str]:
     """Yield the lines of the tables on real votes."""
+    members = {**{name: (name,) for name in NETWORKS}, " + ".join(NETWORKS[:2]): NETWORKS[:2]}
+    yield from table_2(
+        {name: partial(paired, data, networks) for name, networks in members.items()}
+    )
     for network in NETWORKS:
         calib, test = read(data, "calib", network), read(data, "test", network)
         constant = np.full(len(test.counts), raw_disagreement(calib))
@@ -140,8 +172,8 @@ def real(data: Path) -> Iterator[str]:
         yield "| map | alpha0 | " + " | ".join(SHOWN.values()) + " |"
         yield "| --- | --- |" + " ---: |" * len(SHOWN)
         for logit_map in MAPS:
-            for name, spec in STRENGTHS.items():
-                values = judged(calib, test, logit_map, spec)
+            for name in STRENGTHS:
+                values = judged(data, (network,), logit_map, name)
                 shown = " | ".join(f"{values[metric]:.4f}" for metric in SHOWN)
                 yield f"| {logit_map} | {name} | {shown} |"
         phi = np.column_stack([constant, np.zeros_like(test.counts, dtype=float)])
@@ -168,13 +200,15 @@ def raw_disagreement(rows: RaterRows) -> float:
 
 HEAD = f"""# Votes of several raters: estimators and maps
 
-Written by `make reproduce-raters`; do not edit.
+<!-- Written by `make reproduce-raters`; edit docs/evidence/write_raters.py instead. -->
 
 ## Simulated votes: what a perfect predictor is said to lose
 
 Figure 1 of Mimori et al., "Diagnostic uncertainty calibration": each row has a probability of class 1,
 uniform on [0, 1], the predictor knows it, and raters vote by it
-(`calibkit simulate raters --raters 2`). The truth of every figure is 0. Means over
+(`calibkit simulate raters --raters 2`). The truth of every figure is 0. The paper plots what is
+printed here, over ten files a size and without numbers: the plugin CL falls as N grows, the plugin DL
+stays where it is, and the debiased forms are close to 0, even with two votes. So it is here. Means over
 {SIZES[0][1]:,} files (N up to 300) or {SIZES[-1][1]} files, two classes summed,
 with their standard errors; in brackets what the same design gave before, where it is known.
 
@@ -213,8 +247,9 @@ What to see in it:
 def main(arguments: list[str]) -> None:
     """Write the page."""
     text = HEAD + "\n".join(figure()) + "\n" + WORDS
-    if arguments:
-        text += REAL + "\n" + REAL_WORDS + "\n".join(real(Path(arguments[0])))
+    folder = Path(arguments[0]) if arguments else DATA
+    if (folder / "cifar10h").is_dir():
+        text += REAL + "\n" + REAL_WORDS + "\n".join(real(folder))
     elif PAGE.exists() and REAL in PAGE.read_text(encoding="utf-8"):
         text += REAL + PAGE.read_text(encoding="utf-8").split(REAL, 1)[1]
     PAGE.write_text(text.rstrip() + "\n", encoding="utf-8")
