@@ -78,8 +78,8 @@ depend on the last layer's features in the paper, on the sorted class probabilit
 networks' inner layers are not published).
 """
 
-WHY = """The paper says that ts and vs improve CE for each of its predictions; its table says so of one pass
-only, and of ts with dropout. Levels differ with the data: on nearly half of the images here no two
+WHY = """The paper says that ts and vs improve CE for each of its predictions; its table says so of one
+pass only, and of ts with dropout. Levels differ with the data: on nearly half of the images here no two
 raters differ, and softer probabilities predict that some do, on all of them, so that ts raises the
 disagreement loss by a tenth and more here, by less than one per cent there.
 """
