@@ -112,8 +112,8 @@ evidence: $(INSTALLED)  ## judge all methods on real score files (folder DATA) a
 coverage: $(EQUIPPED)  ## simulate certified boundaries 1,000 times a cell (hours): docs/evidence/coverage.md
 	$(BIN)/python benchmarks/study_coverage.py $(REPLICATIONS)
 
-# Each part takes the paper's number of runs, or, where that is hours, fewer: FULL=1 takes all.
-reproduce: reproduce-arora reproduce-durfee reproduce-raters reproduce-vad evidence-ties  ## the tables and figures of the five papers beside ours (folder DATA): about half an hour on 4 cores
+# Each part takes as many runs as its paper, but for the networks of Durfee et al.: FULL=1 trains all.
+reproduce: reproduce-arora reproduce-durfee reproduce-raters reproduce-vad evidence-ties  ## the tables and figures of the five papers beside ours (folder DATA): about 20 minutes on 4 cores
 
 reproduce-durfee: $(INSTALLED)  ## networks before and after hetcal (Durfee, Gupta and Basu): docs/evidence/durfee.md
 	$(BIN)/python docs/evidence/write_durfee.py $(DATA) $(if $(FULL),--full)
