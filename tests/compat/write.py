@@ -7,6 +7,7 @@ that nothing depends on a generator.
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -33,6 +34,18 @@ MODELS = {
         *("boundary", "--precision", "0.4", "--confidence", "0.8", "--method", "st"),
         *("--folds", "0", "--tag", "team=trust"),
     ),
+    "boundary_tie": (
+        *("boundary", "--precision", "0.6", "--method", "stochastic", "--randomise", "tie"),
+        *("--folds", "0"),
+    ),
+    "boundary_value": (
+        *("boundary", "--recall", "0.5", "--method", "exact", "--value", "uncertainty"),
+        *("--folds", "0"),
+    ),
+    "boundary_cost": (
+        *("boundary", "--minimize", "cost:1,5", "--method", "st", "--scale", "raw"),
+        *("--folds", "0"),
+    ),
     **{
         f"calibrator_{name}": ("calibrate", "--method", name)
         for name in (
@@ -44,7 +57,9 @@ MODELS = {
     "calibrator_prior-shift": ("calibrate", "--method", "prior-shift", "--negatives-kept", "0.1"),
     "calibrator_vector": ("calibrate", *VOTES, "--method", "vector", "--regularization", "0.1"),
     "calibrator_matrix": ("calibrate", *VOTES, "--method", "matrix", "--regularization", "0.1"),
+    "calibrator_classes_temperature": ("calibrate", *VOTES, "--method", "temperature"),
     "vad": ("vad", "--members", "score_?"),
+    "vad_bootstrap": ("vad", "--members", "score_?", "--replicates", "bootstrap"),
     "vad_segments": ("vad", "--members", "score_?", "--by", "segment", "--min-rows", "20"),
     "hetcal_tree": ("hetcal", "--features", "x,segment", "--max-depth", "2", "--min-leaf", "20"),
     "hetcal_forest": (
@@ -55,6 +70,11 @@ MODELS = {
         *("hetcal", "--features", "x,segment", "--partition", "boosted", "--trees", "2"),
         *("--min-leaf", "20"),
     ),
+    "hetcal_isotonic": (
+        *("hetcal", "--features", "x,segment", "--map", "isotonic", "--criterion", "auc"),
+        *("--max-depth", "2", "--min-leaf", "20", "--precalibrate", "none"),
+    ),
+    "alpha_constant": ("alpha-cal", *VOTES),
     "alpha": ("alpha-cal", *VOTES, "--features", "x", "--map", "temperature"),
     "alpha_isotonic": ("alpha-cal", *VOTES, "--disagreement-map", "isotonic"),
 }
@@ -66,12 +86,18 @@ STATES = {
     "calibrate": (("calibrate", "--method", "isotonic"), ".json"),
     "evaluate": (("evaluate", "--no-intervals"), ".json"),
     "vad": (("vad", "--members", "score_?"), ".json"),
+    "hetcal": (
+        ("hetcal", "--features", "x,segment", "--max-depth", "2", "--min-leaf", "20"),
+        ".json",
+    ),
+    "alpha-cal": (("alpha-cal", *VOTES, "--features", "x"), ".json"),
+    "calibrate_probs": (("calibrate", *VOTES, "--method", "temperature"), ".json"),
 }
 
 
 def key(name: str) -> list[str]:
     """Return what `apply` needs besides the model."""
-    return ["--key", "id"] if name == "boundary_stochastic" else []
+    return ["--key", "id"] if name in ("boundary_stochastic", "boundary_tie") else []
 
 
 def run(*words: object) -> None:
@@ -85,7 +111,8 @@ def run(*words: object) -> None:
 def main() -> int:
     """Write the folder of this version."""
     folder = HERE / __version__
-    folder.mkdir(exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
     rows = folder / "rows.csv"
     many_columns(150).write_csv(rows)
     for name, (command, *options) in MODELS.items():
