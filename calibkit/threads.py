@@ -6,6 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from typing import ParamSpec, TypeVar
 
@@ -58,6 +59,29 @@ def in_order(threads: int, work: Callable[[T], R], items: Iterable[T]) -> Iterat
         finally:
             for future in begun:
                 future.cancel()
+
+
+@contextmanager
+def one_behind(threads: int, work: Callable[[T], None]) -> Iterator[Callable[[T], None]]:
+    """Give a function that does some work on one item after the other.
+
+    With more than one thread it returns while the work goes on, beside what the caller does to make
+    the next item; an error then comes with a later item, or at the end of the block.
+    """
+    if threads == 1:
+        yield work
+        return
+    begun: deque[Future[None]] = deque()
+
+    def hand_on(item: T) -> None:
+        while begun:
+            begun.popleft().result()
+        begun.append(pool.submit(work, item))
+
+    with ThreadPoolExecutor(1) as pool:
+        yield hand_on
+        while begun:
+            begun.popleft().result()
 
 
 def warm_up() -> None:

@@ -19,6 +19,7 @@ from calibkit.errors import DataError, UsageError
 from calibkit.models import canonical_text
 from calibkit.rows.columns import ScoreRows
 from calibkit.rows.weights import Unit, in_units
+from calibkit.summaries.order import few_values
 from calibkit.summaries.resolution import resolution_of
 from calibkit.summaries.tally import Tally, count_rows
 from calibkit_kernels import tally as kernels
@@ -55,12 +56,11 @@ def quantile_edges(
         ranks = np.array([j * values.size // bins for j in range(bins)], np.int64)
         found = order_statistics(values, ranks).astype(np.float64) + 0.0  # no -0.0
         return float(found[0]), found[1:]
-    units, _ = in_units(weight)
+    values, units = few_values(values, in_units(weight)[0])
     order = np.argsort(values, kind="stable")
     order = order[units[order] > 0]
     cumulative = np.cumsum(units[order])
-    total = int(cumulative[-1])
-    targets = [j * total // bins for j in range(1, bins)]
+    targets = [j * int(cumulative[-1]) // bins for j in range(1, bins)]
     places = np.searchsorted(cumulative, targets, side="right")
     return float(values[order[0]]), values[order[places]].astype(np.float64)
 

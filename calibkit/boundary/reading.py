@@ -93,6 +93,7 @@ class BoundaryReader:
             read=self._read,
             spread=spread,
             needs_each=self._needs_each,
+            threads=self.spec.threads,
         )
 
     @property

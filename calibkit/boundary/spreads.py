@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from calibkit.bins.binning import assign, quantile_edges
 from calibkit.rows.weights import ROW, in_units
+from calibkit.summaries.order import unit_sums
 from calibkit.summaries.tally import Tally
 
 
@@ -44,7 +45,7 @@ def spread_of_rows(
         largest = values.max()
     else:
         units, unit = in_units(weight)
-        counts = np.array([units[place == j].sum() for j in range(quantiles)])
+        counts = unit_sums(place, units, quantiles)
         largest = values[units > 0].max()
     amounts = [unit.amount(int(count)) for count in counts]
     return Spread(found.tolist(), amounts, float(largest) + 0.0)

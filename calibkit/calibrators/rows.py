@@ -91,6 +91,7 @@ def _reading(source: Source, options: ColumnOptions, spec: CalibratorSpec) -> Re
     return Reading(
         columns=list(used_columns(source, options, spec).values()),
         read=partial(_read_window, options=options, spec=spec),
+        threads=spec.threads,
     )
 
 

@@ -143,6 +143,7 @@ def _reading(source: Source, spec: EvaluateSpec) -> Reading:
         read=partial(_read_window, spec=spec),
         needs_each=needs_each(spec),
         others=others,
+        threads=spec.settings.threads,
     )
 
 

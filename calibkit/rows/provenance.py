@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from calibkit_kernels import digest
 
-#: Rows hashed at a time, small enough to stay in the cache.
-_BLOCK = 65_536
+#: Rows hashed at a time: few enough to stay in the cache, and for memory that is there already.
+_BLOCK = 12_288
 
 
 def row_hashes(

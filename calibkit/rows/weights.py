@@ -147,6 +147,10 @@ def in_units(
         weight is then off by at most half a unit, so that any sum over n rows is off by less than
         n / 2^61 of the total weight.  A positive weight never becomes 0: below a unit it is one.
     """
+    if float(weight.max()) * weight.size < 2**53:  # whole numbers are units as they are
+        units = weight.astype(np.int64)
+        if (units == weight).all():
+            return units, ROW
     mantissa, exponent = np.frexp(weight)
     bits = (mantissa * 2.0**53).astype(np.int64)
     lowest_bit = np.where(bits > 0, bits & -bits, 1)

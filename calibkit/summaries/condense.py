@@ -11,20 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from calibkit.summaries.coarse import keys_of
 from calibkit.summaries.ladder import Role
-from calibkit.summaries.packed import Packed
+from calibkit.summaries.packed import COUNT, Packed
 
-#: How often a condensed row occurs.
-COUNT: Final = "count"
-
-Counts = NDArray[np.int64]
+__all__ = ["COUNT", "Condensed", "Condenser", "NoRoomError", "merge"]
 
 
 class NoRoomError(Exception):
@@ -106,24 +101,32 @@ class Condenser:
 
     def add(self, frame: pl.DataFrame) -> None:
         """Add rows, or condensed rows where the frame has a column `COUNT`."""
+        if self._packed is not None:
+            self._packed.add(frame)
+            return
         self._frames.append(frame)
         self._held += frame.height
-        if self._packed is not None:
-            self._pack_frames()
-        elif self._held - self._settled > self.most:
+        if self._held - self._settled > self.most:
             self._settle()
+
+    @property
+    def held(self) -> list[pl.DataFrame]:
+        """The rows that were added, or what they became, as long as they have not been made coarser."""
+        return self._frames
 
     def finish(self) -> Condensed:
         """Return the condensed rows of all that was added."""
         if self._packed is None:
             self._settle()
-        if self._packed is not None:
-            self._pack_frames(last=True)
-            frame = self._packed.frame().with_columns(pl.Series(COUNT, self._packed.counts))
-            self.rung = self._packed.rung
-        else:
+        if self._packed is None:
             (frame,) = self._frames
-        return Condensed(self.roles, frame.sort(self._names, nulls_last=True), self.rung, self.most)
+            return Condensed(self.roles, frame, 0, self.most)
+        packed = self._packed
+        packed.merge()
+        frame = packed.frame().with_columns(pl.Series(COUNT, packed.counts))
+        if not packed.in_order:
+            frame = frame.sort(self._names, nulls_last=True)
+        return Condensed(self.roles, frame, packed.rung, self.most)
 
     @property
     def _names(self) -> list[str]:
@@ -131,7 +134,10 @@ class Condenser:
 
     def _settle(self) -> None:
         """Group what is held: exactly if it has room then, else packed and coarser."""
-        if self.rung == 0 and not self._surely_too_many():
+        packed = Packed(self.roles, self.most, max(self.rung, 1))
+        packable = self._held > self.most and self._packs_fast
+        too_many = packable and packed.begin(self._frames)
+        if self.rung == 0 and not too_many and not self._surely_too_many():
             frame = pl.concat([_counted(one, self._names) for one in self._frames])
             self._frames = []
             grouped = _grouped(frame, self._names)
@@ -140,13 +146,21 @@ class Condenser:
                 return
         if self.exactly:
             raise NoRoomError
-        self._packed = Packed(self.roles, self.most, max(self.rung, 1))
-        self._packed.begin(self._frames)
-        self._pack_frames(last=True)
+        if not packable:
+            packed.begin(self._frames)
+        packed.fit()
+        self._packed, self._frames = packed, []
+
+    @property
+    def _packs_fast(self) -> bool:
+        """Whether to pack rows takes less time than to look at them otherwise."""
+        fixed = [role.name for role in self.roles if not role.coarse]
+        kinds = self._frames[0].schema
+        return len(fixed) < len(self.roles) and all(kinds[name] == pl.UInt8 for name in fixed)
 
     def _surely_too_many(self) -> bool:
         """Tell cheaply where even the scores alone have too many distinct values."""
-        if self._held <= self.most:
+        if self._held <= self.most or self._packs_fast:
             return False
         for role in self.roles:
             if role.coarse:
@@ -161,28 +175,11 @@ class Condenser:
                     return True
         return False
 
-    def _pack_frames(self, *, last: bool = False) -> None:
-        assert self._packed is not None
-        frames, self._frames, self._held = self._frames[::-1], [], 0
-        while frames:  # each can go once it is packed
-            frame = frames.pop()
-            self._packed.add(_without_count(frame), _counts(frame))
-        if last:
-            self._packed.merge()
-
 
 def _counted(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     if COUNT in frame.columns:
         return frame.select(*names, COUNT)
     return frame.select(*names, pl.lit(1, pl.Int64).alias(COUNT))
-
-
-def _without_count(frame: pl.DataFrame) -> pl.DataFrame:
-    return frame.drop(COUNT, strict=False)
-
-
-def _counts(frame: pl.DataFrame) -> Counts | None:
-    return frame[COUNT].to_numpy() if COUNT in frame.columns else None
 
 
 def _grouped(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import numpy as np
 import polars as pl
@@ -19,10 +19,27 @@ from calibkit_kernels import runs
 Words = NDArray[np.uint64]
 Counts = NDArray[np.int64]
 
+#: How often a condensed row occurs.
+COUNT: Final = "count"
+
+#: Rows that wait, at least; and values whose keys are made at a time, few enough for the cache.
+_FEWEST, _BLOCK = 2**12, 2**13
+
+#: Bits behind the first column of which all values have a place in a table.
+_MOST_REST: Final = 12
+
+
+def _no_words() -> tuple[Words, Counts]:
+    return np.empty(0, np.uint64), np.empty(0, np.int64)
+
 
 @dataclass
 class Packed:
-    """Condensed rows of which each is one word: the cut keys of its values, then their codes."""
+    """Condensed rows of which each is one word: the cut keys of its values, then their codes.
+
+    Rows wait in a buffer until it is full; they are sorted then, and merged with the rest into
+    arrays that take turns, since new ones would have to be cleared by the system each time.
+    """
 
     roles: tuple[Role, ...]
     most: int
@@ -31,69 +48,133 @@ class Packed:
     counts: Counts = field(default_factory=lambda: np.empty(0, np.int64))
     dtypes: dict[str, Any] = field(default_factory=dict)
     codes: dict[str, _Codes] = field(default_factory=dict)
-    waiting: list[tuple[Words, Counts]] = field(default_factory=list)
+    waiting: Words = field(default_factory=lambda: np.empty(0, np.uint64))
+    waits: int = 0
+    spare: tuple[Words, Counts] = field(default_factory=_no_words)
 
-    def begin(self, frames: Sequence[pl.DataFrame]) -> None:
-        """Choose the step at which the rows of some frames have room, to which they are added then."""
+    def begin(self, frames: Sequence[pl.DataFrame]) -> bool:
+        """Take the rows of some frames, and return whether they have no room at the step that is set.
+
+        They have none at any finer step then; `fit` finds one that is coarse enough.
+        """
         for frame in frames:  # all codes have to be known before the first word is packed
             for role in self.roles:
                 if not role.coarse:
-                    self._codes_or_keys(frame[role.name], role)
+                    self._learn(frame[role.name])
         self._make_room([])
-        self.words = np.concatenate([self._words(frame) for frame in frames])
-        self.rung, self.words = self._enough(self.rung), self.words[:0]
+        pairs = [
+            _gathered(self._words(frame), _counts(frame)) for frame in frames if _counted(frame)
+        ]
+        rows = [frame for frame in frames if not _counted(frame)]
+        words, place = np.empty(sum(frame.height for frame in rows), np.uint64), 0
+        for frame in rows:
+            words[place : place + frame.height] = self._words(frame)
+            place += frame.height
+        words.sort()
+        counts = np.empty(words.size, np.int64)
+        size = runs.count_runs(words, counts)
+        self.words, self.counts = words[:size], counts[:size]
+        for pair in pairs:
+            self._merge(*pair)
+        return self.words.size > self.most
 
-    def add(self, frame: pl.DataFrame, counts: Counts | None) -> None:
+    def add(self, frame: pl.DataFrame) -> None:
         """Add rows, or rows with counts."""
-        self.waiting.append(_gathered(self._words(frame), counts))
-        if sum(words.size for words, _ in self.waiting) > self.most // 4:
-            self.merge()
+        if _counted(frame):
+            self._merge(*_gathered(self._words(frame), _counts(frame)))
+            self.fit()
+            return
+        if not self.waiting.size:
+            self.waiting = np.empty(max(_FEWEST, self.most // 2), np.uint64)
+        for rows in frame.iter_slices(self.waiting.size):
+            if self.waits + rows.height > self.waiting.size:
+                self.merge()
+            words = self._words(rows)
+            self.waiting[self.waits : self.waits + words.size] = words
+            self.waits += words.size
 
     def _words(self, frame: pl.DataFrame) -> Words:
         """Return rows as words; what is there already makes room for new codes."""
         before = self._widths(self.rung)
-        columns = [self._codes_or_keys(frame[role.name], role) for role in self.roles]
+        fixed = {role.name: self._learn(frame[role.name]) for role in self.roles if not role.coarse}
+        values = {role.name: frame[role.name].to_numpy() for role in self.roles if role.coarse}
+        self.dtypes |= {name: column.dtype for name, column in values.items()}
         self._make_room(before)
         words = np.zeros(frame.height, np.uint64)
-        for role, column, width in zip(self.roles, columns, self._widths(self.rung), strict=True):
-            drop = role.dropped(self.rung) if role.coarse else np.uint64(0)
-            runs.add_field(words, column, np.uint64(width), drop)
+        for role, width in zip(self.roles, self._widths(self.rung), strict=True):
+            if not role.coarse:
+                codes = fixed[role.name].of(frame[role.name])
+                runs.add_field(words, codes, np.uint64(width), np.uint64(0))
+                continue
+            for part in _blocks(words.size):  # their keys stay in the cache
+                keys = keys_of(values[role.name][part], probability=role.probability)
+                runs.add_field(words[part], keys, np.uint64(width), role.dropped(self.rung))
         return words
+
+    def _learn(self, column: pl.Series) -> _Codes:
+        """Return the codes of a column, those of new values among them."""
+        codes = self.codes.setdefault(column.name, _Codes(column.clear()))
+        codes.learn(column)
+        return codes
 
     def merge(self) -> None:
         """Put what waits with the rest, coarser if it has no room otherwise."""
-        for words, counts in self.waiting:
-            room = self.words.size + words.size
-            merged, sums = np.empty(room, np.uint64), np.empty(room, np.int64)
-            size = runs.merge_runs(self.words, self.counts, words, counts, merged, sums)
-            self.words, self.counts = merged[:size], sums[:size]  # a copy would cost more than room
-        self.waiting = []
+        rows = self.waiting[: self.waits]
+        rows.sort()
+        words, counts = self._room(self.words.size + rows.size)
+        size = runs.add_words(self.words, self.counts, rows, words, counts)
+        self.waits = 0
+        self._take(words, counts, size)
+        self.fit()
+
+    def _merge(self, words: Words, counts: Counts) -> None:
+        """Put words with counts with the rest."""
+        merged, sums = self._room(self.words.size + words.size)
+        size = runs.merge_runs(self.words, self.counts, words, counts, merged, sums)
+        self._take(merged, sums, size)
+
+    def _room(self, size: int) -> tuple[Words, Counts]:
+        """Return arrays of at least some size to merge into."""
+        if min(array.size for array in self.spare) < size:
+            self.spare = _no_words()  # before the new ones come
+            size = max(size, self.most + self.waiting.size)
+            self.spare = np.empty(size, np.uint64), np.empty(size, np.int64)
+        return self.spare
+
+    def _take(self, words: Words, counts: Counts, size: int) -> None:
+        """Take over what was merged; the arrays that it was in are the next room."""
+        self.spare = _whole(self.words), _whole(self.counts)
+        self.words, self.counts = words[:size], counts[:size]
+
+    def fit(self) -> None:
+        """Take the first coarser step at which the words have room, if they have none."""
         if self.words.size > self.most:
-            self._next_rung(self._widths(self.rung))
-        if self.words.size > self.most:  # one step was not enough: look for the one that is
-            widths, enough = self._widths(self.rung), self._enough(self.rung + 1)
-            self._repack(widths, enough)
+            self._repack(self._widths(self.rung), self._enough(self.rung + 1))
 
     def frame(self) -> pl.DataFrame:
         """Return the rows as values; `counts` says how often each occurs."""
-        columns, found = _unpack(self.words, self._widths(self.rung)), {}
-        for role, column in zip(self.roles, columns, strict=True):
-            if role.coarse:
-                keys = column << role.dropped(self.rung)
-                dtype = self.dtypes[role.name]
-                least = least_of(keys, dtype, probability=role.probability)
-                found[role.name] = pl.Series(role.name, least)
-            else:
-                values = self.codes[role.name].values
-                found[role.name] = values.gather(column.astype(np.uint32))
+        found, widths = {}, self._widths(self.rung)
+        shift = sum(widths)
+        for role, width in zip(self.roles, widths, strict=True):
+            shift -= width
+            found[role.name] = self._column(role, np.uint64(shift), np.uint64((1 << width) - 1))
         return pl.DataFrame(found)
 
-    def _codes_or_keys(self, column: pl.Series, role: Role) -> Words:
+    def _column(self, role: Role, shift: np.uint64, mask: np.uint64) -> pl.Series:
+        """Return the values of a column, which stand in some bits of the words."""
         if not role.coarse:
-            return self.codes.setdefault(role.name, _Codes(column.clear())).of(column)
-        values = column.to_numpy()
-        self.dtypes[role.name] = values.dtype
-        return keys_of(values, probability=role.probability)
+            places = ((self.words >> shift) & mask).astype(np.uint32)
+            return self.codes[role.name].values.gather(places).alias(role.name)
+        values = np.empty(self.words.size, self.dtypes[role.name])
+        for part in _blocks(values.size):
+            keys = ((self.words[part] >> shift) & mask) << role.dropped(self.rung)
+            values[part] = least_of(keys, values.dtype, probability=role.probability)
+        return pl.Series(role.name, values)
+
+    @property
+    def in_order(self) -> bool:
+        """Whether the order of the words is that of the rows."""
+        return all(codes.in_order for codes in self.codes.values())
 
     def _widths(self, rung: int) -> list[int]:
         """Return how many bits of a word each column has."""
@@ -109,17 +190,13 @@ class Packed:
     def _make_room(self, before: list[int]) -> None:
         """Pack what is there anew if columns have become wider, coarser if a word is too short."""
         if sum(self._widths(self.rung)) > 64:
-            self._next_rung(before)
+            for rung in range(self.rung + 1, len(LADDER)):
+                if sum(self._widths(rung)) <= 64:
+                    self._repack(before, rung)
+                    return
+            self._refuse()
         elif self._widths(self.rung) != before:
             self._repack(before, self.rung)
-
-    def _next_rung(self, before: list[int]) -> None:
-        """Take the first coarser step at which words are long enough."""
-        for rung in range(self.rung + 1, len(LADDER)):
-            if sum(self._widths(rung)) <= 64:
-                self._repack(before, rung)
-                return
-        self._refuse()
 
     def _refuse(self) -> NoReturn:
         fixed = [role.name for role in self.roles if not role.coarse]
@@ -138,17 +215,48 @@ class Packed:
             self._refuse()
         return found
 
+    def _rest(self, widths: list[int], rung: int) -> int | None:
+        """Return how many bits stand behind the first field, if few do and a step leaves them alone."""
+        rest = sum(widths[1:])
+        alone = bool(self.roles[0].coarse) and not any(role.coarse for role in self.roles[1:])
+        return (
+            rest if alone and rest <= _MOST_REST and self._widths(rung)[1:] == widths[1:] else None
+        )
+
     def _distinct(self, before: list[int], rung: int) -> int:
         """Return how many distinct rows there would be at a step."""
+        rest = self._rest(before, rung)
+        if rest is not None:
+            last = np.full(1 << rest, -1, np.int64)
+            return int(runs.count_cells(self.words, np.uint64(rest), self._drop(rung), last))
         words = self._cut(self.words, before, rung)
         words.sort()
         return 1 + int(np.count_nonzero(words[1:] != words[:-1]))
 
+    def _drop(self, rung: int) -> np.uint64:
+        """Return how many bits the first column loses from the present step to another."""
+        return np.uint64(self.roles[0].dropped(rung) - self.roles[0].dropped(self.rung))
+
     def _repack(self, before: list[int], rung: int) -> None:
-        pairs = [(self.words, self.counts), *self.waiting]
-        pairs = [_gathered(self._cut(words, before, rung), counts) for words, counts in pairs]
+        """Pack the words, which have some widths, anew at a step."""
+        waiting = self.waiting[: self.waits]
+        waiting[:] = self._cut(waiting, before, rung)
+        rest = self._rest(before, rung)
+        if rest is not None and rung > self.rung:
+            slot = np.full(1 << rest, -1, np.int64)
+            size = runs.cut_cells(
+                self.words,
+                self.counts,
+                np.uint64(rest),
+                self._drop(rung),
+                slot,
+                np.empty_like(slot),
+            )
+            self.words, self.counts = self.words[:size], self.counts[:size]
+        else:
+            words = self._cut(self.words, before, rung)
+            self.words, self.counts = _gathered(words, self.counts)
         self.rung = rung
-        (self.words, self.counts), *self.waiting = pairs
 
     def _cut(self, words: Words, before: list[int], rung: int) -> Words:
         """Return words of some widths as they are at a coarser step."""
@@ -168,58 +276,65 @@ class _Codes:
 
     values: pl.Series
 
-    def of(self, column: pl.Series) -> Words:
-        """Return the number of each value, new ones after those that are known."""
+    @property
+    def in_order(self) -> bool:
+        """Whether the numbers rise with the values."""
+        return self.values.is_sorted(nulls_last=True)
+
+    def learn(self, column: pl.Series) -> None:
+        """Give numbers to values that have none, after those that are known."""
         if column.dtype == pl.UInt8:
-            return self._looked_up(column)
-        distinct = column.unique()
+            seen = np.zeros(256, np.bool_)
+            runs.mark_bytes(column.to_numpy(), seen)
+            distinct = pl.Series(np.flatnonzero(seen), dtype=pl.UInt8)
+        else:
+            distinct = column.unique().sort(nulls_last=True)
         new = distinct.filter(~distinct.is_in(self.values.implode(), nulls_equal=True))
         if new.len():
             self.values = self.values.append(new)
+
+    def of(self, column: pl.Series) -> Words:
+        """Return the number of each value; all of them are known."""
+        if column.dtype == pl.UInt8:
+            codes = np.zeros(256, np.uint64)
+            codes[self.values.to_numpy()] = np.arange(self.values.len())
+            return np.take(codes, column.to_numpy())
         if column.dtype.is_float():
             values = self.values.to_numpy()
             order = np.argsort(values)
             places = np.searchsorted(values, column.to_numpy(), sorter=order)
             return order[places].astype(np.uint64)
         known = self.values.to_frame("value").with_row_index("code")
-        found = column.to_frame("value").join(
+        joined = column.to_frame("value").join(
             known, on="value", how="left", nulls_equal=True, maintain_order="left"
         )
-        codes: Words = found["code"].cast(pl.UInt64).to_numpy()
-        return codes
-
-    def _looked_up(self, column: pl.Series) -> Words:
-        values = column.to_numpy()
-        present = np.flatnonzero(np.bincount(values, minlength=256))
-        new = np.setdiff1d(present, self.values.to_numpy())
-        if new.size:
-            self.values = self.values.append(pl.Series(new, dtype=pl.UInt8))
-        codes = np.zeros(256, np.uint64)
-        codes[self.values.to_numpy()] = np.arange(self.values.len())
-        found: Words = codes[values]
-        return found
+        numbers: Words = joined["code"].cast(pl.UInt64).to_numpy()
+        return numbers
 
 
-def _unpack(words: Words, widths: Sequence[int]) -> list[Words]:
-    found, shift = [], 0
-    for width in reversed(widths):
-        found.append((words >> np.uint64(shift)) & np.uint64((1 << width) - 1))
-        shift += width
-    return found[::-1]
+def _blocks(size: int) -> list[slice]:
+    return [slice(start, start + _BLOCK) for start in range(0, size, _BLOCK)]
 
 
-def _gathered(words: Words, counts: Counts | None) -> tuple[Words, Counts]:
-    """Return words sorted, each once, with its count."""
-    if counts is None:
-        words.sort()
-        counts = np.empty(words.size, np.int64)
-        size = runs.count_runs(words, counts)
-    else:
+def _whole(array: NDArray[Any]) -> Any:
+    """Return the array of which one holds the first entries."""
+    return array if array.base is None else array.base
+
+
+def _counted(frame: pl.DataFrame) -> bool:
+    return COUNT in frame.columns
+
+
+def _counts(frame: pl.DataFrame) -> Counts:
+    counts: Counts = frame[COUNT].to_numpy()
+    return counts
+
+
+def _gathered(words: Words, counts: Counts) -> tuple[Words, Counts]:
+    """Return words sorted, each once, with the sums of their counts."""
+    if not (words[1:] > words[:-1]).all():
         order = np.argsort(words)
         words, counts = words[order], counts[order]
         size = runs.gather_runs(words, counts)
-    return _shrunk(words, size), _shrunk(counts, size)
-
-
-def _shrunk(array: NDArray[Any], size: int) -> NDArray[Any]:
-    return array[:size].copy() if size < array.size else array
+        return words[:size], counts[:size]
+    return words, counts.copy()  # frames lend theirs

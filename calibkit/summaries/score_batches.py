@@ -6,15 +6,16 @@ be fitted, each of them standing for all rows that are equal to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final, TypeGuard
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.bins.binning import equal_width_edges, quantile_edges
+from calibkit.bins.binning import assign, equal_width_edges, quantile_edges
 from calibkit.errors import ResourceError
 from calibkit.files.sources import Source
 from calibkit.memory import Memory, memory_budget
@@ -24,13 +25,20 @@ from calibkit.rows.columns import (
 )
 from calibkit.rows.provenance import added_hashes, data_hash
 from calibkit.rows.rows import NothingLeft, Remark, added_up
-from calibkit.summaries.condense import COUNT, Condenser, NoRoomError
+from calibkit.summaries.condense import COUNT, Condensed, Condenser, NoRoomError
 from calibkit.summaries.ladder import SCORE, SPREAD, Role
 from calibkit.summaries.score_summary import OTHER, ScoreSummary, column_of
 from calibkit.summaries.windows import read_in_windows
+from calibkit.threads import one_behind
 
 #: Reads a source, or a window of one.
 Read = Callable[[Source], ScoreRows]
+
+#: The rows of the windows of a source; of some windows nothing is left.
+Windows = Iterator[ScoreRows | NothingLeft]
+
+#: Which part of the room may keep rows for another pass.
+_KEPT: Final = 3
 
 
 @dataclass(frozen=True)
@@ -68,6 +76,8 @@ class Reading:
         An option that needs rows as they are, if one does.
     others
         Further columns that may be made coarser like scores: whether they are probabilities.
+    threads
+        With more than one, windows are condensed while the next ones are read.
     """
 
     columns: Sequence[str]
@@ -75,6 +85,7 @@ class Reading:
     spread: Spread = field(default_factory=Spread)
     needs_each: str | None = None
     others: Mapping[str, bool] = field(default_factory=dict)
+    threads: int = 1
 
 
 def rows_within(source: Source, reading: Reading, memory: Memory | None) -> ScoreRows:
@@ -107,34 +118,37 @@ def summarise_scores(source: Source, reading: Reading, memory: Memory) -> ScoreS
     """Return the summary of the rows of a source; see `rows_within`.
 
     Where the rows have no room as they are, uncertainties are moved down to the edges that the
-    levels of `Reading.spread` have on all rows, which takes two more passes, or cut in bits.
+    levels of `Reading.spread` have on all rows, which takes another pass, or cut in bits.
     """
-    spread = reading.spread
+    spread, file = reading.spread, source.parts[0].path
     edges = np.array(spread.edges) if spread.edges else None
+
+    def windows() -> Windows:
+        return read_in_windows(source, reading.columns, memory.batch, reading.read)
+
     if reading.needs_each is None and (edges is not None or not spread.levels):
-        return _summary(source, reading, memory, edges=edges)
+        return _summary(windows(), _Counted(reading, memory.entries, edges), file)
+    first = _Counted(reading, memory.entries, edges, exactly=True)
+    kept = _Kept(windows(), memory.room // _KEPT)
     try:
-        return _summary(source, reading, memory, edges=edges, exactly=True)
+        found = _summary(iter(kept), first, file)
     except NoRoomError:
-        if reading.needs_each is not None:
-            raise ResourceError(
-                f"memory: {source.rows:,} rows do not fit, and {reading.needs_each} needs them as "
-                "they are; raise --memory, or leave it out"
-            ) from None
-    edges, error = _edges(source, reading, memory)
-    return replace(_summary(source, reading, memory, edges=edges), level_error=error)
+        raise ResourceError(
+            f"memory: {source.rows:,} rows do not fit, and {reading.needs_each} needs them as "
+            "they are; raise --memory, or leave it out"
+        ) from None
+    if not first.narrowed:
+        return found
+    edges, error = _edges(found.condensed, spread)
+    again = kept.again() if kept.whole else windows()
+    second = _summary(again, _Counted(reading, memory.entries, edges, hashes=found.hashes), file)
+    return replace(second, level_error=error)
 
 
-def _edges(
-    source: Source, reading: Reading, memory: Memory
-) -> tuple[NDArray[np.float64] | None, float]:
+def _edges(condensed: Condensed, spread: Spread) -> tuple[NDArray[np.float64], float]:
     """Return the edges of the levels that are needed, and by what share of the rows they may miss."""
-    spread = reading.spread
-    found = _summary(source, reading, memory, keep=("uncertainty", "weight"))
-    frame = found.condensed.frame
+    frame = condensed.frame
     values, weight = column_of(frame, "uncertainty"), column_of(frame, "weight")
-    if values is None:
-        return None, 0.0
     times = frame[COUNT].to_numpy().astype(np.float64)
     weight = times if weight is None else weight * times
     held = values[weight > 0]
@@ -143,80 +157,155 @@ def _edges(
         edges = [equal_width_edges(*ends, count) for count in spread.levels]
     else:
         edges = [quantile_edges(values, count, weight)[1] for count in spread.levels]
-    error = 0.0 if found.condensed.exact else float(weight.max() / weight.sum())
+    error = 0.0 if condensed.exact else float(weight.max() / weight.sum())
     return np.unique(np.concatenate([*edges, held[:1].astype(np.float64)])), error
 
 
-def _summary(
-    source: Source,
-    reading: Reading,
-    memory: Memory,
-    *,
-    exactly: bool = False,
-    keep: Sequence[str] | None = None,
-    edges: NDArray[np.float64] | None = None,
-) -> ScoreSummary:
-    """Return the summary of rows, or (`exactly`) raise `NoRoomError` where it would be coarse."""
-    counted = _Counted(memory.entries, exactly, keep, edges, reading.others)
-    for rows in read_in_windows(source, reading.columns, memory.batch, reading.read):
-        counted.remarks += rows.remarks
-        if isinstance(rows, NothingLeft):
-            counted.rows_read += rows.rows or 0
-            counted.dropped += rows.rows or 0
-        else:
-            counted.add(rows)
-    return counted.summary(source.parts[0].path)
+def _summary(windows: Windows, counted: _Counted, file: str) -> ScoreSummary:
+    """Return the summary of the rows of some windows."""
+    with one_behind(counted.reading.threads, counted.add) as add:
+        for rows in windows:
+            add(rows)
+    return counted.summary(file)
+
+
+class _Kept:
+    """Windows that are kept for another pass, as long as they are few.
+
+    Parameters
+    ----------
+    windows
+        Where they come from.
+    room
+        How many bytes they may have in all.
+    """
+
+    def __init__(self, windows: Windows, room: int) -> None:
+        self._windows, self._room = windows, room
+        self._held: deque[ScoreRows | NothingLeft] = deque()
+        self.whole = True
+
+    def __iter__(self) -> Windows:
+        for rows in self._windows:
+            yield rows
+            if self.whole:
+                self._keep(rows)
+
+    def _keep(self, rows: ScoreRows | NothingLeft) -> None:
+        if isinstance(rows, ScoreRows):  # without the window, which may have columns of its own
+            rows = replace(rows, where=None, source=None)
+            self._room -= _size(rows)
+        self._held.append(rows)
+        if self._room < 0:
+            self.whole = False
+            self._held.clear()
+
+    def again(self) -> Windows:
+        """Yield the windows once more, and for the last time."""
+        while self._held:
+            yield self._held.popleft()
+
+
+def _size(rows: ScoreRows) -> int:
+    """Return how many bytes some rows have."""
+    arrays = (rows.score, rows.uncertainty, rows.label, rows.weight)
+    others = 0 if rows.others is None else int(rows.others.estimated_size())
+    return others + sum(array.nbytes for array in arrays if array is not None)
 
 
 @dataclass
 class _Counted:
-    """The rows of the windows so far; see `_summary`."""
+    """The rows of the windows so far; see `summarise_scores`.
 
+    Attributes
+    ----------
+    edges
+        What uncertainties are moved down to.
+    exactly
+        Whether rows stay as they are.  Without room for that uncertainties and weights alone are
+        condensed from there on (`narrowed`), if nothing needs each row.
+    hashes
+        The sums of the rows' hashes, if they are known.
+    """
+
+    reading: Reading
     entries: int
-    exactly: bool
-    keep: Sequence[str] | None
     edges: NDArray[np.float64] | None
-    others: Mapping[str, bool]
+    exactly: bool = False
+    hashes: dict[str, str] | None = None
     condenser: Condenser | None = None
     last: ScoreRows | None = None
     rows_read: int = 0
     dropped: int = 0
     remarks: list[Remark] = field(default_factory=list)
-    hashes: dict[str, str] = field(default_factory=dict)
+    sums: dict[str, str] = field(default_factory=dict)
     lowest: float | None = None
+    narrowed: bool = False
 
-    def add(self, rows: ScoreRows) -> None:
+    def add(self, rows: ScoreRows | NothingLeft) -> None:
         """Add the rows of a window."""
+        self.remarks += rows.remarks
+        if isinstance(rows, NothingLeft):
+            self.rows_read += rows.rows or 0
+            self.dropped += rows.rows or 0
+            return
         self.last = rows
         self.rows_read += rows.rows_read
         self.dropped += rows.dropped
         self.lowest = _least(rows, self.lowest)
-        if self.keep is None:
+        if self.hashes is None:
             for roles, total in row_sums(rows).items():
-                self.hashes[roles] = added_hashes(self.hashes.get(roles, "0"), total)
+                self.sums[roles] = added_hashes(self.sums.get(roles, "0"), total)
         if self.condenser is None:
-            known = _roles(rows, self.others, levels=self.edges is not None)
-            if self.keep is not None:
-                known = tuple(role for role in known if role.name in self.keep)
+            known = _roles(rows, self.reading.others, levels=self.edges is not None)
             self.condenser = Condenser(known, self.entries, exactly=self.exactly)
         names = [role.name for role in self.condenser.roles]
-        self.condenser.add(_frame(rows, self.edges).select(names))
+        try:
+            self.condenser.add(_frame(rows, self.edges).select(names))
+        except NoRoomError:
+            self._narrow()
+
+    def _narrow(self) -> None:
+        """Condense only what edges need from now on; all there is, where that is no uncertainty."""
+        if self.reading.needs_each is not None:
+            raise NoRoomError
+        assert self.condenser is not None
+        wide = self.condenser
+        known = tuple(role for role in wide.roles if role.name in ("uncertainty", "weight"))
+        self.narrowed = any(role.name == "uncertainty" for role in known)
+        self.condenser = Condenser(known if self.narrowed else wide.roles, self.entries)
+        names = {COUNT, *(role.name for role in self.condenser.roles)}
+        for frame in wide.held:
+            self.condenser.add(frame.select(name for name in frame.columns if name in names))
 
     def summary(self, file: str) -> ScoreSummary:
         """Return the summary of all that was added."""
         if self.condenser is None or self.last is None:
             raise NothingLeft(file, self.rows_read, added_up(self.remarks))
+        try:
+            condensed = self.condenser.finish()
+        except NoRoomError:
+            self._narrow()
+            condensed = self.condenser.finish()
         return ScoreSummary(
-            condensed=self.condenser.finish(),
+            condensed=self._with_values(condensed),
             options=self.last.options,
             rows_read=self.rows_read,
             dropped=self.dropped,
             remarks=added_up(self.remarks),
             notes=self.last.notes,
-            hashes=self.hashes,
+            hashes=self.sums if self.hashes is None else self.hashes,
             lowest=self.lowest,
             edges=None if self.edges is None else tuple(self.edges.tolist()),
         )
+
+    def _with_values(self, condensed: Condensed) -> Condensed:
+        """Return condensed rows with the uncertainties whose numbers they have."""
+        if self.last is None or self.last.uncertainty is None or not _numbered(self.edges):
+            return condensed
+        steps = _steps(self.edges, self.last.uncertainty.dtype)
+        values = pl.Series("uncertainty", steps[condensed.frame["uncertainty"].to_numpy()])
+        return replace(condensed, frame=condensed.frame.with_columns(values))
 
 
 def _least(rows: ScoreRows, lowest: float | None) -> float | None:
@@ -262,16 +351,25 @@ def _frame(rows: ScoreRows, edges: NDArray[np.float64] | None) -> pl.DataFrame:
         if getattr(rows, role) is not None
     }
     if edges is not None and rows.uncertainty is not None:
-        columns["uncertainty"] = _onto(rows.uncertainty, edges)
+        place = assign(rows.uncertainty, -np.inf, edges)
+        numbered = _numbered(edges)
+        columns["uncertainty"] = (
+            place.astype(np.uint8) if numbered else _steps(edges, rows.uncertainty.dtype)[place]
+        )
     if rows.others is not None:
         columns |= {OTHER + column.name: column for column in rows.others.iter_columns()}
     return pl.DataFrame(columns)
 
 
-def _onto(values: NDArray[Any], edges: NDArray[np.float64]) -> NDArray[Any]:
-    """Return values moved down to the next edge, those below all of them to -inf."""
-    steps = np.concatenate([[-np.inf], edges]).astype(values.dtype)
+def _numbered(edges: NDArray[np.float64] | None) -> TypeGuard[NDArray[np.float64]]:
+    """Tell whether rows have the number of their edge while they are condensed: a byte says it."""
+    return edges is not None and edges.size < 256
+
+
+def _steps(edges: NDArray[np.float64], kind: np.dtype[Any]) -> NDArray[Any]:
+    """Return what uncertainties are moved down to: the edges, -inf below all of them."""
+    steps = np.concatenate([[-np.inf], edges]).astype(kind)
     steps[1:] = np.where(
         steps[1:] < edges, np.nextafter(steps[1:], steps.dtype.type(np.inf)), steps[1:]
     )
-    return steps[np.searchsorted(edges, values, side="right")]
+    return steps

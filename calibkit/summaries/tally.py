@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.rows.weights import AS_THEY_ARE, ROW, ClassWeights, Unit, carried, in_units, joined
+from calibkit.summaries.order import falling_keys, falling_places
 from calibkit_kernels import gains as gains_of
 from calibkit_kernels import sorting, splits, surface
 from calibkit_kernels import tally as kernels
@@ -302,14 +303,8 @@ def count_rows(
     if weight is None and part is None and gain is None:
         return _count_plain(score, level, label, levels, threads)
     units, unit = (np.ones(score.size, np.int64), ROW) if weight is None else in_units(weight)
-    keys, _ = _falling_keys(score)
-    below = level.astype(np.uint64)
-    if part is not None:
-        below = below << np.uint64(8) | part
-    places = np.arange(score.size, dtype=np.uint32)
-    _, places = sorting.sort_pairs(below, places, int(below.max()).bit_length(), threads)
-    keys = keys[places]
-    _, places = sorting.sort_pairs(keys, places, int(keys.max()).bit_length(), threads)
+    below = level if part is None else level.astype(np.uint32) << np.uint32(8) | part
+    places = falling_places(score, below, threads)
     if weight is not None and not unit.exact:
         kind = level.astype(np.uint32) << np.uint32(9) | label
         kind |= np.uint32(0) if part is None else part.astype(np.uint32) << np.uint32(1)
@@ -345,18 +340,6 @@ def _with_squares(
     return replace(tally, squares=np.column_stack(found), square_unit=size * size)
 
 
-def _falling_keys(score: Floats) -> tuple[NDArray[np.uint64], np.uint64]:
-    """Return keys that sort scores from high to low, less the smallest of them."""
-    keys = np.empty(score.size, np.uint64)
-    if score.dtype == np.float32:
-        sorting.falling_keys32(score.view(np.uint32), keys)
-    else:
-        sorting.falling_keys64(score.view(np.uint64), keys)
-    smallest = keys.min()
-    keys -= smallest
-    return keys, smallest
-
-
 def _count_plain(
     score: Floats,
     level: NDArray[np.uint16],
@@ -364,7 +347,7 @@ def _count_plain(
     levels: int,
     threads: int,
 ) -> Tally:
-    keys, smallest = _falling_keys(score)
+    keys, smallest = falling_keys(score)
     key_bits, tag_bits = int(keys.max()).bit_length(), (2 * levels - 1).bit_length()
     if key_bits + tag_bits <= 64:
         sorting.pack(keys, level, label, np.uint64(tag_bits))

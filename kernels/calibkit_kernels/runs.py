@@ -71,6 +71,13 @@ def add_field(words: Words, column: Words, width: np.uint64, drop: np.uint64) ->
 
 
 @kernel
+def mark_bytes(values: NDArray[np.uint8], seen: NDArray[np.bool_]) -> None:
+    """Mark the values that occur; `seen` has a place for each of 256."""
+    for i in range(values.size):
+        seen[values[i]] = True
+
+
+@kernel
 def cut_fields(words: Words, widths: Words, drops: Words, room: Words, out: Words) -> None:
     """Write words of fields of some widths as words of other widths, the last bits cut off.
 
@@ -85,3 +92,124 @@ def cut_fields(words: Words, widths: Words, drops: Words, room: Words, out: Word
             rest = (rest >> (widths[f] - one)) >> one
             shift += room[f]
         out[i] = found
+
+
+@kernel
+def add_words(one: Words, one_counts: Counts, rows: Words, words: Words, counts: Counts) -> int:
+    """Merge a strictly rising list with counts and sorted words that count once each; return its size.
+
+    `words` and `counts` have room for both.
+    """
+    i, j, size = 0, 0, 0
+    while i < one.size and j < rows.size:
+        if one[i] < rows[j]:
+            words[size] = one[i]
+            counts[size] = one_counts[i]
+            i += 1
+        else:
+            word, count = rows[j], np.int64(0)
+            while j < rows.size and rows[j] == word:
+                count += 1
+                j += 1
+            if one[i] == word:
+                count += one_counts[i]
+                i += 1
+            words[size] = word
+            counts[size] = count
+        size += 1
+    while i < one.size:
+        words[size] = one[i]
+        counts[size] = one_counts[i]
+        i += 1
+        size += 1
+    while j < rows.size:
+        word, count = rows[j], np.int64(0)
+        while j < rows.size and rows[j] == word:
+            count += 1
+            j += 1
+        words[size] = word
+        counts[size] = count
+        size += 1
+    return size
+
+
+@kernel
+def count_cells(words: Words, rest: np.uint64, drop: np.uint64, last: Counts) -> int:
+    """Return how many words are left of sorted ones when the last bits of their first field are cut.
+
+    The fields behind the first one take `rest` bits and stay.  `last` has an entry for each of their
+    values, below 0 to begin with.
+    """
+    mask = (np.uint64(1) << rest) - np.uint64(1)
+    cell, size = np.int64(-1), 0
+    first = np.uint64(0)
+    for i in range(words.size):
+        own = words[i] >> rest >> drop
+        if i == 0 or own != first:
+            cell += 1
+            first = own
+        place = words[i] & mask
+        if last[place] != cell:
+            last[place] = cell
+            size += 1
+    return size
+
+
+@kernel
+def cut_cells(
+    words: Words, counts: Counts, rest: np.uint64, drop: np.uint64, slot: Counts, sums: Counts
+) -> int:
+    """Cut the last bits of the first field of sorted words with counts, in place.
+
+    Words that become equal are gathered; they stay sorted.  `slot` (below 0 to begin with) and `sums`
+    have an entry for each value of the fields behind the first one, which take `rest` bits.  Returns
+    how many words are left.
+    """
+    mask = (np.uint64(1) << rest) - np.uint64(1)
+    size, start = 0, 0
+    first = np.uint64(0)
+    for i in range(words.size):
+        own = words[i] >> rest >> drop
+        if i == 0 or own != first:
+            if size - start == 2 and words[start] > words[start + 1]:  # most cells have one or two
+                words[start], words[start + 1] = words[start + 1], words[start]
+                counts[start], counts[start + 1] = counts[start + 1], counts[start]
+            elif size - start > 2:
+                _sort_cell(words, counts, start, size, mask, slot, sums)
+            start, first = size, own
+        place, count = words[i] & mask, counts[i]
+        if slot[place] >= start:
+            counts[slot[place]] += count
+        else:
+            slot[place] = size
+            words[size] = own << rest | place
+            counts[size] = count
+            size += 1
+    _sort_cell(words, counts, start, size, mask, slot, sums)
+    return size
+
+
+@kernel
+def _sort_cell(
+    words: Words, counts: Counts, start: int, end: int, mask: np.uint64, slot: Counts, sums: Counts
+) -> None:
+    """Sort the words of a cell, all different: by insertion, or all values of their rest in turn."""
+    size = end - start
+    if size * size <= 4 * slot.size:
+        for i in range(start + 1, end):
+            word, count = words[i], counts[i]
+            j = i
+            while j > start and words[j - 1] > word:
+                words[j], counts[j] = words[j - 1], counts[j - 1]
+                j -= 1
+            words[j], counts[j] = word, count
+        return
+    first = words[start] & ~mask
+    for i in range(start, end):
+        sums[words[i] & mask] = counts[i]
+    place = start
+    for value in range(slot.size):
+        if slot[value] >= start:
+            words[place] = first | np.uint64(value)
+            counts[place] = sums[value]
+            place += 1

@@ -10,7 +10,8 @@ from calibkit_kernels import runs as kernels
 from tests.naive import runs as naive
 
 words = st.lists(st.integers(0, 9) | st.sampled_from([2**63, 2**64 - 1]), max_size=20).map(sorted)
-Pairs = list[tuple[int, int]]
+Pair = tuple[int, int]
+Pairs = list[Pair]
 
 
 def arrays(pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
@@ -71,3 +72,36 @@ def test_fields_are_packed_and_cut(shape: list[tuple[int, int, int]], seeds: lis
     out = np.empty_like(words)
     kernels.cut_fields(words, *(np.array(a, np.uint64) for a in (widths, drops, room)), out)
     assert out.tolist() == naive.cut_fields(fields, drops, room)
+
+
+@given(words, words)
+def test_rows_are_added_to_counts(one: list[int], rows: list[int]) -> None:
+    first = naive.count_runs(one)
+    found, counts = np.empty(len(one + rows), np.uint64), np.empty(len(one + rows), np.int64)
+    size = kernels.add_words(*arrays(first), np.array(rows, np.uint64), found, counts)
+    expected = naive.add_words(first, rows)
+    assert list(zip(found[:size].tolist(), counts[:size].tolist(), strict=True)) == expected
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 63)), max_size=60),
+    st.integers(0, 6),
+    st.integers(0, 3),
+)
+def test_cells_are_cut_and_stay_sorted(fields: list[Pair], rest: int, drop: int) -> None:
+    rows = sorted((first << rest) + last % 2**rest for first, last in fields)
+    pairs = naive.count_runs(rows)
+    expected = naive.cut_cells(pairs, rest, drop)
+    table = np.full(2**rest, -1, np.int64)
+    found, counts = arrays(pairs)
+    bits = np.uint64(rest), np.uint64(drop)
+    assert kernels.count_cells(found, *bits, table.copy()) == len(expected)
+    size = kernels.cut_cells(found, counts, *bits, table, np.empty_like(table))
+    assert list(zip(found[:size].tolist(), counts[:size].tolist(), strict=True)) == expected
+
+
+@given(st.lists(st.integers(0, 255), max_size=9))
+def test_bytes_are_marked(values: list[int]) -> None:
+    seen = np.zeros(256, np.bool_)
+    kernels.mark_bytes(np.array(values, np.uint8), seen)
+    assert seen.tolist() == naive.mark_bytes(values)

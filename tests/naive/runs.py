@@ -34,3 +34,22 @@ def cut_fields(fields: list[list[int]], drops: list[int], room: list[int]) -> li
             word = word * 2**width + value // 2**drop
         words.append(word)
     return words
+
+
+def add_words(one: list[tuple[int, int]], rows: list[int]) -> list[tuple[int, int]]:
+    """Return the pairs with the words of a list, which count once each."""
+    return gather_runs([*one, *((word, 1) for word in rows)])
+
+
+def cut_cells(pairs: list[tuple[int, int]], rest: int, drop: int) -> list[tuple[int, int]]:
+    """Return the pairs without the last bits of the first field, equal words together."""
+    cut = [((word >> rest >> drop) << rest | word % 2**rest, count) for word, count in pairs]
+    return gather_runs(cut)
+
+
+def mark_bytes(values: list[int]) -> list[bool]:
+    """Tell of all numbers that a byte holds whether they occur."""
+    return [number in values for number in range(256)]
+
+
+TWINS = {"count_cells": "cut_cells"}

@@ -1,0 +1,70 @@
+"""The order of rows by falling score, and columns of few values: quick where rows are condensed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit_kernels import sorting
+from calibkit_kernels import tally as kernels
+
+Floats = NDArray[Any]
+Int64s = NDArray[np.int64]
+
+#: Values that are looked at before all of them are, and how many different ones are few.
+_LOOK, _FEW = 1024, 64
+
+
+def falling_keys(score: Floats) -> tuple[NDArray[np.uint64], np.uint64]:
+    """Return keys that sort scores from high to low, less the smallest of them."""
+    keys = np.empty(score.size, np.uint64)
+    if score.dtype == np.float32:
+        sorting.falling_keys32(score.view(np.uint32), keys)
+    else:
+        sorting.falling_keys64(score.view(np.uint64), keys)
+    smallest = keys.min()
+    keys -= smallest
+    return keys, smallest
+
+
+def falling_places(score: Floats, second: NDArray[Any], threads: int) -> NDArray[np.uint32]:
+    """Return the places of rows by falling score, then by a rising second column of integers.
+
+    Condensed rows rise by both already: they are turned round, and those of equal scores once more.
+    """
+    changes = score[1:] != score[:-1]
+    if (score[1:] >= score[:-1]).all() and (changes | (second[1:] >= second[:-1])).all():
+        starts = np.concatenate([[0], np.flatnonzero(changes) + 1])[::-1]
+        sizes = np.diff(starts, prepend=score.size) * -1
+        begins = np.cumsum(sizes) - sizes
+        found = np.arange(score.size, dtype=np.uint32)
+        found += np.repeat((starts - begins).astype(np.uint32), sizes)  # modulo 2^32
+        return found
+    places = np.arange(score.size, dtype=np.uint32)
+    below = second.astype(np.uint64)
+    _, places = sorting.sort_pairs(below, places, int(below.max()).bit_length(), threads)
+    keys, _ = falling_keys(score)
+    keys = keys[places]
+    _, places = sorting.sort_pairs(keys, places, int(keys.max()).bit_length(), threads)
+    return places
+
+
+def few_values(values: Floats, units: Int64s) -> tuple[Floats, Int64s]:
+    """Return the distinct values with the sums of their units if they are few, else all of them."""
+    some = np.unique(values[:: max(1, values.size // _LOOK)])
+    if values.size <= _LOOK or some.size > _FEW:
+        return values, units
+    place = np.empty(values.size, np.uint16)
+    kernels.assign_levels(values, -np.inf, some[1:].astype(np.float64), place)
+    if not (some[place] == values).all():
+        return values, units
+    return some, unit_sums(place, units, some.size)
+
+
+def unit_sums(place: NDArray[np.uint16], units: Int64s, size: int) -> Int64s:
+    """Return the sums of integers by place, which are numbers from 0 up to a size."""
+    if int(units.max()) * units.size < 2**53:  # floats count exactly so far
+        return np.bincount(place, weights=units, minlength=size).astype(np.int64)
+    return np.array([units[place == own].sum() for own in range(size)], np.int64)

@@ -1,0 +1,45 @@
+"""The order of rows: short ways for condensed rows give what the long way gives."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibkit.summaries.order import falling_places, few_values, unit_sums
+
+rows = st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 3)), min_size=1, max_size=30)
+
+
+@given(rows, st.booleans(), st.sampled_from([np.float32, np.float64]))
+def test_places_fall_by_score_and_rise_by_the_second(
+    pairs: list[tuple[int, int]], rise: bool, kind: type
+) -> None:
+    pairs = sorted(pairs) if rise else pairs
+    score = np.array([score for score, _ in pairs], kind) / kind(2)
+    second = np.array([second for _, second in pairs], np.uint16)
+    places = falling_places(score, second, 1)
+    assert sorted(places.tolist()) == list(range(len(pairs)))
+    found = [(-score[place], second[place]) for place in places]
+    assert found == sorted(found)
+
+
+def test_sums_of_few_values() -> None:
+    random = np.random.default_rng(4)
+    for kind in (np.float32, np.float64):
+        values = random.integers(-3, 9, 5000).astype(kind) / kind(3)
+        for most in (5, 2**50):
+            units = random.integers(0, most, 5000)
+            distinct, sums = few_values(values, units)
+            assert distinct.tolist() == np.unique(values).tolist()
+            assert sums.tolist() == [int(units[values == own].sum()) for own in distinct]
+            place = np.searchsorted(distinct, values).astype(np.uint16)
+            assert unit_sums(place, units, 12).tolist() == sums.tolist()
+
+
+def test_many_values_stay_as_they_are() -> None:
+    values, units = np.arange(5000.0), np.ones(5000, np.int64)
+    for column in (values, np.where(values == 4321, 0.5, 0.0), values[:9]):
+        found, counts = few_values(column, units[: column.size])
+        assert found is column
+        assert counts.size == column.size
