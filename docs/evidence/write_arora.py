@@ -307,8 +307,9 @@ reproduce-arora DATA=FOLDER` writes the three pages in about three minutes.
 * **Entropy is no uncertainty to sort by.** Its relation to the evidence turns round at extreme
   scores (figure 9), and on simulated rows it recalls less than the evidence itself.
 * **Uncertainty can be worth much, or nothing.** With a weak model prior and evidence of widely
-  different strength, levels recall several times what one threshold does; with a prior of strength
-  2 and evidence from 3 to 300, nothing, whatever the fitting rows say.
+  different strength, levels recall several times what one threshold does, the more the higher the
+  bound and τ, as the paper has it; with a prior of strength 2 and evidence from 3 to 300, nothing,
+  whatever the fitting rows say.
 
 """
 
