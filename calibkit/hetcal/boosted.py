@@ -245,7 +245,7 @@ def _written(
             numbers[places] = np.arange(len(places))
             first = numbers[ends]
         maps = [LeafMap(a=float(steps[place, 0]), b=float(steps[place, 1])) for place in places]
-        nodes = described_tree(ordered, growth, features, brief=number > 0)
+        nodes = described_tree(ordered, growth.weight_unit, features, brief=number > 0)
         parts.append(PartitionPart(tree=nodes, maps=maps))
     probability = np.empty(rows.count)
     line = np.array([[final.a, final.b]])

@@ -11,21 +11,23 @@ import numpy as np
 from calibkit.hetcal.features import Features
 from calibkit.hetcal.maps import Maps, Steps
 from calibkit.hetcal.model import LeafMap, PartitionPart, TreeNode
-from calibkit.hetcal.payload import Growth
 from calibkit.hetcal.trees import Node, Routes, Tree
 
 
 def described_tree(
-    tree: Tree, growth: Growth, features: Features, *, brief: bool = False
+    tree: Tree, weight_unit: float, features: Features, *, brief: bool = False
 ) -> list[TreeNode]:
-    """Return the nodes of a tree; `brief`: without rows and gains."""
+    """Return the nodes of a tree; `brief`: without rows and gains.
+
+    `weight_unit` says how many rows a unit of weight stands for.
+    """
     leaves = tree.leaves()
     total = float(tree.nodes[0].rows)
     found = []
     for place, node in enumerate(tree.nodes):
         made = TreeNode()
         if not brief:
-            rows = node.rows * growth.weight_unit
+            rows = node.rows * weight_unit
             made.rows = int(rows) if float(rows).is_integer() else rows
         if node.feature < 0:
             made.leaf = int(leaves[place])

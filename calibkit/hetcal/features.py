@@ -135,17 +135,23 @@ def read_features(frame: pl.DataFrame, names: Sequence[str], where: RowFinder) -
     categories: list[tuple[str, ...] | None] = []
     for place, name in enumerate(names):
         series = frame[name]
-        if is_text(series.dtype):
+        columns.append(feature_column(name, series.dtype))
+        if columns[-1].kind == "category":
             known = _category_names(series)
-            columns.append(Column(name, kind="category"))
             values[place] = _category_numbers(series, known)
             categories.append(known)
         else:
-            kind = "float32" if series.dtype in (pl.Float32, pl.Float16) else "float64"
-            columns.append(Column(name, kind, kind="number"))
             values[place] = _numbers(series, where)
             categories.append(None)
     return Features(tuple(columns), values, tuple(categories))
+
+
+def feature_column(name: str, dtype: pl.DataType) -> Column:
+    """Return what a model says of a feature: text is a category, all else a number."""
+    if is_text(dtype):
+        return Column(name, kind="category")
+    kind = "float32" if dtype in (pl.Float32, pl.Float16) else "float64"
+    return Column(name, kind, kind="number")
 
 
 def read_known_features(

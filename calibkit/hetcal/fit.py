@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from calibkit import __version__
@@ -31,9 +33,10 @@ from calibkit.hetcal.model import (
     PartitionPart,
 )
 from calibkit.hetcal.payload import growth_of
-from calibkit.hetcal.rows import HetcalRows, need_both_classes, score_column
+from calibkit.hetcal.rows import HetcalRows, need_both_classes
 from calibkit.hetcal.spec import DEPTHS, LEAF_SIZES, SHRINKAGES, HetcalSpec
 from calibkit.models import Column, Provenance
+from calibkit.rows.columns import ColumnOptions
 
 Floats = NDArray[np.float64]
 
@@ -198,8 +201,8 @@ def _fit_tree(
     if growth.own is not None and spec.map in ("platt", "beta") and count > 1:
         maps = maps.composed(choice.slope, choice.intercept)
     part = PartitionPart(
-        tree=described_tree(tree, growth, (train or rows).features),
-        maps=maps.described(rows),
+        tree=described_tree(tree, growth.weight_unit, (train or rows).features),
+        maps=maps.described(rows.unit, rows.size),
     )
     return Found(
         [part],
@@ -248,14 +251,18 @@ def _figures(
 
 
 def _columns(rows: HetcalRows) -> dict[str, Column]:
-    options = rows.data.options
+    return columns_of(rows.data.options, str(rows.data.score.dtype), rows.features.columns)
+
+
+def columns_of(options: ColumnOptions, dtype: str, features: Sequence[Column]) -> dict[str, Column]:
+    """Return the columns of a model; `dtype` is that of the score."""
     columns = {
-        "score": score_column(rows),
+        "score": Column(options.score, dtype, scale=options.scale),
         "label": Column(options.label, positive=options.positive),
     }
     if options.weight is not None:
         columns["weight"] = Column(options.weight, kind=options.weight_kind)
-    for place, column in enumerate(rows.features.columns, 1):
+    for place, column in enumerate(features, 1):
         columns[f"feature_{place}"] = column
     return columns
 
@@ -263,27 +270,41 @@ def _columns(rows: HetcalRows) -> dict[str, Column]:
 def _origin(
     rows: HetcalRows, train: HetcalRows | None, spec: HetcalSpec, provenance: str
 ) -> Provenance | None:
-    if provenance == "none":
-        return None
+    more = {}
+    files = list(rows.data.source.paths) if rows.data.source else None
+    if train is not None:
+        more["train_data_hash"] = train.fingerprint
+        if files is not None and train.data.source is not None:
+            files = [*files, *train.data.source.paths]
+    made = origin_of(spec, rows.data.options, rows.count, rows.fingerprint, more)
+    if provenance == "names":
+        made = structs.replace(made, files=files)
+    return None if provenance == "none" else made
+
+
+def origin_of(
+    spec: HetcalSpec,
+    columns: ColumnOptions,
+    rows: int,
+    fingerprint: str,
+    more: dict[str, Any] | None = None,
+) -> Provenance:
+    """Return what a model says of its origin, without files.
+
+    Parameters
+    ----------
+    spec, columns
+        What was fitted, on which columns.
+    rows, fingerprint
+        How many rows there were, and their hash.
+    more
+        Further options.
+    """
     names = (
         "partition", "criterion", "max_depth", "min_leaf", "shrinkage", "trees", "map",
         "precalibrate", "clip", "max_bins", "groups", "time", "seed",
     )  # fmt: skip
     chosen = {name: getattr(spec, name) for name in names}
     options: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
-    options |= {
-        "on_missing": rows.data.options.on_missing,
-        "unlabelled": rows.data.options.unlabelled,
-    }
-    files = rows.data.source.paths if rows.data.source else None
-    if train is not None:
-        options["train_data_hash"] = train.fingerprint
-        if files is not None and train.data.source is not None:
-            files = [*files, *train.data.source.paths]
-    return Provenance(
-        __version__,
-        options,
-        rows.count,
-        rows.fingerprint,
-        files if provenance == "names" else None,
-    )
+    options |= {"on_missing": columns.on_missing, "unlabelled": columns.unlabelled, **(more or {})}
+    return Provenance(__version__, options, rows, fingerprint)

@@ -120,7 +120,10 @@ def fit(
         total += maps.probabilities(rows.score, leaf)
     features = (train or rows).features
     parts = [
-        PartitionPart(tree=described_tree(tree, growth, features), maps=maps.described(rows))
+        PartitionPart(
+            tree=described_tree(tree, growth.weight_unit, features),
+            maps=maps.described(rows.unit, rows.size),
+        )
         for tree, maps, _ in made
     ]
     return parts, None, total / count, made[0][2], depth, least, shrinkage, checked

@@ -268,16 +268,31 @@ def _category_sides(
     """Write the categories of both sides into a node; return which bins go left."""
     size = int(binned.bins[node.feature, 0])
     hist = np.zeros((size + 1, gathered.shape[1]), np.int64)
-    ranks = np.empty(size + 1, np.int64)
     kernels.fill_histogram(binned.codes[node.feature], order, gathered, hist)
-    used = kernels.scan_order(hist, size, True, rules.array(), ranks)
-    ranked = ranks[:used].tolist()
-    cut = ranked.index(int(split[kernels.LOW])) + 1
-    node.categories = sorted(ranked[:cut]), sorted(ranked[cut:])
+    node.categories = sides_of(hist, int(split[kernels.LOW]), rules)
     left = np.full(size + 1, node.missing_left, np.uint8)
-    left[ranked[:cut]] = 1
-    left[ranked[cut:]] = 0
+    left[node.categories[0]] = 1
+    left[node.categories[1]] = 0
     return left
+
+
+def sides_of(hist: Int64s, last: int, rules: Rules) -> tuple[list[int], list[int]]:
+    """Return the categories on both sides of a cut, each in order.
+
+    Parameters
+    ----------
+    hist
+        The sums of each category, those of missing values last.
+    last
+        The last category on the left in the order of the scan.
+    rules
+        Those of the tree.
+    """
+    ranks = np.empty(len(hist), np.int64)
+    used = kernels.scan_order(hist, len(hist) - 1, True, rules.array(), ranks)
+    ranked = ranks[:used].tolist()
+    cut = ranked.index(last) + 1
+    return sorted(ranked[:cut]), sorted(ranked[cut:])
 
 
 def midpoint(low: float, high: float) -> float:

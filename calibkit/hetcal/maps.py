@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from calibkit.hetcal.model import LeafMap
 from calibkit.hetcal.rows import HetcalRows
+from calibkit.rows.weights import Unit
 from calibkit_kernels import leaf_maps as kernels
 from calibkit_kernels.isotonic import concave_hull
 from calibkit_kernels.logistic import fit_logistic
@@ -79,8 +80,14 @@ class Maps:
         lines[:, -1] += intercept
         return Maps(lines, None, self.counts)
 
-    def described(self, rows: HetcalRows) -> list[LeafMap]:
-        """Return the maps as a model holds them; `rows` are those they were fitted on."""
+    def described(self, unit: Unit, size: float) -> list[LeafMap]:
+        """Return the maps as a model holds them.
+
+        Parameters
+        ----------
+        unit, size
+            What a unit of weight is worth, and how many rows it stands for; see `HetcalRows`.
+        """
         found = []
         for leaf in range(len(self.lines)):
             if self.steps is None:
@@ -92,8 +99,8 @@ class Maps:
                 )
             if self.counts is not None:
                 count, hits = self.counts[leaf].tolist()
-                made.rows = rows.unit.amount(round(count / rows.size))
-                made.positives = rows.unit.amount(round(hits / rows.size))
+                made.rows = unit.amount(round(count / size))
+                made.positives = unit.amount(round(hits / size))
                 note = note_of(count, hits)
                 if note:
                     made.note = note

@@ -113,13 +113,15 @@ class Losses(_Part):
 class CrossValidated(_Part):
     """Mean log losses on rows that took no part in what they are judged by.
 
-    `by_depth` is that of the best tree of each depth that was tried, from the shallowest.
+    `by_depth` is that of the best tree of each depth that was tried, from the shallowest.  `dealt` says
+    how rows were dealt to folds where it was not at random: `by hash` of each row.
     """
 
     pooled: float
     calibrated: float
     folds: int
     by_depth: dict[str, float] | msgspec.UnsetType = msgspec.UNSET
+    dealt: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class HetcalFit(_Part):

@@ -13,7 +13,6 @@ from calibkit.errors import DataError
 from calibkit.files.sources import Source
 from calibkit.hetcal.features import Features, read_features, read_known_features
 from calibkit.hetcal.folds import Folds
-from calibkit.models import Column
 from calibkit.rows.columns import ColumnOptions, ScoreRows, read_score_rows
 from calibkit.rows.provenance import data_hash, row_hashes
 from calibkit.rows.splits import group_parts, time_parts
@@ -167,20 +166,24 @@ def need_both_classes(rows: HetcalRows) -> None:
         Where no row, or every row, is positive.
     """
     hits = int(np.count_nonzero(rows.label))
-    if 0 < hits < rows.count:
-        return
-    column = rows.data.options.label
     file = rows.data.source.parts[0].path if rows.data.source else None
+    refuse_one_class(hits, rows.count, rows.data.options.label, file)
+
+
+def refuse_one_class(hits: int, rows: int, column: str, file: str | None) -> None:
+    """Refuse rows of which none, or every one, is positive.
+
+    Raises
+    ------
+    DataError
+        Where it is so; `column` is that of the label.
+    """
+    if 0 < hits < rows:
+        return
     raise DataError(
         f"{file}: column {column!r}: {'no' if hits == 0 else 'every'} row is positive; a calibration "
         "map needs rows of both classes; name the positive class by --positive if labels are not 0/1",
         file=file,
         column=column,
-        rows=rows.count,
+        rows=rows,
     )
-
-
-def score_column(rows: HetcalRows) -> Column:
-    """Return the description of the score column for a model."""
-    options = rows.data.options
-    return Column(options.score, str(rows.data.score.dtype), scale=options.scale)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
+from calibkit.errors import ResourceError
 from calibkit.files.sources import Source
 from calibkit.hetcal.features import read_features
 from calibkit.hetcal.run import Run, feature_columns, fit_source
@@ -16,7 +17,7 @@ from calibkit.makers import makers_in
 from calibkit.memory import Memory
 from calibkit.rows.columns import ColumnOptions, read_score_rows, resolve
 from calibkit.rows.splits import refuse_missing
-from calibkit.summaries.held_rows import HeldRows, hold_rows
+from calibkit.summaries.held_rows import HeldRows, SeenRows, hold_rows, see_rows
 from calibkit.summaries.held_states import (
     check_rows,
     held_state,
@@ -84,8 +85,11 @@ def hetcal_state(
     roles = {role: name for role, name in used.items() if name is not None}
     roles |= {f"feature_{place}": name for place, name in enumerate(names, 1)}
     dealt = [name for name in (spec.groups, spec.time) if name is not None]
-    rows = _hold(source, columns, names, dealt, memory)
     opened = None if train is None else train()
+    refusal = no_rounds(spec, columns, train=opened is not None)
+    rows = _see(source, columns, names, dealt, memory)
+    if isinstance(rows, SeenRows) and refusal:
+        raise no_room(rows.rows, len(rows.columns), refusal)
     other = None
     if opened is not None:
         resolve(opened, columns, label=True, uncertainty=False)
@@ -131,6 +135,37 @@ def check_state(state: State) -> None:
     check_rows(state, [name for name in (*used, *problem.features) if name is not None])
 
 
+def no_rounds(spec: HetcalSpec, columns: ColumnOptions, *, train: bool) -> str:
+    """Return why a fit cannot be done in rounds, empty where it can; see `calibkit.hetcal.rounds`."""
+    reasons = (
+        (f"--partition {spec.partition}", spec.partition != "tree"),
+        (f"--criterion {spec.criterion}", spec.criterion == "auc"),
+        (f"--map {spec.map}", spec.map != "platt"),
+        ("--train", train),
+        ("--time", spec.time is not None),
+        ("--weight-kind sampling", columns.sampled),
+    )
+    return ", ".join(text for text, holds in reasons if holds)
+
+
+def no_room(rows: int, columns: int, refusal: str) -> ResourceError:
+    """Return what is said of rows that do not fit, of a fit that cannot be done in rounds.
+
+    `refusal` says why it cannot, see `no_rounds`.
+    """
+    size = Memory.of_rows(rows, columns) / 1e6
+    return ResourceError(
+        f"memory: {rows:,} rows of {columns} columns do not fit, and with {refusal} this fit goes "
+        f"through them too often for rounds; about {size:,.0f} MB would do: raise --memory, fit on a "
+        "sample of the rows, or use --partition tree with --map platt, which is fitted in rounds"
+    )
+
+
+def problem_in(options: dict[str, Any], path: str) -> HetcalProblem:
+    """Return the problem that the options of a state or a plan hold."""
+    return from_plain(options.get("problem"), HetcalProblem, path)
+
+
 def _problem(state: State) -> HetcalProblem:
     return from_plain(problem_of(state), HetcalProblem, state.path)
 
@@ -143,6 +178,26 @@ def _hold(
     memory: Memory,
 ) -> HeldRows:
     """Return rows with their features, and the columns that deal them to folds."""
+    used, check = _reader(columns, features, dealt)
+    return hold_rows(source, used, check, memory)
+
+
+def _see(
+    source: Source,
+    columns: ColumnOptions,
+    features: Sequence[str],
+    dealt: Sequence[str],
+    memory: Memory,
+) -> HeldRows | SeenRows:
+    """Do the same; where rows do not fit, return what was seen of them."""
+    used, check = _reader(columns, features, dealt)
+    return see_rows(source, used, check, memory)
+
+
+def _reader(
+    columns: ColumnOptions, features: Sequence[str], dealt: Sequence[str]
+) -> tuple[list[str], Callable[[Source], None]]:
+    """Return the columns that are used, and what refuses their values."""
     beside = [*features, *dealt]
 
     def check(window: Source) -> None:
@@ -154,5 +209,9 @@ def _hold(
         for name in dealt:
             refuse_missing(rows.others[name], rows.where)
 
-    used = [columns.score, columns.label, *([columns.weight] if columns.weight else []), *beside]
-    return hold_rows(source, used, check, memory)
+    return [
+        columns.score,
+        columns.label,
+        *([columns.weight] if columns.weight else []),
+        *beside,
+    ], check

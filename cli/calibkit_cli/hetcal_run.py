@@ -7,18 +7,26 @@ from dataclasses import dataclass
 from functools import partial as with_arguments
 from pathlib import Path
 
-from calibkit.errors import UsageError
+from calibkit.errors import ResourceError, UsageError
 from calibkit.files.inputs import find_files
 from calibkit.files.outputs import spare_inputs
 from calibkit.files.remote import is_remote
 from calibkit.files.sources import STDIN, Source, open_files, open_source
 from calibkit.hetcal.run import TRAIN_IGNORED, Run, feature_columns, fit_source
 from calibkit.hetcal.spec import DEPTHS, LEAF_SIZES, SHRINKAGES, HetcalSpec
-from calibkit.hetcal.states import HetcalProblem, fit_state, hetcal_state
+from calibkit.hetcal.states import (
+    HetcalProblem,
+    fit_state,
+    hetcal_state,
+    no_room,
+    no_rounds,
+)
 from calibkit.makers import record_makers
 from calibkit.memory import Memory
+from calibkit.rounds.answers import answer
+from calibkit.rounds.loop import fit_in_rounds
+from calibkit.rounds.plans import Plan
 from calibkit.rows.columns import ColumnOptions, resolve
-from calibkit.summaries.held_rows import need_room
 from calibkit.summaries.states import State
 from calibkit.threads import later, warm_up
 
@@ -138,13 +146,18 @@ class HetcalRun:
         if self.train:
             train = open_source(self.train, input_format=self.input_format, dtype=self.dtype)
         width = 2 + len(feature_columns(source, self.features, self.columns, self.spec))
+        refusal = no_rounds(self.spec, self.columns, train=train is not None)
         for one in (source, train):
             if one is None:
                 continue
             if console.output not in (None, "-"):
                 spare_inputs(console.output, one.parts)
-            need_room(one.rows, width, self.memory)
+            if refusal and one.rows > self.memory.rows_of(width):
+                raise no_room(one.rows, width, refusal)
         later(self.spec.threads, warm_up)
+        if source.rows > self.memory.rows_of(width):
+            self._fit_in_rounds(source)
+            return
         run = fit_source(
             source,
             train,
@@ -156,6 +169,26 @@ class HetcalRun:
         )
         record_makers(run.fitted.model, source)
         deliver(console, run)
+
+    def _fit_in_rounds(self, source: Source) -> None:
+        """Fit rows that do not fit: the file is read again in each round."""
+        if any(part.path == STDIN for part in source.parts):
+            raise ResourceError(
+                f"memory: {source.rows:,} rows do not fit, and standard input can be read once only: "
+                "give a file, or raise --memory"
+            )
+        console, state = self.console, self.state_maker(self.memory)(source)
+
+        def told(plan: Plan) -> None:
+            console.detail(f"round {plan.round}: {plan.ask['step']}")
+
+        fitted = fit_in_rounds(
+            state,
+            lambda plan: answer(plan, source, self.memory, threads=self.threads),
+            told,
+        )
+        record_makers(fitted.model, source)
+        deliver(console, Run(fitted, (*source.warnings, *fitted.warnings), ()))
 
 
 def finish_state(console: Console, state: State, memory: Memory, threads: int) -> None:

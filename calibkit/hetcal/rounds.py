@@ -1,0 +1,366 @@
+"""Calibration by parts in rounds, where rows do not fit: each round is one pass that sums integers.
+
+Rounds find the bins of the features, then grow the trees of all folds and leaf sizes together while
+Platt's maps of the nodes that are known take Newton steps, then judge all candidates on the rows left
+out, fit the correction of held-out scores, and last sum the figures of the fit.  All of it is what
+`calibkit.hetcal.fit` does in memory, from sums.  See `calibkit.rounds.protocol.Rounds`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from calibkit.errors import ModelError, ResourceError
+from calibkit.files.sources import Source
+from calibkit.fitted import Fitted
+from calibkit.hetcal.cells import BINS
+from calibkit.hetcal.features import MOST_BINS, feature_column
+from calibkit.hetcal.model import HetcalModel
+from calibkit.hetcal.rounds_choose import candidates, chosen_by, first_correction
+from calibkit.hetcal.rounds_counts import counter_of
+from calibkit.hetcal.rounds_edges import first_edges, refined
+from calibkit.hetcal.rounds_end import ending, model_of
+from calibkit.hetcal.rounds_grow import Bins, bins_of, first_nodes, open_nodes, split_node
+from calibkit.hetcal.rounds_known import (
+    CORRECT,
+    FINISH,
+    GROW,
+    JUDGE,
+    LOOK,
+    REFINE,
+    Edges,
+    Known,
+    Line,
+    Seen,
+    Spot,
+    grid_of,
+    known_of,
+)
+from calibkit.hetcal.rounds_lines import line_array, line_from, moved
+from calibkit.hetcal.rounds_rows import MOST_ROWS, read_block, used_columns
+from calibkit.hetcal.rounds_tables import (
+    Numbers,
+    What,
+    array_of,
+    check_table,
+    together,
+    values_of,
+)
+from calibkit.hetcal.rows import refuse_one_class
+from calibkit.hetcal.states import HetcalProblem, no_room, no_rounds, problem_in
+from calibkit.memory import Memory
+from calibkit.rounds.passes import Pass
+from calibkit.rounds.plans import Plan
+from calibkit.rounds.protocol import Counted, Sums
+from calibkit.rows.provenance import added_hashes
+from calibkit.rows.rows import NothingLeft, Remark, added_up
+from calibkit.summaries.held_states import empty_source
+from calibkit.summaries.states import State
+from calibkit_kernels import rounds as kernels
+
+#: More different texts of all features are not counted.
+_MOST_TEXTS = 1 << 20
+
+
+def first_ask(state: State) -> dict[str, Any]:
+    """Return the first question: a look at all rows.
+
+    Raises
+    ------
+    ResourceError
+        A fit that cannot be done in rounds.
+    """
+    problem, schema = problem_in(state.header.options, state.path), empty_source(state).schema
+    train = state.header.options.get("train") is not None
+    refusal = no_rounds(problem.spec, problem.columns, train=train)
+    if refusal:
+        rows = sum(shard.rows for shard in state.header.shards)
+        raise no_room(rows, len(schema), refusal)
+    columns = [feature_column(name, schema[name]) for name in problem.features]
+    small = schema[problem.columns.score] in (pl.Float32, pl.Float16)
+    return Known(LOOK, columns, "float32" if small else "float64").ask()
+
+
+def sums(
+    plan: Plan, source: Source, memory: Memory, *, threads: int, train: Source | None
+) -> Counted:
+    """Return what a shard answers, in one pass.
+
+    Raises
+    ------
+    UsageError, DataError
+        As `calibkit.hetcal.rows.read_hetcal_rows`.
+    ResourceError
+        Where weights, or texts, cannot be counted.
+    """
+    problem, known = problem_in(plan.options, "the plan"), known_of(plan.ask)
+    numbers = Numbers()
+    passing = Pass(source, used_columns(problem), min(memory.batch, MOST_ROWS))
+    with ThreadPoolExecutor(threads) as pool:
+        counter = counter_of(known, problem, pool, threads)
+        remarks: list[Remark] = []
+        for block in passing.through(lambda window: read_block(window, problem, known)):
+            if isinstance(block, NothingLeft):
+                remarks += block.remarks
+            else:
+                counter.add(block)
+        payload = counter.tell(numbers)
+    if known.step == LOOK:
+        payload["remarks"] = _plain([*_remarks(payload["remarks"]), *remarks])
+        payload["read"] = passing.read
+    return Counted(Sums(payload, numbers.table()), passing.hash, passing.read)
+
+
+def check_sums(sums: Sums) -> None:
+    """Raise `ModelError` for an answer of another kind."""
+    check_table(sums.table)
+    try:
+        _remarks(sums.payload.get("remarks", []))
+        int(sums.payload.get("hash", "0"), 16)
+        _texts([sums])
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ModelError(f"a damaged state: {error}") from None
+
+
+def merge_sums(parts: Sequence[Sums]) -> Sums:
+    """Return the sums of all parts."""
+    payload: dict[str, Any] = {}
+    first = parts[0].payload
+    if "hash" in first:
+        payload["hash"] = "0"
+        for part in parts:
+            payload["hash"] = added_hashes(payload["hash"], part.payload["hash"])
+    if "read" in first:
+        said = [one for part in parts for one in _remarks(part.payload["remarks"])]
+        payload["remarks"] = _plain(said)
+        payload["many"] = sorted({place for part in parts for place in part.payload["many"]})
+        payload["read"] = sum(part.payload["read"] for part in parts)
+        payload["texts"] = _texts(parts)
+    return Sums(payload, together([part.table for part in parts]))
+
+
+def advance(plan: Plan, sums: Sums) -> dict[str, Any] | Fitted[HetcalModel]:
+    """Return the next question, or the model.
+
+    Raises
+    ------
+    DataError
+        Rows of one class.
+    """
+    problem, known = problem_in(plan.options, "the plan"), known_of(plan.ask)
+    if known.step == FINISH:
+        return _finished(plan, problem, known, sums)
+    following = {
+        LOOK: _after_look,
+        REFINE: _after_refinement,
+        GROW: _after_growth,
+        JUDGE: _after_judgement,
+        CORRECT: _after_correction,
+    }[known.step]
+    following(known, problem, sums)
+    return known.ask()
+
+
+def _after_look(known: Known, problem: HetcalProblem, sums: Sums) -> None:
+    table, payload, spec = sums.table, sums.payload, problem.spec
+    total = array_of(table, What.TOTAL, 5).tolist()
+    rows, positives, weight, hits, clipped = total
+    refuse_one_class(positives, rows, problem.columns.label, None)
+    low = -float(values_of(array_of(table, What.LOW, 1))[0])
+    high = float(values_of(array_of(table, What.HIGH, 1))[0])
+    said = [one.text for one in _remarks(payload["remarks"])]
+    few = rows < 2 * spec.folds or min(positives, rows - positives) < 2
+    known.folds = 0 if few else spec.folds
+    if few:
+        said.append(_few(f"{positives} positive of {rows} rows are", spec.folds))
+    known.seen = Seen(rows, positives, weight, hits, clipped, low, high, said, payload["read"])
+    texts = payload["texts"]
+    for place, column in enumerate(known.columns):
+        if column.kind == "category":
+            pairs = sorted(texts[str(place)].items(), key=lambda pair: (-pair[1], pair[0]))
+            known.categories.append(sorted(name for name, _ in pairs[:MOST_BINS]))
+            known.edges.append(Edges(0, [], []))
+        else:
+            known.categories.append(None)
+            many = place in payload["many"]
+            known.edges.append(first_edges(table, place, many, spec.max_bins))
+    _begin_trees(known, problem)
+
+
+def _begin_trees(known: Known, problem: HetcalProblem) -> None:
+    """Go on to the growth of trees, once all bins are known."""
+    if any(edges.lows is None for edges in known.edges):
+        known.step = REFINE
+        return
+    known.step = GROW
+    known.nodes = first_nodes(known.folds, len(grid_of(problem.spec).leaf_sizes))
+
+
+def _after_refinement(known: Known, problem: HetcalProblem, sums: Sums) -> None:
+    for place, edges in enumerate(known.edges):
+        if edges.lows is None:
+            known.edges[place] = refined(
+                edges, sums.table, place, len(known.columns), problem.spec.max_bins
+            )
+    _begin_trees(known, problem)
+
+
+def _after_growth(known: Known, problem: HetcalProblem, sums: Sums) -> None:
+    table, spec, bins = sums.table, problem.spec, bins_of(known)
+    asked = open_nodes(known, bins.cells)
+    cells = len(asked) * bins.cells
+    hist = np.stack([array_of(table, what, cells) for what in (What.ROWS, What.HITS)], axis=1)
+    hist = hist.reshape(len(asked), bins.cells, 2)
+    _move_lines(known, table)
+    if not known.fingerprint:
+        _know_roots(known, problem, sums, bins, hist[:1])
+        bins = bins_of(known)
+    for place, own in zip(asked, hist, strict=True):
+        if place >= len(known.nodes):
+            continue  # a part that turned out to be empty
+        node = known.nodes[place]
+        if node.depth == 0:
+            node.rows, node.hits = bins.take(0, own).sum(axis=0).tolist()
+        sizes = grid_of(spec).leaf_sizes
+        known.nodes += split_node(known, node, own, bins, spec, sizes)
+    _begin_lines(known, spec.max_depth)
+    if any(node.open or (node.line and not node.line.done) for node in known.nodes):
+        return
+    known.step = JUDGE if known.folds else FINISH
+
+
+def _know_roots(
+    known: Known, problem: HetcalProblem, sums: Sums, bins: Bins, hist: np.ndarray
+) -> None:
+    """Learn what the first round of growth tells: bins, parts, the hash of the data."""
+    known.fingerprint = sums.payload["hash"]
+    for place, edges in enumerate(known.edges):
+        if known.categories[place] is None and edges.highs is None:
+            keys = array_of(sums.table, What.HIGHEST, bins.lows[place].size, place)
+            edges.highs = values_of(keys).tolist()
+    parts = array_of(sums.table, What.PART, max(known.folds, 1))
+    if known.folds and not parts.all():
+        groups = problem.spec.groups
+        why = "different rows are" if groups is None else f"the values of column {groups!r} are"
+        known.rows.warnings.append(_few(why, problem.spec.folds))
+        known.folds = 0
+        del known.nodes[1:]
+
+
+def _few(what: str, folds: int) -> str:
+    return f"{what} too few for {folds} folds: nothing is chosen or checked by cross-validation"
+
+
+def _begin_lines(known: Known, depth: int | None) -> None:
+    """Begin the search for the maps of nodes, each where that of the node above is now."""
+    seen, above = known.rows, dict[int, Line]()
+    for place, node in enumerate(known.nodes):
+        if node.line is None and node.rows and _may_be_leaf(node, depth):
+            start = above.get(place)
+            if start is None:
+                rate = (node.hits + 1.0) / (node.rows + 2.0)
+                node.line = line_from(0.0, math.log(rate / (1.0 - rate)), seen.low, seen.high)
+            else:
+                node.line = line_from(start.slope, start.intercept, start.low, start.high)
+        nearest = node.line or above.get(place)
+        for fork in node.forks:
+            if nearest is not None:
+                above[fork.left] = above[fork.right] = nearest
+
+
+def _may_be_leaf(node: Spot, depth: int | None) -> bool:
+    """Tell whether a node is a leaf of some tree that may be chosen, or a root."""
+    if depth is None or node.depth in (0, depth):
+        return True
+    follow = {size for fork in node.forks for size in fork.sizes}
+    return not node.open and not follow.issuperset(node.sizes)
+
+
+def _move_lines(known: Known, table: pl.DataFrame) -> None:
+    """Take a Newton step in all searches."""
+    moving = [node for node in known.nodes if node.line and not node.line.done]
+    lines = [node.line for node in moving if node.line]
+    counts = [(node.rows, node.hits) for node in moving]
+    found = _moved(lines, counts, table)
+    for node, line in zip(moving, found, strict=True):
+        node.line = line
+
+
+def _moved(
+    lines: Sequence[Line], counts: Sequence[tuple[int, int]], table: pl.DataFrame
+) -> list[Line]:
+    size = len(lines)
+    sums = array_of(table, What.LINE, size * kernels.SUMS).reshape(size, kernels.SUMS)
+    lows, highs = (array_of(table, what, size).tolist() for what in (What.LOW, What.HIGH))
+    asked = line_array(lines, counts)
+    return [
+        moved(line, count, row, own, low, high)
+        for line, count, row, own, low, high in zip(
+            lines, counts, asked, sums, lows, highs, strict=True
+        )
+    ]
+
+
+def _after_judgement(known: Known, problem: HetcalProblem, sums: Sums) -> None:
+    shape = candidates(known, problem.spec).lines.shape
+    found = array_of(sums.table, What.GAIN, math.prod(shape)).reshape(shape)
+    known.chosen = chosen_by(known, problem.spec, found)
+    known.correction = first_correction(known, problem.spec)
+    known.step = CORRECT
+
+
+def _after_correction(known: Known, problem: HetcalProblem, sums: Sums) -> None:
+    assert known.correction is not None
+    seen = known.rows
+    known.correction = _moved([known.correction], [(seen.weight, seen.hits)], sums.table)[0]
+    if known.correction.done:
+        known.step = FINISH
+
+
+def _finished(plan: Plan, problem: HetcalProblem, known: Known, sums: Sums) -> Fitted[HetcalModel]:
+    leaves = ending(known, problem.spec).leaves
+    losses = array_of(sums.table, What.TOTAL, 3)
+    cells = array_of(sums.table, What.CELL, leaves * BINS * 3)
+    files = sorted({name for shard in plan.shards for name in shard.files})
+    model = model_of(known, problem, losses, cells, files)
+    return Fitted(model, tuple(known.rows.warnings))
+
+
+def _remarks(plain: Sequence[Any]) -> list[Remark]:
+    return [
+        Remark(str(before), str(noun), str(after), int(count))
+        for before, noun, after, count in plain
+    ]
+
+
+def _plain(remarks: Sequence[Remark]) -> list[list[Any]]:
+    found = added_up(remarks)
+    return sorted([one.before, one.noun, one.after, one.count] for one in found)
+
+
+def _texts(parts: Sequence[Sums]) -> dict[str, dict[str, int]]:
+    """Return how often each text occurs in each category.
+
+    Raises
+    ------
+    ResourceError
+        Where there are too many texts.
+    """
+    found: dict[str, dict[str, int]] = {}
+    for part in parts:
+        for place, counts in part.payload.get("texts", {}).items():
+            own = found.setdefault(place, {})
+            for text, count in counts.items():
+                own[text] = own.get(text, 0) + int(count)
+    if sum(map(len, found.values())) > _MOST_TEXTS:
+        raise ResourceError(
+            f"memory: the features hold more than {_MOST_TEXTS:,} different texts, which a fit in "
+            "rounds cannot count: leave such a column out, or raise --memory"
+        )
+    return found

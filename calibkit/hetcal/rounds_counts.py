@@ -1,0 +1,351 @@
+"""What each round sums over the rows of a shard, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.hetcal.cells import BINS
+from calibkit.hetcal.rounds_choose import candidates, correction_lines
+from calibkit.hetcal.rounds_edges import Look, Refine, limits
+from calibkit.hetcal.rounds_end import Ending, ending
+from calibkit.hetcal.rounds_grow import Visits, bins_of, open_nodes, visits_of
+from calibkit.hetcal.rounds_known import CORRECT, GROW, JUDGE, LOOK, REFINE, Known
+from calibkit.hetcal.rounds_lines import LineSums, line_array
+from calibkit.hetcal.rounds_rows import Block, dealt, text_counts
+from calibkit.hetcal.rounds_tables import Numbers, What, keys_of
+from calibkit.hetcal.states import HetcalProblem
+from calibkit.rows.rows import Remark, added_up
+from calibkit_kernels import leaf_maps
+from calibkit_kernels import rounds as kernels
+
+Floats = NDArray[np.float64]
+Int64s = NDArray[np.int64]
+
+
+class Counter(Protocol):
+    """Sums of one round."""
+
+    def add(self, block: Block) -> None:
+        """Add some rows."""
+
+    def tell(self, numbers: Numbers) -> dict[str, Any]:
+        """Tell the sums, and return what no number says."""
+
+
+def counter_of(
+    known: Known, problem: HetcalProblem, pool: ThreadPoolExecutor, threads: int
+) -> Counter:
+    """Return what sums for the round that is asked for."""
+    if known.step == LOOK:
+        return LookCounter(known, problem)
+    if known.step == REFINE:
+        return RefineCounter(known)
+    if known.step == GROW:
+        return GrowCounter(known, problem, Shared(pool, threads))
+    if known.step == JUDGE:
+        return JudgeCounter(known, problem, Shared(pool, threads))
+    if known.step == CORRECT:
+        return CorrectCounter(known, problem)
+    return FinishCounter(known, problem)
+
+
+class Shared:
+    """Threads that share the nodes of a block."""
+
+    def __init__(self, pool: ThreadPoolExecutor, threads: int) -> None:
+        self.pool, self.threads = pool, threads
+
+    def over(self, count: int, work: Callable[[Int64s], None]) -> None:
+        """Do some work on all nodes, every so many of them in each thread."""
+        parts = min(self.threads, count)
+        list(self.pool.map(work, [np.arange(start, count, parts) for start in range(parts)]))
+
+
+class LookCounter:
+    """Looks at all rows for the first time: how many, which values."""
+
+    def __init__(self, known: Known, problem: HetcalProblem) -> None:
+        self.known, self.problem = known, problem
+        limit = limits(problem.spec.max_bins)[0]
+        self.looks = {
+            place: Look(limit)
+            for place, column in enumerate(known.columns)
+            if column.kind != "category"
+        }
+        self.texts: dict[int, dict[str, int]] = {
+            place: {} for place, column in enumerate(known.columns) if column.kind == "category"
+        }
+        self.total = np.zeros(5, np.int64)
+        self.low, self.high = np.inf, -np.inf
+        self.remarks: list[Remark] = []
+
+    def add(self, block: Block) -> None:
+        """Add some rows."""
+        weight, label = block.weight, block.label
+        self.total += [
+            label.size,
+            np.count_nonzero(label),
+            weight.sum(),
+            (weight * label).sum(),
+            block.clipped,
+        ]
+        self.low = min(self.low, float(block.score.min()))
+        self.high = max(self.high, float(block.score.max()))
+        self.remarks += block.data.remarks
+        for place, look in self.looks.items():
+            look.add(block.features.values[place])
+        assert block.data.others is not None
+        names = [self.known.columns[place].name for place in self.texts]
+        for found, counts in zip(
+            self.texts.values(), text_counts(block.data.others, names), strict=True
+        ):
+            for text, count in counts.items():
+                found[text] = found.get(text, 0) + count
+
+    def tell(self, numbers: Numbers) -> dict[str, Any]:
+        """Tell what was seen."""
+        numbers.add_all(What.TOTAL, self.total)
+        for what, value in ((What.HIGH, self.high), (What.LOW, -self.low)):
+            numbers.add(what, np.zeros(1, np.int64), keys_of(np.array([value])))
+        for place, look in self.looks.items():
+            look.tell(numbers, place)
+        return {
+            "many": [place for place, look in self.looks.items() if look.keys is None],
+            "texts": {str(place): counts for place, counts in self.texts.items()},
+            "remarks": [
+                [one.before, one.noun, one.after, one.count] for one in added_up(self.remarks)
+            ],
+        }
+
+
+class RefineCounter:
+    """Counts values where quantiles are sought."""
+
+    def __init__(self, known: Known) -> None:
+        self.seekers = {
+            place: Refine(edges, len(known.columns))
+            for place, edges in enumerate(known.edges)
+            if edges.lows is None
+        }
+
+    def add(self, block: Block) -> None:
+        """Add some rows."""
+        for place, seeker in self.seekers.items():
+            seeker.add(block.features.values[place])
+
+    def tell(self, numbers: Numbers) -> dict[str, Any]:
+        """Tell the counts."""
+        for place, seeker in self.seekers.items():
+            seeker.tell(numbers, place)
+        return {}
+
+
+class GrowCounter:
+    """Sums the histograms and the lines of nodes; at first also what bins and parts hold."""
+
+    def __init__(self, known: Known, problem: HetcalProblem, shared: Shared) -> None:
+        self.known, self.problem, self.shared = known, problem, shared
+        self.bins = bins_of(known)
+        self.open = open_nodes(known, self.bins.cells)
+        self.moving = [
+            place for place, node in enumerate(known.nodes) if node.line and not node.line.done
+        ]
+        self.first = not known.fingerprint
+        self.visits = visits_of(known, {*self.open, *self.moving}, kernels.OTHERS)
+        self.hist = np.zeros((len(self.open), self.bins.cells, 2), np.int64)
+        lines, counts = [], []
+        for place in self.moving:
+            node = known.nodes[place]
+            assert node.line is not None
+            lines.append(node.line)
+            counts.append((node.rows, node.hits))
+        self.lines = LineSums(line_array(lines, counts))
+        self.highest = [np.full(low.size, -np.inf) for low in self.bins.lows]
+        self.parts, self.hash = np.zeros(max(known.folds, 1), np.int64), 0
+
+    def add(self, block: Block) -> None:
+        """Add some rows."""
+        part, total = dealt(block, self.problem, self.known.folds)
+        codes = self.bins.codes(block.features) if self.open else None
+        if self.first:
+            assert codes is not None
+            self.hash += total
+            self.parts += np.bincount(part, minlength=self.parts.size)
+            for values, highest, own in zip(
+                block.features.values, self.highest, codes, strict=True
+            ):
+                present = ~np.isnan(values)
+                np.maximum.at(highest, own[present], values[present])
+        spans, rows = self.visits.rows(block.features, part)
+        at = {place: index for index, place in enumerate(self.visits.wanted)}
+        if codes is not None:
+            payload = np.stack([block.weight, block.weight * block.label], axis=1)
+            own_spans = spans[[at[place] for place in self.open]]
+            self.shared.over(
+                len(self.open), lambda own: self._count(own, codes, payload, rows, own_spans)
+            )
+        if self.moving:
+            line_spans = spans[[at[place] for place in self.moving]]
+            self.shared.over(len(self.moving), lambda own: self._sum(own, block, rows, line_spans))
+
+    def _count(
+        self,
+        own: Int64s,
+        codes: NDArray[np.uint16],
+        payload: Int64s,
+        rows: NDArray[np.int32],
+        spans: Int64s,
+    ) -> None:
+        for node in own:
+            kernels.count_bins(
+                codes, payload, rows, spans[node : node + 1], self.bins.starts,
+                self.hist[node : node + 1],
+            )  # fmt: skip
+
+    def _sum(self, own: Int64s, block: Block, rows: NDArray[np.int32], spans: Int64s) -> None:
+        add_lines(self.lines, own, block, block.score, rows, spans)
+
+    def tell(self, numbers: Numbers) -> dict[str, Any]:
+        """Tell the sums."""
+        numbers.add_all(What.ROWS, self.hist[:, :, 0])
+        numbers.add_all(What.HITS, self.hist[:, :, 1])
+        tell_lines(self.lines, numbers)
+        if not self.first:
+            return {}
+        numbers.add_all(What.PART, self.parts)
+        for place, (highest, edges) in enumerate(zip(self.highest, self.known.edges, strict=True)):
+            if edges.highs is None and edges.lows is not None:
+                seen = np.flatnonzero(highest > -np.inf)
+                numbers.add(What.HIGHEST, seen, keys_of(highest[seen]), place)
+        return {"hash": f"{self.hash % 2**64:016x}"}
+
+
+def add_lines(
+    lines: LineSums,
+    own: Int64s,
+    block: Block,
+    score: Floats,
+    rows: NDArray[np.int32],
+    spans: Int64s,
+) -> None:
+    """Add the rows of some nodes to the sums of their lines."""
+    sums, ranges = lines.sums[own], lines.ranges[own]
+    kernels.sum_lines(
+        score, block.label, block.weight, rows, spans[own], lines.lines[own], sums, ranges
+    )
+    lines.sums[own], lines.ranges[own] = sums, ranges
+
+
+def tell_lines(lines: LineSums, numbers: Numbers) -> None:
+    """Tell the sums of lines, and between which scores their rows are."""
+    numbers.add_all(What.LINE, lines.sums)
+    place = np.arange(len(lines.sums))
+    numbers.add(What.LOW, place, lines.lows())
+    numbers.add(What.HIGH, place, lines.highs())
+
+
+class JudgeCounter:
+    """Sums how much better each map does on the rows that are left out."""
+
+    def __init__(self, known: Known, problem: HetcalProblem, shared: Shared) -> None:
+        self.known, self.problem, self.shared = known, problem, shared
+        self.asked = candidates(known, problem.spec)
+        self.visits = visits_of(known, self.asked.nodes, kernels.OWN)
+        self.sums = np.zeros(self.asked.lines.shape, np.int64)
+
+    def add(self, block: Block) -> None:
+        """Add some rows."""
+        part, _ = dealt(block, self.problem, self.known.folds)
+        spans, rows = self.visits.rows(block.features, part)
+
+        def work(own: Int64s) -> None:
+            sums = self.sums[own]
+            kernels.sum_gains(
+                block.score, block.label, block.weight, rows, spans[own],
+                self.asked.lines[own], self.asked.units[own], sums,
+            )  # fmt: skip
+            self.sums[own] = sums
+
+        self.shared.over(len(self.asked.nodes), work)
+
+    def tell(self, numbers: Numbers) -> dict[str, Any]:
+        """Tell the sums."""
+        numbers.add_all(What.GAIN, self.sums)
+        return {}
+
+
+class CorrectCounter:
+    """Sums the line from held-out scores to labels."""
+
+    def __init__(self, known: Known, problem: HetcalProblem) -> None:
+        self.known, self.problem = known, problem
+        self.leaves, self.maps = correction_lines(known, problem.spec)
+        self.visits: Visits = visits_of(known, self.leaves, kernels.OWN)
+        assert known.correction is not None
+        seen = known.rows
+        self.lines = LineSums(line_array([known.correction], [(seen.weight, seen.hits)]))
+
+    def add(self, block: Block) -> None:
+        """Add some rows."""
+        part, _ = dealt(block, self.problem, self.known.folds)
+        spans, rows = self.visits.rows(block.features, part)
+        leaf = np.zeros(block.label.size, np.int64)
+        for place, (low, high) in enumerate(spans.tolist()):
+            leaf[rows[low:high]] = place
+        linear = self.maps[leaf, 0] * block.score + self.maps[leaf, 1]
+        every = np.arange(linear.size, dtype=np.int32)
+        span = np.array([[0, linear.size]], np.int64)
+        add_lines(self.lines, np.zeros(1, np.int64), block, linear, every, span)
+
+    def tell(self, numbers: Numbers) -> dict[str, Any]:
+        """Tell the sums."""
+        tell_lines(self.lines, numbers)
+        return {}
+
+
+class FinishCounter:
+    """Sums what a model says of its fit: losses, and the cells of leaf and probability."""
+
+    def __init__(self, known: Known, problem: HetcalProblem) -> None:
+        self.known, self.problem = known, problem
+        self.end: Ending = ending(known, problem.spec)
+        self.losses = np.zeros(3, np.int64)
+        self.cells = np.zeros((self.end.leaves * BINS, 3), np.int64)
+
+    def add(self, block: Block) -> None:
+        """Add some rows."""
+        end, spec, weight = self.end, self.problem.spec, block.weight
+        score = end.before.a * block.score + end.before.b
+        leaf = end.leaf_of(block.features.values)
+        probability = np.clip(end.maps.probabilities(score, leaf), spec.clip, 1.0 - spec.clip)
+        found = np.empty(score.size)
+        each = np.ones(score.size)
+        leaf_maps.probability_losses(probability, block.label, each, 1e-15, found)
+        pooled = end.pooled[0] * score + end.pooled[1]
+        kinds = [self._losses(block.score, block), self._losses(pooled, block), found]
+        for place, (losses, units) in enumerate(zip(kinds, end.units, strict=True)):
+            self.losses[place] += (np.rint(losses * units).astype(np.int64) * weight).sum()
+        edges = np.arange(1, BINS) / BINS
+        cell = leaf * BINS + np.searchsorted(edges, probability, "right")
+        chance = np.rint(probability * end.cell_unit).astype(np.int64)
+        sums = np.stack([weight, weight * block.label, weight * chance], axis=1)
+        np.add.at(self.cells, cell, sums)
+
+    @staticmethod
+    def _losses(linear: Floats, block: Block) -> Floats:
+        found = np.empty((2, linear.size))
+        root, line = np.zeros(linear.size, np.int32), np.array([[1.0, 0.0]])
+        leaf_maps.leaf_losses(linear, block.label, np.ones(linear.size), root, line, found)
+        losses: Floats = found[1]
+        return losses
+
+    def tell(self, numbers: Numbers) -> dict[str, Any]:
+        """Tell the sums."""
+        numbers.add_all(What.TOTAL, self.losses)
+        numbers.add_all(What.CELL, self.cells)
+        return {}

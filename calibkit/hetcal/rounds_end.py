@@ -1,0 +1,205 @@
+"""The end of a fit in rounds: the maps of the leaves, and the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from calibkit.hetcal.cells import BINS
+from calibkit.hetcal.describe import described_tree
+from calibkit.hetcal.features import Features
+from calibkit.hetcal.fit import columns_of, origin_of
+from calibkit.hetcal.maps import Maps, shrunk
+from calibkit.hetcal.model import CrossValidated, HetcalFit, HetcalModel, Line, Losses
+from calibkit.hetcal.rounds_choose import node_maps, root_maps
+from calibkit.hetcal.rounds_grow import tree_of
+from calibkit.hetcal.rounds_known import EVERYONE, Known, grid_of
+from calibkit.hetcal.rounds_lines import worth
+from calibkit.hetcal.spec import HetcalSpec
+from calibkit.hetcal.states import HetcalProblem
+from calibkit.hetcal.trees import Tree
+from calibkit.rows.weights import ROW
+
+Floats = NDArray[np.float64]
+Int64s = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What is fitted.
+
+    Attributes
+    ----------
+    before, pooled
+        The map that all scores go through first, and what follows it where there are no parts.
+    tree, known
+        The tree, and how many categories each feature has.
+    maps
+        Of the leaves.
+    max_depth, min_leaf, shrinkage
+        What was used.
+    units
+        How many units of a sum a loss has in one: of the scores, under `pooled`, of the model.
+    cell_unit
+        The same of a probability.
+    """
+
+    before: Line
+    pooled: Floats
+    tree: Tree
+    known: tuple[int, ...]
+    maps: Maps
+    max_depth: int
+    min_leaf: int
+    shrinkage: float
+    units: tuple[float, ...]
+    cell_unit: float
+
+    @property
+    def leaves(self) -> int:
+        """How many leaves there are."""
+        return len(self.maps.lines)
+
+    def leaf_of(self, values: Floats) -> NDArray[np.int32]:
+        """Return the leaf of each row."""
+        found: NDArray[np.int32] = self.tree.leaves()[self.tree.routes(self.known).ends(values)]
+        return found
+
+
+def ending(known: Known, spec: HetcalSpec) -> Ending:
+    """Return what all sums say."""
+    grid, chosen, seen = grid_of(spec), known.chosen, known.rows
+    depth = grid.depths[0] if len(grid.depths) == 1 else 0
+    size = weight = 0
+    if chosen is not None:
+        depth, size, weight = grid.depths[chosen.depth], chosen.size, chosen.shrinkage
+    root = next(place for place, node in enumerate(known.nodes) if node.part == EVERYONE)
+    tree, spots = tree_of(known, root, size, depth)
+    leaves = [spot for node, spot in zip(tree.nodes, spots, strict=True) if node.feature < 0]
+    lines, everyone = node_maps(known, leaves), root_maps(known)[EVERYONE]
+    before, pooled = Line(a=1.0, b=0.0), everyone
+    if spec.precalibrate == "platt":
+        before = Line(a=float(everyone[0]), b=float(everyone[1]))
+        lines[:, :2] = _after(before, lines[:, :2])
+        pooled = _after(before, everyone[None])[0]
+    maps = Maps(shrunk(lines, pooled, grid.shrinkages[weight]), None, lines[:, 2:])
+    if known.correction is not None and len(leaves) > 1:
+        maps = maps.composed(known.correction.slope, known.correction.intercept)
+    most = max(abs(seen.low), abs(seen.high))
+    bounds = (most + 1.0, abs(everyone[0]) * most + abs(everyone[1]) + 1.0, 36.0)
+    return Ending(
+        before,
+        pooled,
+        tree,
+        tuple(len(names or ()) for names in known.categories),
+        maps,
+        depth,
+        grid.leaf_sizes[size],
+        grid.shrinkages[weight],
+        tuple(worth(float(bound), seen.weight) for bound in bounds),
+        worth(1.0, seen.weight),
+    )
+
+
+def _after(before: Line, lines: Floats) -> Floats:
+    """Return the lines that do after `before` what `lines` do alone."""
+    if before.a == 0.0:  # one score in all rows: nothing has a slope
+        return np.column_stack([np.zeros(len(lines)), lines[:, 1]])
+    slopes = lines[:, 0] / before.a
+    return np.column_stack([slopes, lines[:, 1] - slopes * before.b])
+
+
+def model_of(
+    known: Known, problem: HetcalProblem, losses: Int64s, cells: Int64s, files: Sequence[str]
+) -> HetcalModel:
+    """Return the model.
+
+    Parameters
+    ----------
+    known, problem
+        What the rounds found, and what was to be fitted.
+    losses, cells
+        The sums of the last round.
+    files
+        What the model says that its rows came from.
+    """
+    spec, columns = problem.spec, problem.columns
+    end = ending(known, spec)
+    features = Features(
+        tuple(known.columns),
+        np.empty((len(known.columns), 0)),
+        tuple(None if names is None else tuple(names) for names in known.categories),
+    )
+    model = HetcalModel(
+        kind=HetcalModel.KIND,
+        version=HetcalModel.VERSION,
+        columns=columns_of(columns, known.dtype, known.columns),
+        partition=spec.partition,
+        criterion=spec.criterion,
+        map=spec.map,
+        precalibrate=end.before if spec.precalibrate == "platt" else None,
+        pooled=Line(a=float(end.pooled[0]), b=float(end.pooled[1])),
+        clip=spec.clip,
+        fit=_figures(known, problem, end, losses, cells),
+        tree=described_tree(end.tree, 1.0, features),
+        maps=end.maps.described(ROW, 1.0),
+        tags=dict(problem.tags),
+    )
+    if problem.provenance != "none":
+        origin = origin_of(spec, columns, known.rows.rows, known.fingerprint)
+        model.provenance = origin if not files else replace(origin, files=list(files))
+    return model
+
+
+def _figures(
+    known: Known, problem: HetcalProblem, end: Ending, losses: Int64s, cells: Int64s
+) -> HetcalFit:
+    seen, checked = known.rows, None
+    if known.chosen is not None:
+        checked = CrossValidated(
+            pooled=known.chosen.pooled,
+            calibrated=known.chosen.loss,
+            folds=known.folds,
+            by_depth=known.chosen.by_depth,
+        )
+        if problem.spec.groups is None:
+            checked.dealt = "by hash"
+    scores, pooled, calibrated = (
+        float(loss / unit / seen.weight)
+        for loss, unit in zip(losses.tolist(), end.units, strict=True)
+    )
+    largest, mean, count = _gaps(cells.reshape(end.leaves * BINS, 3), end.cell_unit, seen.weight)
+    return HetcalFit(
+        rows=seen.weight,
+        positives=seen.hits,
+        clipped=seen.clipped,
+        leaves=end.leaves,
+        max_depth=end.max_depth,
+        min_leaf=end.min_leaf,
+        shrinkage=end.shrinkage,
+        in_sample=Losses(
+            scores=scores if problem.columns.scale != "raw" else None,
+            pooled=pooled,
+            calibrated=calibrated,
+        ),
+        cross_validated=checked,
+        max_gap=largest,
+        mean_gap=mean,
+        cells=count,
+        growth_rows=seen.weight,
+        exact_arithmetic=True,
+    )
+
+
+def _gaps(cells: Int64s, unit: float, weight: int) -> tuple[float, float, int]:
+    """Return the largest and the mean gap of the cells, and their number."""
+    largest = mean = 0.0
+    found = [cell for cell in cells.tolist() if cell[0] > 0]
+    for own, hits, chances in found:
+        gap = abs(chances / unit - hits) / own
+        largest, mean = max(largest, gap), mean + own / weight * gap
+    return largest, mean, len(found)

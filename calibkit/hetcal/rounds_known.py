@@ -1,0 +1,255 @@
+"""What a fit in rounds knows so far: the `ask` of its plans."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from calibkit.errors import ModelError
+from calibkit.hetcal.choose import Grid
+from calibkit.hetcal.spec import DEPTHS, LEAF_SIZES, SHRINKAGES, HetcalSpec
+from calibkit.models import Column
+from calibkit.summaries.states import as_plain, from_plain
+
+#: All rows take part.
+EVERYONE = -1
+
+#: The rounds, by what they ask for.
+LOOK, REFINE, GROW, JUDGE, CORRECT, FINISH = "look", "refine", "grow", "judge", "correct", "finish"
+STEPS = (LOOK, REFINE, GROW, JUDGE, CORRECT, FINISH)
+
+
+@dataclass
+class Bucket:
+    """A stretch of keys of numbers, ``first`` up to ``first + 2^bits``, that holds a quantile.
+
+    `below` are the rows under it, `rows` those in it.
+    """
+
+    first: int
+    bits: int
+    below: int
+    rows: int
+
+
+@dataclass
+class Edges:
+    """The bins of a feature, or how far they are known.
+
+    Attributes
+    ----------
+    present
+        Rows with a value.
+    lows, highs
+        The least and greatest value in each bin; None as long as they are sought.
+    buckets
+        Where quantiles are sought, from the lowest.
+    """
+
+    present: int = 0
+    lows: list[float] | None = None
+    highs: list[float] | None = None
+    buckets: list[Bucket] = field(default_factory=list)
+
+
+@dataclass
+class Line:
+    """Platt's map of some rows on its way to the minimum of the loss.
+
+    Attributes
+    ----------
+    slope, intercept
+        Where the loss was last seen to fall (at first: where the search begins).
+    step, length
+        Where to look next, and the part of it that is tried; `length` 0: the place itself.
+    loss
+        There; None before the first round.
+    shift, scale
+        What scores are standardised by, so that sums keep their digits.
+    low, high
+        Scores lie in between.
+    done
+        Whether it is found.
+    """
+
+    slope: float
+    intercept: float
+    low: float
+    high: float
+    shift: float
+    scale: float
+    step: tuple[float, float] = (0.0, 0.0)
+    length: float = 0.0
+    loss: float | None = None
+    done: bool = False
+
+
+@dataclass
+class Fork:
+    """A split of a node, of the trees with some leaf sizes; see `calibkit.hetcal.trees.Node`."""
+
+    sizes: list[int]
+    feature: int
+    gain: float
+    missing_left: bool
+    left: int
+    right: int
+    cut: float | None = None
+    categories: tuple[list[int], list[int]] | None = None
+
+
+@dataclass
+class Spot:
+    """A node of some trees of the same rows.
+
+    Attributes
+    ----------
+    part
+        The part of the rows that is left out, or `EVERYONE`.
+    depth, rows, hits
+        Its depth, its rows and positives (weight).
+    sizes
+        Places among the leaf sizes: the trees that have this node.
+    open
+        Whether its histogram has not been seen yet.
+    line
+        Its map; None before its rows are known.
+    forks
+        How trees go on from here.
+    """
+
+    part: int
+    depth: int
+    sizes: list[int]
+    rows: int = 0
+    hits: int = 0
+    open: bool = True
+    line: Line | None = None
+    forks: list[Fork] = field(default_factory=list)
+
+
+@dataclass
+class Seen:
+    """What the first look at all rows found."""
+
+    rows: int
+    positives: int
+    weight: int
+    hits: int
+    clipped: int
+    low: float
+    high: float
+    warnings: list[str]
+    read: int
+
+
+@dataclass
+class Chosen:
+    """What cross-validation chose (places in the grid), and the losses it saw."""
+
+    size: int
+    depth: int
+    shrinkage: int
+    loss: float
+    pooled: float
+    by_depth: dict[str, float]
+
+
+@dataclass
+class Known:
+    """Everything that the rounds so far have found.
+
+    Attributes
+    ----------
+    step
+        What the next round is about, one of `STEPS`.
+    columns, dtype
+        The feature columns, and the type of the score.
+    seen, edges, categories
+        Of all rows; of each feature.
+    folds
+        Parts of the rows; 0: nothing is cross-validated.
+    fingerprint
+        The hash of the data.
+    nodes
+        The trees; the roots first.
+    chosen, slope, intercept
+        What cross-validation says.
+    correction
+        The map of held-out scores.
+    """
+
+    step: str
+    columns: list[Column]
+    dtype: str
+    seen: Seen | None = None
+    edges: list[Edges] = field(default_factory=list)
+    categories: list[list[str] | None] = field(default_factory=list)
+    folds: int = 0
+    fingerprint: str = ""
+    nodes: list[Spot] = field(default_factory=list)
+    chosen: Chosen | None = None
+    correction: Line | None = None
+
+    def ask(self) -> dict[str, Any]:
+        """Return it as a plan holds it."""
+        found: dict[str, Any] = as_plain(self)
+        return found
+
+    @property
+    def rows(self) -> Seen:
+        """What the first look found; only after it."""
+        if self.seen is None:
+            raise ModelError("a damaged plan: it does not say what rows there are")
+        return self.seen
+
+
+def known_of(ask: dict[str, Any]) -> Known:
+    """Return what a plan knows.
+
+    Raises
+    ------
+    ModelError
+        Where its parts do not fit together.
+    """
+    try:
+        known = msgspec.convert(ask, Known)
+    except msgspec.ValidationError as error:
+        raise ModelError(f"a damaged plan: {error}") from None
+    known.columns = from_plain(ask["columns"], list[Column], "the plan")
+    count = len(known.columns)
+    fits = known.step in STEPS and count > 0
+    if known.step != LOOK:
+        fits = fits and len(known.edges) == len(known.categories) == count and known.folds <= 100
+        fits = fits and all(one.lows is not None or one.buckets for one in known.edges)
+    for place, node in enumerate(known.nodes):
+        fits = fits and EVERYONE <= node.part < max(known.folds, 1) and node.rows >= node.hits >= 0
+        for fork in node.forks:
+            fits = fits and 0 <= fork.feature < count
+            fits = fits and all(
+                place < child < len(known.nodes) for child in (fork.left, fork.right)
+            )
+            fits = fits and _categories_fit(fork, known)
+    if not fits:
+        raise ModelError("a damaged plan: its parts do not fit together")
+    return known
+
+
+def _categories_fit(fork: Fork, known: Known) -> bool:
+    names = known.categories[fork.feature]
+    if fork.categories is None:
+        return names is None
+    return names is not None and all(
+        0 <= code < len(names) for side in fork.categories for code in side
+    )
+
+
+def grid_of(spec: HetcalSpec) -> Grid:
+    """Return what depth, leaf size and shrinkage of a tree are chosen from."""
+    return Grid(
+        DEPTHS if spec.max_depth is None else (spec.max_depth,),
+        LEAF_SIZES if spec.min_leaf is None else (spec.min_leaf,),
+        SHRINKAGES if spec.shrinkage is None else (spec.shrinkage,),
+    )

@@ -1,0 +1,130 @@
+"""The rows of a window, as a fit in rounds takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calibkit.errors import ResourceError
+from calibkit.files.sources import Source
+from calibkit.hetcal.features import Features, read_known_features
+from calibkit.hetcal.rounds_known import Known
+from calibkit.hetcal.rows import linear_scores
+from calibkit.hetcal.states import HetcalProblem
+from calibkit.rows.columns import ScoreRows, read_score_rows
+from calibkit.rows.provenance import row_hashes
+from calibkit.rows.splits import group_parts
+from calibkit_kernels import digest
+
+Floats = NDArray[np.float64]
+Int64s = NDArray[np.int64]
+
+#: Rows that are worked on at a time.
+MOST_ROWS: Final = 1 << 17
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows.
+
+    Attributes
+    ----------
+    score, label, weight
+        Linear scores, 0 or 1, and whole weights.
+    features
+        Of each row; categories that are not known yet are missing.
+    clipped
+        How many probabilities were moved away from 0 or 1.
+    data
+        The columns as they were read.
+    """
+
+    score: Floats
+    label: NDArray[np.uint8]
+    weight: Int64s
+    features: Features
+    clipped: int
+    data: ScoreRows
+
+
+def used_columns(problem: HetcalProblem) -> list[str]:
+    """Return the columns that a fit reads, in the order of its states."""
+    columns, spec = problem.columns, problem.spec
+    found = [columns.score, columns.label, *([columns.weight] if columns.weight else [])]
+    return [*found, *problem.features, *([spec.groups] if spec.groups else [])]
+
+
+def read_block(window: Source, problem: HetcalProblem, known: Known) -> Block:
+    """Return the rows of a window.
+
+    Raises
+    ------
+    UsageError, DataError
+        As `calibkit.hetcal.rows.read_hetcal_rows`.
+    ResourceError
+        Where weights are no whole numbers.
+    """
+    spec = problem.spec
+    beside = [*problem.features, *([spec.groups] if spec.groups else [])]
+    data = read_score_rows(
+        window, problem.columns, uncertainty=False, finite_scores=True, features=beside
+    )
+    assert data.label is not None and data.others is not None and data.where is not None
+    categories: list[tuple[str, ...] | None]
+    categories = [() if one.kind == "category" else None for one in known.columns]
+    if known.categories:
+        categories = [None if names is None else tuple(names) for names in known.categories]
+    features = read_known_features(data.others, known.columns, categories, data.where)
+    score, clipped = linear_scores(data.score, problem.columns.scale)
+    weight = np.ones(score.size, np.int64)
+    if data.weight is not None:
+        if bool(np.any(data.weight != np.floor(data.weight))):
+            raise ResourceError(
+                f"memory: rows do not fit, and column {problem.columns.weight!r} holds weights that "
+                "are no whole numbers, which a fit in rounds cannot count: raise --memory"
+            )
+        weight = data.weight.astype(np.int64)
+    return Block(score, data.label, weight, features, clipped, data)
+
+
+def dealt(block: Block, problem: HetcalProblem, parts: int) -> tuple[NDArray[np.uint8], int]:
+    """Return the part of each row, and the sum of the hashes of all rows modulo 2^64.
+
+    Groups are dealt as in memory, other rows by the hash of all that is used of them: rows that are
+    equal in everything are in one part.
+    """
+    data, spec = block.data, problem.spec
+    used: dict[str, NDArray[Any]] = {"score": data.score, "label": block.label}
+    used |= block.features.words()
+    if data.weight is not None:
+        used["weight"] = data.weight
+    hashes = row_hashes(used)
+    total = int(digest.total(hashes))
+    if spec.groups is None:
+        found = hash_parts(hashes, max(parts, 1), spec.seed)
+    else:
+        assert data.others is not None and data.where is not None
+        found = group_parts(data.others[spec.groups], max(parts, 1), spec.seed, data.where)
+    return found, total
+
+
+def hash_parts(hashes: NDArray[np.uint64], parts: int, seed: int) -> NDArray[np.uint8]:
+    """Deal rows to parts by their hash and the seed."""
+    mixed = hashes.copy()
+    # Scrambled: the same salt for all rows, but another for each seed.
+    digest.absorb(mixed, np.zeros_like(mixed), np.uint64(digest.mix(np.uint64(seed))))
+    return (mixed % np.uint64(parts)).astype(np.uint8)
+
+
+def text_counts(frame: pl.DataFrame, names: Sequence[str]) -> list[dict[str, int]]:
+    """Return how often each text occurs in some columns; empty text is none."""
+    found = []
+    for name in names:
+        counts = frame[name].cast(pl.String).drop_nulls().value_counts()
+        found.append({text: count for text, count in counts.rows() if text != ""})
+    return found
