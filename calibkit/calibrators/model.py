@@ -10,7 +10,7 @@ import msgspec
 
 from calibkit.calibrators.spec import METHODS
 from calibkit.errors import ModelError
-from calibkit.models import Model
+from calibkit.models import Model, Provenance
 from calibkit.raters.model import LogitMapModel
 from calibkit.summaries.resolution import Resolution
 
@@ -117,6 +117,10 @@ class CalibratorModel(Model, kw_only=True, omit_defaults=True):
     """
 
     KIND: ClassVar[str] = "calibrator"
+
+    # Written even if empty, as by other kinds.
+    provenance: Provenance | None = msgspec.field(default_factory=lambda: None)
+    tags: dict[str, str] = msgspec.field(default_factory=lambda: {})  # noqa: PIE807 (dict is omitted)
 
     method: str
     clip: float

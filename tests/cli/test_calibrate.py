@@ -26,7 +26,7 @@ METHODS = {
     "temperature": {"temperature"},
     "prior-shift": {"negatives_kept"},
 }
-SHARED = {"clip", "columns", "fit", "kind", "method", "provenance", "version"}
+SHARED = {"tags", "clip", "columns", "fit", "kind", "method", "provenance", "version"}
 
 
 def options_of(method: str) -> list[str]:
