@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from calibkit import __version__
@@ -14,6 +15,9 @@ from calibkit.files.remote import is_remote
 from calibkit.files.sources import Source, open_files
 from calibkit.memory import Memory
 from calibkit.progress import Progress, silent
+from calibkit.rounds.answers import answer
+from calibkit.rounds.plans import Plan
+from calibkit.summaries.held_states import bounded
 from calibkit.summaries.states import State, join_states, state_of
 
 
@@ -111,15 +115,42 @@ def check_version(version: str) -> None:
         )
 
 
-def merge_done(parts: Sequence[Done]) -> Done:
-    """Return the state of the rows of several shards, of which no two are the same file."""
-    joined = join_states([state_of(part.data, "a shard's state") for part in parts])
+@dataclass(frozen=True)
+class AnswerTask:
+    """The work on a shard whose result is what it answers to a plan."""
+
+    plan: Plan
+    opening: Opening
+    version: str = __version__
+
+    def __call__(self, shard: Shard) -> Done:
+        """Return the state of a shard."""
+        check_version(self.version)
+        source = self.opening.open(shard)
+        return Done(source.rows, answer(self.plan, source, self.opening.memory).to_bytes())
+
+
+def merge_done(parts: Sequence[Done], memory: Memory | None = None) -> Done:
+    """Return the state of the rows of several shards, of which no two are the same file.
+
+    Where a fit on all these rows has no room in the memory, a state that could be fitted in rounds
+    does not hold them.
+    """
+    states = [state_of(part.data, "a shard's state") for part in parts]
+    joined = join_states(states if memory is None else bounded(states, memory))
     return Done(sum(part.rows for part in parts), joined.to_bytes())
 
 
 def fold_states(
-    engine: Engine, task: StateTask, shards: Sequence[Shard], progress: Progress = silent
+    engine: Engine,
+    task: StateTask | AnswerTask,
+    shards: Sequence[Shard],
+    progress: Progress = silent,
+    memory: Memory | None = None,
 ) -> State:
-    """Return the state of the rows of all shards, worked on and merged by an engine."""
-    done = engine.fold(task, merge_done, shards, progress)
+    """Return the state of the rows of all shards, worked on and merged by an engine.
+
+    `memory` is what the rows of a state have to fit into, see `merge_done`.
+    """
+    done = engine.fold(task, partial(merge_done, memory=memory), shards, progress)
     return state_of(done.data, shards[0].name)

@@ -18,7 +18,7 @@ from calibkit.memory import Memory
 from calibkit.rows.provenance import hash_text
 from calibkit.summaries.condense import COUNT
 from calibkit.summaries.held_rows import HELD, HeldRows, SeenRows, merge_rows
-from calibkit.summaries.states import Shard, State, as_plain, from_plain, new_state
+from calibkit.summaries.states import KINDS, Shard, State, as_plain, from_plain, new_state
 
 #: The column that tells the rows of the training inputs from the others, and what theirs are called.
 _IS_TRAIN: Final = "train"
@@ -103,6 +103,36 @@ def without_rows(state: State) -> State:
     seen = SeenRows(rows.frame.clear(), rows.text, rows.rows, rows.hash)
     header = msgspec.structs.replace(state.header, payload=_payload(seen))
     return State(header, _table(seen, train), state.path)
+
+
+def fits(state: State, memory: Memory) -> bool:
+    """Tell whether a state holds its rows, and a fit on all of them has room."""
+    return holds_rows(state) and state_rows(state) <= memory.rows_of(columns_of(state))
+
+
+def bounded(states: Sequence[State], memory: Memory) -> list[State]:
+    """Return states that are to be merged, without their rows where all of these do not fit.
+
+    Only the first states of fits that have rounds can do without; others stay as they are.
+    """
+    able = [in_rounds(state) for state in states]
+    rows = sum(state_rows(state) for state, one in zip(states, able, strict=True) if one)
+    return [
+        without_rows(state)
+        if one and holds_rows(state) and rows > memory.rows_of(columns_of(state))
+        else state
+        for state, one in zip(states, able, strict=True)
+    ]
+
+
+def in_rounds(state: State) -> bool:
+    """Tell whether a state is the first one of a fit that has rounds."""
+    return state.header.plan is msgspec.UNSET and bool(KINDS[state.header.kind].rounds)
+
+
+def state_rows(state: State) -> int:
+    """Return how many rows a state is of."""
+    return sum(shard.rows for shard in state.header.shards)
 
 
 def columns_of(state: State) -> int:

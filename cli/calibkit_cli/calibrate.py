@@ -9,7 +9,7 @@ import typer
 from calibkit.calibrators.spec import DEFAULT_BINS, METHODS
 from calibkit.errors import UsageError
 
-from . import cluster, options, states, typed
+from . import cluster, options, rounds, states, typed
 from .console import Console
 from .options import option
 
@@ -38,6 +38,7 @@ def register(app: typer.Typer) -> None:
 
 
 def calibrate(
+    context: typer.Context,
     inputs: options.Inputs,
     method: Annotated[
         str | None,
@@ -158,6 +159,7 @@ def calibrate(
     dask: cluster.Dask = None,
     memory: options.Memory = None,
     partial: states.Partial = False,
+    plan: rounds.PlanFile = None,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
     warnings: options.Warnings = "show",
@@ -174,7 +176,7 @@ def calibrate(
 
     from .calibrate_run import CalibrateRun
 
-    if probs or counts:
+    if probs or counts or plan:
         from calibkit.calibrators.classes import ClassSpec, refuse_score_options
         from calibkit.raters.rows import RaterOptions
 
@@ -211,8 +213,19 @@ def calibrate(
         if len(roles.probs) > 1:
             raise UsageError("calibrate fits one predictor: give --probs one pattern.")
         budget, workers = memory_budget(memory), thread_count(threads)
-        run: cluster.Run = ClassRun(console, classes, roles, provenance, tags, budget, workers)
-        cluster.start(run, inputs, dask, input_format, dtype, dry_run=dry_run, partial=partial)
+        run: cluster.Run = ClassRun(
+            console,
+            classes,
+            roles,
+            provenance,
+            tags,
+            budget,
+            workers,
+            rounds.given(context),
+        )
+        cluster.start(
+            run, inputs, dask, input_format, dtype, dry_run=dry_run, partial=partial, plan=plan
+        )
         return
     if regularization is not None:
         raise UsageError("--regularization goes with --probs, for vector and matrix scaling.")

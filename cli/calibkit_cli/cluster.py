@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from calibkit.files.sources import Source
     from calibkit.memory import Memory
     from calibkit.models import Model
+    from calibkit.rounds.plans import Plan
     from calibkit.summaries.states import State
 
 Dask = Annotated[
@@ -78,6 +79,7 @@ def start(
     *,
     dry_run: bool,
     partial: bool,
+    plan: str | None = None,
 ) -> None:
     """Open the inputs and start a run on them: here, or on a cluster.
 
@@ -89,14 +91,19 @@ def start(
         Where the cluster is; None: here.
     input_format, dtype
         How files are read.
-    dry_run, partial
-        As the options say.
+    dry_run, partial, plan
+        As the options say; a plan is for a `calibkit_cli.rounds.RoundsRun`.
     """
     from calibkit.files.sources import open_source
 
+    if plan is not None and not partial:
+        raise UsageError("--plan is for the next state of a shard: add --partial.")
     if dask is None or dry_run:
         source = open_source(inputs, input_format=input_format, dtype=dtype, memory=run.memory)
         source.progress = run.console.progress()
+        if plan is not None and not dry_run:
+            import_module("calibkit_cli.rounds").write_answers(run, source, plan)
+            return
         run.start(source, dry_run=dry_run, partial=partial)
         return
     if partial:
@@ -108,9 +115,10 @@ def _start_far(
     run: Run, inputs: Sequence[str], address: str, input_format: str | None, dtype: str
 ) -> None:
     """Make the state of each file on a cluster, merge them there, and do the rest here."""
-    from calibkit.engines.shards import Opening, StateTask, fold_states, shards_of
+    from calibkit.engines.shards import AnswerTask, Opening, StateTask, fold_states, shards_of
     from calibkit.files.outputs import spare_inputs
     from calibkit.files.sources import Part
+    from calibkit.summaries.held_states import fits, in_rounds, state_rows
 
     from .merge import FINISHERS
 
@@ -121,14 +129,20 @@ def _start_far(
     if console.output not in (None, "-"):
         parts = [Part(shard.path, "", {}, 0, shard.relative) for shard in shards]
         spare_inputs(str(console.output), parts)
-    memory = worker_memory(run.memory, address, run.threads)
-    task = StateTask(run.state_maker(memory), Opening(input_format, dtype, memory))
+    opening = Opening(input_format, dtype, worker_memory(run.memory, address, run.threads))
+
+    def answered(plan: Plan) -> State:
+        return fold_states(cluster, AnswerTask(plan, opening), shards, console.progress())
+
+    task = StateTask(run.state_maker(opening.memory), opening)
     with engine(address, run.threads) as cluster:
-        state = fold_states(cluster, task, shards, console.progress())
-    rows = sum(shard.rows for shard in state.header.shards)
-    console.detail(
-        f"{len(shards)} files, {rows:,} rows, a state of {len(state.to_bytes()):,} bytes"
-    )
+        state = fold_states(cluster, task, shards, console.progress(), run.memory)
+        told = f"a state of {len(state.to_bytes()):,} bytes"
+        console.detail(f"{len(shards)} files, {state_rows(state):,} rows, {told}")
+        if in_rounds(state) and not fits(state, run.memory):
+            rounds = import_module("calibkit_cli.rounds")
+            rounds.finish(console, state, rounds.fit(console, state, answered))
+            return
     finish = import_module(f"calibkit_cli.{FINISHERS[state.header.kind]}").finish_state
     finish(console, state, run.memory, run.threads)
 

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from calibkit.errors import UsageError
 
-from . import options
+from . import options, rounds
 from .console import Console
 from .options import INPUT, option
 from .states import SUFFIX
+
+if TYPE_CHECKING:
+    from calibkit.memory import Memory
+    from calibkit.summaries.states import State
 
 HELP = """Put the states of many shards together, and finish them.
 
 A state is what a command writes with --partial: a summary of some of the rows, and the options of the
 command. Merged in any order and any grouping they give the result that the command would give of all
 rows at once; a result named .state is the merged state itself.
+
+Fits that go through the rows many times do so in rounds where the rows do not fit: then plan.json is
+written beside the output, and --partial --plan plan.json makes the states of the next round.
 
 Examples:
 
@@ -66,6 +73,16 @@ def merge(
             show_default="any number",
         ),
     ] = None,
+    plan: Annotated[
+        str | None,
+        option(
+            "--plan",
+            metavar="FILE",
+            panel=INPUT,
+            help="The plan that the states answer; a fit that needs another round writes the next one.",
+            show_default="plan.json beside the output",
+        ),
+    ] = None,
     output: options.Output = None,
     output_format: options.OutputFormat = None,
     as_json: options.Json = False,
@@ -80,6 +97,7 @@ def merge(
     from calibkit.files.readers import reading
     from calibkit.files.sinks import write_bytes
     from calibkit.memory import memory_budget
+    from calibkit.summaries.held_states import bounded
     from calibkit.summaries.states import merge_states, read_state
     from calibkit.threads import thread_count
 
@@ -90,7 +108,10 @@ def merge(
     for name in inputs:
         with reading(name):
             paths += [path for path, _ in expand_input(name)]
-    merged = merge_states([read_state(path) for path in paths], expect)
+    states: list[State] = []
+    for path in paths:  # rows that do not fit together are let go as early as that is known
+        states = bounded([*states, read_state(path)], budget)
+    merged = merge_states(states, expect)
     shards = merged.header.shards
     table = merged.header.kind in TABLES and not str(output).endswith(SUFFIX)
     console = Console(
@@ -106,8 +127,7 @@ def merge(
     rows = sum(shard.rows for shard in shards)
     console.detail(f"{len(paths)} states, {len(shards)} shards, {rows:,} rows")
     if output is None or not output.endswith(SUFFIX):
-        run = import_module(f"calibkit_cli.{FINISHERS[merged.header.kind]}")
-        run.finish_state(console, merged, budget, thread_count(threads))
+        _finish(console, merged, plan, budget, thread_count(threads))
         return
     if output in paths:
         raise UsageError(f"{output}: is one of the states to merge; name another file.")
@@ -115,3 +135,18 @@ def merge(
     if as_json:
         console.json({"rows": rows, "shards": len(shards), "states": len(paths), "output": output})
     console.wrote(f"State of {rows:,} rows")
+
+
+def _finish(console: Console, state: State, plan: str | None, memory: Memory, threads: int) -> None:
+    """Make of a merged state the result, or the plan of the next round where one is needed."""
+    from calibkit.rounds.loop import first_plan
+    from calibkit.summaries.held_states import fits, in_rounds
+
+    path = plan or rounds.plan_path(console.output)
+    if state.round > 1:
+        rounds.go_on(console, state, path)
+    elif in_rounds(state) and not fits(state, memory):
+        rounds.write_plan(console, first_plan(state), path)
+    else:
+        run = import_module(f"calibkit_cli.{FINISHERS[state.header.kind]}")
+        run.finish_state(console, state, memory, threads)
