@@ -180,8 +180,9 @@ def refuse_one_class(hits: int, rows: int, column: str, file: str | None) -> Non
     """
     if 0 < hits < rows:
         return
+    where, which = f"{file}: " if file else "", "no" if hits == 0 else "every"
     raise DataError(
-        f"{file}: column {column!r}: {'no' if hits == 0 else 'every'} row is positive; a calibration "
+        f"{where}column {column!r}: {which} row is positive; a calibration "
         "map needs rows of both classes; name the positive class by --positive if labels are not 0/1",
         file=file,
         column=column,

@@ -1,0 +1,263 @@
+"""Calibration by parts in rounds: the in-memory fit, whatever the shards and however little memory."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from calibkit.errors import DataError, ModelError, ResourceError
+from calibkit.files.sources import Source
+from calibkit.fitted import Fitted
+from calibkit.hetcal import rounds, rounds_edges, rounds_grow
+from calibkit.hetcal.features import Features, bin_features, read_known_features
+from calibkit.hetcal.fit import fit_hetcal
+from calibkit.hetcal.folds import Folds
+from calibkit.hetcal.rounds_edges import Look, Refine, first_edges, refined
+from calibkit.hetcal.rounds_known import known_of
+from calibkit.hetcal.rounds_rows import hash_parts
+from calibkit.hetcal.rounds_tables import Numbers, keys_of, together, values_of
+from calibkit.hetcal.rows import linear_scores, read_hetcal_rows
+from calibkit.hetcal.spec import HetcalSpec
+from calibkit.hetcal.states import HetcalProblem, hetcal_state
+from calibkit.memory import Memory
+from calibkit.models import Column
+from calibkit.rounds.answers import answer, answer_shard
+from calibkit.rounds.loop import first_plan, fit_in_rounds
+from calibkit.rounds.plans import Plan
+from calibkit.rounds.protocol import Sums
+from calibkit.rows.columns import ColumnOptions
+from calibkit.rows.provenance import row_hashes
+from calibkit.summaries.held_states import without_rows
+from calibkit.summaries.states import State, merge_states
+from tests.library.test_hetcal import FEATURES, sample
+
+ROOM, TINY = Memory(2**34), Memory(2**20)
+
+
+def problem_of(columns: dict[str, Any], **options: Any) -> HetcalProblem:
+    spec = HetcalSpec(**options)
+    return HetcalProblem(
+        columns=ColumnOptions(**columns), features=tuple(FEATURES), spec=spec, tags={"a": "b"}
+    )
+
+
+def in_rounds(parts: list[pl.DataFrame], problem: HetcalProblem) -> tuple[Fitted[Any], list[Plan]]:
+    """Fit shards in rounds, with next to no memory."""
+    sources = [Source.from_frame(part) for part in parts]
+    states = [without_rows(hetcal_state(source, problem, ROOM)) for source in sources]
+    plans: list[Plan] = []
+
+    def answered(plan: Plan) -> State:
+        return merge_states([answer_shard(plan, source, TINY) for source in sources])
+
+    return fit_in_rounds(merge_states(states), answered, plans.append), plans
+
+
+def in_memory(frame: pl.DataFrame, problem: HetcalProblem) -> Fitted[Any]:
+    """Fit in memory; folds without groups are dealt by hash, as in rounds."""
+    spec, source = problem.spec, Source.from_frame(frame)
+    rows = read_hetcal_rows(
+        source, problem.columns, FEATURES, groups=spec.groups, folds=spec.folds, seed=spec.seed
+    )
+    if spec.groups is None:
+        data = rows.data
+        assert data.label is not None and data.others is not None and data.where is not None
+        names, features = rows.features.categories, rows.features.columns
+        known = read_known_features(data.others, features, names, data.where)
+        hashes = row_hashes({"score": data.score, "label": data.label, **known.words()})
+        linear, _ = linear_scores(data.score, problem.columns.scale)
+        part = hash_parts(hashes, spec.folds, spec.seed)[np.lexsort((hashes, linear))]
+        rows = replace(rows, folds=Folds(part, spec.folds))
+    return fit_hetcal(rows, spec, tags=problem.tags)
+
+
+def assert_like(found: Any, expected: Any, path: str = "") -> None:
+    """Compare what models hold: numbers to 1e-9, all else exactly."""
+    if isinstance(expected, dict):
+        assert found.keys() - {"dealt"} == expected.keys(), path
+        for name in expected:
+            assert_like(found[name], expected[name], f"{path}/{name}")
+    elif isinstance(expected, list):
+        assert len(found) == len(expected), path
+        for place, (one, other) in enumerate(zip(found, expected, strict=True)):
+            assert_like(one, other, f"{path}[{place}]")
+    elif isinstance(expected, float):
+        assert found == pytest.approx(expected, rel=1e-9, abs=1e-9), path
+    else:
+        assert found == expected, path
+
+
+def plain(fitted: Fitted[Any]) -> Any:
+    return json.loads(fitted.model.to_json())
+
+
+def rows_of(count: int, seed: int) -> pl.DataFrame:
+    frame = sample(count, seed)
+    random = np.random.default_rng(seed)
+    return frame.with_columns(
+        w=pl.Series(random.integers(0, 4, count)), g=pl.Series(random.integers(0, 200, count))
+    )
+
+
+@pytest.mark.parametrize(
+    ("columns", "options"),
+    [
+        ({}, {"groups": "g"}),
+        ({}, {"max_bins": 20, "seed": 3}),
+        ({"weight": "w"}, {"groups": "g", "criterion": "entropy", "max_depth": 3}),
+        ({}, {"max_depth": 2, "min_leaf": 40, "shrinkage": 10.0, "precalibrate": "none"}),
+        ({}, {"max_depth": 0, "clip": 0.05, "groups": "g"}),
+        ({"scale": "raw"}, {"groups": "g", "min_leaf": 100}),
+    ],
+)
+def test_rounds_give_what_memory_gives(columns: dict[str, str], options: dict[str, Any]) -> None:
+    frame, problem = rows_of(1200, 5), problem_of(columns, **options)
+    found, _ = in_rounds([frame[:500], frame[500:]], problem)
+    expected = in_memory(frame, problem)
+    assert_like(plain(found), plain(expected))
+    assert found.warnings == expected.warnings
+    checked = plain(found)["fit"]["cross_validated"]
+    assert checked.get("dealt") == (None if "groups" in options else "by hash")
+
+
+@settings(max_examples=4, deadline=None)
+@given(st.integers(0, 99), st.lists(st.integers(0, 600), max_size=3), st.randoms())
+def test_shards_and_their_order_do_not_matter(seed: int, cuts: list[int], random: Any) -> None:
+    frame = rows_of(600, seed)
+    problem = problem_of({}, max_depth=2, min_leaf=30, max_bins=16)
+    whole, _ = in_rounds([frame], problem)
+    mixed = frame[np.random.default_rng(seed).permutation(600)]
+    ends = sorted({0, *cuts, 600})
+    parts = [mixed[low:high] for low, high in pairwise(ends)]
+    random.shuffle(parts)
+    found, _ = in_rounds(parts, problem)
+    assert found.model.to_json() == whole.model.to_json()
+
+
+def test_the_room_for_histograms_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame, problem = rows_of(900, 2), problem_of({}, max_depth=2, groups="g")
+    found, plans = in_rounds([frame], problem)
+    monkeypatch.setattr(rounds_grow, "MOST_CELLS", 1)
+    again, more = in_rounds([frame], problem)
+    assert_like(plain(again), plain(found))
+    assert len(more) > len(plans)
+
+
+numbers = st.one_of(
+    st.just(float("nan")), st.integers(-3, 3).map(float), st.floats(allow_infinity=False)
+)
+
+
+@given(st.lists(numbers, min_size=1, max_size=60), st.integers(2, 9), st.integers(1, 3))
+def test_bins_are_those_of_memory(values: list[float], bins: int, shards: int) -> None:
+    array = np.array(values) + 0.0
+    tables, many = [], False
+    for start in range(shards):
+        look = Look(bins)
+        look.add(array[start::shards])
+        told = Numbers()
+        look.tell(told, 0)
+        tables.append(told.table())
+        many = many or look.keys is None
+    edges = first_edges(together(tables), 0, many, bins)
+    while edges.lows is None:
+        tables = []
+        for start in range(shards):
+            refine = Refine(edges, 1)
+            refine.add(array[start::shards])
+            told = Numbers()
+            refine.tell(told, 0)
+            tables.append(told.table())
+        edges = refined(edges, together(tables), 0, 1, bins)
+    features = Features((Column("x"),), array[None], (None,))
+    assert edges.lows == bin_features(features, 1, bins).lows[0].tolist()
+
+
+@given(st.lists(st.floats(allow_nan=False), min_size=1))
+def test_keys_are_in_the_order_of_numbers(values: list[float]) -> None:
+    array = np.array(values)
+    keys = keys_of(array)
+    assert values_of(keys).tolist() == array.tolist()
+    assert (np.argsort(keys, kind="stable") == np.argsort(array + 0.0, kind="stable")).all()
+
+
+def test_finer_stretches_find_the_same_bins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds_edges, "_MOST_COUNTED", 64)
+    monkeypatch.setattr(rounds_edges, "_FEWEST_COUNTED", 64)
+    array = np.random.default_rng(0).normal(size=5000)
+    look = Look(32)
+    look.add(array)
+    told = Numbers()
+    look.tell(told, 0)
+    edges, more = first_edges(told.table(), 0, True, 32), 0
+    while edges.lows is None:
+        refine, told = Refine(edges, 1), Numbers()
+        refine.add(array)
+        refine.tell(told, 0)
+        edges, more = refined(edges, told.table(), 0, 1, 32), more + 1
+    features = Features((Column("x"),), array[None], (None,))
+    assert more > 3 and edges.lows == bin_features(features, 1, 32).lows[0].tolist()
+
+
+def test_few_rows_are_not_cross_validated() -> None:
+    frame = rows_of(200, 4).with_columns(g=pl.lit("one"))
+    problem = problem_of({}, groups="g", max_depth=1, min_leaf=20)
+    found, _ = in_rounds([frame], problem)
+    expected = in_memory(frame, problem)
+    assert_like(plain(found), plain(expected))
+    assert found.warnings == expected.warnings and "too few for 5 folds" in found.warnings[0]
+    two = frame[:2].with_columns(label=pl.Series([0, 1], dtype=pl.Int8))
+    same = pl.concat([two] * 50)  # equal rows are in one part
+    alike, _ = in_rounds([same], problem_of({}, max_depth=1, min_leaf=20))
+    assert "different rows are too few" in alike.warnings[0]
+
+
+def test_one_score_in_all_rows_has_no_slope() -> None:
+    frame = rows_of(800, 6).with_columns(score=pl.lit(0.3))
+    problem = problem_of({}, groups="g", max_depth=1, min_leaf=50)
+    found, _ = in_rounds([frame], problem)
+    assert_like(plain(found), plain(in_memory(frame, problem)))
+
+
+def test_what_has_no_rounds_is_refused() -> None:
+    frame = rows_of(9000, 1)
+    for options in ({"partition": "forest"}, {"map": "beta"}, {"criterion": "auc"}, {"time": "g"}):
+        with pytest.raises(ResourceError, match=r"9,000 rows of .* MB would do"):
+            hetcal_state(Source.from_frame(frame), problem_of({}, **options), TINY)
+    state = hetcal_state(Source.from_frame(frame), problem_of({}, map="beta"), ROOM)
+    with pytest.raises(ResourceError, match="--map beta"):
+        first_plan(without_rows(state))
+    problem = problem_of({"weight": "w"})
+    half = frame.with_columns(w=pl.col("w") / 2)
+    with pytest.raises(ResourceError, match="no whole numbers"):
+        in_rounds([half], problem)
+    with pytest.raises(DataError, match="every row is positive"):
+        in_rounds([frame.with_columns(label=pl.lit(1))], problem_of({}))
+
+
+def test_damaged_plans_and_answers_are_refused() -> None:
+    frame, problem = rows_of(300, 1), problem_of({}, max_depth=1, min_leaf=30)
+    _, plans = in_rounds([frame], problem)
+    ask = next(plan.ask for plan in plans if any(node["forks"] for node in plan.ask["nodes"]))
+    fork = next(node["forks"][0] for node in ask["nodes"] if node["forks"])
+    for name, value in (("left", 0), ("right", 10**6), ("feature", -1), ("feature", "x")):
+        kept, fork[name] = fork[name], value
+        with pytest.raises(ModelError, match="damaged plan"):
+            known_of(ask)
+        fork[name] = kept
+    with pytest.raises(ModelError, match="damaged plan"):
+        known_of({**ask, "step": "dance"})
+    with pytest.raises(ModelError, match="no sums"):
+        rounds.check_sums(Sums({}, pl.DataFrame({"x": [1]})))
+    state = answer(plans[-1], Source.from_frame(frame), TINY)
+    place = state.table.with_columns(place=pl.lit(10**9))
+    with pytest.raises(ModelError, match="not asked"):
+        rounds.advance(plans[-1], Sums({}, place))
