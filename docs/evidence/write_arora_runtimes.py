@@ -131,8 +131,8 @@ def page() -> str:
         "The count of steps grows as in the paper, with K²L² for EW-DPMT; the time of MIST on rows "
         "does not depend on L. The level is another: on the paper's largest grid EW-DPMT is "
         f"{about(ratio)} times as fast, and up to there most of its time is fixed costs. That is "
-        "compiled code against Python, on another machine; the count of steps is the "
-        "same, some 55 million there. So the paper's advice, MIST where EW-DPMT takes too long, has lost "
+        "compiled code against Python, on another machine; the count of steps is the same, some 55 "
+        "million there. So the paper's advice, MIST where EW-DPMT takes too long, has lost "
         "its ground, and so has the fear of the exact problem: `exact` solves the one of VW-DPMT, "
         'NP-hard and in the paper of "excessive computation", over every score of eight million '
         "rows and with proof. (VW-DPMT itself, a table over the number of rows, is refused on "
