@@ -1,23 +1,24 @@
 """Write docs/evidence/f1.md: deterministic and stochastic thresholds for F1, tied and untied scores.
 
-    python docs/evidence/write_f1.py [FOLDER]
+    python docs/evidence/write_f1.py [FOLDER] [--splits N]
 
 The case study of Singh and Khim (Optimal binary classification beyond accuracy): nearest-neighbour
 scores on credit card fraud, which are tied a great deal, and the scores of a network, which are
-not.  FOLDER (default ``../shared/data`` beside the project) holds ``creditcard/``.  Where it is
-absent, nothing is written.  Needs scikit-learn, as the tests do.
+not; on one split and on N random ones.  FOLDER (default ``../shared/data`` beside the project) holds
+``creditcard/``.  Where it is absent, nothing is written.  Needs scikit-learn, as the tests do.
 """
 
 from __future__ import annotations
 
 import argparse
 import textwrap
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+from boundary_study import DATA, ROOT, row
+from f1_splits import FEATURES, SPLITS, study
 from numpy.typing import NDArray
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
@@ -29,7 +30,6 @@ from calibkit.boundary.target import read_target
 from calibkit.files.sources import open_source
 from calibkit.rows.columns import ColumnOptions, ScoreRows, read_score_rows
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "evidence" / "f1.md"
 NEIGHBOURS = (5, 15, 50)
 #: The measures that are maximised, and a bound, which chance can meet with equality.
@@ -47,13 +47,15 @@ Floats = NDArray[np.float64]
 def main() -> None:
     """Score, fit, write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", nargs="?", type=Path, default=ROOT.parent / "shared" / "data")
-    folder = parser.parse_args().folder / "creditcard"
+    parser.add_argument("folder", nargs="?", type=Path, default=DATA)
+    parser.add_argument("--splits", type=int, default=SPLITS)
+    chosen = parser.parse_args()
+    folder = chosen.folder / "creditcard"
     if not folder.is_dir():
         raise SystemExit(f"{folder} is not there: nothing written")
     kinds = {f"{k} nearest neighbours": nearest(folder, k) for k in NEIGHBOURS}
     kinds["network"] = {part: shipped(folder, part) for part in ("calib", "test")}
-    PAGE.write_text(page(kinds), encoding="utf-8")
+    PAGE.write_text(page(kinds, study(folder, chosen.splits)), encoding="utf-8")
 
 
 def shipped(folder: Path, part: str) -> ScoreRows:
@@ -65,10 +67,9 @@ def shipped(folder: Path, part: str) -> ScoreRows:
 
 def nearest(folder: Path, neighbours: int) -> dict[str, ScoreRows]:
     """Return both files with the share of frauds among the nearest training rows as the score."""
-    names = ["Amount", *(f"V{k}" for k in range(1, 29))]
 
     def features(part: str) -> Floats:
-        frame = pl.read_parquet(folder / f"{part}.parquet", columns=names)
+        frame = pl.read_parquet(folder / f"{part}.parquet", columns=FEATURES)
         return frame.to_numpy().astype(np.float64)
 
     label = pl.read_parquet(folder / "train.parquet", columns=["label"])["label"].to_numpy()
@@ -91,7 +92,7 @@ def fit(rows: dict[str, ScoreRows], goal: tuple[str, str], stochastic: bool) -> 
     return fit_boundary(rows["calib"], spec, test=rows["test"]).model
 
 
-def page(kinds: dict[str, dict[str, ScoreRows]]) -> str:
+def page(kinds: dict[str, dict[str, ScoreRows]], splits: list[str]) -> str:
     """Return the text of the page."""
     lines = [
         "# Deterministic and stochastic thresholds",
@@ -101,10 +102,13 @@ def page(kinds: dict[str, dict[str, ScoreRows]]) -> str:
         *textwrap.wrap(
             "Credit card fraud: one threshold for all rows, fitted on `calib` and judged on `test`. "
             "Deterministic: `--method st`. Stochastic: `--method stochastic --randomise tie`, which "
-            "is random at one score (Singh and Khim's class). The scores are the share of frauds "
+            "is random at one score (the class of Singh and Khim, Optimal binary classification "
+            "beyond accuracy, whose case study this is). The scores are the share of frauds "
             "among the nearest training rows, tied a great deal, and those of a network.",
             99,
         ),
+        "",
+        "## One split, several goals",
         "",
         row(
             [
@@ -134,7 +138,7 @@ def page(kinds: dict[str, dict[str, ScoreRows]]) -> str:
                     ]
                 )
             )  # fmt: skip
-    lines += ["", "## Where chance can help", ""]
+    lines += ["", *splits, "## Where chance can help", "", "On the one split:", ""]
     never = [" ".join(goal) for goal in GOALS if " ".join(goal) not in helped]
     for goal, names in helped.items():
         lines.append(f"* `{goal}`: {', '.join(names)}.")
@@ -176,10 +180,11 @@ def on_test(model: BoundaryModel) -> str:
     return found
 
 
-def row(cells: Sequence[str]) -> str:
-    """Return the row of a table."""
-    return f"| {' | '.join(cells)} |"
-
-
 if __name__ == "__main__":
+    # Forked workers would inherit locks of polars; one thread each, for there is one a processor.
+    import multiprocessing
+    import os
+
+    os.environ |= {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    multiprocessing.set_start_method("spawn")
     main()
