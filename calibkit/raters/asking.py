@@ -32,6 +32,8 @@ Floats = NDArray[np.float64]
 
 #: The fields of `BinSums`.
 _OF_BINS: Final = tuple(BinSums.__dataclass_fields__)
+#: What an overview counts.
+OVERVIEW: Final = ("rows", "votes", "several", "clipped", "hash")
 _ONE: Final = 1 << -LEAST_PRODUCT
 
 
@@ -175,7 +177,9 @@ def _taken(question: Question, sums: Whole) -> Any:
     if isinstance(question, Steps):
         knots, values = _floats(sums["knots"]).tolist(), _floats(sums["values"]).tolist()
         return DisagreementMap(knots=knots, values=values)
-    return sums
+    if isinstance(question, Figures):
+        return bins_from_sums(sums, "after"), bins_from_sums(sums, "before")
+    return {name: sums[name][0] for name in OVERVIEW}
 
 
 def _loss(sums: Whole, units: int) -> float:
@@ -206,7 +210,7 @@ def bins_as_sums(bins: BinSums, name: str) -> Whole:
 
 
 def bins_from_sums(sums: Whole, name: str) -> BinSums:
-    """Return the sums by bin of `bins_as_sums`."""
+    """Return the sums by bin of `bins_as_sums`; raises `KeyError` or `ValueError` for others."""
     fields = []
     for field in _OF_BINS:
         found = np.empty(len(sums[f"{name} {field}"]), object)

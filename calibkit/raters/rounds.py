@@ -31,7 +31,6 @@ from calibkit.raters.asking import (
     RaterAsk,
     StepCells,
     Steps,
-    bins_from_sums,
     slopes_of_sample,
     taken,
     units_of,
@@ -53,7 +52,7 @@ from calibkit.rounds.passes import Pass
 from calibkit.rounds.plans import Plan
 from calibkit.rounds.protocol import Ask, Counted, Sums
 from calibkit.rounds.replay import Open, replayed
-from calibkit.rows.patterns import class_keys, match_columns
+from calibkit.rows.patterns import class_keys, match_columns, natural_key
 from calibkit.rows.provenance import hash_text
 from calibkit.rows.rows import NothingLeft, Remark, added_up
 from calibkit.summaries.held_states import empty_source, problem_in, problem_of
@@ -170,13 +169,15 @@ def advance(plan: Plan, sums: Sums) -> Ask | Fitted[Any]:
     payload = _payload(sums)
     if len(payload.sums) != len(ask.questions):
         raise ModelError("damaged: sums that do not answer the questions of the plan")
-    found = [
-        Known(asked, as_text(_settled(asked, from_text(one), sums.table, problem)))
-        for asked, one in zip(ask.questions, payload.sums, strict=True)
-    ]
+    if not ask.width:
+        _check_rows(payload, problem)
+    found = []
+    for asked, one in zip(ask.questions, payload.sums, strict=True):
+        answer = _settled(asked, from_text(one), sums.table, problem)
+        taken(asked, answer)  # what does not answer the question is refused now
+        found.append(Known(asked, as_text(answer)))
     ask = msgspec.structs.replace(ask, known=[*ask.known, *found], questions=[])
     if not ask.width:
-        _check_rows(payload, found[0], problem)
         ask = msgspec.structs.replace(ask, width=payload.width, remarks=payload.remarks)
     elif payload.width != ask.width:
         raise DataError(f"rows of {payload.width} classes, but of {ask.width} in the first round")
@@ -193,20 +194,20 @@ def _class_steps(ask: RaterAsk, problem: ClassProblem, plan: Plan) -> _Steps:
     spec = problem.spec
     search = map_search(ask.width, spec.method, spec.regularization)
     mapped = yield from _before(None, in_step(search))
-    (sums,) = yield [_after(mapped, Figures())]
+    ((after, before),) = yield [_after(mapped, Figures())]
     figures = map_figures(
         mapped,
-        rows=seen["rows"][0],
-        votes=seen["votes"][0],
-        brier=squared_loss(bins_from_sums(sums, "after")),
-        brier_before=squared_loss(bins_from_sums(sums, "before")),
-        clipped=seen["clipped"][0],
+        rows=seen["rows"],
+        votes=seen["votes"],
+        brier=squared_loss(after),
+        brier_before=squared_loss(before),
+        clipped=seen["clipped"],
     )
     tags = dict(problem.tags)
     model = class_model(ask.column, _classes(ask), spec, mapped, figures, tags)
     if problem.provenance != "none":
-        data, files = hash_text(seen["hash"][0]), _files(plan, problem)
-        model.provenance = class_origin(spec, seen["rows"][0], data, files)
+        data, files = hash_text(seen["hash"]), _files(plan, problem)
+        model.provenance = class_origin(spec, seen["rows"], data, files)
     record_makers(model.columns, problem.makers)
     return Fitted(model, (*_remarks(ask), *class_warnings(mapped)))
 
@@ -223,24 +224,24 @@ def _alpha_steps(ask: RaterAsk, problem: AlphaProblem, plan: Plan) -> _Steps:
     strength = yield from _before(mapped, in_step(strength_search(width)))
     point = [*strength.weights.tolist(), strength.intercept]
     steps = None
-    if spec.disagreement_map == "isotonic" and seen["several"][0]:
+    if spec.disagreement_map == "isotonic" and seen["several"]:
         (cells,) = yield [_after(mapped, StepCells(point))]
         (steps,) = yield [_after(mapped, Steps(point, cells))]
     figures = Figures(point, *((steps.knots, steps.values) if steps else ()))
-    (sums,) = yield [_after(mapped, figures)]
+    ((after, before),) = yield [_after(mapped, figures)]
     fit = alpha_figures(
         strength,
-        rows=seen["rows"][0],
-        votes=seen["votes"][0],
-        several=seen["several"][0],
-        after=bins_from_sums(sums, "after"),
-        before=bins_from_sums(sums, "before"),
+        rows=seen["rows"],
+        votes=seen["votes"],
+        several=seen["several"],
+        after=after,
+        before=before,
     )
     fitted = (mapped, strength, steps)
     model = alpha_model(ask.column, _classes(ask), spec, fitted, fit, dict(problem.tags))
     if problem.provenance != "none":
-        data, files = hash_text(seen["hash"][0]), _files(plan, problem)
-        model.provenance = alpha_origin(spec, seen["rows"][0], data, files)
+        data, files = hash_text(seen["hash"]), _files(plan, problem)
+        model.provenance = alpha_origin(spec, seen["rows"], data, files)
     record_makers(model.columns, problem.makers)
     return Fitted(model, (*_remarks(ask), *alpha_warnings(model)))
 
@@ -282,8 +283,8 @@ def _settled(asked: Asked, sums: Whole, table: pl.DataFrame, problem: _Problem) 
     return {"knots": units_of(steps.knots), "values": units_of(steps.values)}
 
 
-def _check_rows(payload: _Payload, first: Known, problem: _Problem) -> None:
-    if first.sums.get("rows") and payload.width > 1:
+def _check_rows(payload: _Payload, problem: _Problem) -> None:
+    if payload.width > 1:
         return
     said = "; ".join(Remark(*parts).text for parts in payload.remarks)
     by = "name the columns of votes by --counts" if problem.columns.counts else "name --label"
@@ -311,7 +312,9 @@ def _added(one: Whole, other: Whole) -> Whole:
 
 
 def _as_plain(remarks: Sequence[Remark]) -> list[tuple[str, str, str, int]]:
-    return sorted((one.before, one.noun, one.after, one.count) for one in remarks)
+    """Return remarks in one order: those about columns first, as where all rows are read at once."""
+    ordered = sorted(remarks, key=lambda one: (not one.before, natural_key(one.before), one.after))
+    return [(one.before, one.noun, one.after, one.count) for one in ordered]
 
 
 def _one_width(found: set[int]) -> int:

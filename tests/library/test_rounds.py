@@ -1,0 +1,376 @@
+"""Fits in rounds: the optimum of the fit in memory, whatever the shards; odd answers refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from calibkit.calibrators.classes import ClassSpec, fit_class_calibrator
+from calibkit.errors import CalibkitError, DataError, ModelError, UsageError
+from calibkit.files.sources import Source
+from calibkit.fitted import Fitted
+from calibkit.maths.questions import Together, answered, in_step
+from calibkit.memory import Memory
+from calibkit.raters.alpha_cal import (
+    AlphaSpec,
+    feature_names,
+    fit_alpha,
+    isotonic_steps,
+    share_units,
+)
+from calibkit.raters.rows import RaterOptions, RaterRows, read_rater_rows
+from calibkit.raters.states import AlphaProblem, ClassProblem, alpha_state, rater_state
+from calibkit.raters.step_cells import cells_of, cut_cells, open_cells, steps_from
+from calibkit.rounds.answers import answer, answer_shard
+from calibkit.rounds.exact import whole_of, whole_text
+from calibkit.rounds.loop import advanced, first_plan, fit_in_rounds
+from calibkit.rounds.plans import Plan, plan_of
+from calibkit.summaries.held_states import bounded, holds_rows, without_rows
+from calibkit.summaries.row_hashes import hash_rows
+from calibkit.summaries.states import State, join_states, merge_states, state_of
+
+TINY = Memory(1)
+
+VOTES = RaterOptions(probs=("prob_*",), counts="count_*", on_missing="drop")
+LABEL = RaterOptions(probs=("prob_*",), label="label")
+LISTS = RaterOptions(probs=("probs",), counts="counts")
+OWN = ("probs",)
+
+PROBLEMS: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "temperature": (ClassProblem(columns=LABEL, spec=ClassSpec(method="temperature")), ()),
+    "vector": (ClassProblem(columns=LISTS, spec=ClassSpec(method="vector")), ()),
+    "matrix": (
+        ClassProblem(columns=VOTES, spec=ClassSpec(method="matrix", regularization=(0.1, 1.0))),
+        (),
+    ),
+    "constant": (AlphaProblem(columns=VOTES, spec=AlphaSpec()), ()),
+    "logits": (
+        AlphaProblem(
+            columns=LISTS,
+            spec=AlphaSpec(logit_map="temperature", disagreement_map="isotonic"),
+            tags={"a": "b"},
+        ),
+        ("sorted-probs",),
+    ),
+    "features": (
+        AlphaProblem(columns=VOTES, spec=AlphaSpec(disagreement_map="isotonic")),
+        ("x_*",),
+    ),
+}
+
+
+def voted(rows: int = 700, seed: int = 2) -> pl.DataFrame:
+    random = np.random.default_rng(seed)
+    probs = random.dirichlet(np.ones(3), rows).round(4)
+    probs[:, 2] = 1.0 - probs[:, 0] - probs[:, 1]
+    probs = np.abs(probs)
+    x = random.normal(size=(rows, 2)) * [1.0, 30.0] + [0.0, 7.0]
+    strength = np.exp(1.0 + 0.7 * x[:, 0])
+    shares = random.standard_gamma(np.maximum(strength[:, None] * probs, 1e-3))
+    shares /= shares.sum(axis=1, keepdims=True)
+    counts = random.multinomial(random.integers(0, 5, rows), shares)
+    wide = {f"prob_{k}": probs[:, k] for k in range(3)}
+    votes = {f"count_{k}": counts[:, k] for k in range(3)}
+    frame = pl.DataFrame({**wide, **votes, "x_a": x[:, 0], "x_b": x[:, 1]})
+    return frame.with_columns(
+        probs=pl.concat_list("^prob_.*$"),
+        counts=pl.concat_list("^count_.*$"),
+        label=pl.Series(shares.argmax(axis=1)),
+        prob_0=pl.when(pl.int_range(rows) % 97 == 5).then(None).otherwise("prob_0"),
+    )
+
+
+FRAME = voted()
+
+
+def problem_and_rows(name: str) -> tuple[Any, tuple[str, ...], pl.DataFrame]:
+    problem, patterns = PROBLEMS[name]
+    frame = FRAME.drop_nulls() if problem.columns.on_missing == "error" else FRAME
+    return problem, patterns, frame[:400] if name == "vector" else frame
+
+
+def first(frame: pl.DataFrame, name: str, *, hold: bool = False) -> State:
+    problem, patterns, _ = problem_and_rows(name)
+    source = Source.from_frame(frame)
+    if isinstance(problem, AlphaProblem):
+        made = alpha_state(source, problem, patterns, TINY, hold=hold)
+    else:
+        made = rater_state(source, problem, TINY, hold=hold)
+    return state_of(made.to_bytes(), "first.state")
+
+
+def in_memory(name: str) -> tuple[Fitted[Any], RaterRows]:
+    problem, patterns, frame = problem_and_rows(name)
+    source, columns, spec = Source.from_frame(frame), problem.columns, problem.spec
+    if isinstance(problem, ClassProblem):
+        rows = read_rater_rows(source, columns)
+        return fit_class_calibrator(rows, spec), rows
+    found = feature_names(source, patterns)
+    columns = replace(columns, others=tuple(found) if isinstance(found, list) else ())
+    rows = read_rater_rows(source, columns)
+    return fit_alpha(rows, replace(spec, features=found), tags=problem.tags), rows
+
+
+def numbers(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for name, own in value.items():
+            yield from numbers(own, f"{path}/{name}")
+    elif isinstance(value, list):
+        for place, own in enumerate(value):
+            yield from numbers(own, f"{path}/{place}")
+    else:
+        yield path, value
+
+
+def parts_of(frame: pl.DataFrame, cuts: list[int]) -> list[pl.DataFrame]:
+    edges = sorted({0, *cuts, frame.height})
+    return [frame[start:end] for start, end in pairwise(edges)]
+
+
+def loop(name: str, parts: list[pl.DataFrame], seed: int) -> tuple[Fitted[Any], int]:
+    """Fit as ``--partial`` and ``merge`` do, every file read back; shards in some other order."""
+    random = np.random.default_rng(seed)
+    states = [first(part, name, hold=place > 0) for place, part in enumerate(parts)]
+    following: Any = first_plan(merge_states(states))
+    rounds = 0
+    while isinstance(following, Plan):
+        plan = plan_of(following.to_json(), "plan.json")
+        sources = [Source.from_frame(parts[place]) for place in random.permutation(len(parts))]
+        made = [answer_shard(plan, one, TINY, threads=1 + seed % 2) for one in sources]
+        states = [state_of(one.to_bytes(), "one.state") for one in made]
+        merged = states[-1]
+        for one in states[:-1]:
+            merged = merge_states([one, merged])
+        following = advanced(plan, merged)
+        rounds += 1
+    return following, rounds
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_rounds_reach_the_optimum_of_the_fit_in_memory(name: str) -> None:
+    _, _, frame = problem_and_rows(name)
+    wanted, rows = in_memory(name)
+    found, rounds = loop(name, parts_of(frame, [10, 300]), 1)
+    mine, yours = dict(numbers(wanted.model.as_dict())), dict(numbers(found.model.as_dict()))
+    assert mine.keys() == yours.keys()
+    for place, value in mine.items():
+        if isinstance(value, float):
+            assert yours[place] == pytest.approx(value, rel=1e-9, abs=1e-9), place
+        else:
+            assert yours[place] == value, place
+    assert found.warnings == (*rows.warnings, *wanted.warnings)
+    assert 3 < rounds < 150
+    if name == "features":
+        mixed = frame.sample(fraction=1.0, shuffle=True, seed=3)
+        other, _ = loop(name, parts_of(mixed, [300]), 2)
+        assert other.model.to_json() == found.model.to_json()
+
+
+@settings(max_examples=4)
+@given(st.lists(st.integers(1, 699), max_size=3), st.integers(0, 9))
+def test_any_split_gives_the_same_bytes(cuts: list[int], seed: int) -> None:
+    frame = FRAME.sample(fraction=1.0, shuffle=True, seed=seed)
+    assert loop("constant", parts_of(frame, cuts), seed)[0].model.to_json() == WHOLE
+
+
+WHOLE = loop("constant", [FRAME], 0)[0].model.to_json()
+
+
+def test_one_process_gives_the_same_bytes() -> None:
+    def all_rows(plan: Plan) -> State:
+        return answer(plan, Source.from_frame(FRAME), TINY)
+
+    assert fit_in_rounds(first(FRAME, "constant"), all_rows).model.to_json() == WHOLE
+
+    def joined(plan: Plan) -> State:
+        halves = [Source.from_frame(part) for part in (FRAME[:99], FRAME[99:])]
+        return join_states([answer(plan, half, TINY) for half in halves])
+
+    state = join_states([first(FRAME[:99], "constant"), first(FRAME[99:], "constant", hold=True)])
+    assert fit_in_rounds(state, joined).model.to_json() == WHOLE
+
+
+def test_rows_are_let_go_where_they_do_not_fit_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    states = [first(FRAME[:350], "constant", hold=True), first(FRAME[350:], "constant", hold=True)]
+    assert all(map(holds_rows, bounded(states, TINY)))
+    monkeypatch.setattr("calibkit.memory._FEWEST_ROWS", 400)
+    small = bounded(states, TINY)
+    assert not any(map(holds_rows, small))
+    assert small[0].to_bytes() == first(FRAME[:350], "constant").to_bytes()
+    assert merge_states([small[0], states[1]]).to_bytes() == merge_states(small).to_bytes()
+    assert without_rows(merge_states(states)).to_bytes() == merge_states(small).to_bytes()
+
+
+def test_answers_that_do_not_go_with_a_plan_are_refused() -> None:
+    a, b = FRAME[:300], FRAME[300:]
+    plan = first_plan(merge_states([first(a, "constant"), first(b, "constant")]))
+    one, two = (answer_shard(plan, Source.from_frame(part), TINY) for part in (a, b))
+    after = advanced(plan, merge_states([one, two]))
+    assert isinstance(after, Plan)
+    with pytest.raises(DataError, match=r"1 of 2 shards of the plan missing: [0-9a-f]{16} \(400"):
+        advanced(plan, one)
+    with pytest.raises(ModelError, match="the same shard of 300 rows"):
+        merge_states([one, one])
+    with pytest.raises(ModelError, match="a state of round 2, but the plan asks for round 3"):
+        advanced(after, merge_states([one, two]))
+    with pytest.raises(ModelError, match="a state of round 1, but the plan asks for round 2"):
+        advanced(plan, first(FRAME, "constant"))
+    with pytest.raises(ModelError, match=r"a state of round 3, but .* is one of round 2"):
+        merge_states([one, answer_shard(after, Source.from_frame(b), TINY)])
+    with pytest.raises(ModelError, match="no shard of the plan, which has 2"):
+        answer_shard(plan, Source.from_frame(FRAME), TINY)
+    other = msgspec.structs.replace(plan, shards=after.shards, ask={**plan.ask, "width": 3})
+    with pytest.raises(ModelError, match="answers another plan of the same round"):
+        advanced(other, merge_states([one, two]))
+    with pytest.raises(ModelError, match="that answers another plan than"):
+        merge_states([one, answer_shard(other, Source.from_frame(b), TINY)])
+    whole = answer(plan, Source.from_frame(FRAME), TINY)
+    with pytest.raises(DataError, match="2 of 2 shards of the plan missing"):
+        advanced(plan, whole)
+    with pytest.raises(ModelError, match="of `calibkit alpha-cal`, but the plan is one of"):
+        advanced(msgspec.structs.replace(plan, of="hetcal"), merge_states([one, two]))
+
+
+def test_damaged_plans_and_answers_are_refused() -> None:
+    plan = first_plan(first(FRAME, "constant"))
+    source = Source.from_frame(FRAME)
+    known = json.loads(plan.to_json())
+
+    def refused(said: str, **changed: Any) -> None:
+        with pytest.raises(ModelError, match=said):
+            odd = plan_of(json.dumps({**known, **changed}).encode(), "plan.json")
+            answer_shard(odd, source, TINY)
+
+    refused("of kind 'boundary', not a plan", kind="boundary")
+    refused("version 2 of plans", version=2)
+    refused("not fitted in rounds here", of="boundary")
+    refused("not in order", shards=[])
+    refused("its numbers cannot be", round=1)
+    refused("unknown field", more=1)
+    refused("damaged", ask={})
+    refused("damaged", ask={**known["ask"], "questions": [{"question": {"type": "odd"}}]})
+    bent = {"question": {"type": "strength", "point": [1.0]}, "weights": [1], "intercept": [1, 2]}
+    refused("a map of 2 classes", ask={**known["ask"], "questions": [bent]})
+    refused("damaged", options={**known["options"], "problem": {}})
+    for text in (b"", b"{}", b"[1]", b"\xff"):
+        with pytest.raises(ModelError, match="not a calibkit plan"):
+            plan_of(text, "plan.json")
+    made = answer_shard(plan, source, TINY)
+    payload = made.header.payload
+
+    def odd_answer(said: str, table: pl.DataFrame = made.table, **changed: Any) -> None:
+        header = msgspec.structs.replace(made.header, payload={**payload, **changed})
+        with pytest.raises(ModelError, match=said):
+            advanced(plan, state_of(State(header, table).to_bytes(), "odd.state"))
+
+    odd_answer("no whole number", sums=[{"rows": ["x"]}])
+    odd_answer("no whole number", sums=[{"rows": ["1+9999"]}])
+    odd_answer("damaged", sums=[{"rows": 1}])
+    odd_answer("do not answer the question", sums=[])
+    odd_answer("do not answer the question", sums=[{"rows": ["1"]}])
+    odd_answer("cannot be", width=-1)
+    odd_answer("its columns are", pl.DataFrame({"cell": [1]}))
+    header = msgspec.structs.replace(made.header, kind="boundary")
+    with pytest.raises(ModelError, match="not fitted in rounds"):
+        state_of(State(header, made.table).to_bytes(), "odd.state")
+
+
+def test_rows_of_which_none_is_left() -> None:
+    none = FRAME.with_columns(pl.col("^count_.*$") * 0)
+    with pytest.raises(CalibkitError, match=r"no row is left to fit on: .*without a vote"):
+        loop("constant", [none], 0)
+    some = [FRAME[:300], none[300:400], FRAME[300:]]  # one shard may have none
+    assert (
+        loop("constant", some, 0)[0].model.fit.votes
+        == loop("constant", [FRAME], 0)[0].model.fit.votes
+    )
+    with pytest.raises(UsageError, match="too many weights to try penalties on"):
+        answered(too_wide(), lambda _: None)
+
+
+def too_wide() -> Any:
+    from calibkit.raters.map_search import map_search
+
+    search = map_search(101, "matrix", None)
+    next(search)
+    yield from ()
+    return search.send(None)
+
+
+@given(st.integers(-(2**2000), 2**2000), st.integers(0, 2200))
+def test_whole_numbers_as_text(number: int, shift: int) -> None:
+    assert whole_of(whole_text(number << shift)) == number << shift
+
+
+@given(st.data())
+def test_isotonic_maps_of_cells_are_those_of_rows(data: st.DataObject) -> None:
+    random = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    rows, grid = data.draw(st.integers(1, 300)), data.draw(st.sampled_from([7, 500, 10**6, 2**40]))
+    phi = random.integers(0, grid, rows) / grid * data.draw(st.sampled_from([1.0, 1e-3]))
+    counts = random.integers(0, 4, (rows, 2))
+    counts[0] = 2
+    several = counts.sum(axis=1) >= 2
+    wanted = isotonic_steps(phi[several], share_units(counts[several]))
+    half = rows // 2
+    cells = open_cells(
+        cut_cells(pl.concat([cells_of(phi, counts, []).clear(), cells_of(phi, counts, [])]))
+    )
+    tables = [cells_of(phi[own], counts[own], cells) for own in (slice(half), slice(half, None))]
+    assert steps_from(cut_cells(pl.concat(tables))) == wanted
+
+
+@given(st.integers(0, 60), st.integers(0, 2**32))
+def test_hashes_of_rows_add_up(cut: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    frame = pl.DataFrame(
+        {
+            "number": random.integers(0, 5, 60),
+            "text": random.choice(["a", "b", ""], 60),
+            "list": [random.random(size).tolist() for size in random.integers(0, 4, 60)],
+            "flag": random.random(60) < 0.5,
+        }
+    ).with_columns(text=pl.when(pl.col("number") > 0).then("text"))
+    whole = hash_rows(frame)
+    assert (hash_rows(frame[:cut]) + hash_rows(frame[cut:])) % 2**64 == whole
+    other = frame.sample(fraction=1.0, shuffle=True, seed=1).select(reversed(frame.columns))
+    assert hash_rows(other.cast({"text": pl.Categorical, "number": pl.Float32})) == whole
+    grouped = frame.group_by(pl.all()).len()
+    assert hash_rows(grouped.drop("len"), grouped["len"].to_numpy()) == whole
+    assert hash_rows(frame.with_columns(number=pl.lit(None))) != whole
+
+
+def test_searches_may_go_on_together() -> None:
+    def one(steps: int) -> Any:
+        total = 0
+        for step in range(steps):
+            total += yield step
+        return total
+
+    def both() -> Any:
+        found = yield Together([one(3), one(0), one(1)])
+        last = yield 10
+        return [*found, last]
+
+    def double(question: int) -> int:
+        return 2 * question
+
+    assert answered(both(), double) == [6, 0, 0, 20]
+    asked = []
+    search = in_step(both())
+    questions = next(search)
+    with pytest.raises(StopIteration) as end:
+        while True:
+            asked.append(questions)
+            questions = search.send([double(question) for question in questions])
+    assert end.value.value == [6, 0, 0, 20]
+    assert asked == [[0, 0], [1], [2], [10]]
