@@ -53,7 +53,7 @@ from calibkit.hetcal.rounds_tables import (
     values_of,
 )
 from calibkit.hetcal.rows import refuse_one_class
-from calibkit.hetcal.states import HetcalProblem, no_room, no_rounds, problem_in
+from calibkit.hetcal.states import HetcalProblem, hetcal_problem, no_room, no_rounds
 from calibkit.memory import Memory
 from calibkit.rounds.passes import Pass
 from calibkit.rounds.plans import Plan
@@ -76,7 +76,7 @@ def first_ask(state: State) -> dict[str, Any]:
     ResourceError
         A fit that cannot be done in rounds.
     """
-    problem, schema = problem_in(state.header.options, state.path), empty_source(state).schema
+    problem, schema = hetcal_problem(state.header.options, state.path), empty_source(state).schema
     train = state.header.options.get("train") is not None
     refusal = no_rounds(problem.spec, problem.columns, train=train)
     if refusal:
@@ -99,7 +99,7 @@ def sums(
     ResourceError
         Where weights, or texts, cannot be counted.
     """
-    problem, known = problem_in(plan.options, "the plan"), known_of(plan.ask)
+    problem, known = hetcal_problem(plan.options, "the plan"), known_of(plan.ask)
     numbers = Numbers()
     passing = Pass(source, used_columns(problem), min(memory.batch, MOST_ROWS))
     with ThreadPoolExecutor(threads) as pool:
@@ -153,7 +153,7 @@ def advance(plan: Plan, sums: Sums) -> dict[str, Any] | Fitted[HetcalModel]:
     DataError
         Rows of one class.
     """
-    problem, known = problem_in(plan.options, "the plan"), known_of(plan.ask)
+    problem, known = hetcal_problem(plan.options, "the plan"), known_of(plan.ask)
     if known.step == FINISH:
         return _finished(plan, problem, known, sums)
     following = {

@@ -27,7 +27,7 @@ Int64s = NDArray[np.int64]
 Places = NDArray[np.int32]
 
 #: Bins of all histograms of a round together, at most, unless one histogram alone has more.
-MOST_CELLS: Final = 1 << 21
+MOST_CELLS: Final = 1 << 20
 
 
 @dataclass(frozen=True)

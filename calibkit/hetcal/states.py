@@ -11,6 +11,7 @@ import msgspec
 from calibkit.errors import ResourceError
 from calibkit.files.sources import Source
 from calibkit.hetcal.features import read_features
+from calibkit.hetcal.model import HetcalModel
 from calibkit.hetcal.run import Run, feature_columns, fit_source
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.makers import makers_in
@@ -22,7 +23,7 @@ from calibkit.summaries.held_states import (
     check_rows,
     held_state,
     merge_states,
-    problem_of,
+    problem_in,
     sources_of,
 )
 from calibkit.summaries.states import State, from_plain
@@ -57,6 +58,8 @@ def hetcal_state(
     problem: HetcalProblem,
     memory: Memory,
     train: Callable[[], Source] | None = None,
+    *,
+    hold: bool = True,
 ) -> State:
     """Return the state of the rows of a shard.
 
@@ -70,6 +73,8 @@ def hetcal_state(
         How much room there is.
     train
         Opens the rows to grow the partition on, the same for all shards.
+    hold
+        Whether the state holds the rows, if they fit.
 
     Raises
     ------
@@ -87,7 +92,7 @@ def hetcal_state(
     dealt = [name for name in (spec.groups, spec.time) if name is not None]
     opened = None if train is None else train()
     refusal = no_rounds(spec, columns, train=opened is not None)
-    rows = _see(source, columns, names, dealt, memory)
+    rows = _see(source, columns, names, dealt, memory, hold=hold)
     if isinstance(rows, SeenRows) and refusal:
         raise no_room(rows.rows, len(rows.columns), refusal)
     other = None
@@ -120,11 +125,15 @@ def fit_state(state: State, memory: Memory | None, threads: int) -> Run:
         provenance=problem.provenance,
         tags=problem.tags,
     )
-    columns = run.fitted.model.columns
-    for role, maker in problem.makers.items():
-        if role in columns:
-            columns[role] = msgspec.structs.replace(columns[role], made_by=maker)
+    add_makers(run.fitted.model, state)
     return run
+
+
+def add_makers(model: HetcalModel, state: State) -> None:
+    """Write into a model which models made the columns of the rows of a state."""
+    for role, maker in _problem(state).makers.items():
+        if role in model.columns:
+            model.columns[role] = msgspec.structs.replace(model.columns[role], made_by=maker)
 
 
 def check_state(state: State) -> None:
@@ -161,13 +170,13 @@ def no_room(rows: int, columns: int, refusal: str) -> ResourceError:
     )
 
 
-def problem_in(options: dict[str, Any], path: str) -> HetcalProblem:
+def hetcal_problem(options: dict[str, Any], path: str) -> HetcalProblem:
     """Return the problem that the options of a state or a plan hold."""
-    return from_plain(options.get("problem"), HetcalProblem, path)
+    return from_plain(problem_in(options, path), HetcalProblem, path)
 
 
 def _problem(state: State) -> HetcalProblem:
-    return from_plain(problem_of(state), HetcalProblem, state.path)
+    return hetcal_problem(state.header.options, state.path)
 
 
 def _hold(
@@ -188,10 +197,12 @@ def _see(
     features: Sequence[str],
     dealt: Sequence[str],
     memory: Memory,
+    *,
+    hold: bool,
 ) -> HeldRows | SeenRows:
     """Do the same; where rows do not fit, return what was seen of them."""
     used, check = _reader(columns, features, dealt)
-    return see_rows(source, used, check, memory)
+    return see_rows(source, used, check, memory, hold=hold)
 
 
 def _reader(

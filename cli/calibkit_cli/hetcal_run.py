@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial as with_arguments
 from pathlib import Path
+from typing import Final
 
-from calibkit.errors import ResourceError, UsageError
+from calibkit.errors import UsageError
 from calibkit.files.inputs import find_files
 from calibkit.files.outputs import spare_inputs
 from calibkit.files.remote import is_remote
 from calibkit.files.sources import STDIN, Source, open_files, open_source
+from calibkit.fitted import Fitted
+from calibkit.hetcal.model import HetcalModel
 from calibkit.hetcal.run import TRAIN_IGNORED, Run, feature_columns, fit_source
 from calibkit.hetcal.spec import DEPTHS, LEAF_SIZES, SHRINKAGES, HetcalSpec
 from calibkit.hetcal.states import (
+    KIND,
     HetcalProblem,
+    add_makers,
     fit_state,
     hetcal_state,
     no_room,
@@ -23,17 +28,36 @@ from calibkit.hetcal.states import (
 )
 from calibkit.makers import record_makers
 from calibkit.memory import Memory
-from calibkit.rounds.answers import answer
-from calibkit.rounds.loop import fit_in_rounds
-from calibkit.rounds.plans import Plan
 from calibkit.rows.columns import ColumnOptions, resolve
 from calibkit.summaries.states import State
 from calibkit.threads import later, warm_up
 
 from .console import Console
 from .dry_run import show_plan, used_columns
+from .rounds import fit_here
 from .states import write_states
 from .views.hetcal import hetcal_lines, view
+
+#: Which field of a problem each option is.
+FIELDS: Final = {
+    "features": "features",
+    "provenance": "provenance",
+    "tag": "tags",
+    "map_": "spec.map",
+    **{
+        name: f"spec.{name}"
+        for name in (
+            "partition", "criterion", "max_depth", "min_leaf", "trees", "max_bins", "shrinkage",
+            "precalibrate", "clip", "groups", "time", "seed",
+        )
+    },
+    **{
+        name: f"columns.{name}"
+        for name in (
+            "score", "scale", "label", "positive", "unlabelled", "weight", "weight_kind", "on_missing",
+        )
+    },
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +78,8 @@ class HetcalRun:
         How much of it there is.
     provenance, tags
         What the model says of its origin.
+    given
+        The options that the command line names; see `calibkit_cli.rounds.RoundsRun`.
     """
 
     console: Console
@@ -66,6 +92,10 @@ class HetcalRun:
     memory: Memory
     provenance: str
     tags: dict[str, str]
+    given: Mapping[str, str]
+
+    kind = KIND
+    fields = FIELDS
 
     @property
     def threads(self) -> int:
@@ -81,17 +111,26 @@ class HetcalRun:
         else:
             self.fit(source)
 
-    def state_maker(self, memory: Memory) -> Callable[[Source], State]:
-        """Return what makes the state of a source, here or on another machine."""
-        problem = HetcalProblem(
+    def problem(self, source: Source) -> HetcalProblem:
+        """Return what the options say, with the features that patterns stand for."""
+        if "features" not in self.given:
+            return self._problem()
+        names = feature_columns(source, self.features, self.columns, self.spec)
+        return replace(self._problem(), features=tuple(names))
+
+    def _problem(self) -> HetcalProblem:
+        return HetcalProblem(
             columns=self.columns,
             features=tuple(self.features),
             spec=self.spec,
             provenance=self.provenance,
             tags=self.tags,
         )
-        train = self._train_opener(memory)
-        return with_arguments(hetcal_state, problem=problem, memory=memory, train=train)
+
+    def state_maker(self, memory: Memory, *, hold: bool = True) -> Callable[[Source], State]:
+        """Return what makes the state of a source, here or on another machine."""
+        problem, train = self._problem(), self._train_opener(memory)
+        return with_arguments(hetcal_state, problem=problem, memory=memory, train=train, hold=hold)
 
     def _train_opener(self, memory: Memory) -> Callable[[], Source] | None:
         """Return what opens the training rows, from whatever folder a worker runs in."""
@@ -171,30 +210,23 @@ class HetcalRun:
         deliver(console, run)
 
     def _fit_in_rounds(self, source: Source) -> None:
-        """Fit rows that do not fit: the file is read again in each round."""
-        if any(part.path == STDIN for part in source.parts):
-            raise ResourceError(
-                f"memory: {source.rows:,} rows do not fit, and standard input can be read once only: "
-                "give a file, or raise --memory"
-            )
-        console, state = self.console, self.state_maker(self.memory)(source)
-
-        def told(plan: Plan) -> None:
-            console.detail(f"round {plan.round}: {plan.ask['step']}")
-
-        fitted = fit_in_rounds(
-            state,
-            lambda plan: answer(plan, source, self.memory, threads=self.threads),
-            told,
-        )
+        """Fit rows that do not fit: they are read again in each round."""
+        state = self.state_maker(self.memory, hold=False)(source)
+        fitted = fit_here(self.console, state, source, self.memory, self.threads)
         record_makers(fitted.model, source)
-        deliver(console, Run(fitted, (*source.warnings, *fitted.warnings), ()))
+        deliver(self.console, Run(fitted, (*source.warnings, *fitted.warnings), ()))
 
 
 def finish_state(console: Console, state: State, memory: Memory, threads: int) -> None:
     """Fit on the rows of a state, and deliver."""
     later(threads, warm_up)
     deliver(console, fit_state(state, memory, threads))
+
+
+def finish_rounds(console: Console, state: State, fitted: Fitted[HetcalModel]) -> None:
+    """Deliver what the last round gave."""
+    add_makers(fitted.model, state)
+    deliver(console, Run(fitted, fitted.warnings, ()))
 
 
 def deliver(console: Console, run: Run) -> None:

@@ -1,0 +1,74 @@
+"""``calibkit hetcal`` where rows do not fit: in one process, by plans, on a cluster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.library.test_hetcal_rounds import assert_like, rows_of
+
+OPTIONS = ["--features", "x,kind", "--groups", "g", "--max-depth", "1", "--min-leaf", "900", "-q"]
+TIGHT = ["--memory", "1MB"]
+
+Invoke = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("rounds")
+    frame = rows_of(8300, 7)
+    frame.write_parquet(made / "rows.parquet", row_group_size=1000)
+    (made / "parts").mkdir()
+    for place in range(2):
+        frame[place::2].write_csv(made / "parts" / f"{place}.csv")
+    return made
+
+
+def test_all_ways_through_the_rounds_give_one_model(
+    folder: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    made = {name: tmp_path / f"{name}.json" for name in ("memory", "rounds", "merged")}
+    rows, parts = folder / "rows.parquet", sorted((folder / "parts").iterdir())
+    assert invoke("hetcal", rows, *OPTIONS, "-o", made["memory"]).code == 0
+    done = invoke("hetcal", rows, *OPTIONS, *TIGHT, "-v", "-o", made["rounds"])
+    assert done.code == 0 and "round 5 over 8,300 rows" in done.stderr, done.stderr
+    found, expected = (json.loads(made[name].read_text()) for name in ("rounds", "memory"))
+    assert_like(found, expected)
+    plan = tmp_path / "plan.json"
+    more: list[str | Path] = [*OPTIONS]
+    for _ in range(40):
+        states = [tmp_path / f"{part.stem}.state" for part in parts]
+        for part, state in zip(parts, states, strict=True):
+            done = invoke("hetcal", part, *more, *TIGHT, "--partial", "-o", state)
+            assert done.code == 0, done.stderr
+        done = invoke("merge", *states, *TIGHT, "-q", "-o", made["merged"])
+        assert done.code == 0, done.stderr
+        if made["merged"].exists():
+            break
+        more = ["--plan", plan, "-q"]
+    merged = json.loads(made["merged"].read_text())
+    assert merged["maps"] == found["maps"] and merged["fit"] == found["fit"]
+    done = invoke(
+        "hetcal", parts[0], "--plan", plan, "--partial", "--max-depth", "3", "-o", states[0]
+    )
+    assert done.code == 2 and "--max-depth is 3, but 1" in done.stderr
+    done = invoke("hetcal", parts[0], "--plan", plan, "--partial", "--train", rows, "-o", states[0])
+    assert done.code == 2 and "--train" in done.stderr
+    done = invoke("hetcal", rows, "--plan", plan, "--partial", "-q", "-o", states[0])
+    assert done.code == 3 and "no shard of the plan" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "more", [["--map", "isotonic"], ["--partition", "boosted"], ["--criterion", "auc"]]
+)
+def test_what_has_no_rounds_says_what_would_do(
+    folder: Path, tmp_path: Path, invoke: Invoke, more: list[str]
+) -> None:
+    line = ["hetcal", folder / "rows.parquet", "--features", "x", *more, *TIGHT]
+    done = invoke(*line, "-o", tmp_path / "m.json")
+    assert done.code == 5 and "MB would do" in done.stderr and " ".join(more) in done.stderr
+    assert not list(tmp_path.iterdir())
