@@ -3,9 +3,9 @@
     python benchmarks/bench_calibrate.py [--python PATH] [--rows N] [--rounds N]
 
 The packages run in the environment of this script: scikit-learn, and netcal and venn-abers where
-they are installed (at a tenth of the rows, for which they take long enough).  Ours are two processes,
-each with its start-up and a file to read.  Venn-Abers is also put beside reading and sorting the file
-with polars.
+they are installed (at a tenth or a hundredth of the rows, for which they take long enough).  Ours
+are two processes, each with its start-up and a file to read.  Venn-Abers is also put beside reading
+and sorting the file with polars.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import argparse
 import shlex
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib.util import find_spec
 
 import datasets
@@ -23,14 +24,26 @@ from harness import Pair, calibkit, compare, million, peer_script
 #: How many times faster than scikit-learn it should be, at the full number of rows.
 TIMES = 5.0
 SMALL = 1_000
-#: The package of each method, and whether it is tried at a tenth of the rows only.
-PACKAGES = {
-    "isotonic": ("sklearn", False),
-    "platt": ("sklearn", False),
-    "beta": ("netcal", True),
-    "histogram": ("netcal", True),
-    "venn-abers": ("venn_abers", True),
-}
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A method by another package, and by how much fewer rows it is tried on."""
+
+    method: str
+    package: str
+    module: str
+    fewer: int = 10
+
+
+PEERS = (
+    Peer("isotonic", "scikit-learn", "sklearn", 1),
+    Peer("platt", "scikit-learn", "sklearn", 1),
+    Peer("platt", "netcal", "netcal"),
+    Peer("beta", "netcal", "netcal"),
+    Peer("histogram", "netcal", "netcal"),
+    Peer("venn-abers", "venn-abers", "venn_abers", 100),
+)
 
 
 def fit(python: str, path: str, method: str) -> list[str]:
@@ -47,27 +60,35 @@ def fit_and_apply(python: str, path: str, method: str) -> list[str]:
     return ["sh", "-c", f"{shlex.join(first)} && {shlex.join(then)}"]
 
 
+def twice(command: list[str]) -> list[str]:
+    """Return a command line that runs a command two times."""
+    return ["sh", "-c", f"{shlex.join(command)} && {shlex.join(command)}"]
+
+
 def pairs(options: argparse.Namespace) -> Iterator[Pair]:
     """Measure each method whose package is there."""
     python = options.python
     small = datasets.distinct(python, SMALL)
-    for method, (package, slow) in PACKAGES.items():
-        if find_spec(package) is None:
+    for one in PEERS:
+        if find_spec(one.module) is None:
             continue
-        rows = options.rows // 10 if slow else options.rows
+        rows = options.rows // one.fewer
         path = datasets.distinct(python, rows)
 
-        def peer(file: str, method: str = method) -> list[str]:
+        def peer(file: str, one: Peer = one) -> list[str]:
             output = str(harness.FOLDER / "peer.parquet")
-            return peer_script(sys.executable, "calibrators.py", method, file, output)
+            how = f"{one.method}-netcal" if one.module == "netcal" else one.method
+            return peer_script(sys.executable, "calibrators.py", how, file, output)
 
         yield compare(
-            f"{million(rows)}, {method}, {package}",
-            fit_and_apply(python, path, method),
+            f"{million(rows)}, {one.method}, {one.package}",
+            fit_and_apply(python, path, one.method),
             peer(path),
             rounds=options.rounds,
-            limit=None if slow else 1 / TIMES,
-            starts=(fit_and_apply(python, small, method), peer(small)),
+            limit=1 / TIMES if one.fewer == 1 else None,
+            starts=(fit_and_apply(python, small, one.method), peer(small)),
+            floor=twice(harness.reading(python, path, "score", "label")),
+            why="a process that fits and one that applies each start and read",
             kind="calibrate",
         )
     path = datasets.distinct(python, options.rows)
@@ -81,7 +102,7 @@ def pairs(options: argparse.Namespace) -> Iterator[Pair]:
 
 
 def main() -> None:
-    options = harness.arguments(__doc__, rounds=3)
+    options = harness.arguments(__doc__, rounds=2)
     harness.save("calibrate", options.python, pairs=list(pairs(options)))
 
 

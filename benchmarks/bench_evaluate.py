@@ -38,6 +38,14 @@ METRICS = (
 SKLEARN, SCRIPT, TENTH, MEMORY = 8.0, 2.5, 1.8, 1.0
 
 
+SMALL = 1_000
+WHY = {
+    "scikit-learn": "the rest is one sort, CORP and the intervals, which scikit-learn has not",
+    "numpy script": "the script imports numpy and polars alone and neither checks values nor "
+    "computes CORP and its intervals",
+}
+
+
 def evaluate(python: str, path: str) -> list[str]:
     """Return the command that evaluates a file."""
     output = str(harness.FOLDER / "metrics.json")
@@ -50,6 +58,7 @@ def pairs(options: argparse.Namespace) -> Iterator[Pair]:
     for rows in (options.rows // 10, options.rows):
         path, full = datasets.distinct(python, rows), rows == options.rows
         ours = evaluate(python, path)
+        starts = evaluate(python, datasets.distinct(python, SMALL)), [python, "-c", "import polars"]
         for peer, name, where, limit in (
             ("sklearn_metrics.py", "scikit-learn", sys.executable, 1 / SKLEARN if full else None),
             ("numpy_metrics.py", "numpy script", python, 1 / SCRIPT if full else TENTH),
@@ -62,6 +71,9 @@ def pairs(options: argparse.Namespace) -> Iterator[Pair]:
                 rounds=options.rounds,
                 limit=limit,
                 memory_limit=MEMORY if full else None,
+                starts=starts,
+                floor=harness.reading(python, path, "score", "label"),
+                why=WHY[name],
                 kind="evaluate",
             )
             yield replace(pair, facts=pair.facts | {"same_values": _same(ours[-1], output)})
@@ -79,7 +91,7 @@ def _same(metrics: str, output: str) -> bool:
 
 
 def main() -> None:
-    options = harness.arguments(__doc__, rounds=5)
+    options = harness.arguments(__doc__, rounds=3)
     harness.save("evaluate", options.python, pairs=list(pairs(options)))
 
 

@@ -9,7 +9,6 @@ VW-DPMT, whose table is as long as there are rows.
 
 from __future__ import annotations
 
-import os
 import statistics
 
 import datasets
@@ -21,21 +20,27 @@ LEVELS, BINS, PRECISION = 11, 1000, "0.7"
 
 def main() -> None:
     options = harness.arguments(__doc__, rounds=7)
-    load = os.getloadavg()[0]
+    watch = harness.Watch()
     grids = []
     for rows in (options.rows // 10, options.rows // 100):
         path = datasets.distinct(options.python, rows)
         size = (str(LEVELS), str(BINS), PRECISION, str(options.rounds))
         found = answer(peer_script(options.python, "grid_methods.py", path, *size))
         grids.append(found)
-        print(f"{LEVELS} x {BINS} bins of {million(rows)}; load {load:.1f}")
+        print(f"{LEVELS} x {BINS} bins of {million(rows)}")
         for name, one in found.items():
             if isinstance(one, dict):
                 seconds = one.get("seconds")
                 text = f"{statistics.median(seconds):8.4f} s" if seconds else one["skipped"]
                 print(f"  {name:<16}{text}")
     harness.save(
-        "grid", options.python, grids=grids, levels=LEVELS, bins=BINS, load=load, bound=PRECISION
+        "grid",
+        options.python,
+        grids=grids,
+        levels=LEVELS,
+        bins=BINS,
+        load=watch.others(),
+        bound=PRECISION,
     )
 
 

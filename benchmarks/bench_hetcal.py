@@ -1,19 +1,21 @@
-"""`calibkit hetcal` on 20 features against scikit-learn (a tree, a map a leaf) and LightGBM.
+"""`calibkit hetcal` on 20 features against scikit-learn (a tree, a map a leaf), LightGBM and MCGrad.
 
     PEER_PYTHON=PATH python benchmarks/bench_hetcal.py [--python PATH] [--rows N] [--rounds N]
 
 A tree of depth 4 against DecisionTreeClassifier and a LogisticRegression in each leaf (calibkit also
-fits five more trees to cross-fit its maps); 50 boosted partitions against 50 LightGBM trees
-(PEER_PYTHON is an interpreter that has it; else left out); applying the tree against polars reading
-the file.
+fits five more trees to cross-fit its maps; with `--train` it fits one); 50 boosted partitions against
+50 LightGBM trees, and on a tenth of the rows against MCGrad, where PEER_PYTHON (else the interpreter
+of this script) has them; applying the tree against polars reading the file.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import harness
 from harness import MILLION, Pair, calibkit, compare, million, peer_script, run
@@ -52,40 +54,83 @@ def make(rows: int, path: str) -> None:
 
 
 def pairs(options: argparse.Namespace) -> Iterator[Pair]:
-    """Measure the three comparisons."""
-    path, model = rows_file(options.python, options.rows), str(harness.FOLDER / "hetcal.json")
-    size = ("--max-depth", "4", "--min-leaf", "1000", "--shrinkage", "0")
-    tree = calibkit(options.python, "hetcal", path, *size, "-q", "-o", model)
-    shared = {"rounds": options.rounds, "kind": "hetcal"}
+    """Measure the comparisons: trees, boosted partitions, applying."""
+    python, model = options.python, str(harness.FOLDER / "hetcal.json")
+    path, start = rows_file(python, options.rows), rows_file(python, FEW)
+    shared: dict[str, Any] = {"rounds": options.rounds, "kind": "hetcal"}
+    what = f"{million(options.rows)}, {FEATURES} features"
+
+    def tree(rows: str, *more: str) -> list[str]:
+        size = ("--max-depth", "4", "--min-leaf", "1000", "--shrinkage", "0")
+        return calibkit(python, "hetcal", rows, *size, *more, "-q", "-o", model)
+
+    leaves = peer_script(sys.executable, "sklearn_leaves.py", path)
     yield compare(
-        f"{million(options.rows)}, {FEATURES} features, tree of depth 4",
-        tree,
-        peer_script(sys.executable, "sklearn_leaves.py", path),
+        f"{what}, tree of depth 4",
+        tree(path),
+        leaves,
         limit=0.2,
+        starts=(tree(start), peer_script(sys.executable, "sklearn_leaves.py", start)),
+        floor=harness.reading(python, path),
+        why="calibkit grows six trees, five of them to cross-fit its maps; the next row grows one",
         **shared,
     )
-    boosted = ("--partition", "boosted", "--trees", str(TREES), "-q", "-o", model + ".boosted")
-    if options.peer:
+    yield compare(
+        f"{what}, one tree (`--train` the same file)", tree(path, "--train", path), leaves, **shared
+    )
+    yield from boosted(options, path, model, shared)
+    yield applied(options, path, start, model, shared)
+
+
+def boosted(
+    options: argparse.Namespace, path: str, model: str, shared: dict[str, Any]
+) -> Iterator[Pair]:
+    """Measure boosted partitions against LightGBM, and on fewer rows against MCGrad."""
+    python = options.python
+    how = ("--partition", "boosted", "--trees", str(TREES), "-q", "-o", model + ".boosted")
+    rows = {"lightgbm": options.rows, "mcgrad": options.rows // 10}
+    names = {"lightgbm": f"LightGBM, {TREES} trees", "mcgrad": "MCGrad, as it chooses"}
+    for module, count in rows.items():
+        if not _has(options.peer, module):
+            continue
+        few = rows_file(python, count)
+        theirs = {
+            "lightgbm": ("lightgbm_trees.py", few, str(TREES)),
+            "mcgrad": ("mcgrad_fit.py", few),
+        }
         yield compare(
-            f"{million(options.rows)}, {FEATURES} features, {TREES} boosted trees",
-            calibkit(options.python, "hetcal", path, *boosted),
-            peer_script(options.peer, "lightgbm_trees.py", path, str(TREES)),
-            limit=3.0,
+            f"{million(count)}, {FEATURES} features, {TREES} boosted trees, {names[module]}",
+            calibkit(python, "hetcal", few, *how),
+            peer_script(options.peer, *theirs[module]),
+            limit=3.0 if module == "lightgbm" else None,
             **shared,
         )
+
+
+def _has(python: str, module: str) -> bool:
+    """Return whether an interpreter finds a module."""
+    code = f"import importlib.util as u, sys; sys.exit(u.find_spec({module!r}) is None)"
+    return subprocess.run([python, "-c", code], check=False).returncode == 0
+
+
+def applied(
+    options: argparse.Namespace, path: str, start: str, model: str, shared: dict[str, Any]
+) -> Pair:
+    """Measure applying the tree."""
     output = str(harness.FOLDER / "hetcal.parquet")
 
-    def applied(rows: str) -> list[str]:
+    def apply(rows: str) -> list[str]:
         more = ("--keep", "label", "-q", "-o", output)
         return calibkit(options.python, "apply", model, rows, *more)
 
-    start = rows_file(options.python, FEW)
-    yield compare(
+    return compare(
         f"{million(options.rows)}, apply the tree, against reading the file",
-        applied(path),
+        apply(path),
         peer_script(options.python, "polars_read.py", path),
         limit=1.0,
-        starts=(applied(start), peer_script(options.python, "polars_read.py", start)),
+        starts=(apply(start), peer_script(options.python, "polars_read.py", start)),
+        floor=harness.reading(options.python, path),
+        why="polars only reads; calibkit imports numba too, reads, finds leaves and writes a file",
         **shared,
     )
 
@@ -94,9 +139,9 @@ def main() -> None:
     if "--make" in sys.argv:
         make(int(sys.argv[-2]), sys.argv[-1])
         return
-    options = harness.arguments(__doc__, rounds=3)
+    options = harness.arguments(__doc__, rounds=2)
     options.rows = min(options.rows, MILLION)
-    options.peer = os.environ.get("PEER_PYTHON")
+    options.peer = os.environ.get("PEER_PYTHON", sys.executable)
     harness.save("hetcal", options.python, pairs=list(pairs(options)))
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import datasets
 import harness
-from bench_boundary import LEVELS, PRECISION, boundary
-from harness import Pair, compare, million, peer_script
+from bench_boundary import COLUMNS, LEVELS, PRECISION, SMALL, boundary
+from harness import Pair, compare, million, peer_script, reading
 
 #: How many times faster it should be than `IsotonicRegression`, at the full number of rows.
 TIMES = 10.0
@@ -25,6 +25,8 @@ TIMES = 10.0
 
 def pairs(options: argparse.Namespace) -> Iterator[Pair]:
     """Measure both ways of using scikit-learn, at a tenth of the rows and at all."""
+    small = datasets.distinct(options.python, SMALL)
+    start = boundary(options.python, small, 0, "--method", "mist")
     for rows in (options.rows // 10, options.rows):
         path = datasets.distinct(options.python, rows)
         ours = boundary(options.python, path, 0, "--method", "mist")
@@ -33,6 +35,7 @@ def pairs(options: argparse.Namespace) -> Iterator[Pair]:
             peer = peer_script(
                 sys.executable, "sklearn_mist.py", how, path, PRECISION, str(LEVELS), output
             )
+            none = [sys.executable, "-c", "import polars, sklearn.isotonic"]
             aimed = how == "class" and rows == options.rows
             pair = compare(
                 f"{million(rows)}, `{name}`",
@@ -40,6 +43,9 @@ def pairs(options: argparse.Namespace) -> Iterator[Pair]:
                 peer,
                 rounds=options.rounds,
                 limit=1 / TIMES if aimed else None,
+                starts=(start, none) if aimed else None,
+                floor=reading(options.python, path, *COLUMNS) if aimed else None,
+                why="the rest is one sort of all rows, which both sides need",
                 kind="mist",
             )
             same = {"same_thresholds": _same(ours[-1], output)}

@@ -6,7 +6,6 @@ python benchmarks/bench_profile.py [--python PATH] [--rows N] [--rounds N]
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 from pathlib import Path
 from typing import Any
@@ -31,13 +30,13 @@ def profile(options: argparse.Namespace, folds: int) -> list[list[Any]]:
 
 def main() -> None:
     options = harness.arguments(__doc__, rounds=5)
-    load = os.getloadavg()[0]
+    watch = harness.Watch()
     found = {str(folds): profile(options, folds) for folds in FOLDS}
     for folds, steps in found.items():
-        print(f"{harness.million(options.rows)}, {folds} folds; load {load:.1f}")
+        print(f"{harness.million(options.rows)}, {folds} folds")
         for name, wall, user, system, rise in steps:
             print(f"  {name:<32}{wall:>7.3f} s{user + system:>7.3f} s{rise / 1024:>+7.0f} MB")
-    harness.save("profile", options.python, rows=options.rows, profiles=found, load=load)
+    harness.save("profile", options.python, rows=options.rows, profiles=found, load=watch.others())
 
 
 if __name__ == "__main__":

@@ -20,33 +20,38 @@ from harness import MILLION, Pair, calibkit, compare, million, peer_script
 
 ROWS, CLASSES, FEATURES, VOTES = 100_000, 10, 64, 10
 
+#: Rows of the file that shows what starting takes.
+FEW = 200
+
 #: How many times faster than scipy the whole fit should be.
 TIMES = 5.0
 
 
-def histograms(rows: int, features: int) -> str:
+def histograms(rows: int, features: int, classes: int = CLASSES) -> str:
     """Return a file of class probabilities, votes and features that say how far raters agree."""
-    path = harness.FOLDER / f"histograms-{rows}-{features}.parquet"
+    more = "" if classes == CLASSES else f"-{classes}"
+    path = harness.FOLDER / f"histograms-{rows}-{features}{more}.parquet"
     if not path.is_file():
         harness.FOLDER.mkdir(parents=True, exist_ok=True)
-        harness.run([sys.executable, __file__, "--write", str(path), str(rows), str(features)])
+        size = map(str, (rows, features, classes))
+        harness.run([sys.executable, __file__, "--write", str(path), *size])
     return str(path)
 
 
-def write(path: str, rows: int, features: int) -> None:
+def write(path: str, rows: int, features: int, classes: int) -> None:
     """Write such a file."""
     import numpy as np
     import polars as pl
 
     random = np.random.default_rng(1)
-    z = random.dirichlet(np.ones(CLASSES), rows)
+    z = random.dirichlet(np.ones(classes), rows)
     u = random.normal(size=(rows, features))
     log_alpha0 = u @ (0.2 * random.normal(size=features)) if features else random.normal(size=rows)
     share = random.gamma(np.maximum(z * np.exp(log_alpha0)[:, None], 1e-3))
     share /= share.sum(axis=1, keepdims=True)
     y = random.multinomial(VOTES, share)
-    columns = {f"prob_{k}": z[:, k] for k in range(CLASSES)}
-    columns |= {f"count_{k}": y[:, k] for k in range(CLASSES)}
+    columns = {f"prob_{k}": z[:, k] for k in range(classes)}
+    columns |= {f"count_{k}": y[:, k] for k in range(classes)}
     columns |= {f"feature_{k}": u[:, k] for k in range(features)}
     new = Path(path).with_suffix(".new")
     pl.DataFrame(columns).write_parquet(new)
@@ -58,13 +63,20 @@ def pairs(options: argparse.Namespace) -> Iterator[Pair]:
     path = histograms(ROWS, FEATURES)
     model = str(harness.FOLDER / "alpha.json")
     output = str(harness.FOLDER / "scipy-alpha.json")
-    ours = calibkit(options.python, "alpha-cal", path, "--features", "feature_*", "-q", "-o", model)
+    few, output_of = histograms(FEW, FEATURES), ("-q", "-o", model)
+    ours = calibkit(options.python, "alpha-cal", path, "--features", "feature_*", *output_of)
     pair = compare(
         f"{ROWS:,} rows, {CLASSES} classes, {FEATURES} features",
         ours,
         peer_script(sys.executable, "scipy_alpha.py", path, output),
         rounds=options.rounds,
         limit=1 / TIMES,
+        starts=(
+            calibkit(options.python, "alpha-cal", few, "--features", "feature_*", *output_of),
+            peer_script(sys.executable, "scipy_alpha.py", few, output),
+        ),
+        floor=harness.reading(options.python, path),
+        why="scipy takes few iterations on these rows: start-up and reading weigh on both sides",
         kind="raters",
     )
     found, known = (json.loads(Path(file).read_text(encoding="utf-8")) for file in (model, output))
@@ -90,9 +102,9 @@ def evaluation(options: argparse.Namespace) -> list[dict[str, object]]:
 
 def main() -> None:
     if sys.argv[1:2] == ["--write"]:
-        write(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+        write(sys.argv[2], *map(int, sys.argv[3:6]))
         return
-    options = harness.arguments(__doc__, rounds=5)
+    options = harness.arguments(__doc__, rounds=3)
     harness.save(
         "raters", options.python, pairs=list(pairs(options)), evaluation=evaluation(options)
     )

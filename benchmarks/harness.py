@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import platform
+import resource
 import statistics
 import subprocess
 import sys
@@ -28,9 +29,9 @@ RESULTS = FOLDER / "results"
 PEERS = Path(__file__).resolve().parent / "peers"
 FLOORS = os.pathsep.join(str(ROOT / floor) for floor in (".", "kernels", "cli"))
 
-#: Above this one-minute load other work shares the processors, and wall times say little.
+#: Above so many processors taken by other work wall times say little.
 QUIET_LOAD = 0.5
-SIDES = ("ours", "peer", "start_ours", "start_peer")
+SIDES = ("ours", "peer", "start_ours", "start_peer", "floor")
 MILLION = 1_000_000
 
 
@@ -76,12 +77,15 @@ class Pair:
     limit, memory_limit
         The ratios of wall time and of peak memory aimed at, at most; None where none is.
     load
-        The machine's one-minute load before the first run.
+        How many processors other work took meanwhile; see `Watch`.
     facts
         What the page needs besides.
     start_ours, start_peer
         Runs of both sides on next to no data, in the same rounds and so under the same load; empty
         where start-up is not taken off.
+    floor
+        Runs of what any process with these libraries has to do: import polars and numba and read the
+        columns.  Empty where it was not measured.
     """
 
     name: str
@@ -93,13 +97,14 @@ class Pair:
     facts: dict[str, Any]
     start_ours: list[Run]
     start_peer: list[Run]
+    floor: list[Run]
 
     def net(self, of: Callable[[Run], float]) -> float | None:
         """Return the ratio of medians less start-up; None where noise may be as large.
 
         The peer's time must exceed its start-up by twice the range of its start-ups.
         """
-        if len(self.start_ours) < 3:
+        if len(self.start_ours) < 2:
             return None
         ours, peer, first, other = (
             [of(run) for run in runs]
@@ -118,13 +123,47 @@ class Pair:
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Pair:
         """Return the pair that `dataclasses.asdict` took apart."""
-        runs = {side: [Run(**run) for run in content[side]] for side in SIDES}
+        runs = {side: [Run(**run) for run in content.get(side, ())] for side in SIDES}
         return cls(**{**content, **runs})
 
 
-def run(command: Sequence[str]) -> Run:
-    """Run one command to its end; a command that fails ends the benchmark."""
-    environment = {**os.environ, "PYTHONPATH": FLOORS}
+class Watch:
+    """Tells how many processors other work took since it was made, on average.
+
+    From what the system counts for all processes, less this one and the children it waited for; the
+    one-minute load where the system does not tell.
+    """
+
+    def __init__(self) -> None:
+        self._start, self._busy, self._own = time.perf_counter(), _busy_seconds(), _own_seconds()
+
+    def others(self) -> float:
+        """Return the processors that others took."""
+        busy = _busy_seconds()
+        if busy is None or self._busy is None:
+            return os.getloadavg()[0]
+        taken = (busy - self._busy) - (_own_seconds() - self._own)
+        return max(taken, 0.0) / (time.perf_counter() - self._start)
+
+
+def _own_seconds() -> float:
+    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+def _busy_seconds() -> float | None:
+    """Return the seconds that all processors have worked, or were lent to other machines."""
+    try:
+        fields = Path("/proc/stat").read_text(encoding="ascii").split(maxsplit=9)[1:9]
+    except OSError:
+        return None
+    user, nice, system, _, _, hard, soft, stolen = map(int, fields)
+    return (user + nice + system + hard + soft + stolen) / os.sysconf("SC_CLK_TCK")
+
+
+def run(command: Sequence[str], **more: str) -> Run:
+    """Run one command to its end, with more in its environment; one that fails ends the benchmark."""
+    environment = {**os.environ, "PYTHONPATH": FLOORS, **more}
     with tempfile.TemporaryFile() as said:
         start = time.perf_counter()
         process = subprocess.Popen(
@@ -157,17 +196,23 @@ def compare(
     limit: float | None = None,
     memory_limit: float | None = None,
     starts: tuple[Sequence[str], Sequence[str]] | None = None,
+    floor: Sequence[str] | None = None,
     **facts: Any,
 ) -> Pair:
     """Run all commands once to warm up, then in turn; `starts` are both sides without data."""
-    load = os.getloadavg()[0]
-    commands = dict(zip(SIDES, (ours, peer, *(starts or ())), strict=False))
+    watch = Watch()
+    commands = {"ours": ours, "peer": peer}
+    if starts is not None:
+        commands |= {"start_ours": starts[0], "start_peer": starts[1]}
+    if floor is not None:
+        commands["floor"] = floor
     found: dict[str, list[Run]] = {side: [] for side in SIDES}
     for turn in range(rounds + 1):
         for side, command in commands.items():
             measured = run(command)
             if turn:
                 found[side].append(measured)
+    load = watch.others()
     pair = Pair(name=name, limit=limit, memory_limit=memory_limit, load=load, facts=facts, **found)
     print(line(pair), flush=True)
     return pair
@@ -180,7 +225,7 @@ def line(pair: Pair) -> str:
     return (
         f"{pair.name}: {ours:.2f} s against {peer:.2f} s; ratio {wall.median:.2f} "
         f"({wall.low:.2f} to {wall.high:.2f}), processors {cpu.median:.2f}, "
-        f"memory {peak.median:.2f}; load {pair.load:.1f}"
+        f"memory {peak.median:.2f}; others {pair.load:.1f}"
     )
 
 
@@ -212,6 +257,11 @@ def calibkit(python: str, *arguments: str) -> list[str]:
 def peer_script(python: str, name: str, *arguments: str) -> list[str]:
     """Return the command line of a script in ``peers/``."""
     return [python, str(PEERS / name), *arguments]
+
+
+def reading(python: str, path: str, *columns: str) -> list[str]:
+    """Return the command that imports what calibkit needs and reads columns (all: none named)."""
+    return peer_script(python, "read_columns.py", path, *columns)
 
 
 def arguments(description: str | None, rounds: int) -> argparse.Namespace:

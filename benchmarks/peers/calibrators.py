@@ -1,9 +1,9 @@
 """Calibrators by other packages: fit on a file, apply to it, write the result.
 
-    python calibrators.py isotonic|platt|venn-abers|beta|histogram FILE OUTPUT
+    python calibrators.py METHOD FILE OUTPUT
 
-isotonic and platt by scikit-learn, venn-abers by the package of that name, beta and histogram by
-netcal.
+isotonic and platt by scikit-learn, venn-abers by the package of that name; platt-netcal,
+beta-netcal and histogram-netcal by netcal.
 """
 
 import sys
@@ -33,10 +33,14 @@ def main(method: str, path: str, output: str) -> None:
         tables = VennAbers()
         tables.fit(pairs, label)
         found = tables.predict_proba(pairs)[0][:, 1]
-    elif method == "beta":
+    elif method == "beta-netcal":
         from netcal.scaling import BetaCalibration
 
         found = BetaCalibration().fit(score, label).transform(score)
+    elif method == "platt-netcal":
+        from netcal.scaling import LogisticCalibration
+
+        found = LogisticCalibration().fit(score, label).transform(score)
     else:
         from netcal.binning import HistogramBinning
 

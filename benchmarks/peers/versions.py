@@ -4,7 +4,10 @@ import json
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
-NAMES = ("numpy", "numba", "polars", "pyarrow", "scipy", "scikit-learn")
+NAMES = (
+    *("numpy", "numba", "polars", "pyarrow", "scipy", "scikit-learn"),
+    *("netcal", "venn-abers", "MCGrad", "lightgbm", "MAPIE"),
+)
 
 
 def versions() -> dict[str, str]:
