@@ -210,6 +210,6 @@ $(RUN_TIME): pyproject.toml | .venv/bin/python
 $(PEERS): pyproject.toml | .venv/bin/python
 	.venv/bin/python -m venv build/bench/peers
 	$(PEER_BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(PEER_BIN)/python -m pip install --quiet --disable-pip-version-check numba polars pyarrow pandas \
+	$(PEER_BIN)/python -m pip install --quiet --disable-pip-version-check polars pyarrow pandas \
 		scikit-learn 'netcal==1.*' 'venn-abers==1.*' 'mcgrad==0.1.5' 'lightgbm==4.*' 'mapie==1.6.*'
 	@touch $@
