@@ -29,6 +29,7 @@ from calibkit.metrics.result import Coarse, Metrics
 from calibkit.metrics.spec import EvaluateSpec
 from calibkit.models import canonical_text
 from calibkit.rows.columns import ColumnOptions
+from calibkit.summaries import score_batches
 from calibkit.summaries.resolution import Resolution
 from calibkit.summaries.states import merge_states
 from tests.cli.score_files import simulate
@@ -293,3 +294,32 @@ def test_windows_number_their_rows(distinct: Source) -> None:
         assert [row + before for row in rows] == [seen + 1, seen + window.rows]
         seen += window.rows
     assert seen == distinct.rows
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("strategy", ["equal-mass", "equal-width"])
+def test_windows_that_are_kept_and_windows_that_are_read_again_give_the_same(
+    strategy: str, threads: int, distinct: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = boundary(distinct, Room(1000), strategy=strategy)
+    reads = []
+    read = BoundaryReader._read
+    monkeypatch.setattr(
+        BoundaryReader, "_read", lambda self, part: reads.append(1) or read(self, part)
+    )
+    boundary(distinct, Room(1000), strategy=strategy, threads=threads)
+    once = len(reads)
+    monkeypatch.setattr(score_batches, "_KEPT", 2**20)
+    again = boundary(distinct, Room(1000), strategy=strategy, threads=threads)
+    assert again.to_json() == kept.to_json()
+    assert len(reads) == 3 * once
+
+
+def test_a_boundary_without_uncertainties_is_read_once(tmp_path: Path) -> None:
+    simulate(3000).drop("uncertainty").write_parquet(tmp_path / "a.parquet")
+    source = open_source([str(tmp_path / "a.parquet")])
+    exact, coarse = boundary(source, None), boundary(source, Room(500))
+    assert isinstance(coarse.fit.resolution, Resolution)
+    assert coarse.fit.resolution.uncertainty_bits is None
+    assert exact.provenance == coarse.provenance
+    assert exact.fit.in_sample.recall == pytest.approx(coarse.fit.in_sample.recall, abs=0.02)
