@@ -17,7 +17,7 @@ from calibkit.boundary.model import BoundaryModel
 from calibkit.bundles.application import BundleApplier
 from calibkit.bundles.model import BundleModel
 from calibkit.drift.counts import Counts, Outline, outlines
-from calibkit.errors import UsageError
+from calibkit.errors import ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.makers import check_makers
 from calibkit.models import Model
@@ -113,7 +113,9 @@ def plan_watch(model: Model, source: Source, spec: DriftSpec) -> Watch:
     Raises
     ------
     UsageError
-        A model that keeps nothing to compare with; a column that is not there.
+        A boundary that keeps nothing to compare with; a column that is not there.
+    ModelError
+        A model without a boundary.
     DataError
         A column that another model made than that of the fit.
     """
@@ -139,10 +141,10 @@ def plan_watch(model: Model, source: Source, spec: DriftSpec) -> Watch:
     else:
         watched = []
     if not watched:
-        raise UsageError(
+        raise ModelError(
             f"a model of kind {model.kind!r} {'without a boundary ' if model.kind == 'bundle' else ''}"
             "keeps no reference to compare with; drift is that of boundaries, and of bundles with "
-            "boundaries."
+            "boundaries"
         )
     check_makers(model, spec.columns, source)
     return Watch(tuple(watched), reads, applier, apply, spec)

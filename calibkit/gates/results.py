@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from calibkit.errors import UsageError
+from calibkit.errors import ModelError
 from calibkit.gates.expressions import Expression
 from calibkit.gates.figures import Outcome, figures, judge, nothing_matched
 
@@ -76,14 +76,14 @@ def side_by_side(first: Content, second: Content) -> Content:
 
     Raises
     ------
-    UsageError
+    ModelError
         For results of different kinds.
     """
     kinds = [figures(first).kind, figures(second).kind]
     if kinds[0] != kinds[1]:
-        raise UsageError(
+        raise ModelError(
             f"the first file holds {_described(kinds[0])}, the second {_described(kinds[1])}; "
-            "compare two of one kind."
+            "compare two of one kind"
         )
     if kinds[0] == "metrics":
         first, second = first["metrics"], second["metrics"]

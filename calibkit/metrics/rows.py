@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from calibkit.apply import ApplySpec, applier_of
 from calibkit.bins.grid_table import GridTable, is_grid_table, read_grid_table
-from calibkit.errors import DataError, UsageError
+from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source, open_source
 from calibkit.makers import check_makers
 from calibkit.metrics.cells import Cells, place
@@ -126,6 +126,8 @@ def read_evaluate_rows(source: Source, spec: EvaluateSpec) -> EvaluateRows:
     ------
     UsageError
         A column, a model or a grid that is not there or does not fit.
+    ModelError
+        A model that does not make one decision.
     DataError
         Values that are missing, out of range or of the wrong type.
     """
@@ -229,13 +231,13 @@ def _decisions(source: Source, spec: EvaluateSpec) -> _Beside:
     model, file = (load(named), named) if isinstance(named, str) else (named, "--boundary")
     applier = applier_of(model)
     if model.kind == "bundle":
-        raise UsageError(
-            f"{file}: a bundle decides more than one thing: apply it, and judge a decision of it by "
-            "--decision decision_NAME.",
+        raise ModelError(
+            "a bundle decides more than one thing: apply it, and judge a decision of it by "
+            "--decision decision_NAME",
             file=file,
         )
     if applier.added[0] != "decision":
-        raise UsageError(f"{file}: this model decides nothing.", file=file)
+        raise ModelError(f"a model of kind {model.kind!r} decides nothing", file=file)
     if "decision_probability" in applier.added:
         raise UsageError(
             f"{file}: a stochastic boundary decides by a key: apply it with --key, and "

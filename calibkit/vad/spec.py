@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from calibkit.errors import UsageError
+from calibkit.errors import ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.memory import Memory
 from calibkit.models import Model
@@ -41,7 +41,7 @@ class VadSpec:
     threads: int = 1
 
     def check(self, options: MemberOptions) -> None:
-        """Raise a `UsageError` for choices that are unknown or exclude each other."""
+        """Refuse choices that are unknown or exclude each other, and a model of another kind."""
         check_link(self.link, options.scale)
         if self.replicates not in REPLICATES:
             known = ", ".join(REPLICATES)
@@ -49,9 +49,9 @@ class VadSpec:
         if self.calibrator is None:
             return
         if self.calibrator.kind != "calibrator":
-            raise UsageError(
+            raise ModelError(
                 f"--calibrator holds a model of kind {self.calibrator.kind!r}; expected one that "
-                "calibrate wrote."
+                "calibrate wrote"
             )
         if options.calibrated is not None:
             raise UsageError("--calibrator and --calibrated say the same; keep one.")

@@ -286,7 +286,7 @@ def test_a_bundle_is_judged_by_its_decisions(
 ) -> None:
     model = bundle("cal", block="block")
     done = invoke("evaluate", folder / "rows.parquet", "--boundary", model)
-    assert done.code == 2
+    assert done.code == 3
     assert "--decision decision_NAME" in done.stderr
     applied(invoke, model, folder / "rows.parquet")
     words = ("--decision", "decision_block", "--metrics", "precision", "-q")

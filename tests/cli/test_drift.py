@@ -170,10 +170,10 @@ def test_calibrated_scores_in_a_bundle(models: Path, invoke: Invoke, tmp_path: P
 
 def test_kinds_that_keep_no_reference(models: Path, invoke: Invoke, tmp_path: Path) -> None:
     done = invoke("drift", models / "cal.json", models / "new.parquet")
-    assert done.code == 2
+    assert done.code == 3
     assert "'calibrator'" in done.stderr
     assert invoke("bundle", models / "cal.json", "-q", "-o", tmp_path / "s.json").code == 0
-    assert invoke("drift", tmp_path / "s.json", models / "new.parquet").code == 2
+    assert invoke("drift", tmp_path / "s.json", models / "new.parquet").code == 3
     done = invoke("drift", models / "grid.json", models / "new.parquet")
     assert done.code == 2
     assert "grid" in done.stderr

@@ -199,7 +199,7 @@ def test_models_side_by_side(model: Path, invoke: Invoke, save: Save) -> None:
     assert said["method"] == {"a": "exact", "b": "exact", "delta": None}
     gate = "fit/cross_validated/recall.delta > 1"
     assert invoke("diff", model, other, "--fail-if", gate).code == 0
-    assert invoke("diff", model, save("m.json", metrics(s=0.5))).code == 2
+    assert invoke("diff", model, save("m.json", metrics(s=0.5))).code == 3
 
 
 def test_where_a_comparison_cannot_go(save: Save, invoke: Invoke, tmp_path: Path) -> None:

@@ -278,7 +278,7 @@ def test_tandem_options_that_exclude_or_need_each_other(tmp_path: Path, invoke: 
     vad = tmp_path / "vad.json"
     fit(invoke, path, "-o", vad)
     other = ("--calibrator", vad, "--train-input", train)
-    assert "kind 'vad'" in refused(invoke, path, *other, code=2)
+    assert "kind 'vad'" in refused(invoke, path, *other, code=3)
     noise = frame.with_columns(
         score_1=pl.lit(0.5) + 1e-9 * pl.int_range(pl.len()), score_2=pl.col("score_3")
     )
