@@ -335,7 +335,10 @@ def _plain(ask: RaterAsk) -> Ask:
 
 
 def _read(plan: Plan) -> tuple[RaterAsk, _Problem]:
-    ask = from_plain(plan.ask, RaterAsk, "plan.json")
+    try:
+        ask = msgspec.convert(plan.ask, RaterAsk)
+    except msgspec.ValidationError as error:
+        raise ModelError(f"a damaged plan: {error}") from None
     for asked in ask.questions:
         _check_asked(asked, ask.width)
     return ask, _problem(plan.of, problem_in(plan.options, "plan.json"), "plan.json")

@@ -132,6 +132,15 @@ def numbers(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
+def check_near(found: Any, wanted: Any) -> None:
+    """Hold that the numbers of two models are equal to nine digits, and all else is."""
+    mine, yours = dict(numbers(wanted)), dict(numbers(found))
+    assert mine.keys() == yours.keys()
+    for place, value in mine.items():
+        near = isinstance(value, float)
+        assert yours[place] == (pytest.approx(value, rel=1e-9, abs=1e-9) if near else value), place
+
+
 def parts_of(frame: pl.DataFrame, cuts: list[int]) -> list[pl.DataFrame]:
     edges = sorted({0, *cuts, frame.height})
     return [frame[start:end] for start, end in pairwise(edges)]
@@ -161,13 +170,7 @@ def test_rounds_reach_the_optimum_of_the_fit_in_memory(name: str) -> None:
     _, _, frame = problem_and_rows(name)
     wanted, rows = in_memory(name)
     found, rounds = loop(name, parts_of(frame, [10, 300]), 1)
-    mine, yours = dict(numbers(wanted.model.as_dict())), dict(numbers(found.model.as_dict()))
-    assert mine.keys() == yours.keys()
-    for place, value in mine.items():
-        if isinstance(value, float):
-            assert yours[place] == pytest.approx(value, rel=1e-9, abs=1e-9), place
-        else:
-            assert yours[place] == value, place
+    check_near(found.model.as_dict(), wanted.model.as_dict())
     assert found.warnings == (*rows.warnings, *wanted.warnings)
     assert 3 < rounds < 150
     if name == "features":
