@@ -28,7 +28,7 @@ COMPARISONS: dict[str, Callable[[float, float], bool]] = {
 }
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
-_SPECIAL = re.compile(r'[/<>"*]')
+_SPECIAL = re.compile(r'[/<>"*]|^=')
 
 #: Characters as typed, each with whether it stood in quotes.
 _Marked = list[tuple[str, bool]]

@@ -251,3 +251,10 @@ def test_a_gate_fails_where_the_comparison_holds(values: dict[str, Any], bound: 
         value is None or value < bound for value in values.values()
     ]
     assert all(("failed" in one.text) == one.failed for one in judged)
+
+
+def test_a_name_that_begins_with_an_equals_sign_is_no_part_of_the_comparison() -> None:
+    for sign in ("<", "<=", ">", ">="):
+        expression = Expression(Address((Segment.of("auc"),)), sign, Address((Segment.of("=auc"),)))
+        assert str(expression) == f'auc{sign}"=auc"'
+        assert parse(str(expression)) == expression
