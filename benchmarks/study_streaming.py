@@ -3,8 +3,9 @@
     python benchmarks/study_streaming.py [--python PATH] [--rows N ...] [--memory SIZE] [-o PAGE]
 
 Shards of a million rows with float64 scores, nearly all distinct, which is the hard case for a
-summary; each command runs on all of them with a fixed budget, once.  The shards (25 bytes a row) are
-made in build/bench/streaming and removed afterwards.
+summary; each command runs on some and on all of them with a fixed budget, once.  The shards (25 bytes a
+row) are made in build/bench/streaming and removed afterwards.  With four processors that have nothing
+else to do it takes about six minutes; a page from a busy machine says so.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import argparse
 import json
 import os
 import shutil
+import statistics
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,7 @@ import harness
 from harness import MILLION, Run, calibkit, run
 
 PAGE = harness.ROOT / "docs" / "evidence" / "streaming.md"
+PICTURE = "streaming_growth.svg"
 DATA = harness.FOLDER / "streaming"
 
 COMMANDS = {
@@ -33,16 +37,19 @@ COMMANDS = {
 
 TEXT = """# Larger than memory, measured
 
-Written by `make evidence-streaming` (`benchmarks/study_streaming.py`). Each command runs once, as a
-process of its own, on shards of a million rows in Parquet (float64 scores and uncertainties, nearly all
-distinct), with `--memory {memory}`. *Processors*: seconds of user and system time; *peak*: the most
-resident memory. {machine}
+Written by `make evidence-streaming` (`benchmarks/study_streaming.py`) in {minutes:.0f} minutes. Each
+command runs once, as a process of its own, on shards of a million rows in Parquet (float64 scores and
+uncertainties, nearly all distinct), with `--memory {memory}`. *Processors*: seconds of user and system
+time, in all and for a million rows; *peak*: the most resident memory. {machine}
 
 {table}
 
+![Seconds of the processors by rows](figures/{picture})
+
 A budget is one of the whole process: peak memory has to stay below it. From {least} to {most} rows
 the processors take {growth} times as long, for {factor:g} times the rows. Rows that fit are read at
-once and not rounded; others are read in windows, those of a boundary three times.
+once and not rounded; others are read in windows, those of a boundary twice: once for the edges of
+uncertainty levels, once for the rest.
 
 ## What rounding cost
 
@@ -52,10 +59,16 @@ Rows that do not fit are rounded; results say how far, and within what they lie 
 
 ## A small budget for a file that would fit
 
-The same file of {least} rows with a budget that has room for all of it, and with {small}:
+The same file of {least} rows with a budget that has room for all of it, and with {small}, in turn;
+medians of {rounds}. A boundary keeps windows for its second pass as long as they take a third of the
+budget.
 
 {ratio}
 """
+
+
+#: What the runs took and wrote, by command and rows.
+Found = dict[tuple[str, int], tuple[Run, Any]]
 
 
 def make(rows: int, folder: Path) -> None:
@@ -90,15 +103,19 @@ def measured(options: argparse.Namespace, rows: int, memory: str, name: str) -> 
     return found, json.loads(out.read_text())
 
 
-def table(found: dict[tuple[str, int], tuple[Run, Any]]) -> Iterator[str]:
+def table(found: Found) -> Iterator[str]:
     """Yield the lines of the table of time and memory."""
-    yield "| command | rows | time | processors | peak |"
-    yield "| --- | ---: | ---: | ---: | ---: |"
+    yield "| command | rows | time | processors | a million rows | peak |"
+    yield "| --- | ---: | ---: | ---: | ---: | ---: |"
     for (name, rows), (one, _) in found.items():
-        yield f"| `{name}` | {rows:,} | {one.wall:.1f} s | {one.cpu:.1f} s | {one.peak / 1e9:.2f} GB |"
+        each = one.cpu / (rows / MILLION)
+        yield (
+            f"| `{name}` | {rows:,} | {one.wall:.1f} s | {one.cpu:.1f} s | {each:.2f} s "
+            f"| {one.peak / 1e9:.2f} GB |"
+        )
 
 
-def cost(found: dict[tuple[str, int], tuple[Run, Any]]) -> Iterator[str]:
+def cost(found: Found) -> Iterator[str]:
     """Yield the lines of the table of what results say of their rounding."""
     yield "| command | rows | bits of scores | what lies for sure between |"
     yield "| --- | ---: | ---: | --- |"
@@ -113,52 +130,99 @@ def cost(found: dict[tuple[str, int], tuple[Run, Any]]) -> Iterator[str]:
         yield f"| `{name}` | {rows:,} | {bits} | {text or ('-' if said else 'exact')} |"
 
 
-def main() -> None:
-    """Make the shards, run the commands, write the page."""
+def ratios(options: argparse.Namespace, rows: int) -> Iterator[str]:
+    """Yield the lines of the table of budgets with room for the rows and without."""
+    yield "| command | all rows fit | they do not | ratio | processors, all fit | they do not | ratio |"
+    yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
+    for name in COMMANDS:
+        runs: dict[str, list[Run]] = {"64GB": [], options.small: []}
+        for _ in range(options.rounds):
+            for size, own in runs.items():
+                own.append(measured(options, rows, size, name)[0])
+        cells = []
+        for of in (lambda run: run.wall, lambda run: run.cpu):
+            one, other = (statistics.median(map(of, own)) for own in runs.values())
+            cells.append(f"{one:.1f} s | {other:.1f} s | {other / one:.2f}")
+        yield f"| `{name}` | {' | '.join(cells)} |"
+
+
+def draw(found: Found, path: Path) -> None:
+    """Draw the seconds of the processors by rows: straight lines, if they grow alike."""
+    from calibkit.report.look import Look
+    from calibkit.report.style import Sheet, settings, to_svg
+
+    title, size = "Seconds of the processors by rows", (6.0, 4.4)
+    look = Look(title=title)
+    with settings(look, size):
+        sheet = Sheet(look, size, title)
+        (panel,) = sheet.panels()
+        for place, name in enumerate(COMMANDS):
+            own = sheet.line(place)
+            points = [
+                (rows / MILLION, one.cpu) for (of, rows), (one, _) in found.items() if of == name
+            ]
+            panel.plot(*zip(*points, strict=True), **own, zorder=3)
+            sheet.entry(name.partition(" ")[0], **own)
+        panel.set_xlim(left=0)
+        panel.set_ylim(bottom=0)
+        sheet.label(panel, x="million rows", y="seconds of the processors")
+        picture = to_svg(sheet.finish())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(picture)
+
+
+def read_options() -> argparse.Namespace:
+    """Return what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", default=sys.executable)
-    parser.add_argument("--rows", type=int, nargs="+", default=[10 * MILLION, 100 * MILLION])
+    sizes = [count * MILLION for count in (10, 20, 50, 100)]
+    parser.add_argument("--rows", type=int, nargs="+", default=sizes)
     parser.add_argument("--memory", default="1900MB")
     parser.add_argument("--small", default="1GB")
+    parser.add_argument("--rounds", type=int, default=3, help="of the runs with two budgets")
     parser.add_argument("--make", type=int)
     parser.add_argument("--keep", action="store_true", help="leave the shards for another run")
     parser.add_argument("-o", "--output", type=Path, default=PAGE)
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Make the shards, run the commands, write the page and its picture."""
+    options = read_options()
     if options.make:
         make(options.make, DATA)
         return
+    begun, load = time.monotonic(), os.getloadavg()[0]
     if not (DATA / f"{max(options.rows) // MILLION - 1:04}.parquet").is_file():
         run([options.python, __file__, "--make", str(max(options.rows))])
     for name in COMMANDS:  # kernels are compiled before anything is measured
         measured(options, MILLION, "1MB", name)
-    load = os.getloadavg()[0]
     found = {(name, rows): measured(options, rows, options.memory, name)
              for name in COMMANDS for rows in options.rows}  # fmt: skip
     least, most = min(options.rows), max(options.rows)
     growth = [found[name, most][0].cpu / found[name, least][0].cpu for name in COMMANDS]
-    lines = ["| command | all rows fit | they do not | ratio |", "| --- | ---: | ---: | ---: |"]
-    for name in COMMANDS:
-        one, other = (measured(options, least, size, name)[0] for size in ("64GB", options.small))
-        lines.append(
-            f"| `{name}` | {one.cpu:.1f} s | {other.cpu:.1f} s | {other.cpu / one.cpu:.2f} |"
-        )
+    ratio = "\n".join(ratios(options, least))
     options.output.write_text(
         TEXT.format(
+            minutes=(time.monotonic() - begun) / 60,
             memory=options.memory,
             machine=f"{os.cpu_count()} processors; load before the first run {load:.1f}.",
             table="\n".join(table(found)),
+            picture=PICTURE,
             least=f"{least:,}",
             most=f"{most:,}",
             growth=f"{min(growth):.1f} to {max(growth):.1f}",
             factor=most / least,
             cost="\n".join(cost(found)),
             small=options.small,
-            ratio="\n".join(lines),
+            rounds=options.rounds,
+            ratio=ratio,
         ),
         encoding="utf-8",
     )
     if not options.keep:
         shutil.rmtree(DATA)
+    draw(found, options.output.parent / "figures" / PICTURE)  # last: matplotlib takes memory
 
 
 if __name__ == "__main__":
