@@ -177,13 +177,19 @@ def calibrate(
     from .calibrate_run import CalibrateRun
 
     if probs or counts or plan:
-        from calibkit.calibrators.classes import ClassSpec, refuse_score_options
-        from calibkit.raters.rows import RaterOptions
+        from .calibrate_classes import ClassRun, class_options
 
-        from .calibrate_classes import ClassRun
-
-        refuse_score_options(
-            {
+        classes, roles = class_options(
+            method=method,
+            regularization=regularization,
+            probs=probs,
+            counts=counts,
+            label=label,
+            scale=scale,
+            on_missing=on_missing,
+            unlabelled=unlabelled,
+            seed=seed,
+            refused={
                 "--targets": targets,
                 "--bins": bins,
                 "--bin-strategy": bin_strategy,
@@ -194,34 +200,11 @@ def calibrate(
                 "--out-of-range": out_of_range,
                 "--positive": positive,
                 "--weight": weight,
-            }
+            },
         )
-        classes = ClassSpec(
-            method=method or "temperature",
-            regularization=typed.penalties(regularization or "cv", "--regularization"),
-            scale=scale,
-            seed=seed,
-        )
-        roles = RaterOptions(
-            probs=tuple(typed.listed(probs)) or ("prob_*",),
-            counts=counts,
-            label=label,
-            scale=scale,
-            on_missing=on_missing,
-            unlabelled=unlabelled,
-        )
-        if len(roles.probs) > 1:
-            raise UsageError("calibrate fits one predictor: give --probs one pattern.")
-        budget, workers = memory_budget(memory), thread_count(threads)
+        budget, workers, given = memory_budget(memory), thread_count(threads), rounds.given(context)
         run: cluster.Run = ClassRun(
-            console,
-            classes,
-            roles,
-            provenance,
-            tags,
-            budget,
-            workers,
-            rounds.given(context),
+            console, classes, roles, provenance, tags, budget, workers, given
         )
         cluster.start(
             run, inputs, dask, input_format, dtype, dry_run=dry_run, partial=partial, plan=plan

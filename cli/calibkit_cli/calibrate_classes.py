@@ -7,13 +7,19 @@ from dataclasses import dataclass
 from functools import partial as with_arguments
 from typing import TYPE_CHECKING, Final
 
-from calibkit.calibrators.classes import ClassSpec, fit_class_calibrator
+from calibkit.calibrators.classes import (
+    ClassSpec,
+    fit_class_calibrator,
+    refuse_score_options,
+)
 from calibkit.calibrators.model import CalibratorModel
+from calibkit.errors import UsageError
 from calibkit.fitted import Fitted
 from calibkit.raters.rows import RaterOptions, RaterRows, read_rater_rows
 from calibkit.raters.states import CLASSES, ClassProblem, fit_class_state, rater_state
 from calibkit.summaries.score_states import source_of
 
+from . import typed
 from .dry_run import show_plan
 from .each_model import Fit, write_models
 from .rater_columns import rater_columns
@@ -43,6 +49,41 @@ FIELDS: Final = {
     "provenance": "provenance",
     "tag": "tags",
 }
+
+
+def class_options(
+    *,
+    method: str | None,
+    regularization: str | None,
+    probs: list[str] | None,
+    counts: str | None,
+    label: str,
+    scale: str,
+    on_missing: str,
+    unlabelled: str,
+    seed: int,
+    refused: Mapping[str, object],
+) -> tuple[ClassSpec, RaterOptions]:
+    """Return what options say of a fit on class probabilities; `refused` are those of scores."""
+    refuse_score_options(refused)
+    patterns = typed.listed(probs) or ["prob_*"]
+    if len(patterns) > 1:
+        raise UsageError("calibrate fits one predictor: give --probs one pattern.")
+    spec = ClassSpec(
+        method=method or "temperature",
+        regularization=typed.penalties(regularization or "cv", "--regularization"),
+        scale=scale,
+        seed=seed,
+    )
+    columns = RaterOptions(
+        probs=tuple(patterns),
+        counts=counts,
+        label=label,
+        scale=scale,
+        on_missing=on_missing,
+        unlabelled=unlabelled,
+    )
+    return spec, columns
 
 
 @dataclass(frozen=True)

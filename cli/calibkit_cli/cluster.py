@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol, cast
 
 from calibkit.errors import UsageError
 
+from . import rounds
 from .console import Console
+from .finishers import FINISHERS
 from .options import RUN, option
 
 if TYPE_CHECKING:
@@ -102,7 +104,7 @@ def start(
         source = open_source(inputs, input_format=input_format, dtype=dtype, memory=run.memory)
         source.progress = run.console.progress()
         if plan is not None and not dry_run:
-            import_module("calibkit_cli.rounds").write_answers(run, source, plan)
+            rounds.write_answers(cast(rounds.RoundsRun, run), source, plan)
             return
         run.start(source, dry_run=dry_run, partial=partial)
         return
@@ -119,8 +121,6 @@ def _start_far(
     from calibkit.files.outputs import spare_inputs
     from calibkit.files.sources import Part
     from calibkit.summaries.held_states import fits, in_rounds, state_rows
-
-    from .merge import FINISHERS
 
     console = run.console
     if console.per_input:
@@ -140,7 +140,6 @@ def _start_far(
         told = f"a state of {len(state.to_bytes()):,} bytes"
         console.detail(f"{len(shards)} files, {state_rows(state):,} rows, {told}")
         if in_rounds(state) and not fits(state, run.memory):
-            rounds = import_module("calibkit_cli.rounds")
             rounds.finish(console, state, rounds.fit(console, state, answered))
             return
     finish = import_module(f"calibkit_cli.{FINISHERS[state.header.kind]}").finish_state

@@ -11,6 +11,7 @@ from calibkit.errors import UsageError
 
 from . import options, rounds
 from .console import Console
+from .finishers import FINISHERS
 from .options import INPUT, option
 from .states import SUFFIX
 
@@ -35,18 +36,6 @@ Examples:
 
   calibkit merge part-1.state part-2.state -o half.state
 """
-
-#: Where the function ``finish_state(console, state, memory, threads)`` of each kind is.
-FINISHERS = {
-    "boundary": "boundary_run",
-    "calibrate": "calibrate_run",
-    "evaluate": "evaluate_run",
-    "bin": "bin_run",
-    "vad": "vad_run",
-    "hetcal": "hetcal_run",
-    "alpha-cal": "alpha_cal_run",
-    "calibrate --probs": "calibrate_classes",
-}
 
 #: Kinds whose result is a table.
 TABLES = ("bin",)

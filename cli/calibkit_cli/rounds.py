@@ -11,8 +11,8 @@ import typer
 
 from calibkit.errors import ModelError, UsageError
 
-from .cluster import Run
 from .console import Console
+from .finishers import FINISHERS
 from .options import INPUT, option
 
 if TYPE_CHECKING:
@@ -35,8 +35,20 @@ PlanFile = Annotated[
 ]
 
 
-class RoundsRun(Run, Protocol):
+class RoundsRun(Protocol):
     """One run of a command that fits in rounds."""
+
+    @property
+    def console(self) -> Console:
+        """Where everything is said."""
+
+    @property
+    def memory(self) -> Memory:
+        """How much of it there is."""
+
+    @property
+    def threads(self) -> int:
+        """How many threads to use."""
 
     @property
     def kind(self) -> str:
@@ -160,8 +172,6 @@ def go_on(console: Console, state: State, path: str) -> None:
 
 def finish(console: Console, state: State, fitted: Fitted[Any]) -> None:
     """Deliver the model that the last round gave."""
-    from .merge import FINISHERS
-
     module = import_module(f"calibkit_cli.{FINISHERS[state.header.kind]}")
     module.finish_rounds(console, state, fitted)
 

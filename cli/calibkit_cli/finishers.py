@@ -1,0 +1,14 @@
+"""Which module finishes the states of which command."""
+
+#: Where the function ``finish_state(console, state, memory, threads)`` of each kind is, and of fits in
+#: rounds ``finish_rounds(console, state, fitted)``.
+FINISHERS = {
+    "boundary": "boundary_run",
+    "calibrate": "calibrate_run",
+    "evaluate": "evaluate_run",
+    "bin": "bin_run",
+    "vad": "vad_run",
+    "hetcal": "hetcal_run",
+    "alpha-cal": "alpha_cal_run",
+    "calibrate --probs": "calibrate_classes",
+}
