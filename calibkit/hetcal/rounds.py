@@ -23,7 +23,7 @@ from calibkit.hetcal.cells import BINS
 from calibkit.hetcal.features import MOST_BINS, feature_column
 from calibkit.hetcal.model import HetcalModel
 from calibkit.hetcal.rounds_choose import candidates, chosen_by, first_correction
-from calibkit.hetcal.rounds_counts import counter_of
+from calibkit.hetcal.rounds_counts import SCORES, counter_of
 from calibkit.hetcal.rounds_edges import first_edges, refined
 from calibkit.hetcal.rounds_end import ending, model_of
 from calibkit.hetcal.rounds_grow import Bins, bins_of, first_nodes, open_nodes, split_node
@@ -43,7 +43,7 @@ from calibkit.hetcal.rounds_known import (
     known_of,
 )
 from calibkit.hetcal.rounds_lines import line_array, line_from, moved
-from calibkit.hetcal.rounds_rows import MOST_ROWS, read_block, used_columns
+from calibkit.hetcal.rounds_rows import MOST_ROWS, read_block, used_columns, weights_refused
 from calibkit.hetcal.rounds_tables import (
     Numbers,
     What,
@@ -59,10 +59,14 @@ from calibkit.rounds.passes import Pass
 from calibkit.rounds.plans import Plan
 from calibkit.rounds.protocol import Counted, Sums
 from calibkit.rows.provenance import added_hashes
+from calibkit.rows.remarks import FEWEST, constant_score, of_tally
 from calibkit.rows.rows import NothingLeft, Remark, added_up
 from calibkit.summaries.held_states import empty_source
 from calibkit.summaries.states import State
 from calibkit_kernels import rounds as kernels
+
+#: All weights together stay below this.
+_MOST_WEIGHT = 2**53
 
 #: More different texts of all features are not counted.
 _MOST_TEXTS = 1 << 20
@@ -172,6 +176,8 @@ def _after_look(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     total = array_of(table, What.TOTAL, 5).tolist()
     rows, positives, weight, hits, clipped = total
     refuse_one_class(positives, rows, problem.columns.label, None)
+    if not 0 < weight < _MOST_WEIGHT:
+        raise weights_refused(problem)
     low = -float(values_of(array_of(table, What.LOW, 1))[0])
     high = float(values_of(array_of(table, What.HIGH, 1))[0])
     said = [one.text for one in _remarks(payload["remarks"])]
@@ -244,13 +250,29 @@ def _know_roots(
         if known.categories[place] is None and edges.highs is None:
             keys = array_of(sums.table, What.HIGHEST, bins.lows[place].size, place)
             edges.highs = values_of(keys).tolist()
+    seen = known.rows
+    said = seen.warnings.pop() if not known.folds else None
+    seen.warnings += _of_scores(known, problem, sums.table)
+    if said is not None:
+        seen.warnings.append(said)
     parts = array_of(sums.table, What.PART, max(known.folds, 1))
     if known.folds and not parts.all():
         groups = problem.spec.groups
         why = "different rows are" if groups is None else f"the values of column {groups!r} are"
-        known.rows.warnings.append(_few(why, problem.spec.folds))
+        seen.warnings.append(_few(why, problem.spec.folds))
         known.folds = 0
         del known.nodes[1:]
+
+
+def _of_scores(known: Known, problem: HetcalProblem, table: pl.DataFrame) -> list[str]:
+    """Return what is odd about the scores."""
+    seen, columns = known.rows, problem.columns
+    if seen.low == seen.high:
+        return [constant_score(columns.score)] if seen.rows >= FEWEST else []
+    scores = np.linspace(seen.low, seen.high, SCORES)
+    rows, hits = (array_of(table, what, SCORES) for what in (What.SCORES, What.POSITIVES))
+    used = np.flatnonzero(rows)[::-1]
+    return of_tally(columns.score, columns.scale, scores[used], rows[used], hits[used], seen.rows)
 
 
 def _few(what: str, folds: int) -> str:

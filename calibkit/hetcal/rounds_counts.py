@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,10 @@ from calibkit_kernels import rounds as kernels
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
+
+
+#: Stretches of equal width in which scores are counted.
+SCORES: Final = 1 << 16
 
 
 class Counter(Protocol):
@@ -167,6 +171,7 @@ class GrowCounter:
         self.lines = LineSums(line_array(lines, counts))
         self.highest = [np.full(low.size, -np.inf) for low in self.bins.lows]
         self.parts, self.hash = np.zeros(max(known.folds, 1), np.int64), 0
+        self.scores = np.zeros((2, SCORES), np.int64)
 
     def add(self, block: Block) -> None:
         """Add some rows."""
@@ -175,6 +180,7 @@ class GrowCounter:
         if self.first:
             assert codes is not None
             self.hash += total
+            self._tally(block)
             self.parts += np.bincount(part, minlength=self.parts.size)
             for values, highest, own in zip(
                 block.features.values, self.highest, codes, strict=True
@@ -192,6 +198,15 @@ class GrowCounter:
         if self.moving:
             line_spans = spans[[at[place] for place in self.moving]]
             self.shared.over(len(self.moving), lambda own: self._sum(own, block, rows, line_spans))
+
+    def _tally(self, block: Block) -> None:
+        """Count scores and positive ones roughly, for what is said of scores that rank badly."""
+        seen = self.known.rows
+        width = seen.high - seen.low
+        if width > 0.0:
+            away = np.rint((block.score - seen.low) / width * (SCORES - 1)).astype(np.int64)
+            for counts, chosen in zip(self.scores, (away, away[block.label == 1]), strict=True):
+                counts += np.bincount(chosen, minlength=SCORES)
 
     def _count(
         self,
@@ -218,6 +233,8 @@ class GrowCounter:
         if not self.first:
             return {}
         numbers.add_all(What.PART, self.parts)
+        numbers.add_all(What.SCORES, self.scores[0])
+        numbers.add_all(What.POSITIVES, self.scores[1])
         for place, (highest, edges) in enumerate(zip(self.highest, self.known.edges, strict=True)):
             if edges.highs is None and edges.lows is not None:
                 seen = np.flatnonzero(highest > -np.inf)

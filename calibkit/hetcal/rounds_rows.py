@@ -27,6 +27,9 @@ Int64s = NDArray[np.int64]
 #: Rows that are worked on at a time.
 MOST_ROWS: Final = 1 << 17
 
+#: Weights of so many rows together are at most this.
+_MOST_WEIGHT: Final = 2.0**45
+
 
 @dataclass(frozen=True)
 class Block:
@@ -83,13 +86,19 @@ def read_block(window: Source, problem: HetcalProblem, known: Known) -> Block:
     score, clipped = linear_scores(data.score, problem.columns.scale)
     weight = np.ones(score.size, np.int64)
     if data.weight is not None:
-        if bool(np.any(data.weight != np.floor(data.weight))):
-            raise ResourceError(
-                f"memory: rows do not fit, and column {problem.columns.weight!r} holds weights that "
-                "are no whole numbers, which a fit in rounds cannot count: raise --memory"
-            )
+        whole = bool(np.all(data.weight == np.floor(data.weight)))
+        if not whole or float(data.weight.sum()) > _MOST_WEIGHT:
+            raise weights_refused(problem)
         weight = data.weight.astype(np.int64)
     return Block(score, data.label, weight, features, clipped, data)
+
+
+def weights_refused(problem: HetcalProblem) -> ResourceError:
+    """Return what is said of weights that a fit in rounds cannot count."""
+    return ResourceError(
+        f"memory: rows do not fit, and column {problem.columns.weight!r} holds weights that are no "
+        "whole numbers, or too large ones, which a fit in rounds cannot count: raise --memory"
+    )
 
 
 def dealt(block: Block, problem: HetcalProblem, parts: int) -> tuple[NDArray[np.uint8], int]:

@@ -19,8 +19,8 @@ Floats = NDArray[np.float64]
 class What(IntEnum):
     """What a number is; those from `GREATEST` on are greatest ones, not sums."""
 
-    TOTAL, PART, COARSE, VALUE, SHARE, ROWS, HITS, LINE, GAIN, CELL = range(10)
-    GREATEST, HIGHEST, HIGH, LOW = range(10, 14)
+    TOTAL, PART, COARSE, VALUE, SHARE, SCORES, POSITIVES, ROWS, HITS, LINE, GAIN, CELL = range(12)
+    GREATEST, HIGHEST, HIGH, LOW = range(12, 16)
 
 
 #: A feature is told beside what a number is.

@@ -25,6 +25,7 @@ from calibkit.hetcal.rounds_known import known_of
 from calibkit.hetcal.rounds_rows import hash_parts
 from calibkit.hetcal.rounds_tables import Numbers, keys_of, together, values_of
 from calibkit.hetcal.rows import linear_scores, read_hetcal_rows
+from calibkit.hetcal.run import fit_source
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.hetcal.states import HetcalProblem, hetcal_state
 from calibkit.memory import Memory
@@ -217,7 +218,7 @@ def test_few_rows_are_not_cross_validated() -> None:
     two = frame[:2].with_columns(label=pl.Series([0, 1], dtype=pl.Int8))
     same = pl.concat([two] * 50)  # equal rows are in one part
     alike, _ = in_rounds([same], problem_of({}, max_depth=1, min_leaf=20))
-    assert "different rows are too few" in alike.warnings[0]
+    assert "different rows are too few" in alike.warnings[-1]
 
 
 def test_one_score_in_all_rows_has_no_slope() -> None:
@@ -225,6 +226,16 @@ def test_one_score_in_all_rows_has_no_slope() -> None:
     problem = problem_of({}, groups="g", max_depth=1, min_leaf=50)
     found, _ = in_rounds([frame], problem)
     assert_like(plain(found), plain(in_memory(frame, problem)))
+    assert "one score in all rows" in found.warnings[0]
+
+
+def test_scores_that_rank_badly_are_told() -> None:
+    frame = rows_of(800, 6).with_columns(score=1.0 - pl.col("score"))
+    problem = problem_of({}, max_depth=1, min_leaf=50)
+    found, _ = in_rounds([frame], problem)
+    assert "higher scores go with fewer positives" in found.warnings[0]
+    run = fit_source(Source.from_frame(frame), None, problem.columns, FEATURES, problem.spec)
+    assert found.warnings == run.warnings
 
 
 def test_what_has_no_rounds_is_refused() -> None:
