@@ -26,8 +26,11 @@ def rising_root(function: Callable[[float], float], low: float, high: float) -> 
     return answered(rising_search(low, high), function)
 
 
-def rising_search(low: float, high: float) -> Search[float, float, float]:
-    """Search for the root of `rising_root`, asking for the function's values."""
+def rising_search(low: float, high: float, flat: float = 0.0) -> Search[float, float, float]:
+    """Search for the root of `rising_root`, asking for the function's values.
+
+    Where each value is dear, a value of at most `flat` in absolute value counts as none.
+    """
     at_low = yield low
     at_high = yield high
     if at_low >= 0.0:
@@ -42,7 +45,7 @@ def rising_search(low: float, high: float) -> Search[float, float, float]:
         if middle in (low, high) or high - low <= 4e-16 * max(abs(low), abs(high)):
             break
         value = yield middle
-        if value == 0.0:
+        if abs(value) <= flat:
             return middle
         if value < 0.0:
             low, at_low = middle, value

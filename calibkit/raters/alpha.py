@@ -177,9 +177,13 @@ class Moments:
 StrengthSearch = Search[Any, Any, Strength]
 
 
-def strength_search(features: int) -> StrengthSearch:
-    """Search for the strength of `fit_strength` that depends on so many features, by questions."""
-    constant = yield from _constant_search()
+def strength_search(features: int, flat: float = 0.0) -> StrengthSearch:
+    """Search for the strength of `fit_strength` that depends on so many features, by questions.
+
+    A constant strength whose slope is at most `flat` is good enough
+    (`calibkit.maths.roots.rising_search`).
+    """
+    constant = yield from _constant_search(flat)
     least, gradient = yield StrengthAt([constant])
     if not features:
         return Strength(
@@ -332,7 +336,7 @@ class Objective:
         return Objective(z, y, None, self.regularization, 1)
 
 
-def _constant_search() -> Search[Any, Any, float]:
+def _constant_search(flat: float) -> Search[Any, Any, float]:
     """Search for the best ln alpha0 for all rows together.
 
     Valleys are looked for on a sample, the first rows in an order that is as good as random, and
@@ -347,21 +351,21 @@ def _constant_search() -> Search[Any, Any, float]:
     ]
     valleys += [(LEAST_LOG, LEAST_LOG)] if slopes[0] >= 0.0 else []
     valleys += [(MOST_LOG, MOST_LOG)] if slopes[-1] < 0.0 else []
-    bottoms: list[float] = yield Together([_bottom_search(*valley) for valley in valleys])
+    bottoms: list[float] = yield Together([_bottom_search(*valley, flat) for valley in valleys])
     if len(bottoms) == 1:
         return bottoms[0]
     values: list[float] = yield Together([_value(place) for place in bottoms])
     return bottoms[values.index(min(values))]
 
 
-def _bottom_search(low: float, high: float) -> Search[Any, Any, float]:
+def _bottom_search(low: float, high: float, flat: float) -> Search[Any, Any, float]:
     """Search for the least point of the valley around a bracket that a sample gave."""
     while low > LEAST_LOG and (yield from _slope(low)) >= 0.0:
         low, high = max(low - _STEP, LEAST_LOG), low
     while high < MOST_LOG and (yield from _slope(high)) < 0.0:
         low, high = high, min(high + _STEP, MOST_LOG)
     bottom: float = yield from translated(
-        rising_search(low, high),
+        rising_search(low, high, flat),
         lambda place: StrengthAt([float(place)]),
         lambda _, answer: float(answer[1][0]),
     )

@@ -88,16 +88,22 @@ class MapSums:
 MapSearch = Search[Any, Any, LogitMap]
 
 
-def map_search(classes: int, method: str, regularization: tuple[float, float] | None) -> MapSearch:
+def map_search(
+    classes: int,
+    method: str,
+    regularization: tuple[float, float] | None,
+    flat: float = 0.0,
+) -> MapSearch:
     """Search for the map of `fit_logit_map`, asking for sums (`MapAt`, `FoldSizes`).
 
-    The first question is that of the logits as they are.
+    The first question is that of the logits as they are.  A temperature whose slope is at most
+    `flat` is good enough (`calibkit.maths.roots.rising_search`).
     """
     temperature = method == "temperature"
     ones = [1.0] if temperature or method == "vector" else np.eye(classes).ravel().tolist()
     before: MapSums = yield MapAt(ones, [0.0] * classes)
     if temperature:
-        found = yield from _temperature_search(classes)
+        found = yield from _temperature_search(classes, flat)
     else:
         if regularization is None:
             regularization = yield from _penalty_search(method, classes)
@@ -108,7 +114,7 @@ def map_search(classes: int, method: str, regularization: tuple[float, float] | 
     return replace(found, loss_before=before.loss / before.votes)
 
 
-def _temperature_search(classes: int) -> MapSearch:
+def _temperature_search(classes: int, flat: float) -> MapSearch:
     def ask(beta: float) -> MapAt:
         return MapAt([float(beta)], [0.0] * classes)
 
@@ -118,7 +124,7 @@ def _temperature_search(classes: int) -> MapSearch:
     high = 1.0
     while slope(high, (yield ask(high))) < 0.0 and high < MOST_INVERSE_TEMPERATURE:
         high = min(4.0 * high, MOST_INVERSE_TEMPERATURE)
-    beta = yield from translated(rising_search(0.0, high), ask, slope)
+    beta = yield from translated(rising_search(0.0, high, flat), ask, slope)
     sums: MapSums = yield ask(beta)
     value, left = sums.loss / sums.votes, abs(slope(beta, sums))
     capped = beta in (0.0, MOST_INVERSE_TEMPERATURE)

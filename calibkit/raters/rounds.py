@@ -63,6 +63,8 @@ from calibkit.threads import in_order
 _MOST_BATCH: Final = 1 << 16
 #: What a row takes in a pass: so many times what it takes in a fit that holds it.
 _COPIES: Final = 2
+#: A slope that is no other than zero, to save the rounds that would tell its last digits.
+_FLAT: Final = 1e-15
 
 _Problem = AlphaProblem | ClassProblem
 _Steps = Generator[list[Asked], list[Any], Fitted[Any]]
@@ -192,7 +194,7 @@ def advance(plan: Plan, sums: Sums) -> Ask | Fitted[Any]:
 def _class_steps(ask: RaterAsk, problem: ClassProblem, plan: Plan) -> _Steps:
     (seen,) = yield [Asked(Overview())]
     spec = problem.spec
-    search = map_search(ask.width, spec.method, spec.regularization)
+    search = map_search(ask.width, spec.method, spec.regularization, _FLAT)
     mapped = yield from _before(None, in_step(search))
     ((after, before),) = yield [_after(mapped, Figures())]
     figures = map_figures(
@@ -217,11 +219,11 @@ def _alpha_steps(ask: RaterAsk, problem: AlphaProblem, plan: Plan) -> _Steps:
     spec = problem.spec
     mapped: LogitMap | None = None
     if spec.logit_map != "none":
-        search = map_search(ask.width, spec.logit_map, spec.map_regularization)
+        search = map_search(ask.width, spec.logit_map, spec.map_regularization, _FLAT)
         mapped = yield from _before(None, in_step(search))
     named = spec.features
     width = ask.width if isinstance(named, str) else len(named or ())
-    strength = yield from _before(mapped, in_step(strength_search(width)))
+    strength = yield from _before(mapped, in_step(strength_search(width, _FLAT)))
     point = [*strength.weights.tolist(), strength.intercept]
     steps = None
     if spec.disagreement_map == "isotonic" and seen["several"]:
