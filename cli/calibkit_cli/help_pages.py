@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
 import typer
 from typer.core import TyperCommand
+from typer.main import get_command
 
+from . import options
 from .options import INPUT, OUTPUT, RUN
 
 #: Panels that every command may have, after those of its own.
@@ -60,6 +63,34 @@ class Page(TyperCommand):
         if option is not None:
             option.rich_help_panel = RUN
         return option
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Take the options of every run too where they change nothing: one set suits a Makefile."""
+        own = super().get_params(ctx)
+        names = {name for param in own for name in param.opts}
+        return own + [param for param in _of_every_run() if names.isdisjoint(param.opts)]
+
+
+@functools.cache
+def _of_every_run() -> tuple[Any, ...]:
+    """Return the options of every run as ones that are read, checked and then left."""
+    app = typer.Typer(add_completion=False)
+    app.command()(_run)
+    params: list[Any] = get_command(app).params
+    for param in params:
+        param.hidden, param.expose_value, param.envvar = True, False, None
+    return tuple(params)
+
+
+def _run(
+    seed: options.Seed = 0,
+    threads: options.Threads = None,
+    memory: options.Memory = None,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+    warnings: options.Warnings = "show",
+) -> None:
+    """Do nothing: the annotations say what every run takes."""
 
 
 def _place(param: Any) -> int:

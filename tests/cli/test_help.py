@@ -45,6 +45,27 @@ def test_output_input_and_run_come_last_in_this_order() -> None:
         assert shared == [panel for panel in help_pages.LAST if panel in shared]
 
 
+EVERY_RUN = ["--seed", "3", "--threads", "2", "--memory", "1GB", "-q", "-v", "--warnings", "error"]
+
+
+def test_every_command_takes_the_options_of_every_run() -> None:
+    for name, command in PLAIN.items():
+        context = command.context_class(command, info_name=name)
+        command.make_parser(context).parse_args([*EVERY_RUN])
+        shown = [param for param in command.get_params(context) if not param.hidden]
+        assert {param.name for param in shown} - {"help"} == {
+            param.name for param in command.params
+        }
+
+
+def test_an_option_that_changes_nothing_is_checked_and_not_shown(
+    invoke: Callable[..., Outcome],
+) -> None:
+    assert invoke("show", "--schema", "boundary", *EVERY_RUN).code == 0
+    assert invoke("show", "--schema", "boundary", "--threads", "0").code == 2
+    assert b"--memory" not in invoke("show", "--help").stdout
+
+
 @pytest.mark.parametrize("name", ["boundary", "evaluate", "simulate", "plot", ""])
 def test_help_shows_examples_that_begin_as_they_are_typed(
     name: str, invoke: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
