@@ -19,6 +19,14 @@ INTERRUPTED, TERMINATED, BROKEN_PIPE, INTERNAL = 130, 143, 141, 70
 #: Faults of the name given, not of the machine.
 _NAME_FAULTS = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
 
+#: What libraries say where there is no memory for a thread's stack, or for a library itself.
+_NO_MEMORY = (
+    "can't start new thread",
+    "Resource temporarily unavailable",
+    "Cannot allocate memory",
+    "failed to map segment from shared object",
+)
+
 
 class Terminated(BaseException):
     """SIGTERM arrived: unwinds the run, so that temporary files are removed."""
@@ -70,8 +78,8 @@ def as_failure(error: BaseException) -> CalibkitError:
         return error
     if hasattr(error, "format_message"):  # the command-line parser's own errors, all of them usage
         return UsageError(_usage_message(error))
-    # A thread that cannot start has found no memory for its stack.
-    if isinstance(error, MemoryError) or "can't start new thread" in str(error):
+    starved = not isinstance(error, OSError) and any(words in str(error) for words in _NO_MEMORY)
+    if starved or isinstance(error, MemoryError):
         return ResourceError("Out of memory. Try again with less running beside it, or fewer rows.")
     if isinstance(error, OSError):
         name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else None

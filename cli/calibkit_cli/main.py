@@ -49,6 +49,9 @@ COMPLETE = "_CALIBKIT_COMPLETE"
 
 USAGE = 2
 
+#: Addresses that a thread of polars takes, and all else in a run of few rows, in bytes.
+OF_A_THREAD, OF_THE_REST = 1 << 27, 11 << 27
+
 #: Objects made before Python looks for circles of garbage: imports make many, and none.
 GARBAGE = 50_000
 
@@ -165,10 +168,28 @@ def main() -> None:
     # numpy would start a thread a processor, with 30 MB each, for matrix products of which there
     # are none here.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    take_few_addresses()
     gc.set_threshold(GARBAGE)
     if not sys.warnoptions:
         warnings.simplefilter("ignore")
     end(run(sys.argv[1:]))
+
+
+def take_few_addresses() -> None:
+    """Let polars start no more threads than a limit of addresses (``ulimit -v``) leaves room for.
+
+    It ends the process where a thread gets no memory.
+    """
+    try:
+        import resource
+    except ImportError:  # no such limits on this system
+        return
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY:
+        return
+    threads = max(1, (limit - OF_THE_REST) // OF_A_THREAD)
+    if threads < (os.cpu_count() or 1):
+        os.environ.setdefault("POLARS_MAX_THREADS", str(threads))
 
 
 def end(code: int) -> NoReturn:

@@ -6,6 +6,7 @@ python docs/evidence/write_robustness.py [--count 100000] [--times 3]
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -28,7 +29,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=100_000)
     parser.add_argument("--times", type=int, default=3)
-    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
     both = ("--processes", str(options.processes))
     damaged, last = table("tests.fuzz.run", "--count", str(options.count), *both)
@@ -53,9 +54,9 @@ files kept as Python's own parser reads them. {last}
 Every command that writes, over an output that exists already, while something happens to it. Counted
 is how often afterwards the old output or the whole new one was there, with the right exit code and
 no traceback; after `kill -9` at most one temporary file, which the next run removed. Moments are
-random. *Little memory* is 1.5 GB of address space, less than polars' allocator wants to begin with:
-where it gets no more it aborts the process (exit code 134), which counts as not survived here though
-the old output is untouched.
+random. *Little memory* is 1.5 GB of address space, which leaves polars one thread. With still less,
+native code that gets none aborts the process (exit code 134), which would count as not survived here
+though the old output is untouched.
 
 {disturbed}
 """

@@ -1,0 +1,44 @@
+"""Where there is little memory: fewer threads, and errors that say so."""
+
+from __future__ import annotations
+
+import os
+import resource
+
+import pytest
+
+from calibkit_cli import failures, main
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (RuntimeError("can't start new thread"), 5, "Out of memory"),
+        (ImportError("libx.so: failed to map segment from shared object"), 5, "Out of memory"),
+        (ImportError("libx.so: cannot be read"), 70, "ImportError"),
+        (Exception("could not spawn: Resource temporarily unavailable"), 5, "Out of memory"),
+        (BlockingIOError(11, "Resource temporarily unavailable"), 5, "unavailable."),
+        (OSError(12, "Cannot allocate memory"), 5, "Cannot allocate memory."),
+    ],
+)
+def test_libraries_that_find_no_memory(error: Exception, code: int, said: str) -> None:
+    failure = failures.as_failure(error)
+    assert (failure.code, said in failure.message) == (code, True), failure.message
+
+
+@pytest.mark.parametrize(
+    ("limit", "threads"),
+    [(1 << 20, "1"), (3 << 29, "1"), (13 << 27, "2"), (64 << 30, None), (-1, None)],
+)
+def test_polars_starts_as_many_threads_as_addresses_allow(
+    limit: int, threads: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    monkeypatch.setenv("POLARS_MAX_THREADS", "to be forgotten")
+    monkeypatch.delenv("POLARS_MAX_THREADS")
+    main.take_few_addresses()
+    assert os.environ.get("POLARS_MAX_THREADS") == threads
+    monkeypatch.setenv("POLARS_MAX_THREADS", "3")
+    main.take_few_addresses()
+    assert os.environ["POLARS_MAX_THREADS"] == "3"
