@@ -51,4 +51,4 @@ def _rises(edges: object) -> bool:
         return False
     if not all(isinstance(edge, int | float) and math.isfinite(edge) for edge in edges):
         return False
-    return all(one < other for one, other in itertools.pairwise(edges))
+    return all(one <= other for one, other in itertools.pairwise(edges))
