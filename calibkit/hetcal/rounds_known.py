@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -15,6 +17,9 @@ from calibkit.summaries.states import as_plain, from_plain
 
 #: All rows take part.
 EVERYONE = -1
+
+#: Bins of a feature, or stretches of its keys, and parts of the rows: there are never more.
+_MOST_VALUES, _MOST_FOLDS = 1 << 16, 100
 
 #: The rounds, by what they ask for.
 LOOK, REFINE, GROW, JUDGE, CORRECT, FINISH = "look", "refine", "grow", "judge", "correct", "finish"
@@ -219,22 +224,46 @@ def known_of(ask: dict[str, Any]) -> Known:
     except msgspec.ValidationError as error:
         raise ModelError(f"a damaged plan: {error}") from None
     known.columns = from_plain(ask["columns"], list[Column], "the plan")
-    count = len(known.columns)
-    fits = known.step in STEPS and count > 0
-    if known.step != LOOK:
-        fits = fits and len(known.edges) == len(known.categories) == count and known.folds <= 100
-        fits = fits and all(one.lows is not None or one.buckets for one in known.edges)
-    for place, node in enumerate(known.nodes):
-        fits = fits and EVERYONE <= node.part < max(known.folds, 1) and node.rows >= node.hits >= 0
-        for fork in node.forks:
-            fits = fits and 0 <= fork.feature < count
-            fits = fits and all(
-                place < child < len(known.nodes) for child in (fork.left, fork.right)
-            )
-            fits = fits and _categories_fit(fork, known)
-    if not fits:
+    if not (known.step in STEPS and known.columns and _bins_fit(known) and _nodes_fit(known)):
         raise ModelError("a damaged plan: its parts do not fit together")
     return known
+
+
+def _bins_fit(known: Known) -> bool:
+    """Tell whether there are bins of all features, in order; kernels rely on it."""
+    if known.step == LOOK:
+        return True
+    count = len(known.columns)
+    return len(known.edges) == len(known.categories) == count and all(
+        (one.lows is not None or len(one.buckets) > 0)
+        and _rising(one.lows or [])
+        and (one.highs is None or len(one.highs) == len(one.lows or []))
+        and _rising([bucket.first for bucket in one.buckets])
+        and all(0 <= bucket.bits <= 48 for bucket in one.buckets)
+        for one in known.edges
+    )
+
+
+def _rising(values: Sequence[float]) -> bool:
+    return len(values) <= _MOST_VALUES and all(low < high for low, high in pairwise(values))
+
+
+def _nodes_fit(known: Known) -> bool:
+    """Tell whether nodes are trees, whose splits are of features and categories that there are."""
+    count, parents = len(known.columns), [0] * len(known.nodes)
+    for place, node in enumerate(known.nodes):
+        if not (EVERYONE <= node.part < max(known.folds, 1) and node.rows >= node.hits >= 0):
+            return False
+        if any(not 0 <= size < len(LEAF_SIZES) for size in node.sizes):
+            return False
+        for fork in node.forks:
+            if not (0 <= fork.feature < count and _categories_fit(fork, known)):
+                return False
+            for child in (fork.left, fork.right):
+                if not place < child < len(parents) or parents[child]:
+                    return False
+                parents[child] = 1
+    return 0 <= known.folds <= _MOST_FOLDS
 
 
 def _categories_fit(fork: Fork, known: Known) -> bool:

@@ -208,6 +208,18 @@ def test_finer_stretches_find_the_same_bins(monkeypatch: pytest.MonkeyPatch) -> 
     assert more > 3 and edges.lows == bin_features(features, 1, 32).lows[0].tolist()
 
 
+def test_values_next_to_each_other_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds_edges, "_FEWEST_COUNTED", 64)
+    monkeypatch.setattr(rounds_edges, "_MOST_COUNTED", 64)
+    frame = rows_of(900, 8)
+    close = np.nextafter(1.0, 2.0) - 1.0
+    frame = frame.with_columns(noise=1.0 + close * (pl.int_range(900) % 150))
+    problem = problem_of({}, groups="g", max_depth=1, min_leaf=50, max_bins=40)
+    found, plans = in_rounds([frame], problem)
+    assert_like(plain(found), plain(in_memory(frame, problem)))
+    assert sum(plan.ask["step"] == "refine" for plan in plans) > 5
+
+
 def test_few_rows_are_not_cross_validated() -> None:
     frame = rows_of(200, 4).with_columns(g=pl.lit("one"))
     problem = problem_of({}, groups="g", max_depth=1, min_leaf=20)
@@ -266,6 +278,14 @@ def test_damaged_plans_and_answers_are_refused() -> None:
         fork[name] = kept
     with pytest.raises(ModelError, match="damaged plan"):
         known_of({**ask, "step": "dance"})
+    fork["left"] = fork["right"]
+    with pytest.raises(ModelError, match="damaged plan"):
+        known_of(ask)
+    edges = [{**edge, "lows": [1.0, float("nan"), 0.0]} for edge in plans[-1].ask["edges"]]
+    with pytest.raises(ModelError, match="damaged plan"):
+        known_of({**plans[-1].ask, "edges": edges})
+    with pytest.raises(ModelError, match="damaged plan"):
+        known_of({**plans[-1].ask, "nodes": [{**ask["nodes"][0], "sizes": [9]}]})
     with pytest.raises(ModelError, match="no sums"):
         rounds.check_sums(Sums({}, pl.DataFrame({"x": [1]})))
     state = answer(plans[-1], Source.from_frame(frame), TINY)
