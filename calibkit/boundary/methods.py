@@ -247,7 +247,8 @@ def method(name: str, objective: str, worths: str = "") -> Method:
     """
     if name not in METHODS:
         raise UsageError(
-            f"there is no method {name!r}{nearest(name, METHODS)}; methods: {', '.join(METHODS)}."
+            f"there is no method {name!r}{nearest(name, METHODS)}; methods: auto, "
+            f"{', '.join(METHODS)}."
         )
     found = METHODS[name]
     if objective not in found.objectives:

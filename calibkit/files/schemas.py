@@ -134,3 +134,14 @@ def refuse_pattern(name: str, role: str, file: str) -> None:
             file=file,
             column=name,
         )
+
+
+def misread(names: Sequence[str]) -> str:
+    """Return what may be wrong with a text file whose header has these names, or nothing."""
+    if all(map(is_number, names)):
+        return "; is the header line missing?"
+    if len(names) == 1 and "\t" in names[0]:
+        return "; are the columns parted by tabs? then add --input-format tsv"
+    if len(names) == 1 and ";" in names[0]:
+        return "; the columns are parted by semicolons: write commas or tabs"
+    return ""

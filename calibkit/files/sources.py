@@ -29,7 +29,7 @@ from calibkit.files.formats import (
 from calibkit.files.inputs import STDIN, Part, check_rows, find_files, folder_keys, repeated
 from calibkit.files.readers import Schema, Table, exactly, open_table, reading
 from calibkit.files.remote import is_remote, read_text
-from calibkit.files.schemas import is_number, key_types, key_value, one_schema, refuse_pattern
+from calibkit.files.schemas import key_types, key_value, misread, one_schema, refuse_pattern
 from calibkit.memory import Memory
 from calibkit.progress import Progress, silent
 
@@ -125,10 +125,9 @@ class Source:
                     refuse_pattern(name, role, self.parts[0].path)
                 continue
             known = ", ".join(repr(other) for other in list(self.schema)[:20])
-            hint = "; is the header line missing?" if all(map(is_number, self.schema)) else ""
             raise UsageError(
                 f"{self.parts[0].path}: no column {name!r} for {role}"
-                f"{nearest(name, self.schema)}; the columns are {known}{hint}",
+                f"{nearest(name, self.schema)}; the columns are {known}{misread(list(self.schema))}",
                 file=self.parts[0].path,
                 column=name,
             )

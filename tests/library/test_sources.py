@@ -624,3 +624,10 @@ def test_a_column_without_a_name(tmp_path: Path) -> None:
     path = tmp_path / "odd.ndjson"
     path.write_text('{"": 1, "score": 0.5}\n')
     assert open_source([str(path)]).read(["score", ""]).rows() == [(0.5, 1)]
+
+
+@pytest.mark.parametrize(("sign", "word"), [("\t", "--input-format tsv"), (";", "semicolons")])
+def test_other_separators_are_suspected(sign: str, word: str, tmp_path: Path) -> None:
+    source = open_source([put(tmp_path, "x.csv", f"score{sign}label\n0.5{sign}1\n")])
+    with pytest.raises(UsageError, match=word):
+        source.require(["score"], "--score")
