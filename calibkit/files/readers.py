@@ -280,12 +280,13 @@ def _table_of_text(
         isinstance(source, Path)
         and large is not None
         and source.stat().st_size >= large
-        and format_name != "ndjson"
         and not is_compressed(head)
         and text_problem(head) is None
     ):
-        separator = "\t" if format_name == "tsv" else ","
-        scan = scan_delimited(source, path, separator, dtype)
+        if format_name == "ndjson":
+            scan = _scan_ndjson(source, path, head, dtype)
+        else:
+            scan = scan_delimited(source, path, "\t" if format_name == "tsv" else ",", dtype)
         if scan is not None:
             return _scanned(scan)
     return _loaded(_read_text(source, path, head, format_name, dtype))
@@ -315,15 +316,30 @@ def _read_ndjson(source: Path | bytes, path: str, dtype: str) -> pl.DataFrame:
     """
     data = without_bom(source.read_bytes() if isinstance(source, Path) else source)
     try:
-        scan = pl.scan_ndjson(data, infer_schema_length=None)
-        schema = scan.collect_schema()
-        if dtype == "float32":
-            narrow = {name: pl.Float32() for name, kind in schema.items() if kind == pl.Float64}
-            scan = pl.scan_ndjson(data, infer_schema_length=None, schema_overrides=narrow)
-        return scan.collect()
+        return _json_rows(data, dtype).collect()
     except pl.exceptions.PolarsError:
         _refuse_json(data, path)
         raise
+
+
+def _scan_ndjson(file: Path, path: str, head: bytes, dtype: str) -> pl.LazyFrame | None:
+    """Return a scan that parses a large file whenever it is read; None where polars cannot."""
+    if without_bom(head) != head or any(sign in str(file) for sign in "*?["):  # a pattern to polars
+        return None
+    try:
+        return _json_rows(file, dtype)
+    except pl.exceptions.PolarsError:
+        _refuse_json(file.read_bytes(), path)
+        raise
+
+
+def _json_rows(source: Path | bytes, dtype: str) -> pl.LazyFrame:
+    scan = pl.scan_ndjson(source, infer_schema_length=None)
+    schema = scan.collect_schema()
+    if dtype == "float64":
+        return scan
+    narrow = {name: pl.Float32() for name, kind in schema.items() if kind == pl.Float64}
+    return pl.scan_ndjson(source, infer_schema_length=None, schema_overrides=narrow)
 
 
 def _refuse_json(data: bytes, path: str) -> None:

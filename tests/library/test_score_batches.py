@@ -323,3 +323,22 @@ def test_a_boundary_without_uncertainties_is_read_once(tmp_path: Path) -> None:
     assert coarse.fit.resolution.uncertainty_bits is None
     assert exact.provenance == coarse.provenance
     assert exact.fit.in_sample.recall == pytest.approx(coarse.fit.in_sample.recall, abs=0.02)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_large_json_files_are_parsed_in_batches(dtype: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.ndjson"
+    simulate(3000).write_ndjson(path)
+    late = path.read_text() + '\n\n{"late": 1.5}\n'  # a key that first comes at the end
+    path.write_text(late)
+    held = open_source([str(path)], dtype=dtype)
+    parsed = open_source([str(path)], dtype=dtype, memory=Room(8))
+    assert parsed.schema == held.schema
+    assert parsed.rows == held.rows == 3001
+    assert parsed.read().equals(held.read())
+    batches = list(parsed.batches(["score", "id"], rows=700))
+    assert pl.concat(batch for _, batch in batches).equals(held.read(["score", "id"]))
+    path.write_text(late + "[1, 2]\n")
+    whole = failure(lambda: open_source([str(path)], dtype=dtype))
+    assert whole[0] is DataError
+    assert failure(lambda: open_source([str(path)], dtype=dtype, memory=Room(8))) == whole
