@@ -258,8 +258,8 @@ def _check_tree(part: PartitionPart, kinds: dict[str, str | None], partition: st
 
 
 def _check_sides(node: TreeNode, category: bool) -> None:
-    lists = (node.left_categories, node.right_categories)
-    if category == any(side is msgspec.UNSET for side in lists):
+    named = [side is not msgspec.UNSET for side in (node.left_categories, node.right_categories)]
+    if named != [category, category]:
         raise ModelError(f"feature {node.feature!r}: categories on both sides belong to text only")
     if category == (node.cut is not msgspec.UNSET):
         raise ModelError(f"feature {node.feature!r}: 'cut' belongs to numbers only")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Protocol
 
@@ -13,7 +12,7 @@ from calibkit.hetcal.cells import BINS
 from calibkit.hetcal.rounds_choose import candidates, correction_lines
 from calibkit.hetcal.rounds_edges import Look, Refine, limits
 from calibkit.hetcal.rounds_end import Ending, ending
-from calibkit.hetcal.rounds_grow import Visits, bins_of, open_nodes, visits_of
+from calibkit.hetcal.rounds_grow import Shared, Visits, bins_of, open_nodes, visits_of
 from calibkit.hetcal.rounds_known import CORRECT, GROW, JUDGE, LOOK, REFINE, Known
 from calibkit.hetcal.rounds_lines import LineSums, line_array
 from calibkit.hetcal.rounds_rows import Block, dealt, text_counts
@@ -54,20 +53,8 @@ def counter_of(
     if known.step == JUDGE:
         return JudgeCounter(known, problem, Shared(pool, threads))
     if known.step == CORRECT:
-        return CorrectCounter(known, problem)
+        return CorrectCounter(known, problem, Shared(pool, threads))
     return FinishCounter(known, problem)
-
-
-class Shared:
-    """Threads that share the nodes of a block."""
-
-    def __init__(self, pool: ThreadPoolExecutor, threads: int) -> None:
-        self.pool, self.threads = pool, threads
-
-    def over(self, count: int, work: Callable[[Int64s], None]) -> None:
-        """Do some work on all nodes, every so many of them in each thread."""
-        parts = min(self.threads, count)
-        list(self.pool.map(work, [np.arange(start, count, parts) for start in range(parts)]))
 
 
 class LookCounter:
@@ -187,7 +174,7 @@ class GrowCounter:
             ):
                 present = ~np.isnan(values)
                 np.maximum.at(highest, own[present], values[present])
-        spans, rows = self.visits.rows(block.features, part)
+        spans, rows = self.visits.rows(block.features, part, self.shared)
         at = {place: index for index, place in enumerate(self.visits.wanted)}
         if codes is not None:
             payload = np.stack([block.weight, block.weight * block.label], axis=1)
@@ -278,7 +265,7 @@ class JudgeCounter:
     def add(self, block: Block) -> None:
         """Add some rows."""
         part, _ = dealt(block, self.problem, self.known.folds)
-        spans, rows = self.visits.rows(block.features, part)
+        spans, rows = self.visits.rows(block.features, part, self.shared)
 
         def work(own: Int64s) -> None:
             sums = self.sums[own]
@@ -299,8 +286,8 @@ class JudgeCounter:
 class CorrectCounter:
     """Sums the line from held-out scores to labels."""
 
-    def __init__(self, known: Known, problem: HetcalProblem) -> None:
-        self.known, self.problem = known, problem
+    def __init__(self, known: Known, problem: HetcalProblem, shared: Shared) -> None:
+        self.known, self.problem, self.shared = known, problem, shared
         self.leaves, self.maps = correction_lines(known, problem.spec)
         self.visits: Visits = visits_of(known, self.leaves, kernels.OWN)
         assert known.correction is not None
@@ -310,7 +297,7 @@ class CorrectCounter:
     def add(self, block: Block) -> None:
         """Add some rows."""
         part, _ = dealt(block, self.problem, self.known.folds)
-        spans, rows = self.visits.rows(block.features, part)
+        spans, rows = self.visits.rows(block.features, part, self.shared)
         leaf = np.zeros(block.label.size, np.int64)
         for place, (low, high) in enumerate(spans.tolist()):
             leaf[rows[low:high]] = place

@@ -7,7 +7,8 @@ its histogram; a split, and which trees follow it, is then known, as `calibkit.h
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
@@ -187,6 +188,18 @@ def tree_of(known: Known, root: int, size: int, depth: int) -> tuple[Tree, list[
     return Tree(made), spots
 
 
+class Shared:
+    """Threads that share the work on a block."""
+
+    def __init__(self, pool: ThreadPoolExecutor, threads: int) -> None:
+        self.pool, self.threads = pool, threads
+
+    def over(self, count: int, work: Callable[[Int64s], None]) -> None:
+        """Do some work on all of so many things, every so many of them in each thread."""
+        parts = min(self.threads, count)
+        list(self.pool.map(work, [np.arange(start, count, parts) for start in range(parts)]))
+
+
 @dataclass(frozen=True)
 class Visits:
     """How rows come to the nodes that a round asks for; see `calibkit_kernels.rounds.visit_rows`.
@@ -205,17 +218,28 @@ class Visits:
     cuts: Floats
     sides: NDArray[np.uint8]
 
-    def rows(self, features: Features, part: NDArray[np.uint8]) -> tuple[Int64s, Places]:
+    def rows(
+        self, features: Features, part: NDArray[np.uint8], shared: Shared
+    ) -> tuple[Int64s, Places]:
         """Return where the rows of each node that is wanted stand, and the rows."""
-        spans = np.zeros((len(self.nodes), 2), np.int64)
-        arrays = features.values, part, self.nodes, self.forks, self.cuts, self.sides
-        kernels.visit_rows(*arrays, spans, np.empty(0, np.int32))
+        spans, out = np.zeros((len(self.nodes), 2), np.int64), np.empty(0, np.int32)
+        roots = np.flatnonzero(self.nodes[:, kernels.BEGINS])
+
+        def visit(own: Int64s) -> None:
+            # The nodes of different roots are different ones: each thread has its own places.
+            nodes = self.nodes.copy()
+            nodes[np.setdiff1d(roots, roots[own]), kernels.BEGINS] = kernels.NONE
+            kernels.visit_rows(
+                features.values, part, nodes, self.forks, self.cuts, self.sides, spans, out
+            )
+
+        shared.over(roots.size, visit)
         ends = np.cumsum(spans[:, 1])
         spans[:, 0] = ends - spans[:, 1]
         spans[:, 1] = spans[:, 0]
-        out = np.empty(int(ends[-1]), np.int32)
-        if out.size:
-            kernels.visit_rows(*arrays, spans, out)
+        if ends[-1] > 0:
+            out = np.empty(int(ends[-1]), np.int32)
+            shared.over(roots.size, visit)
         return spans[self.wanted], out
 
 

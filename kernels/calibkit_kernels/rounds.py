@@ -25,8 +25,9 @@ Places = NDArray[np.int32]
 FORK, WANTED, BEGINS, PART = range(4)
 NODE_WIDTH = 4
 
-#: How a tree begins in a node: not at all, with the rows of all other parts, with those of its part.
-NOT, OTHERS, OWN = range(3)
+#: How a tree begins in a node: not at all, with the rows of all other parts, with those of its part,
+#: with none.
+NOT, OTHERS, OWN, NONE = range(4)
 
 #: Columns of a fork: feature, both children (-1: nobody asks), whether rows without a value go left,
 #: where its categories begin (-1: a number is compared), and the next fork of the node.
@@ -85,7 +86,7 @@ def visit_rows(
         first = 0
         while first < nodes.shape[0] and nodes[first, BEGINS] != NOT:
             same = nodes[first, PART] == part[i]
-            if same == (nodes[first, BEGINS] == OWN):
+            if nodes[first, BEGINS] != NONE and same == (nodes[first, BEGINS] == OWN):
                 stack[0], left = first, 1
                 while left > 0:
                     left -= 1
