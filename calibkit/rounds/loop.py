@@ -75,18 +75,15 @@ def _check_plan(plan: Plan, state: State) -> None:
     if header.kind != plan.of:
         raise ModelError(
             f"a state of `calibkit {header.kind}`, but the plan is one of `calibkit {plan.of}`",
-            file=state.path,
         )
     if state.round != plan.round:
         raise ModelError(
             f"a state of round {state.round}, but the plan asks for round {plan.round}: make all "
             "parts by this plan",
-            file=state.path,
         )
     if header.plan != Answered(plan.hash, plan.round):
         raise ModelError(
             "a state that answers another plan of the same round; make all parts by this plan",
-            file=state.path,
         )
 
 
@@ -97,11 +94,10 @@ def _check_shards(plan: Plan, state: State) -> None:
         raise DataError(
             f"{len(missing)} of {len(wanted)} shards of the plan missing: {_named(missing)}; make "
             "the states of all shards by the plan, and merge them",
-            file=state.path,
         )
     unknown = [found[key] for key in sorted(found.keys() - wanted.keys())]
     if unknown:
-        raise DataError(f"no shard of the plan: {_named(unknown)}", file=state.path)
+        raise DataError(f"no shard of the plan: {_named(unknown)}")
 
 
 def _known(shards: tuple[Shard, ...]) -> dict[tuple[str, int], Shard]:

@@ -32,6 +32,10 @@ from calibkit.summaries.windows import read_in_windows
 HELD = "column "
 
 
+#: Into how many windows as many rows as there is room for are cut: each is read, checked and hashed.
+_PARTS = 4
+
+
 @dataclass(frozen=True)
 class HeldRows:
     """Distinct rows.
@@ -174,7 +178,8 @@ def see_rows(
         roles = tuple(Role(HELD + name) for name in names)
         condenser = Condenser(roles, memory.rows_of(len(names)), exactly=True)
     kinds, rows, total = pl.DataFrame(), 0, 0
-    for frame in read_in_windows(source, names, memory.batch, read):
+    most = min(memory.batch, memory.rows_of(len(names)) // _PARTS)
+    for frame in read_in_windows(source, names, most, read):
         assert isinstance(frame, pl.DataFrame)
         kinds, rows = frame.clear(), rows + frame.height
         total += hash_rows(_without_prefix(frame))
