@@ -1,0 +1,70 @@
+"""Class probabilities and votes in one column of lists: what no row of them may be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tests.cli.score_files import write
+from tests.conftest import Outcome
+
+Invoke = Callable[..., Outcome]
+
+PROBS: list[Any] = [[0.2, 0.8], [0.5, 0.5], [0.9, 0.1]]
+VOTES: list[Any] = [[1, 2], [2, 1], [3, 0]]
+FIT = ("alpha-cal", "--probs", "p", "--counts", "n")
+
+
+def fit(invoke: Invoke, folder: Path, **columns: list[Any]) -> Outcome:
+    frame = pl.DataFrame({"p": PROBS * 10, "n": VOTES * 10, **columns}, strict=False)
+    return invoke(FIT[0], write(frame, folder / "a.parquet"), *FIT[1:], "-o", folder / "m.json")
+
+
+def test_lists_are_what_columns_are(tmp_path: Path, invoke: Invoke) -> None:
+    assert fit(invoke, tmp_path).code == 0
+    wide = {
+        f"{name}_{k}": [row[k] for row in rows] * 10
+        for k in (0, 1)
+        for name, rows in (("p", PROBS), ("n", VOTES))
+    }
+    path = write(pl.DataFrame(wide), tmp_path / "wide.parquet")
+    line = ("alpha-cal", path, "--probs", "p_*", "--counts", "n_*", "-o", tmp_path / "w.json")
+    assert invoke(*line).code == 0
+
+    models = [json.loads((tmp_path / name).read_bytes()) for name in ("m.json", "w.json")]
+    assert models[0]["log_alpha0"] == models[1]["log_alpha0"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"p": [None, *PROBS[1:]] * 10}, "no value (null)"),
+        ({"p": [[0.2, 0.3, 0.5], *PROBS[1:]] * 10}, "'p'"),
+        ({"p": [["a", "b"]] * 30}, "instead of numbers"),
+        ({"p": [[0.2, None], *PROBS[1:]] * 10}, "missing or infinite"),
+        ({"p": [[float("inf"), 0.0], *PROBS[1:]] * 10}, "missing or infinite"),
+        ({"n": [[-1, 3], *VOTES[1:]] * 10}, "not a number of votes"),
+        ({"n": [[0.5, 3.0]] * 30}, "not a number of votes"),
+    ],
+    ids=["null", "lengths", "text", "null inside", "infinite", "negative", "fraction"],
+)
+def test_lists_that_hold_no_such_numbers_are_refused(
+    columns: dict[str, list[Any]], said: str, tmp_path: Path, invoke: Invoke
+) -> None:
+    done = fit(invoke, tmp_path, **columns)
+    assert (done.code, said in done.stderr) == (3, True), done.stderr
+    assert not (tmp_path / "m.json").exists()
+
+
+def test_a_pattern_of_several_lists_is_refused(tmp_path: Path, invoke: Invoke) -> None:
+    frame = pl.DataFrame({"p_1": PROBS, "p_2": PROBS, "n": VOTES})
+    path = write(frame, tmp_path / "a.parquet")
+    line = ("alpha-cal", path, "--probs", "p_*", "--counts", "n", "-o", tmp_path / "m.json")
+    done = invoke(*line)
+    assert done.code == 2
+    assert "p_1" in done.stderr
