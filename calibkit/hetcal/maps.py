@@ -235,10 +235,12 @@ Counted = NDArray[np.int64]
 
 def _tally(rows: HetcalRows, here: NDArray[np.bool_]) -> tuple[Floats, Counted, Counted]:
     """Return the distinct scores of some rows, rising, with their weight and positive weight."""
-    score, weight = rows.score[here], rows.weight[here]
+    score, weight, label = rows.score[here], rows.weight[here], rows.label[here]
+    if score[0] > score[-1]:  # a falling line went before
+        score, weight, label = score[::-1], weight[::-1], label[::-1]
     starts = np.flatnonzero(np.append(True, score[1:] != score[:-1]))
     total = np.add.reduceat(weight, starts)
-    hits = np.add.reduceat(weight * rows.label[here], starts)
+    hits = np.add.reduceat(weight * label, starts)
     kept = total > 0
     return score[starts][kept], total[kept], hits[kept]
 

@@ -253,3 +253,27 @@ def test_simulated_partitions(tmp_path: Path, invoke: Invoke) -> None:
     assert kept.stdout.decode().splitlines()[0] == "label,score"
     assert invoke("hetcal", output, "-q", "--json").code == 0  # features are found by default
     assert invoke("simulate", "partitions", "--rows", "3", "--pattern-weight", "1e9").code == 2
+
+
+@pytest.mark.parametrize("kind", ["isotonic", "histogram"])
+def test_steps_rise_where_the_line_before_them_falls(
+    kind: str, tmp_path: Path, invoke: Invoke
+) -> None:
+    random = np.random.default_rng(5)
+    score = random.random(400)
+    frame = pl.DataFrame(
+        {"score": score, "label": random.random(400) > score, "feature_a": random.normal(size=400)}
+    )
+    path, model, out = (tmp_path / name for name in ("rows.csv", "model.json", "out.csv"))
+    frame.write_csv(path)
+    assert invoke("hetcal", path, "--map", kind, "--max-depth", "1", "-q", "-o", model).code == 0
+    assert json.loads(model.read_text())["precalibrate"]["a"] < 0
+    assert invoke("apply", model, path, "-q", "-o", out).code == 0
+    low, high = (
+        pl.read_csv(out).filter(part)["calibrated"].mean()
+        for part in (
+            pl.col("score") < 0.3,
+            pl.col("score") > 0.7,
+        )
+    )
+    assert low > 0.6 > 0.4 > high
