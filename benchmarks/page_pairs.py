@@ -68,8 +68,23 @@ def startup_section(pairs: list[Pair], start: Pair, cold: list[dict[str, Any]]) 
         f"{ours:.2f} s / {peer:.2f} s of the processors; the profile below says what it consists "
         "of."
     )
-    parts = ["## Start-up", table(header, rows), paragraph(text), COLD, cold_table(cold)]
+    parts = ["## Start-up", table(header, rows)]
+    late = [
+        slow_start(pair) for pair in pairs if median(pair, "ours", wall_of) > pair.facts["seconds"]
+    ]
+    if late:
+        parts.append("\n".join(late))
+    parts += [paragraph(text), COLD, cold_table(cold)]
     return "\n\n".join(parts)
+
+
+def slow_start(pair: Pair) -> str:
+    """Return why a start-up takes longer than aimed at."""
+    ours, peer = (median(pair, side, wall_of) for side in ("ours", "peer"))
+    text = f"Why {pair.name} misses: it takes {ours:.2f} s, importing polars and numba {peer:.2f} s"
+    if ours < peer:
+        return bullet(f"{text}; it imports neither, but Python itself, typer and the options.")
+    return bullet(f"{text}; the rest is the command line, loading compiled kernels, and the work.")
 
 
 def cold_table(cold: list[dict[str, Any]]) -> str:
