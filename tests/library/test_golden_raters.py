@@ -18,8 +18,8 @@ from calibkit.raters.histograms import (
     disagreement_targets,
     predicted_disagreement,
 )
-from calibkit.raters.map_fit import fit_logit_map
 from calibkit.raters.losses import losses
+from calibkit.raters.map_fit import fit_logit_map
 from calibkit.raters.metrics import Judged, ensemble, measure
 from calibkit_kernels.dirichlet import histogram_costs
 from tests.conftest import ROOT
