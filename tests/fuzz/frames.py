@@ -77,7 +77,11 @@ class Given:
         return write(self.frame.rename(self.names), folder / f"rows{self.suffix}")
 
     def __getitem__(self, name: str) -> list[Any]:
-        return self.frame[name].to_list()
+        column = self.frame[name]
+        if self.suffix == ".csv" and column.dtype == pl.String:  # there text of digits is a number
+            numbers = column.cast(pl.Float64, strict=False)
+            column = column if numbers.null_count() > column.null_count() else numbers
+        return column.to_list()
 
 
 @st.composite
