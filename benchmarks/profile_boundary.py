@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import os
 import resource
 import sys
 import threading
@@ -30,12 +31,12 @@ STEPS = (
     ("check the values", "calibkit.rows.columns", "read_score_rows"),
     ("quantiles of uncertainty", "calibkit.bins.binning", "quantile_edges"),
     ("level of each row", "calibkit.bins.binning", "assign"),
-    ("keys of the scores", "calibkit.summaries.tally", "_falling_keys"),
+    ("keys of the scores", "calibkit.summaries.tally", "falling_keys"),
     ("pack keys and tags", "calibkit_kernels.sorting", "pack"),
     ("sort", "calibkit_kernels.sorting", "sort_words"),
     ("group equal scores", "calibkit.summaries.tally", "_count_plain"),
     ("quantiles of score", "calibkit.summaries.tally", "Tally.quantiles"),
-    ("hash of the rows", "calibkit.boundary.summary", "data_hash"),
+    ("hash of the rows", "calibkit.rows.columns", "data_hash"),
     ("other counts of the rows", "calibkit.boundary.summary", "summarise"),
     ("prefixes with a positive", "calibkit.summaries.tally", "Tally.points"),
     ("isotonic blocks", "calibkit.boundary.exact", "isotonic_blocks"),
@@ -132,6 +133,7 @@ def first_kernel() -> None:
 
 def measure(path: str, folds: int, output: str) -> dict[str, Any]:
     """Run the command under the clock; return the steps in order with their times and rises."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command itself does
     clock = Clock()
     with clock.step(IMPORTS):
         main = import_module("calibkit_cli.main")
