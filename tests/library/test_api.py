@@ -46,7 +46,7 @@ COMMANDS = {
 OF_FILES = {
     "inputs", "input_format", "dtype", "output", "output_format", "as_json", "quiet", "verbose",
     "warnings", "dry_run", "compare", "frontier", "partial", "memory", "plot", "report", "reliability",
-    "fail_if", "dask", "uncertainty_edges", "plan",
+    "fail_if", "dask", "uncertainty_edges", "plan", "context",
 }  # fmt: skip
 
 
