@@ -145,7 +145,7 @@ def check_state(state: State) -> None:
 
 
 def no_rounds(spec: HetcalSpec, columns: ColumnOptions, *, train: bool) -> str:
-    """Return why a fit cannot be done in rounds, empty where it can; see `calibkit.hetcal.rounds`."""
+    """Return why a fit cannot be done in rounds (`calibkit.hetcal.rounds`), empty where it can."""
     reasons = (
         (f"--partition {spec.partition}", spec.partition != "tree"),
         (f"--criterion {spec.criterion}", spec.criterion == "auc"),

@@ -66,7 +66,7 @@ KINDS: Final = {
         for name in ("bin", "boundary", "calibrate", "evaluate")
     },
     "vad": Kind(1, "calibkit.vad.states"),
-    "hetcal": Kind(1, "calibkit.hetcal.states", "calibkit.hetcal.rounds"),
+    "hetcal": Kind(1, "calibkit.hetcal.states", "calibkit.hetcal.rounds.steps"),
     "alpha-cal": Kind(1, "calibkit.raters.states", "calibkit.raters.rounds"),
     "calibrate --probs": Kind(1, "calibkit.raters.states", "calibkit.raters.rounds"),
 }

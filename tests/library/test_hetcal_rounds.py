@@ -16,14 +16,16 @@ from hypothesis import strategies as st
 from calibkit.errors import DataError, ModelError, ResourceError
 from calibkit.files.sources import Source
 from calibkit.fitted import Fitted
-from calibkit.hetcal import rounds, rounds_edges, rounds_grow
 from calibkit.hetcal.features import Features, bin_features, read_known_features
 from calibkit.hetcal.fit import fit_hetcal
 from calibkit.hetcal.folds import Folds
-from calibkit.hetcal.rounds_edges import Look, Refine, first_edges, refined
-from calibkit.hetcal.rounds_known import known_of
-from calibkit.hetcal.rounds_rows import hash_parts
-from calibkit.hetcal.rounds_tables import Numbers, keys_of, together, values_of
+from calibkit.hetcal.rounds import edges as finding
+from calibkit.hetcal.rounds import grow as growing
+from calibkit.hetcal.rounds import steps
+from calibkit.hetcal.rounds.edges import Look, Refine, first_edges, refined
+from calibkit.hetcal.rounds.known import known_of
+from calibkit.hetcal.rounds.rows import hash_parts
+from calibkit.hetcal.rounds.tables import Numbers, keys_of, together, values_of
 from calibkit.hetcal.rows import linear_scores, read_hetcal_rows
 from calibkit.hetcal.run import fit_source
 from calibkit.hetcal.spec import HetcalSpec
@@ -146,7 +148,7 @@ def test_shards_and_their_order_do_not_matter(seed: int, cuts: list[int], random
 def test_the_room_for_histograms_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     frame, problem = rows_of(900, 2), problem_of({}, max_depth=2, groups="g")
     found, plans = in_rounds([frame], problem)
-    monkeypatch.setattr(rounds_grow, "MOST_CELLS", 1)
+    monkeypatch.setattr(growing, "MOST_CELLS", 1)
     again, more = in_rounds([frame], problem)
     assert_like(plain(again), plain(found))
     assert len(more) > len(plans)
@@ -191,8 +193,8 @@ def test_keys_are_in_the_order_of_numbers(values: list[float]) -> None:
 
 
 def test_finer_stretches_find_the_same_bins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rounds_edges, "_MOST_COUNTED", 64)
-    monkeypatch.setattr(rounds_edges, "_FEWEST_COUNTED", 64)
+    monkeypatch.setattr(finding, "_MOST_COUNTED", 64)
+    monkeypatch.setattr(finding, "_FEWEST_COUNTED", 64)
     array = np.random.default_rng(0).normal(size=5000)
     look = Look(32)
     look.add(array)
@@ -209,8 +211,8 @@ def test_finer_stretches_find_the_same_bins(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_values_next_to_each_other_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rounds_edges, "_FEWEST_COUNTED", 64)
-    monkeypatch.setattr(rounds_edges, "_MOST_COUNTED", 64)
+    monkeypatch.setattr(finding, "_FEWEST_COUNTED", 64)
+    monkeypatch.setattr(finding, "_MOST_COUNTED", 64)
     frame = rows_of(900, 8)
     close = np.nextafter(1.0, 2.0) - 1.0
     frame = frame.with_columns(noise=1.0 + close * (pl.int_range(900) % 150))
@@ -287,8 +289,8 @@ def test_damaged_plans_and_answers_are_refused() -> None:
     with pytest.raises(ModelError, match="damaged plan"):
         known_of({**plans[-1].ask, "nodes": [{**ask["nodes"][0], "sizes": [9]}]})
     with pytest.raises(ModelError, match="no sums"):
-        rounds.check_sums(Sums({}, pl.DataFrame({"x": [1]})))
+        steps.check_sums(Sums({}, pl.DataFrame({"x": [1]})))
     state = answer(plans[-1], Source.from_frame(frame), TINY)
     place = state.table.with_columns(place=pl.lit(10**9))
     with pytest.raises(ModelError, match="not asked"):
-        rounds.advance(plans[-1], Sums({}, place))
+        steps.advance(plans[-1], Sums({}, place))

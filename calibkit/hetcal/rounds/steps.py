@@ -22,12 +22,12 @@ from calibkit.fitted import Fitted
 from calibkit.hetcal.cells import BINS
 from calibkit.hetcal.features import MOST_BINS, feature_column
 from calibkit.hetcal.model import HetcalModel
-from calibkit.hetcal.rounds_choose import candidates, chosen_by, first_correction
-from calibkit.hetcal.rounds_counts import SCORES, counter_of
-from calibkit.hetcal.rounds_edges import first_edges, refined
-from calibkit.hetcal.rounds_end import ending, model_of
-from calibkit.hetcal.rounds_grow import Bins, bins_of, first_nodes, open_nodes, split_node
-from calibkit.hetcal.rounds_known import (
+from calibkit.hetcal.rounds.choose import candidates, chosen_by, first_correction
+from calibkit.hetcal.rounds.counts import SCORES, counter_of
+from calibkit.hetcal.rounds.edges import first_edges, refined
+from calibkit.hetcal.rounds.end import ending, model_of
+from calibkit.hetcal.rounds.grow import Bins, bins_of, first_nodes, open_nodes, split_node
+from calibkit.hetcal.rounds.known import (
     CORRECT,
     FINISH,
     GROW,
@@ -42,9 +42,9 @@ from calibkit.hetcal.rounds_known import (
     grid_of,
     known_of,
 )
-from calibkit.hetcal.rounds_lines import line_array, line_from, moved
-from calibkit.hetcal.rounds_rows import MOST_ROWS, read_block, used_columns, weights_refused
-from calibkit.hetcal.rounds_tables import (
+from calibkit.hetcal.rounds.lines import line_array, line_from, moved
+from calibkit.hetcal.rounds.rows import MOST_ROWS, read_block, used_columns, weights_refused
+from calibkit.hetcal.rounds.tables import (
     Numbers,
     What,
     array_of,

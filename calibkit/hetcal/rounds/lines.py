@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.hetcal.rounds_known import Line
-from calibkit.hetcal.rounds_tables import keys_of, values_of
+from calibkit.hetcal.rounds.known import Line
+from calibkit.hetcal.rounds.tables import keys_of, values_of
 from calibkit_kernels import rounds as kernels
 
 Floats = NDArray[np.float64]

@@ -15,10 +15,10 @@ from calibkit.hetcal.features import Features
 from calibkit.hetcal.fit import columns_of, origin_of
 from calibkit.hetcal.maps import Maps, shrunk
 from calibkit.hetcal.model import CrossValidated, HetcalFit, HetcalModel, Line, Losses
-from calibkit.hetcal.rounds_choose import node_maps, root_maps
-from calibkit.hetcal.rounds_grow import tree_of
-from calibkit.hetcal.rounds_known import EVERYONE, Known, grid_of
-from calibkit.hetcal.rounds_lines import worth
+from calibkit.hetcal.rounds.choose import node_maps, root_maps
+from calibkit.hetcal.rounds.grow import tree_of
+from calibkit.hetcal.rounds.known import EVERYONE, Known, grid_of
+from calibkit.hetcal.rounds.lines import worth
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.hetcal.states import HetcalProblem
 from calibkit.hetcal.trees import Tree

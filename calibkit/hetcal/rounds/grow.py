@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from calibkit.hetcal.features import Features
 from calibkit.hetcal.grow import CRITERIA, Rules, midpoint, sides_of
-from calibkit.hetcal.rounds_known import EVERYONE, Fork, Known, Spot, grid_of
+from calibkit.hetcal.rounds.known import EVERYONE, Fork, Known, Spot, grid_of
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.hetcal.trees import Node, Tree
 from calibkit_kernels import rounds as kernels

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.hetcal.cells import BINS
-from calibkit.hetcal.rounds_choose import candidates, correction_lines
-from calibkit.hetcal.rounds_edges import Look, Refine, limits
-from calibkit.hetcal.rounds_end import Ending, ending
-from calibkit.hetcal.rounds_grow import Shared, Visits, bins_of, open_nodes, visits_of
-from calibkit.hetcal.rounds_known import CORRECT, GROW, JUDGE, LOOK, REFINE, Known
-from calibkit.hetcal.rounds_lines import LineSums, line_array
-from calibkit.hetcal.rounds_rows import Block, dealt, text_counts
-from calibkit.hetcal.rounds_tables import Numbers, What, keys_of
+from calibkit.hetcal.rounds.choose import candidates, correction_lines
+from calibkit.hetcal.rounds.edges import Look, Refine, limits
+from calibkit.hetcal.rounds.end import Ending, ending
+from calibkit.hetcal.rounds.grow import Shared, Visits, bins_of, open_nodes, visits_of
+from calibkit.hetcal.rounds.known import CORRECT, GROW, JUDGE, LOOK, REFINE, Known
+from calibkit.hetcal.rounds.lines import LineSums, line_array
+from calibkit.hetcal.rounds.rows import Block, dealt, text_counts
+from calibkit.hetcal.rounds.tables import Numbers, What, keys_of
 from calibkit.hetcal.states import HetcalProblem
 from calibkit.rows.rows import Remark, added_up
 from calibkit_kernels import leaf_maps

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from calibkit.errors import ModelError
 from calibkit.hetcal.choose import best_place, discounted
 from calibkit.hetcal.maps import shrunk
-from calibkit.hetcal.rounds_grow import leaves_of
-from calibkit.hetcal.rounds_known import EVERYONE, Chosen, Known, Line, grid_of
-from calibkit.hetcal.rounds_lines import line_from, worth
+from calibkit.hetcal.rounds.grow import leaves_of
+from calibkit.hetcal.rounds.known import EVERYONE, Chosen, Known, Line, grid_of
+from calibkit.hetcal.rounds.lines import line_from, worth
 from calibkit.hetcal.spec import HetcalSpec
 
 Floats = NDArray[np.float64]

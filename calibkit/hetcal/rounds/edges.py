@@ -14,8 +14,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.hetcal.features import MOST_BINS, QUANTILE_BINS
-from calibkit.hetcal.rounds_known import Bucket, Edges
-from calibkit.hetcal.rounds_tables import (
+from calibkit.hetcal.rounds.known import Bucket, Edges
+from calibkit.hetcal.rounds.tables import (
     Numbers,
     What,
     array_of,

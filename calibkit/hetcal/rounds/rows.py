@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from calibkit.errors import ResourceError
 from calibkit.files.sources import Source
 from calibkit.hetcal.features import Features, read_known_features
-from calibkit.hetcal.rounds_known import Known
+from calibkit.hetcal.rounds.known import Known
 from calibkit.hetcal.rows import linear_scores
 from calibkit.hetcal.states import HetcalProblem
 from calibkit.rows.columns import ScoreRows, read_score_rows
