@@ -94,8 +94,8 @@ bench: $(PEERS) $(RUN_TIME)  ## measure speed and memory (LARGE=1: 50 million ro
 		$(PEER_BIN)/python benchmarks/bench_$$name.py --python $(RUN_BIN)/python $(if $(LARGE),--large) || exit 1; done
 	$(PEER_BIN)/python benchmarks/write_page.py
 
-bench-methods: $(PEERS) $(RUN_TIME)  ## the same of calibrate, vad, hetcal, alpha-cal and certified boundaries: docs/evidence/methods_speed.md
-	@for name in calibrate vad hetcal raters certified; do \
+bench-methods: $(PEERS) $(RUN_TIME)  ## the same of all other methods: docs/evidence/methods_speed.md
+	@for name in calibrate vad hetcal raters certified smooth; do \
 		$(PEER_BIN)/python benchmarks/bench_$$name.py --python $(RUN_BIN)/python || exit 1; done
 	$(PEER_BIN)/python benchmarks/write_methods_page.py
 
@@ -211,5 +211,5 @@ $(PEERS): pyproject.toml | .venv/bin/python
 	.venv/bin/python -m venv build/bench/peers
 	$(PEER_BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	$(PEER_BIN)/python -m pip install --quiet --disable-pip-version-check polars pyarrow pandas \
-		scikit-learn 'netcal==1.*' 'venn-abers==1.*' 'mcgrad==0.1.5' 'lightgbm==4.*' 'mapie==1.6.*'
+		scikit-learn 'netcal==1.*' 'venn-abers==1.*' 'mcgrad==0.1.5' 'lightgbm==4.*' 'mapie==1.6.*' 'relplot==1.*'
 	@touch $@

@@ -48,6 +48,12 @@ SECTIONS = {
         "A boundary whose precision is certified (at least 0.7, confidence 0.9) against MAPIE's "
         "control of the precision of one threshold.",
     ),
+    "smooth": (
+        "evaluate --metrics smooth_ece",
+        "The smooth calibration error without an interval. calibkit smooths every score and solves for "
+        "the bandwidth to 1e-6; relplot puts scores on a grid first, so the two differ in the third "
+        "digit.",
+    ),
     "raters": (
         "alpha-cal",
         "100,000 rows, 10 classes, 64 features, against scipy's L-BFGS-B on the same objective in "
