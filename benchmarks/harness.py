@@ -201,9 +201,9 @@ def compare(
 ) -> Pair:
     """Run all commands once to warm up, then in turn; `starts` are both sides without data."""
     watch = Watch()
-    commands = {"ours": ours, "peer": peer}
-    if starts is not None:
-        commands |= {"start_ours": starts[0], "start_peer": starts[1]}
+    # The two that are compared come last: what they wrote stays, for whoever looks at the results.
+    commands = {} if starts is None else {"start_ours": starts[0], "start_peer": starts[1]}
+    commands |= {"ours": ours, "peer": peer}
     if floor is not None:
         commands["floor"] = floor
     found: dict[str, list[Run]] = {side: [] for side in SIDES}
