@@ -17,7 +17,7 @@ from operator import attrgetter
 from typing import Any, Final, Self, TypeVar
 
 from calibkit.engines.protocol import Done, ShardError, arrived, guarded
-from calibkit.errors import ResourceError, UsageError
+from calibkit.errors import CalibkitError, ResourceError, UsageError
 from calibkit.progress import Progress, silent
 
 T = TypeVar("T")
@@ -30,6 +30,8 @@ _FAN: Final = 8
 
 #: Seconds to wait for a scheduler that is to answer, and for one that is to let go.
 _CONNECT, _CLOSE = 10, 20
+#: Seconds that workers have to end what they do after one has failed.
+_FINISH = 60
 
 
 class DaskEngine:
@@ -120,8 +122,15 @@ class DaskEngine:
     ) -> list[Done]:
         """Return the result of each item."""
         futures = self._submit(task, items)
-        self._watch(futures, items, progress)
-        return [self._result(future) for future in futures]
+        try:
+            self._watch(futures, items, progress)
+            return [self._result(future) for future in futures]
+        except CalibkitError:
+            # Who is still at work would write after the caller has cleared up.
+            if self._client.status == "running":
+                with suppress(Exception):
+                    self._dask.wait(futures, timeout=_FINISH)
+            raise
 
     def _submit(self, task: Callable[[T], Done], items: Sequence[T]) -> list[Any]:
         found: list[Any] = self._client.map(partial(guarded, task), items, pure=False)
