@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -39,14 +40,20 @@ def trial() -> Run:
     return call
 
 
-def start(*arguments: object) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+@contextmanager
+def started(*arguments: object) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
         [sys.executable, TRIAL, *map(str, arguments)],
         env=clean_environment(),
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()  # where the test failed: the next one should not hear of it
 
 
 # The command line itself ---------------------------------------------------------------------
@@ -189,14 +196,13 @@ def test_the_message_is_not_told_twice() -> None:
 
 
 def test_a_closed_pipe_ends_quietly() -> None:
-    process = start("endless")
-    assert process.stdout is not None
-    assert process.stderr is not None
-    assert process.stdout.readline().startswith("line")
-    process.stdout.close()
-    assert process.wait(30) == 141
-    assert process.stderr.read() == ""
-    process.stderr.close()
+    with started("endless") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith("line")
+        process.stdout.close()
+        assert process.wait(30) == 141
+        assert process.stderr.read() == ""
 
 
 def test_help_into_a_closed_pipe_ends_quietly() -> None:
@@ -219,11 +225,11 @@ def test_help_into_a_closed_pipe_ends_quietly() -> None:
 def test_a_signal_leaves_nothing_half_written(
     tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
-    process = start("wait", tmp_path)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    process.send_signal(number)
-    _, said = process.communicate(timeout=30)
+    with started("wait", tmp_path) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+        _, said = process.communicate(timeout=30)
     assert process.returncode == code
     assert said.count("\n") == 1
     assert "Traceback" not in said

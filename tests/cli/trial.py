@@ -45,7 +45,10 @@ def wait(place: Path) -> None:
     try:
         temporary.write_text("half")
         print("ready", flush=True)
-        time.sleep(60)
+        # In short sleeps: a signal between Python's last look for one and the system's sleep would
+        # otherwise be seen after a minute only.
+        for _ in range(600):
+            time.sleep(0.1)
     finally:
         temporary.unlink()
 
