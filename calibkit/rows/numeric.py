@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from calibkit.errors import DataError
 from calibkit.rows.rows import RowFinder, is_text
 
 FloatArray = NDArray[np.float32] | NDArray[np.float64]
@@ -70,6 +71,16 @@ def numeric_column(
 def _has_negative_zero(array: FloatArray) -> bool:
     bits = array.view(np.uint32 if array.dtype == np.float32 else np.uint64)
     return bool((bits == np.uint64(1 << (8 * array.itemsize - 1))).any())
+
+
+def weightless(file: str | None, column: str | None, rows: int) -> DataError:
+    """Return what is said of rows that all have weight 0, where only a summary of them is left."""
+    return DataError(
+        f"{file}: column {column!r}: weight 0 in all {rows} rows; give some row a positive weight",
+        file=file,
+        column=column,
+        rows=rows,
+    )
 
 
 def weight_column(column: pl.Series, where: RowFinder) -> NDArray[np.float64]:

@@ -23,6 +23,7 @@ from calibkit.rows.columns import (
     HASHED,
     ScoreRows,
 )
+from calibkit.rows.numeric import weightless
 from calibkit.rows.provenance import added_hashes, data_hash
 from calibkit.rows.rows import NothingLeft, Remark, added_up
 from calibkit.summaries.condense import COUNT, Condensed, Condenser, NoRoomError
@@ -139,19 +140,27 @@ def summarise_scores(source: Source, reading: Reading, memory: Memory) -> ScoreS
         ) from None
     if not first.narrowed:
         return found
-    edges, error = _edges(found.condensed, spread)
+    edges, error = _edges(found, spread, file)
     again = kept.again() if kept.whole else windows()
     second = _summary(again, _Counted(reading, memory.entries, edges, hashes=found.hashes), file)
     return replace(second, level_error=error)
 
 
-def _edges(condensed: Condensed, spread: Spread) -> tuple[NDArray[np.float64], float]:
-    """Return the edges of the levels that are needed, and by what share of the rows they may miss."""
-    frame = condensed.frame
+def _edges(found: ScoreSummary, spread: Spread, file: str) -> tuple[NDArray[np.float64], float]:
+    """Return the edges of the levels that are needed, and by what share of the rows they may miss.
+
+    Raises
+    ------
+    DataError
+        Rows of weight 0, which have no levels.
+    """
+    condensed, frame = found.condensed, found.condensed.frame
     values, weight = column_of(frame, "uncertainty"), column_of(frame, "weight")
     times = frame[COUNT].to_numpy().astype(np.float64)
     weight = times if weight is None else weight * times
     held = values[weight > 0]
+    if not held.size:
+        raise weightless(file, found.options.weight, condensed.rows)
     if spread.strategy == "equal-width":
         ends = float(held.min()), float(held.max())
         edges = [equal_width_edges(*ends, count) for count in spread.levels]

@@ -14,6 +14,7 @@ from calibkit.errors import DataError
 from calibkit.files.sources import Source
 from calibkit.memory import Memory
 from calibkit.rows.columns import ColumnOptions, Condensing, RowFinder, ScoreRows
+from calibkit.rows.numeric import weightless
 from calibkit.rows.provenance import added_hashes
 from calibkit.rows.rows import Remark, added_up
 from calibkit.summaries.condense import COUNT, Condensed, merge
@@ -133,13 +134,7 @@ class ScoreSummary:
         """Refuse what only all rows together can show."""
         options, file = rows.options, rows.source.parts[0].path if rows.source else None
         if rows.weight is not None and not rows.weight.any():
-            raise DataError(
-                f"{file}: column {options.weight!r}: weight 0 in all {rows.rows} rows; give some row "
-                "a positive weight",
-                file=file,
-                column=options.weight,
-                rows=rows.rows,
-            )
+            raise weightless(file, options.weight, rows.rows)
         if rows.label is None or options.positive is None or rows.label.any():
             return rows
         raise DataError(

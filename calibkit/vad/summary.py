@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.apply import ApplySpec, applier_of
-from calibkit.errors import DataError
 from calibkit.files.sources import Source
 from calibkit.memory import Memory
 from calibkit.models import Model
+from calibkit.rows.numeric import weightless
 from calibkit.rows.provenance import added_hashes, data_hash
 from calibkit.rows.rows import NothingLeft, Remark, added_up
 from calibkit.rows.segments import Segments
@@ -158,13 +158,7 @@ def check_weights(summary: MemberSummary, weight: str | None) -> None:
     """Raise a `DataError` where no row weighs anything."""
     if any(moments.weight for moments in summary.moments.values()):
         return
-    raise DataError(
-        f"{summary.files[0]}: column {weight!r}: weight 0 in {summary.rows} rows; give some row a "
-        "positive weight",
-        file=summary.files[0],
-        column=weight,
-        rows=summary.rows,
-    )
+    raise weightless(summary.files[0], weight, summary.rows)
 
 
 def _window_rows(columns: int, options: MemberOptions, how: Summarising) -> int:

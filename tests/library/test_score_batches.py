@@ -268,6 +268,19 @@ def test_what_only_all_rows_show(tmp_path: Path) -> None:
         calibration_rows(source, ColumnOptions(positive="yes"), CalibratorSpec(), Room(60))
 
 
+def test_levels_of_rows_without_weight_are_refused(tmp_path: Path) -> None:
+    frame = simulate(300).with_columns(weight=pl.lit(0.0))
+    frame.write_parquet(tmp_path / "a.parquet")
+    source = open_source([str(tmp_path / "a.parquet")])
+    columns = ColumnOptions(weight="weight")
+    for memory in (None, Room(60)):
+        with pytest.raises(DataError, match=r"weight 0 in (all )?300 rows") as caught:
+            grid_rows(source, columns, GridProblem(score_bins=5), memory)
+        assert (caught.value.column, caught.value.rows) == ("weight", 300)
+        with pytest.raises(DataError, match=r"weight 0 in (all )?300 rows"):
+            boundary(source, memory, columns=columns)
+
+
 def test_large_text_files_are_parsed_in_batches(tmp_path: Path) -> None:
     frame = simulate(3000)
     frame.write_csv(tmp_path / "a.csv")
