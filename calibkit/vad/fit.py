@@ -28,6 +28,7 @@ from calibkit.vad.model import (
 )
 from calibkit.vad.moments import Estimate, Moments
 from calibkit.vad.spec import VadRows, VadSpec
+from calibkit.vad.summary import check_weights
 
 
 def fit_vad(
@@ -59,9 +60,12 @@ def fit_vad(
     Raises
     ------
     DataError
-        In tandem, if lambda of the training distribution is not positive.
+        Weights that are all 0; in tandem, if lambda of the training distribution is not positive.
     """
     test, train = rows.test, rows.train
+    for summary in (test, train):
+        if summary is not None:
+            check_weights(summary, rows.options.weight)
     parts = test.moments
     others = None if train is None else train.moments
     pooled = _segment(_all(parts), None if others is None else _all(others))

@@ -24,7 +24,7 @@ from calibkit.vad.model import VadModel
 from calibkit.vad.moments import Moments, Setting
 from calibkit.vad.rows import MemberOptions
 from calibkit.vad.spec import VadRows, VadSpec, need_members, read_vad_rows
-from calibkit.vad.summary import MemberSummary, check_weights
+from calibkit.vad.summary import MemberSummary
 
 KIND: Final = "vad"
 
@@ -132,9 +132,6 @@ def fit_state(state: State) -> Fitted[VadModel]:
     """
     rows, spec = rows_of(state)
     options = options_of(state)
-    for summary in (rows.test, rows.train):
-        if summary is not None:
-            check_weights(summary, rows.options.weight)
     fitted = fit_vad(rows, spec, provenance=options.provenance, tags=options.tags)
     columns = fitted.model.columns
     for role, maker in options.makers.items():

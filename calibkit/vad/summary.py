@@ -123,8 +123,7 @@ def summarise_members(
     Raises
     ------
     DataError
-        Values that are missing, infinite, out of range or of the wrong type; weights that are all
-        0; no row that is left.
+        Values that are missing, infinite, out of range or of the wrong type; no row that is left.
     """
     columns = used_columns(names, options)
     windows = source.windows(columns, rows=_window_rows(len(columns), options, how))
@@ -143,15 +142,13 @@ def summarise_members(
             found = part if found is None else found.merge(part)
     if found is None:
         raise NothingLeft(source.parts[0].path, lost, added_up(remarks))
-    found = replace(
+    return replace(
         found,
         remarks=added_up((*found.remarks, *remarks)),
         rows_read=found.rows_read + lost,
         files=tuple(source.paths),
         warnings=source.warnings,
     )
-    check_weights(found, options.weight)
-    return found
 
 
 def check_weights(summary: MemberSummary, weight: str | None) -> None:

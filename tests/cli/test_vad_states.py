@@ -110,6 +110,26 @@ def test_rows_without_a_value_are_counted_over_all_windows(
     assert mine["provenance"]["data_hash"] == yours["provenance"]["data_hash"]
 
 
+def test_a_shard_without_weight_is_refused_only_alone(tmp_path: Path, invoke: Invoke) -> None:
+    shards = [FRAME[:300].with_columns(weight=pl.lit(0.0)), FRAME[300:]]
+    for place, shard in enumerate(shards):
+        shard.write_parquet(tmp_path / f"p{place}.parquet")
+        state = tmp_path / f"p{place}.state"
+        made = invoke(
+            "vad", tmp_path / f"p{place}.parquet", "--weight", "weight", "--partial", "-o", state
+        )
+        assert made.code == 0, made.stderr
+    whole, merged = tmp_path / "whole.json", tmp_path / "merged.json"
+    files = [tmp_path / "p0.parquet", tmp_path / "p1.parquet"]
+    assert invoke("vad", *files, "--weight", "weight", "-q", "-o", whole).code == 0
+    states = [tmp_path / "p0.state", tmp_path / "p1.state"]
+    assert invoke("merge", *states, "-q", "-o", merged).code == 0
+    assert merged.read_bytes() == whole.read_bytes()
+    for refused in (invoke("vad", files[0], "--weight", "weight"), invoke("merge", states[0])):
+        assert refused.code == 3
+        assert "column 'weight': weight 0 in all 300 rows" in refused.stderr
+
+
 def test_partial_and_merge_in_tandem(tmp_path: Path, invoke: Invoke) -> None:
     for place in range(3):
         FRAME[200 * place : 200 * (place + 1)].write_parquet(tmp_path / f"p{place}.parquet")
