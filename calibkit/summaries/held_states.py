@@ -97,6 +97,11 @@ def problem_in(options: dict[str, Any], path: str) -> dict[str, Any]:
     return from_plain(options, _Options, path).problem
 
 
+def columns_in(options: dict[str, Any], path: str) -> tuple[str, ...]:
+    """Return the columns that rows have, of the options of a state or of a plan."""
+    return from_plain(options, _Options, path).columns
+
+
 def without_rows(state: State) -> State:
     """Return a state that says of its rows only what those of rows that do not fit say."""
     rows, train = _held(state)
@@ -137,7 +142,7 @@ def state_rows(state: State) -> int:
 
 def columns_of(state: State) -> int:
     """Return how many columns the rows of a state have."""
-    return len(from_plain(state.header.options, _Options, state.path).columns)
+    return len(columns_in(state.header.options, state.path))
 
 
 def holds_rows(state: State) -> bool:

@@ -103,8 +103,8 @@ def start(
     if dask is None or dry_run:
         source = open_source(inputs, input_format=input_format, dtype=dtype, memory=run.memory)
         source.progress = run.console.progress()
-        if plan is not None and not dry_run:
-            rounds.write_answers(cast(rounds.RoundsRun, run), source, plan)
+        if plan is not None:
+            rounds.start(cast(rounds.RoundsRun, run), source, plan, dry_run=dry_run)
             return
         run.start(source, dry_run=dry_run, partial=partial)
         return

@@ -136,6 +136,11 @@ def _finish(console: Console, state: State, plan: str | None, memory: Memory, th
         rounds.go_on(console, state, path)
     elif in_rounds(state) and not fits(state, memory):
         rounds.write_plan(console, first_plan(state), path)
+    elif plan is not None and not in_rounds(state):
+        raise UsageError(
+            f"--plan is for fits in rounds; states of `calibkit {state.header.kind}` need one round "
+            "only: leave it out."
+        )
     else:
         run = import_module(f"calibkit_cli.{FINISHERS[state.header.kind]}")
         run.finish_state(console, state, memory, threads)

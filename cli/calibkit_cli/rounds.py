@@ -12,6 +12,7 @@ import typer
 from calibkit.errors import ModelError, UsageError
 
 from .console import Console
+from .dry_run import show_plan
 from .finishers import FINISHERS
 from .options import INPUT, option
 
@@ -66,22 +67,39 @@ class RoundsRun(Protocol):
         """Return what the options say, with names in the place of patterns of features."""
 
 
-def write_answers(run: RoundsRun, source: Source, file: str) -> None:
+def start(run: RoundsRun, source: Source, file: str, *, dry_run: bool) -> None:
     """Write what the inputs answer to a plan: the state of a shard, or (``-o DIR/``) of each.
+
+    With `dry_run` print what would be done.
 
     Raises
     ------
     UsageError
-        An option that was given, and that the plan says otherwise.
+        An option that was given, and that the plan says otherwise; a column that is not there.
     ModelError
         The plan of another command; see `calibkit.rounds.plans.read_plan`.
     """
-    from calibkit.rounds.answers import answer_shard
-
-    from .states import write_states
+    from calibkit.summaries.held_states import columns_in
 
     plan = read_plan_of(file, run.kind)
     check_given(run, source, plan, file)
+    columns = columns_in(plan.options, file)
+    source.require(columns)
+    if not dry_run:
+        _write_answers(run, source, plan)
+        return
+    roles = {f"column {place}": name for place, name in enumerate(columns, start=1)}
+    count = len(plan.shards)
+    step = (
+        f"answer round {plan.round} of {file}, a plan over {plan.rows:,} rows in {count:,} shards"
+    )
+    show_plan(run.console, source, roles, [step, "write a state"])
+
+
+def _write_answers(run: RoundsRun, source: Source, plan: Plan) -> None:
+    from calibkit.rounds.answers import answer_shard
+
+    from .states import write_states
 
     def make(part: Source) -> State:
         return answer_shard(plan, part, run.memory, threads=run.threads)
@@ -147,6 +165,7 @@ def write_plan(console: Console, plan: Plan, path: str) -> None:
     """Write a plan, and say what to do with it."""
     from calibkit.files.sinks import write_bytes
 
+    _spare_others(path)
     write_bytes(plan.to_json(), path)
     if console.as_json:
         console.json({"plan": path, "round": plan.round})
@@ -156,6 +175,21 @@ def write_plan(console: Console, plan: Plan, path: str) -> None:
         f"shard{'s' if count > 1 else ''}: calibkit {plan.of.partition(' ')[0]} SHARD --partial "
         f"--plan {path} -o SHARD.state; then merge again."
     )
+
+
+def _spare_others(path: str) -> None:
+    """Refuse to write a plan over a file that is none: its name is not one the user gave."""
+    from calibkit.rounds.plans import read_plan
+
+    if not Path(path).is_file():
+        return
+    try:
+        read_plan(path)
+    except ModelError as error:
+        raise UsageError(
+            f"{path}: is there, and is no plan that could be replaced ({error.message}); the plan of "
+            "the next round is written here: move the file, or give -o another folder."
+        ) from None
 
 
 def go_on(console: Console, state: State, path: str) -> None:

@@ -124,8 +124,42 @@ def test_what_is_refused(invoke: Invoke, folder: Path) -> None:
     first = partial(invoke, SHARDS[0], *ALPHA)
     refused(3, "round", "merge", first, *second[1:], *plan, "-o", "model.json")
     again = partial(invoke, SHARDS[0], "alpha-cal", *plan)
+    dry = [*made, "--dry-run"]
+    done = invoke("alpha-cal", SHARDS[0], *plan, *dry)
+    assert done.code == 0, done.stderr
+    assert b"Would answer round 2 of out/plan.json, a plan over 700 rows in 3 sh" in done.stdout
+    done = invoke("alpha-cal", SHARDS[0], *plan, *dry, "--json")
+    assert "write a state" in json.loads(done.stdout)["plan"]
+    refused(3, "a plan of `calibkit alpha-cal`", "calibrate", SHARDS[0], *plan, *dry)
+    refused(2, "--regularization is 0.1", *ALPHA, SHARDS[0], *plan, "--regularization", "0.1", *dry)
+    FRAME.select("label").write_parquet("narrow.parquet")
+    refused(2, "narrow.parquet: no column", "alpha-cal", "narrow.parquet", *plan, *made)
     half = ["merge", again, second[1], "-q", "-o", "half.state"]
     assert invoke(*half).code == 0  # states of a round merge in any grouping
     assert invoke("merge", "half.state", second[2], "-q", "-o", "out/model.json").code == 0
     refused(3, "but the plan asks for round 3", "merge", *second, "-o", "out/model.json")
     assert pl.read_parquet(SHARDS[0]).height == 100
+
+
+def test_plans_that_are_none_of_the_user_s_fit(invoke: Invoke, folder: Path) -> None:
+    states = [partial(invoke, shard, *ALPHA) for shard in SHARDS]
+    own = folder / "plan.json"
+    own.write_text('{"of": "the user"}')
+    done = invoke("merge", *states, "--memory", "1MB", "-o", "model.json")
+    assert done.code == 2 and "plan.json: is there, and is no plan" in done.stderr
+    assert own.read_text() == '{"of": "the user"}'
+    raw = [
+        "--score",
+        "x_a",
+        "--label",
+        "label",
+        "--scale",
+        "raw",
+        "--method",
+        "platt",
+        "--positive",
+        "2",
+    ]
+    one = partial(invoke, SHARDS[0], "calibrate", *raw)
+    done = invoke("merge", one, "--plan", "plan.json", "-o", "model.json")
+    assert done.code == 2 and "--plan is for fits in rounds" in done.stderr
