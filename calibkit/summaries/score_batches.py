@@ -15,8 +15,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.bins.binning import assign, equal_width_edges, quantile_edges
-from calibkit.errors import ResourceError
+from calibkit.bins.binning import assign
+from calibkit.errors import DataError, ResourceError
 from calibkit.files.sources import Source
 from calibkit.memory import Memory, memory_budget
 from calibkit.rows.columns import (
@@ -26,9 +26,10 @@ from calibkit.rows.columns import (
 from calibkit.rows.numeric import weightless
 from calibkit.rows.provenance import added_hashes, data_hash
 from calibkit.rows.rows import NothingLeft, Remark, added_up
-from calibkit.summaries.condense import COUNT, Condensed, Condenser, NoRoomError
+from calibkit.summaries.condense import Condensed, Condenser, NoRoomError
 from calibkit.summaries.ladder import SCORE, SPREAD, Role
-from calibkit.summaries.score_summary import OTHER, ScoreSummary, column_of
+from calibkit.summaries.score_summary import OTHER, ScoreSummary
+from calibkit.summaries.uncertainties import Uncertainties
 from calibkit.summaries.windows import read_in_windows
 from calibkit.threads import one_behind
 
@@ -128,54 +129,35 @@ def summarise_scores(source: Source, reading: Reading, memory: Memory) -> ScoreS
         return read_in_windows(source, reading.columns, memory.batch, reading.read)
 
     if reading.needs_each is None and (edges is not None or not spread.levels):
-        return _summary(windows(), _Counted(reading, memory.entries, edges), file)
+        counted = _Counted(reading, memory.entries, edges)
+        _count(windows(), counted, file)
+        return counted.summary()
     first = _Counted(reading, memory.entries, edges, exactly=True)
     kept = _Kept(windows(), memory.room // _KEPT)
     try:
-        found = _summary(iter(kept), first, file)
+        _count(iter(kept), first, file)
     except NoRoomError:
         raise ResourceError(
             f"memory: {source.rows:,} rows do not fit, and {reading.needs_each} needs them as "
             "they are; raise --memory, or leave it out"
         ) from None
-    if not first.narrowed:
-        return found
-    edges, error = _edges(found, spread, file)
+    if first.uncertainties is None:
+        return first.summary()
+    found = first.uncertainties.edges(spread.levels, spread.strategy)
+    if found is None:
+        raise first.weightless(file)
     again = kept.again() if kept.whole else windows()
-    second = _summary(again, _Counted(reading, memory.entries, edges, hashes=found.hashes), file)
-    return replace(second, level_error=error)
+    second = _Counted(reading, memory.entries, found[0], hashes=first.sums)
+    _count(again, second, file)
+    return replace(second.summary(), level_error=found[1])
 
 
-def _edges(found: ScoreSummary, spread: Spread, file: str) -> tuple[NDArray[np.float64], float]:
-    """Return the edges of the levels that are needed, and by what share of the rows they may miss.
-
-    Raises
-    ------
-    DataError
-        Rows of weight 0, which have no levels.
-    """
-    condensed, frame = found.condensed, found.condensed.frame
-    values, weight = column_of(frame, "uncertainty"), column_of(frame, "weight")
-    times = frame[COUNT].to_numpy().astype(np.float64)
-    weight = times if weight is None else weight * times
-    held = values[weight > 0]
-    if not held.size:
-        raise weightless(file, found.options.weight, condensed.rows)
-    if spread.strategy == "equal-width":
-        ends = float(held.min()), float(held.max())
-        edges = [equal_width_edges(*ends, count) for count in spread.levels]
-    else:
-        edges = [quantile_edges(values, count, weight)[1] for count in spread.levels]
-    error = 0.0 if condensed.exact else float(weight.max() / weight.sum())
-    return np.unique(np.concatenate([*edges, held[:1].astype(np.float64)])), error
-
-
-def _summary(windows: Windows, counted: _Counted, file: str) -> ScoreSummary:
-    """Return the summary of the rows of some windows."""
+def _count(windows: Windows, counted: _Counted, file: str) -> None:
+    """Count the rows of some windows."""
     with one_behind(counted.reading.threads, counted.add) as add:
         for rows in windows:
             add(rows)
-    return counted.summary(file)
+    counted.finish(file)
 
 
 class _Kept:
@@ -231,8 +213,8 @@ class _Counted:
     edges
         What uncertainties are moved down to.
     exactly
-        Whether rows stay as they are.  Without room for that uncertainties and weights alone are
-        condensed from there on (`narrowed`), if nothing needs each row.
+        Whether rows stay as they are.  Without room for that, `uncertainties` alone are kept from
+        there on, if nothing needs each row.
     hashes
         The sums of the rows' hashes, if they are known.
     """
@@ -249,7 +231,8 @@ class _Counted:
     remarks: list[Remark] = field(default_factory=list)
     sums: dict[str, str] = field(default_factory=dict)
     lowest: float | None = None
-    narrowed: bool = False
+    uncertainties: Uncertainties | None = None
+    condensed: Condensed | None = None
 
     def add(self, rows: ScoreRows | NothingLeft) -> None:
         """Add the rows of a window."""
@@ -265,6 +248,9 @@ class _Counted:
         if self.hashes is None:
             for roles, total in row_sums(rows).items():
                 self.sums[roles] = added_hashes(self.sums.get(roles, "0"), total)
+        if self.uncertainties is not None:
+            self.uncertainties.add(_frame(rows, self.edges))
+            return
         if self.condenser is None:
             known = _roles(rows, self.reading.others, levels=self.edges is not None)
             self.condenser = Condenser(known, self.entries, exactly=self.exactly)
@@ -275,29 +261,45 @@ class _Counted:
             self._narrow()
 
     def _narrow(self) -> None:
-        """Condense only what edges need from now on; all there is, where that is no uncertainty."""
+        """Keep only what edges need from now on; all, but coarser, where that is no uncertainty."""
         if self.reading.needs_each is not None:
             raise NoRoomError
         assert self.condenser is not None
         wide = self.condenser
-        known = tuple(role for role in wide.roles if role.name in ("uncertainty", "weight"))
-        self.narrowed = any(role.name == "uncertainty" for role in known)
-        self.condenser = Condenser(known if self.narrowed else wide.roles, self.entries)
-        names = {COUNT, *(role.name for role in self.condenser.roles)}
+        narrow = tuple(role for role in wide.roles if role.name in ("uncertainty", "weight"))
+        if any(role.name == "uncertainty" for role in narrow):
+            self.condenser = None
+            self.uncertainties = Uncertainties(narrow, self.entries)
+            into: Condenser | Uncertainties = self.uncertainties
+        else:
+            into = self.condenser = Condenser(wide.roles, self.entries)
         for frame in wide.held:
-            self.condenser.add(frame.select(name for name in frame.columns if name in names))
+            into.add(frame)
 
-    def summary(self, file: str) -> ScoreSummary:
-        """Return the summary of all that was added."""
-        if self.condenser is None or self.last is None:
+    def finish(self, file: str) -> None:
+        """Condense what was added last; of rows of which nothing is left `file` is the first."""
+        if self.last is None:
             raise NothingLeft(file, self.rows_read, added_up(self.remarks))
+        if self.condenser is None:
+            return
         try:
-            condensed = self.condenser.finish()
+            self.condensed = self.condenser.finish()
         except NoRoomError:
             self._narrow()
-            condensed = self.condenser.finish()
+            if self.uncertainties is None:
+                self.condensed = self.condenser.finish()
+
+    def weightless(self, file: str) -> DataError:
+        """Return what is said of rows without weight."""
+        assert self.last is not None
+        return weightless(file, self.last.options.weight, self.rows_read - self.dropped)
+
+    def summary(self) -> ScoreSummary:
+        """Return the summary of all that was added, once it is finished."""
+        assert self.condensed is not None
+        assert self.last is not None
         return ScoreSummary(
-            condensed=self._with_values(condensed),
+            condensed=self._with_values(self.condensed),
             options=self.last.options,
             rows_read=self.rows_read,
             dropped=self.dropped,
