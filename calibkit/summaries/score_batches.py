@@ -156,7 +156,8 @@ def _count(windows: Windows, counted: _Counted, file: str) -> None:
     """Count the rows of some windows."""
     with one_behind(counted.reading.threads, counted.add) as add:
         for rows in windows:
-            add(rows)
+            frame = None if isinstance(rows, NothingLeft) else _frame(rows, counted.edges)
+            add((rows, frame))
     counted.finish(file)
 
 
@@ -234,13 +235,15 @@ class _Counted:
     uncertainties: Uncertainties | None = None
     condensed: Condensed | None = None
 
-    def add(self, rows: ScoreRows | NothingLeft) -> None:
-        """Add the rows of a window."""
+    def add(self, window: tuple[ScoreRows | NothingLeft, pl.DataFrame | None]) -> None:
+        """Add the rows of a window, and the frame that they are condensed in."""
+        rows, frame = window
         self.remarks += rows.remarks
         if isinstance(rows, NothingLeft):
             self.rows_read += rows.rows or 0
             self.dropped += rows.rows or 0
             return
+        assert frame is not None
         self.last = rows
         self.rows_read += rows.rows_read
         self.dropped += rows.dropped
@@ -249,14 +252,14 @@ class _Counted:
             for roles, total in row_sums(rows).items():
                 self.sums[roles] = added_hashes(self.sums.get(roles, "0"), total)
         if self.uncertainties is not None:
-            self.uncertainties.add(_frame(rows, self.edges))
+            self.uncertainties.add(frame)
             return
         if self.condenser is None:
             known = _roles(rows, self.reading.others, levels=self.edges is not None)
             self.condenser = Condenser(known, self.entries, exactly=self.exactly)
         names = [role.name for role in self.condenser.roles]
         try:
-            self.condenser.add(_frame(rows, self.edges).select(names))
+            self.condenser.add(frame.select(names))
         except NoRoomError:
             self._narrow()
 
