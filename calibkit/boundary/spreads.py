@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.bins.binning import assign, quantile_edges
+from calibkit.bins.binning import assign
+from calibkit.bins.edges import quantile_edges, quantiles_in_units
 from calibkit.rows.weights import ROW, in_units
-from calibkit.summaries.order import unit_sums
+from calibkit.summaries.order import few_values, unit_sums
 from calibkit.summaries.tally import Tally
 
 
@@ -37,15 +38,17 @@ def spread_of_rows(
     values: NDArray[Any], weight: NDArray[np.float64] | None, quantiles: int
 ) -> Spread:
     """Return the outline of a column of numbers; rows of weight 0 do not count."""
-    low, edges = quantile_edges(values, quantiles, weight)
-    found = np.array([low, *edges])
-    place = place_between(values, found)
     if weight is None:
-        counts, unit = np.bincount(place, minlength=quantiles), ROW
+        low, edges = quantile_edges(values, quantiles)
+        found = np.array([low, *edges])
+        counts, unit = np.bincount(place_between(values, found), minlength=quantiles), ROW
         largest = values.max()
     else:
         units, unit = in_units(weight)
-        counts = unit_sums(place, units, quantiles)
+        values, units = few_values(values, units)
+        low, edges = quantiles_in_units(values, units, quantiles)
+        found = np.array([low, *edges])
+        counts = unit_sums(place_between(values, found), units, quantiles)
         largest = values[units > 0].max()
     amounts = [unit.amount(int(count)) for count in counts]
     return Spread(found.tolist(), amounts, float(largest) + 0.0)

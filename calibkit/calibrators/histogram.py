@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibkit.bins.binning import equal_width_edges
+from calibkit.bins.edges import equal_width_edges
 from calibkit.calibrators.method import Float64s, Found, Method
 from calibkit.calibrators.points import Points, sums_between
 from calibkit.calibrators.spec import DEFAULT_BINS, CalibratorSpec

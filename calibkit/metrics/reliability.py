@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.bins.binning import equal_width_edges
+from calibkit.bins.edges import equal_width_edges
 from calibkit.metrics.blocks import added, cut, each_block
 from calibkit.metrics.registry import metric
 from calibkit.metrics.views import Settings, View

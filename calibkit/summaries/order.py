@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit_kernels import sorting
-from calibkit_kernels import tally as kernels
+from calibkit_kernels.selection import sum_few
 
 Floats = NDArray[Any]
 Int64s = NDArray[np.int64]
@@ -56,11 +56,8 @@ def few_values(values: Floats, units: Int64s) -> tuple[Floats, Int64s]:
     some = np.unique(values[:: max(1, values.size // _LOOK)])
     if values.size <= _LOOK or some.size > _FEW:
         return values, units
-    place = np.empty(values.size, np.uint16)
-    kernels.assign_levels(values, -np.inf, some[1:].astype(np.float64), place)
-    if not (some[place] == values).all():
-        return values, units
-    return some, unit_sums(place, units, some.size)
+    sums = np.zeros(some.size, np.int64)
+    return (some, sums) if sum_few(values, units, some, sums) else (values, units)
 
 
 def unit_sums(place: NDArray[np.uint16], units: Int64s, size: int) -> Int64s:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.bins.binning import equal_width_edges, quantile_edges
+from calibkit.bins.edges import equal_width_edges, quantile_edges
 from calibkit.summaries.condense import COUNT, Condensed, Condenser
 from calibkit.summaries.ladder import Role
 from calibkit.summaries.score_summary import column_of

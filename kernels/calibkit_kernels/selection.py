@@ -1,4 +1,4 @@
-"""Order statistics of many floats without sorting them all.
+"""Order statistics of many floats without sorting all of them, and sums of columns of few values.
 
 A float's *head* is the 16 leading bits of an integer that rises with it.  Counting heads tells in
 which head each wanted rank falls; only the values with those heads are gathered and sorted.
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ._jit import kernel
 
+Floats = NDArray[Any]
 Bits32 = NDArray[np.uint32]
 Bits64 = NDArray[np.uint64]
 Int64s = NDArray[np.int64]
@@ -107,3 +108,25 @@ def order_statistics(values: NDArray[Any], ranks: Int64s) -> NDArray[Any]:
     left_out = np.cumsum(np.where(wanted, 0, counts))
     found: NDArray[Any] = gathered[ranks - left_out[heads]]
     return found
+
+
+@kernel
+def sum_few(values: Floats, units: Int64s, distinct: Floats, sums: Int64s) -> bool:
+    """Add up the units of each of few distinct values, which rise; False where another value comes.
+
+    `sums` begins with zeros.
+    """
+    place = 0
+    for i in range(values.size):
+        if values[i] != distinct[place]:  # neighbours are often equal
+            place, high = 0, distinct.size
+            while place < high:
+                middle = (place + high) // 2
+                if distinct[middle] < values[i]:
+                    place = middle + 1
+                else:
+                    high = middle
+            if place == distinct.size or distinct[place] != values[i]:
+                return False
+        sums[place] += units[i]
+    return True

@@ -1,4 +1,4 @@
-"""Order statistics against sorting."""
+"""Order statistics against sorting; sums of few values against counting."""
 
 from __future__ import annotations
 
@@ -66,3 +66,22 @@ def test_heads_rise_with_values(floats: type, values: list[float]) -> None:
     gather(bits, wanted, out)
     chosen = [i for i, found in enumerate(heads) if found == heads[0]]
     assert out.tolist() == bits[chosen].tolist()
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([-1.5, 0.0, 0.25, 7.0]), st.integers(0, 2**40)), max_size=20
+    ),
+    st.sets(st.sampled_from([-1.5, 0.0, 0.25, 1.0, 7.0]), min_size=1),
+)
+@float_types
+def test_few_values_are_summed_or_another_is_found(
+    floats: type, pairs: list[tuple[float, int]], distinct: set[float]
+) -> None:
+    values, units = [value for value, _ in pairs], [unit for _, unit in pairs]
+    known, sums = sorted(distinct), np.zeros(len(distinct), np.int64)
+    found = selection.sum_few(
+        np.array(values, floats), np.array(units, np.int64), np.array(known, floats), sums
+    )
+    expected = naive.sum_few(values, units, known)
+    assert (sums.tolist() if found else None) == expected

@@ -281,6 +281,14 @@ def assign_levels(values: list[float], minimum: float, edges: list[float]) -> li
     return [sum(edge <= max(value, minimum) for edge in edges) for value in values]
 
 
+def sum_few(values: list[float], units: list[int], distinct: list[float]) -> list[int] | None:
+    """Return the units of each distinct value; None where there is another value."""
+    if not set(values) <= set(distinct):
+        return None
+    pairs = list(zip(values, units, strict=True))
+    return [sum(unit for value, unit in pairs if value == own) for own in distinct]
+
+
 def level_totals(entries: list[Entry], levels: int) -> list[list[int]]:
     """Return, per level, entries with a positive, rows, positive rows."""
     return [
