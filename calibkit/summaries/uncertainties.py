@@ -28,12 +28,13 @@ class Uncertainties:
     entries
         How many distinct ones there is room for.  Without weights twice as many rows are kept as
         they are, which takes less room; edges of these are exact, and are found without a sort.
+        What is exact so depends on the rows alone, not on their order.
     """
 
     roles: tuple[Role, ...]
     entries: int
     _frames: list[pl.DataFrame] = field(default_factory=list)
-    _held: int = 0
+    _rows: int = 0
     _condenser: Condenser | None = None
 
     def add(self, frame: pl.DataFrame) -> None:
@@ -44,8 +45,8 @@ class Uncertainties:
             self._condenser.add(frame)
             return
         self._frames.append(frame)
-        self._held += frame.height
-        if self._held > self.entries * (2 if len(self.roles) == 1 else 1):
+        self._rows += int(frame[COUNT].sum()) if COUNT in frame.columns else frame.height
+        if self._rows > self.entries * (2 if len(self.roles) == 1 else 1):
             self._condense()
 
     def _condense(self) -> None:

@@ -268,6 +268,17 @@ def test_what_only_all_rows_show(tmp_path: Path) -> None:
         calibration_rows(source, ColumnOptions(positive="yes"), CalibratorSpec(), Room(60))
 
 
+def test_levels_do_not_depend_on_the_order_of_rows(tmp_path: Path) -> None:
+    same, other = simulate(10, seed=8), simulate(200, seed=9)
+    frame = pl.concat([*[same] * 20, other])  # in this order the first rows are condensed to ten
+    models = []
+    for rows in (frame, frame.reverse(), frame.sample(fraction=1, shuffle=True, seed=3)):
+        rows.write_parquet(tmp_path / "a.parquet")
+        source = open_source([str(tmp_path / "a.parquet")])
+        models.append(boundary(source, Room(150), precision="0.4", folds=0).to_json())
+    assert models[0] == models[1] == models[2]
+
+
 def test_levels_of_rows_without_weight_are_refused(tmp_path: Path) -> None:
     frame = simulate(300).with_columns(weight=pl.lit(0.0))
     frame.write_parquet(tmp_path / "a.parquet")
