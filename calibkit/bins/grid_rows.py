@@ -10,9 +10,10 @@ from calibkit.bins.level_edges import check_order
 from calibkit.files.sources import Source
 from calibkit.memory import Memory
 from calibkit.rows.columns import ColumnOptions, ScoreRows, read_score_rows, resolve
+from calibkit.summaries.plain import as_plain, from_plain
 from calibkit.summaries.score_batches import Reading, Spread, rows_within, summarise_scores
 from calibkit.summaries.score_states import score_state, source_of, summary_of
-from calibkit.summaries.states import State, as_plain, from_plain
+from calibkit.summaries.states import State
 
 KIND = "bin"
 

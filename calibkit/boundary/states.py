@@ -12,8 +12,9 @@ from calibkit.files.sources import Source
 from calibkit.makers import makers_of
 from calibkit.memory import Memory
 from calibkit.rows.columns import ScoreRows
+from calibkit.summaries.plain import as_plain, from_plain
 from calibkit.summaries.score_states import score_state, source_of, summary_of
-from calibkit.summaries.states import State, as_plain, from_plain
+from calibkit.summaries.states import State
 
 KIND = "boundary"
 

@@ -10,8 +10,9 @@ from calibkit.files.sources import Source
 from calibkit.makers import makers_of
 from calibkit.memory import Memory
 from calibkit.rows.columns import ColumnOptions
+from calibkit.summaries.plain import as_plain, from_plain
 from calibkit.summaries.score_states import score_state
-from calibkit.summaries.states import State, as_plain, from_plain
+from calibkit.summaries.states import State
 
 KIND = "calibrate"
 

@@ -26,7 +26,8 @@ from calibkit.summaries.held_states import (
     problem_in,
     sources_of,
 )
-from calibkit.summaries.states import State, from_plain
+from calibkit.summaries.plain import from_plain
+from calibkit.summaries.states import State
 
 __all__ = ["KIND", "HetcalProblem", "check_state", "fit_state", "hetcal_state", "merge_states"]
 

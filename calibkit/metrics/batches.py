@@ -27,9 +27,10 @@ from calibkit.metrics.spec import EvaluateSpec
 from calibkit.models import Model, load
 from calibkit.rows.columns import ColumnOptions, ScoreRows
 from calibkit.rows.segments import read_segments
+from calibkit.summaries.plain import as_plain, from_plain
 from calibkit.summaries.score_batches import Reading, rows_within, summarise_scores
 from calibkit.summaries.score_states import score_state, source_of, summary_of
-from calibkit.summaries.states import State, as_plain, from_plain
+from calibkit.summaries.states import State
 
 KIND = "evaluate"
 

@@ -56,7 +56,8 @@ from calibkit.rows.patterns import class_keys, match_columns, natural_key
 from calibkit.rows.provenance import hash_text
 from calibkit.rows.rows import NothingLeft, Remark, added_up
 from calibkit.summaries.held_states import empty_source, problem_in, problem_of
-from calibkit.summaries.states import State, as_plain, from_plain
+from calibkit.summaries.plain import as_plain, from_plain
+from calibkit.summaries.states import State
 from calibkit.threads import in_order
 
 #: Rows that are summed at a time, at most.

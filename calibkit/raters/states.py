@@ -29,7 +29,8 @@ from calibkit.summaries.held_states import (
     problem_of,
     sources_of,
 )
-from calibkit.summaries.states import State, from_plain
+from calibkit.summaries.plain import from_plain
+from calibkit.summaries.states import State
 
 __all__ = [
     "ALPHA",

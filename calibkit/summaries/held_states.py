@@ -18,7 +18,8 @@ from calibkit.memory import Memory
 from calibkit.rows.provenance import hash_text
 from calibkit.summaries.condense import COUNT
 from calibkit.summaries.held_rows import HELD, HeldRows, SeenRows, merge_rows
-from calibkit.summaries.states import KINDS, Shard, State, as_plain, from_plain, new_state
+from calibkit.summaries.plain import as_plain, from_plain
+from calibkit.summaries.states import KINDS, Shard, State, new_state
 
 #: The column that tells the rows of the training inputs from the others, and what theirs are called.
 _IS_TRAIN: Final = "train"

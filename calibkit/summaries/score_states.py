@@ -18,8 +18,9 @@ from calibkit.rows.provenance import data_hash
 from calibkit.rows.rows import Remark
 from calibkit.summaries.condense import COUNT, Condensed
 from calibkit.summaries.ladder import LADDER, Role
+from calibkit.summaries.plain import as_plain, from_plain
 from calibkit.summaries.score_summary import ScoreSummary, merge_summaries
-from calibkit.summaries.states import Shard, State, as_plain, from_plain, new_state
+from calibkit.summaries.states import Shard, State, new_state
 
 
 class Payload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

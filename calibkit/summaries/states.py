@@ -8,17 +8,15 @@ and strictly read: states may come from machines that nobody looks after.
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from fractions import Fraction
+from dataclasses import dataclass
 from io import BytesIO
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final
 
 import msgspec
 import polars as pl
 
-from calibkit.errors import DataError, ModelError, UsageError, nearest
+from calibkit.errors import DataError, ModelError, nearest
 from calibkit.files.readers import reading
 from calibkit.files.sinks import arrow_file
 from calibkit.files.sources import read_bytes
@@ -78,7 +76,7 @@ _ANSWERS: Final = "calibkit.rounds.answers"
 class Shard(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True):
     """A part of the rows: a hash of its content, how many rows it has, and (if asked for) its files."""
 
-    hash: str
+    hash: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")]
     rows: int
     files: tuple[str, ...] = ()
 
@@ -264,57 +262,6 @@ def _function(header: Header, name: str) -> Callable[..., Any]:
     if not kind.rounds:
         raise ModelError(f"a damaged state: {header.kind!r} is not fitted in rounds")
     return Kind(kind.version, _ANSWERS).function(name)
-
-
-T = TypeVar("T")
-
-
-def as_plain(value: object) -> Any:
-    """Return a specification (dataclasses, tuples) as what a header's options hold."""
-    return msgspec.to_builtins(value)
-
-
-def from_plain(value: object, kind: type[T], path: str) -> T:
-    """Return the specification that options of a state hold.
-
-    Raises
-    ------
-    ModelError
-        If they hold none, or an impossible one.
-    """
-    try:
-        found = msgspec.convert(_interned(value), kind)
-        _check_bounds(found)
-        return found
-    except (msgspec.ValidationError, UsageError, TypeError, ValueError, ArithmeticError) as error:
-        raise ModelError(f"a damaged state: {error}", file=path) from None
-
-
-def _check_bounds(value: Any) -> None:
-    """Raise `ValueError` for a bound that is not the number it is written as."""
-    if isinstance(value, Bound):
-        if Fraction(value.text) != Fraction(value.numerator, value.denominator):
-            raise ValueError(f"the bound {value.text} is {value.numerator} / {value.denominator}")
-    elif isinstance(value, tuple | list):
-        for item in value:
-            _check_bounds(item)
-    elif is_dataclass(value):
-        for one in fields(value):
-            _check_bounds(getattr(value, one.name))
-
-
-def _interned(value: Any) -> Any:
-    """Return plain values with the very strings that constants are.
-
-    Models leave out fields that have their default, which for text means the same object.
-    """
-    if isinstance(value, str):
-        return sys.intern(value)
-    if isinstance(value, list):
-        return [_interned(item) for item in value]
-    if isinstance(value, dict):
-        return {_interned(name): _interned(item) for name, item in value.items()}
-    return value
 
 
 def _opened(data: bytes, path: str) -> tuple[bytes, pl.DataFrame]:

@@ -18,7 +18,8 @@ from calibkit.makers import makers_in
 from calibkit.memory import Memory
 from calibkit.models import canonical_text, decode
 from calibkit.rows.rows import Remark
-from calibkit.summaries.states import Shard, State, as_plain, from_plain, new_state
+from calibkit.summaries.plain import as_plain, from_plain
+from calibkit.summaries.states import Shard, State, new_state
 from calibkit.vad.fit import columns_of, fit_vad
 from calibkit.vad.model import VadModel
 from calibkit.vad.moments import Moments, Setting

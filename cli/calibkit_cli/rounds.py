@@ -124,7 +124,7 @@ def check_given(run: RoundsRun, source: Source, plan: Plan, file: str) -> None:
     """Refuse an option that was given, and that the plan says otherwise."""
     from calibkit.models import canonical_text
     from calibkit.summaries.held_states import problem_in
-    from calibkit.summaries.states import as_plain
+    from calibkit.summaries.plain import as_plain
 
     planned = problem_in(plan.options, file)
     named = {name: place for name, place in run.fields.items() if name in run.given}

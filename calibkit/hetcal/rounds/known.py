@@ -13,7 +13,7 @@ from calibkit.errors import ModelError
 from calibkit.hetcal.choose import Grid
 from calibkit.hetcal.spec import DEPTHS, LEAF_SIZES, SHRINKAGES, HetcalSpec
 from calibkit.models import Column
-from calibkit.summaries.states import as_plain, from_plain
+from calibkit.summaries.plain import as_plain, from_plain
 
 #: All rows take part.
 EVERYONE = -1
