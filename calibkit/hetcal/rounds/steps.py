@@ -103,7 +103,7 @@ def sums(
     ResourceError
         Where weights, or texts, cannot be counted.
     """
-    problem, known = hetcal_problem(plan.options, "the plan"), known_of(plan.ask)
+    problem, known = _parts(plan)
     numbers = Numbers()
     passing = Pass(source, used_columns(problem), min(memory.batch, MOST_ROWS))
     with ThreadPoolExecutor(threads) as pool:
@@ -119,6 +119,14 @@ def sums(
         payload["remarks"] = _plain([*_remarks(payload["remarks"]), *remarks])
         payload["read"] = passing.read
     return Counted(Sums(payload, numbers.table()), passing.hash, passing.read)
+
+
+def _parts(plan: Plan) -> tuple[HetcalProblem, Known]:
+    """Return the problem of a plan, and what it knows."""
+    problem, known = hetcal_problem(plan.options, "the plan"), known_of(plan.ask)
+    if [column.name for column in known.columns] != list(problem.features):
+        raise ModelError("a damaged plan: its features are not those of its options")
+    return problem, known
 
 
 def check_sums(sums: Sums) -> None:
@@ -157,7 +165,7 @@ def advance(plan: Plan, sums: Sums) -> dict[str, Any] | Fitted[HetcalModel]:
     DataError
         Rows of one class.
     """
-    problem, known = hetcal_problem(plan.options, "the plan"), known_of(plan.ask)
+    problem, known = _parts(plan)
     if known.step == FINISH:
         return _finished(plan, problem, known, sums)
     following = {
