@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 from calibkit.calibrators.classes import ClassSpec, fit_class_calibrator
 from calibkit.errors import CalibkitError, DataError, ModelError, UsageError
-from calibkit.files.sources import Source
+from calibkit.files.sources import Source, open_source
 from calibkit.fitted import Fitted
 from calibkit.maths.questions import Together, answered, in_step
 from calibkit.memory import Memory
@@ -37,7 +38,7 @@ from calibkit.rounds.loop import advanced, first_plan, fit_in_rounds
 from calibkit.rounds.plans import Plan, plan_of
 from calibkit.summaries.held_states import bounded, holds_rows, without_rows
 from calibkit.summaries.row_hashes import hash_rows
-from calibkit.summaries.states import State, join_states, merge_states, state_of
+from calibkit.summaries.states import Shard, State, join_states, merge_states, state_of
 
 TINY = Memory(1)
 
@@ -244,7 +245,53 @@ def test_answers_that_do_not_go_with_a_plan_are_refused() -> None:
         advanced(msgspec.structs.replace(plan, of="hetcal"), merge_states([one, two]))
 
 
-def test_damaged_plans_and_answers_are_refused() -> None:
+def test_shards_are_known_by_hash_and_rows_and_named() -> None:
+    parts = [FRAME[start : start + 100] for start in range(0, 700, 100)]
+    plan = first_plan(merge_states([first(part, "constant") for part in parts]))
+    answers = [answer_shard(plan, Source.from_frame(part), TINY) for part in parts]
+    with pytest.raises(DataError, match=r"6 of 7 shards [^;]*(; [^;]*){4}; …; make the states"):
+        advanced(plan, answers[0])
+    with pytest.raises(DataError, match=r"5 of 7 shards [^;]*(; [^;…]*){4}; make the states"):
+        advanced(plan, merge_states(answers[:2]))
+    odd = answer(plan, Source.from_frame(FRAME[:50]), TINY)
+    with pytest.raises(DataError, match=r"^no shard of the plan: [0-9a-f]{16} \(50 rows\)$"):
+        advanced(plan, merge_states([*answers, odd]))
+    shards = merge_states(answers).header.shards
+    header = msgspec.structs.replace(odd.header, shards=(Shard(shards[0].hash, 99), *shards[1:]))
+    with pytest.raises(DataError, match="1 of 7 shards of the plan missing"):
+        advanced(plan, State(header, odd.table))
+    following = advanced(plan, merge_states(answers))
+    assert isinstance(following, Plan)
+    second = [answer_shard(following, Source.from_frame(part), TINY) for part in parts]
+    with pytest.raises(ModelError, match="a state of round 3, but the plan asks for round 2"):
+        advanced(plan, merge_states(second))
+
+
+def test_a_shard_that_answers_is_one_of_the_plan(tmp_path: Path) -> None:
+    FRAME.write_parquet(tmp_path / "a.parquet")
+    source = open_source([str(tmp_path / "a.parquet")])
+    (shard,) = first(FRAME, "constant").header.shards
+    plan = first_plan(first(FRAME, "constant"))
+    for odd in (Shard("0" * 16, shard.rows), Shard(shard.hash, shard.rows - 1)):
+        with pytest.raises(ModelError, match=r"a\.parquet: these 700 rows are no shard") as caught:
+            answer_shard(msgspec.structs.replace(plan, shards=(odd,)), source, TINY)
+        assert caught.value.file == str(tmp_path / "a.parquet")
+    named = Shard(shard.hash, shard.rows, ("b.parquet",))  # as the first round called it
+    known = msgspec.structs.replace(plan, shards=(named,))
+    assert answer_shard(known, source, TINY).header.shards == (named,)
+    assert len({one.hash for one in (plan, known, msgspec.structs.replace(plan, options={}))}) == 3
+    assert len({one.hash for one in (plan, msgspec.structs.replace(plan, round=3))}) == 2
+
+
+def test_windows_of_a_shard_are_summed_and_hashed_together() -> None:
+    many = voted(2500, seed=6)  # of which 1,024 are read at a time
+    parts = parts_of(many, [900, 1800])
+    whole, rounds = loop("constant", [many], 1)
+    assert rounds > 3
+    assert loop("constant", parts, 0)[0].model.to_json() == whole.model.to_json()
+
+
+def test_damaged_plans_and_answers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = first_plan(first(FRAME, "constant"))
     source = Source.from_frame(FRAME)
     known = json.loads(plan.to_json())
@@ -259,6 +306,9 @@ def test_damaged_plans_and_answers_are_refused() -> None:
     refused("not fitted in rounds here", of="boundary")
     refused("not in order", shards=[])
     refused("its numbers cannot be", round=1)
+    refused("its numbers cannot be", round=100_001)
+    refused("its numbers cannot be", shards=[{**known["shards"][0], "rows": 0}])
+    refused("not in order", shards=known["shards"] * 2)
     refused("unknown field", more=1)
     refused("damaged", ask={})
     refused("damaged", ask={**known["ask"], "questions": [{"question": {"type": "odd"}}]})
@@ -268,6 +318,9 @@ def test_damaged_plans_and_answers_are_refused() -> None:
     for text in (b"", b"{}", b"[1]", b"\xff"):
         with pytest.raises(ModelError, match="not a calibkit plan"):
             plan_of(text, "plan.json")
+    monkeypatch.setattr("calibkit.rounds.plans._MOST_BYTES", 100)
+    with pytest.raises(ModelError, match="bytes is not plausible"):
+        plan_of(plan.to_json(), "plan.json")
     made = answer_shard(plan, source, TINY)
     payload = made.header.payload
 
