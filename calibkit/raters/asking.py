@@ -24,7 +24,7 @@ from calibkit.raters.alpha import (
 )
 from calibkit.raters.histograms import BINS, BinSums
 from calibkit.raters.logit_maps import LogitMap
-from calibkit.raters.map_search import FoldSizes, MapAt, MapSums
+from calibkit.raters.map_search import FOLDS, FoldSizes, MapAt, MapSums
 from calibkit.raters.model import DisagreementMap
 from calibkit.rounds.exact import Whole
 
@@ -150,17 +150,18 @@ def taken(asked: Asked, sums: Whole) -> Any:
 def _taken(question: Question, sums: Whole) -> Any:
     if isinstance(question, MapAt):
         (votes,), (loss,) = sums["votes"], sums["loss"]
-        rise, products = _floats(sums["rise"]), _floats(sums["products"])
+        weights, intercept = question.arrays
+        rise = _floats(sums["rise"], 0 if question.held else intercept.size)
+        products = _floats(sums["products"])
         if question.held:
             return MapSums(votes, _loss(sums, loss), rise, products)
-        weights, intercept = question.arrays
         shape = weights.shape if weights.ndim == 2 else intercept.shape
         return MapSums(votes, _loss(sums, loss), rise, products.reshape(shape))
     if isinstance(question, FoldSizes):
-        return sums["folds"]
+        return _counted(sums["folds"], FOLDS)
     if isinstance(question, StrengthAt):
         (rows,), (cost,) = sums["rows"], sums["loss"]
-        return _loss(sums, cost) / rows, _floats(sums["rise"]) / rows
+        return _loss(sums, cost) / rows, _floats(sums["rise"], len(question.point)) / rows
     if isinstance(question, MomentsAsked):
         (rows,) = sums["rows"]
         mean = [Fraction(total, rows * _ONE) for total in sums["values"]]
@@ -171,11 +172,12 @@ def _taken(question: Question, sums: Whole) -> Any:
         ]
         return Moments.of(np.array([nearest_float(one) for one in mean]), np.array(variance))
     if isinstance(question, SampleSlopes):
-        return _floats(sums["slopes"]).tolist()
+        return _floats(sums["slopes"], len(question.places)).tolist()
     if isinstance(question, StepCells):
         return sums["cells"]
     if isinstance(question, Steps):
-        knots, values = _floats(sums["knots"]).tolist(), _floats(sums["values"]).tolist()
+        knots = _floats(sums["knots"]).tolist()
+        values = _floats(sums["values"], len(knots)).tolist()
         return DisagreementMap(knots=knots, values=values)
     if isinstance(question, Figures):
         return bins_from_sums(sums, "after"), bins_from_sums(sums, "before")
@@ -188,8 +190,15 @@ def _loss(sums: Whole, units: int) -> float:
     return float("inf") if infinite else ExactSum(units).value
 
 
-def _floats(units: list[int]) -> Floats:
-    return np.array([ExactSum(one).value for one in units], np.float64)
+def _floats(units: list[int], count: int | None = None) -> Floats:
+    return np.array([ExactSum(one).value for one in _counted(units, count)], np.float64)
+
+
+def _counted(units: list[int], count: int | None) -> list[int]:
+    """Return sums of which there are so many; raises `ValueError` where there are not."""
+    if count is not None and len(units) != count:
+        raise ValueError(f"{len(units)} numbers, not {count}")
+    return units
 
 
 def units_of(values: Floats | list[float]) -> list[int]:
@@ -211,10 +220,12 @@ def bins_as_sums(bins: BinSums, name: str) -> Whole:
 
 def bins_from_sums(sums: Whole, name: str) -> BinSums:
     """Return the sums by bin of `bins_as_sums`; raises `KeyError` or `ValueError` for others."""
-    fields = []
+    fields, size = [], len(sums[f"{name} {_OF_BINS[0]}"])
+    if not size:
+        raise ValueError("no bins")
     for field in _OF_BINS:
-        found = np.empty(len(sums[f"{name} {field}"]), object)
-        found[:] = sums[f"{name} {field}"]
+        found = np.empty(size, object)
+        found[:] = _counted(sums[f"{name} {field}"], size)
         fields.append(found.reshape(-1, BINS))
     return BinSums(*fields)
 

@@ -21,7 +21,7 @@ from calibkit.files.sources import Source
 from calibkit.fitted import Fitted
 from calibkit.maths.questions import in_step
 from calibkit.memory import Memory
-from calibkit.raters.alpha import SAMPLE, SampleSlopes, strength_search
+from calibkit.raters.alpha import SAMPLE, SampleSlopes, StrengthAt, strength_search
 from calibkit.raters.alpha_cal import alpha_figures, alpha_model, alpha_origin, alpha_warnings
 from calibkit.raters.asking import (
     Asked,
@@ -36,7 +36,7 @@ from calibkit.raters.asking import (
     units_of,
 )
 from calibkit.raters.logit_maps import LogitMap
-from calibkit.raters.map_search import map_search
+from calibkit.raters.map_search import MapAt, map_search
 from calibkit.raters.rows import described, read_rater_rows
 from calibkit.raters.states import (
     ALPHA,
@@ -109,6 +109,7 @@ def sums(
             remarks.extend(rows.remarks)
             if not isinstance(rows, NothingLeft) and rows.counts.shape[0]:
                 width.add(rows.counts.shape[1])
+                _check_width(rows.counts.shape[1], ask)
                 yield Batch(rows, problem.spec)
 
     def work(one: Batch) -> tuple[list[Whole], pl.DataFrame]:
@@ -182,8 +183,7 @@ def advance(plan: Plan, sums: Sums) -> Ask | Fitted[Any]:
     ask = msgspec.structs.replace(ask, known=[*ask.known, *found], questions=[])
     if not ask.width:
         ask = msgspec.structs.replace(ask, width=payload.width, remarks=payload.remarks)
-    elif payload.width != ask.width:
-        raise DataError(f"rows of {payload.width} classes, but of {ask.width} in the first round")
+    _check_width(payload.width, ask)
     steps = _alpha_steps if isinstance(problem, AlphaProblem) else _class_steps
     known = {one.asked: from_text(one.sums) for one in ask.known}
     following = replayed(steps(ask, problem, plan), known, taken)  # type: ignore[arg-type]
@@ -286,6 +286,11 @@ def _settled(asked: Asked, sums: Whole, table: pl.DataFrame, problem: _Problem) 
     return {"knots": units_of(steps.knots), "values": units_of(steps.values)}
 
 
+def _check_width(width: int, ask: RaterAsk) -> None:
+    if ask.width and width != ask.width:
+        raise DataError(f"rows of {width} classes, but of {ask.width} in the first round")
+
+
 def _check_rows(payload: _Payload, problem: _Problem) -> None:
     if payload.width > 1:
         return
@@ -342,19 +347,44 @@ def _read(plan: Plan) -> tuple[RaterAsk, _Problem]:
         ask = msgspec.convert(plan.ask, RaterAsk)
     except msgspec.ValidationError as error:
         raise ModelError(f"a damaged plan: {error}") from None
+    problem = _problem(plan.of, problem_in(plan.options, "plan.json"), "plan.json")
     for asked in ask.questions:
-        _check_asked(asked, ask.width)
-    return ask, _problem(plan.of, problem_in(plan.options, "plan.json"), "plan.json")
+        _check_asked(asked, ask.width, _features(problem, ask.width))
+    return ask, problem
 
 
-def _check_asked(asked: Asked, width: int) -> None:
-    """Refuse a question whose numbers are none, or too many or too few."""
-    try:
-        numbers = [*asked.weights, *asked.intercept]
-        if not np.isfinite(numbers).all() or len(asked.intercept) not in (0, width):
-            raise ValueError(f"a map of {len(asked.intercept)} classes")
-    except ValueError as error:
-        raise ModelError(f"a damaged plan: {error}") from None
+def _features(problem: _Problem, classes: int) -> int:
+    """Return how many features the strength of an alpha-calibration has."""
+    named = problem.spec.features if isinstance(problem, AlphaProblem) else None
+    return classes if isinstance(named, str) else len(named or ())
+
+
+def _check_asked(asked: Asked, classes: int, features: int) -> None:
+    """Refuse a question whose numbers are none, or too many or too few: kernels rely on them."""
+    weights = (1, classes, classes * classes)
+    sizes: list[tuple[list[float], tuple[int, ...]]] = [
+        (asked.intercept, (0, classes)),
+        (asked.weights, weights if asked.intercept else (0,)),
+    ]
+    question = asked.question
+    if isinstance(question, MapAt):
+        sizes += [(question.intercept, (classes,)), (question.weights, weights)]
+    elif isinstance(question, StrengthAt):
+        size = len(question.mean)
+        sizes += [(question.mean, (0, features)), (question.factor, (size,))]
+        sizes.append((question.point, (1 + size,)))
+    elif isinstance(question, StepCells | Steps):
+        sizes.append((question.strength, (1 + features,)))
+    elif isinstance(question, Figures):
+        strength = question.strength
+        sizes += [] if strength is None else [(strength, (1 + features,))]
+        sizes.append((question.values, (len(question.knots),)))
+    for numbers, expected in sizes:
+        if len(numbers) not in expected or not np.isfinite(numbers).all():
+            raise ModelError(
+                f"a damaged plan: a question has {len(numbers)} numbers, or one that is none, where "
+                f"{' or '.join(map(str, dict.fromkeys(expected)))} belong"
+            )
 
 
 def _problem(kind: str, options: dict[str, Any], path: str) -> _Problem:

@@ -7,10 +7,13 @@ far, so that nothing else is needed to go on.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import blake2b
 from typing import Any, Final
 
 import msgspec
+import polars as pl
 
 from calibkit.errors import ModelError
 from calibkit.files.sources import read_bytes
@@ -111,3 +114,28 @@ def plan_of(data: bytes, path: str) -> Plan:
     if not FIRST_ROUND < plan.round <= _MOST_ROUNDS or plan.rows < 1:
         raise ModelError("a damaged plan: its numbers cannot be", file=path)
     return plan
+
+
+@contextmanager
+def damaged_else(path: str) -> Iterator[None]:
+    """Take whatever a plan read from a file, or an answer to it, leads to for damage.
+
+    What fits together in a plan is much, and more than its checks look at: numbers that a hand or a
+    disk changed may contradict each other rounds later.
+
+    Raises
+    ------
+    ModelError
+        In the place of errors that are no `calibkit.errors.CalibkitError`.
+    """
+    try:
+        yield
+    except (
+        ArithmeticError, AssertionError, LookupError, TypeError, ValueError, pl.exceptions.PolarsError,
+    ) as error:  # fmt: skip
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ModelError(
+            f"{path}: this plan, or a state that answers it, is damaged ({said}); make the states "
+            "again, or start again without a plan",
+            file=path,
+        ) from error

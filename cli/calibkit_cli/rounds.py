@@ -86,7 +86,7 @@ def start(run: RoundsRun, source: Source, file: str, *, dry_run: bool) -> None:
     columns = columns_in(plan.options, file)
     source.require(columns)
     if not dry_run:
-        _write_answers(run, source, plan)
+        _write_answers(run, source, plan, file)
         return
     roles = {f"column {place}": name for place, name in enumerate(columns, start=1)}
     count = len(plan.shards)
@@ -96,13 +96,15 @@ def start(run: RoundsRun, source: Source, file: str, *, dry_run: bool) -> None:
     show_plan(run.console, source, roles, [step, "write a state"])
 
 
-def _write_answers(run: RoundsRun, source: Source, plan: Plan) -> None:
+def _write_answers(run: RoundsRun, source: Source, plan: Plan, file: str) -> None:
     from calibkit.rounds.answers import answer_shard
+    from calibkit.rounds.plans import damaged_else
 
     from .states import write_states
 
     def make(part: Source) -> State:
-        return answer_shard(plan, part, run.memory, threads=run.threads)
+        with damaged_else(file):
+            return answer_shard(plan, part, run.memory, threads=run.threads)
 
     write_states(run.console, source, make)
 
@@ -196,8 +198,11 @@ def go_on(console: Console, state: State, path: str) -> None:
     """Do what follows from the merged answers to a plan: the next plan, or the model."""
     from calibkit.fitted import Fitted
     from calibkit.rounds.loop import advanced
+    from calibkit.rounds.plans import damaged_else
 
-    following = advanced(read_plan_of(path, state.header.kind), state)
+    plan = read_plan_of(path, state.header.kind)
+    with damaged_else(path):
+        following = advanced(plan, state)
     if isinstance(following, Fitted):
         finish(console, state, following)
     else:

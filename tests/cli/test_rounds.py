@@ -117,6 +117,11 @@ def test_what_is_refused(invoke: Invoke, folder: Path) -> None:
     refused(3, "no shard of the plan, which has 3", "alpha-cal", "all.parquet", *plan, *made)
     Path("odd.json").write_bytes(Path("out/plan.json").read_bytes()[:-40])
     refused(3, "not a calibkit plan", "alpha-cal", SHARDS[0], "--plan", "odd.json", *made)
+    known = json.loads(Path("out/plan.json").read_bytes())
+    known["options"]["problem"]["columns"]["probs"] = []
+    Path("odd.json").write_text(json.dumps(known))
+    refused(3, "odd.json: this plan, or a state that answers it, is damaged (IndexError: ",
+            "alpha-cal", SHARDS[0], "--plan", "odd.json", *made)  # fmt: skip
     refused(2, "none.json", "alpha-cal", SHARDS[0], "--plan", "none.json", *made)
     second = [partial(invoke, shard, "alpha-cal", *plan) for shard in SHARDS]
     refused(2, "plan.json", "merge", *second, "-o", "model.json")

@@ -22,6 +22,7 @@ from calibkit.files.sources import Source, open_source
 from calibkit.fitted import Fitted
 from calibkit.maths.questions import Together, answered, in_step
 from calibkit.memory import Memory
+from calibkit.raters.alpha import MomentsAsked, SampleSlopes, StrengthAt
 from calibkit.raters.alpha_cal import (
     AlphaSpec,
     feature_names,
@@ -29,16 +30,19 @@ from calibkit.raters.alpha_cal import (
     isotonic_steps,
     share_units,
 )
+from calibkit.raters.asking import Asked, Figures, Overview, StepCells
+from calibkit.raters.map_search import FoldSizes, MapAt
 from calibkit.raters.rows import RaterOptions, RaterRows, read_rater_rows
 from calibkit.raters.states import AlphaProblem, ClassProblem, alpha_state, rater_state
 from calibkit.raters.step_cells import cells_of, cut_cells, open_cells, steps_from
+from calibkit.rounds import answers
 from calibkit.rounds.answers import answer, answer_shard
 from calibkit.rounds.exact import whole_of, whole_text
 from calibkit.rounds.loop import advanced, first_plan, fit_in_rounds
 from calibkit.rounds.plans import Plan, plan_of
 from calibkit.summaries.held_states import bounded, holds_rows, without_rows
 from calibkit.summaries.row_hashes import hash_rows
-from calibkit.summaries.states import Shard, State, join_states, merge_states, state_of
+from calibkit.summaries.states import Shard, State, as_plain, join_states, merge_states, state_of
 
 TINY = Memory(1)
 
@@ -312,8 +316,6 @@ def test_damaged_plans_and_answers_are_refused(monkeypatch: pytest.MonkeyPatch) 
     refused("unknown field", more=1)
     refused("damaged", ask={})
     refused("damaged", ask={**known["ask"], "questions": [{"question": {"type": "odd"}}]})
-    bent = {"question": {"type": "strength", "point": [1.0]}, "weights": [1], "intercept": [1, 2]}
-    refused("a map of 2 classes", ask={**known["ask"], "questions": [bent]})
     refused("damaged", options={**known["options"], "problem": {}})
     for text in (b"", b"{}", b"[1]", b"\xff"):
         with pytest.raises(ModelError, match="not a calibkit plan"):
@@ -335,10 +337,112 @@ def test_damaged_plans_and_answers_are_refused(monkeypatch: pytest.MonkeyPatch) 
     odd_answer("do not answer the question", sums=[])
     odd_answer("do not answer the question", sums=[{"rows": ["1"]}])
     odd_answer("cannot be", width=-1)
+    odd_answer("cannot be", remarks=[["column ", "a", "b", 0]])
     odd_answer("its columns are", pl.DataFrame({"cell": [1]}))
     header = msgspec.structs.replace(made.header, kind="boundary")
     with pytest.raises(ModelError, match="not fitted in rounds"):
         state_of(State(header, made.table).to_bytes(), "odd.state")
+
+
+ONE, THREE = [1.0], [1.0, 2.0, 3.0]
+ODD_QUESTIONS: list[dict[str, Any]] = [
+    {"question": {"type": "overview"}, "weights": ONE, "intercept": [1.0, 2.0]},
+    {"question": {"type": "overview"}, "weights": ONE * 6, "intercept": THREE},
+    {"question": {"type": "overview"}, "weights": [1e999], "intercept": THREE},
+    {"question": {"type": "overview"}, "weights": ONE},
+    {"question": {"type": "map", "weights": ONE * 6, "intercept": THREE}},
+    {"question": {"type": "map", "weights": ONE, "intercept": THREE * 2}},
+    {"question": {"type": "strength", "point": THREE, "mean": [1.0, 2.0], "factor": ONE}},
+    {
+        "question": {
+            "type": "strength",
+            "point": THREE * 2,
+            "mean": [1.0, 2.0],
+            "factor": [1.0, 2.0],
+        }
+    },
+    {"question": {"type": "strength", "point": [1.0, 2.0], "mean": ONE, "factor": ONE}},
+    {"question": {"type": "strength", "point": []}},
+    {"question": {"type": "cells", "strength": ONE}},
+    {"question": {"type": "steps", "strength": ONE, "cells": []}},
+    {"question": {"type": "figures", "strength": ONE}},
+    {"question": {"type": "figures", "strength": THREE, "knots": [0.5], "values": []}},
+]
+
+
+def test_questions_of_too_many_or_too_few_numbers_are_refused() -> None:
+    frame = FRAME.drop_nulls()
+    plan, source = first_plan(first(frame, "features")), Source.from_frame(frame)
+    for odd in ODD_QUESTIONS:
+        ask = {**plan.ask, "width": 3, "questions": [odd]}
+        with pytest.raises(ModelError, match="a damaged plan: a question has"):
+            answer_shard(msgspec.structs.replace(plan, ask=ask), source, TINY)
+    ask = {**plan.ask, "width": 4}
+    with pytest.raises(DataError, match="rows of 3 classes, but of 4 in the first round"):
+        answer_shard(msgspec.structs.replace(plan, ask=ask), source, TINY)
+
+
+@pytest.mark.parametrize(
+    ("question", "name", "odd"),
+    [
+        (MapAt(ONE, THREE), "rise", ["1"] * 2),
+        (MapAt(ONE, THREE), "products", ["1"] * 2),
+        (MapAt(ONE, THREE, fold=1, held=True), "rise", ["1"]),
+        (FoldSizes(), "folds", ["1", "2"]),
+        (StrengthAt(ONE), "rise", []),
+        (Overview(), "votes", []),
+        (Figures(), "after label", []),
+        (Figures(), "before rows", []),
+        (MomentsAsked(), "squares", ["1"]),
+    ],
+)
+def test_answers_of_too_many_or_too_few_numbers_are_refused(
+    question: Any, name: str, odd: list[str]
+) -> None:
+    frame = FRAME.drop_nulls()
+    plan, source = first_plan(first(frame, "features")), Source.from_frame(frame)
+    ask = {**plan.ask, "width": 3, "questions": [as_plain(Asked(question))]}
+    plan = msgspec.structs.replace(plan, ask=ask)
+    made = answer_shard(plan, source, TINY)
+    (sums,) = made.header.payload["sums"]
+    payload = {**made.header.payload, "sums": [{**sums, name: odd}]}
+    header = msgspec.structs.replace(made.header, payload=payload)
+    with pytest.raises(ModelError, match="sums that do not answer the question"):
+        advanced(plan, State(header, made.table))
+
+
+def test_tables_that_no_shard_has_are_refused() -> None:
+    frame = FRAME.drop_nulls()
+    plan, source = first_plan(first(frame, "constant")), Source.from_frame(frame)
+    asked: list[tuple[Any, dict[str, list[Any]]]] = [
+        (SampleSlopes([0.0]), {"p0": [-0.5, 1.5, None], "c1": [-1]}),
+        (StepCells(ONE), {"low": [-0.5, None], "high": [1.5], "rows": [-1]}),
+    ]
+    for question, changes in asked:
+        ask = {**plan.ask, "width": 3, "questions": [as_plain(Asked(question))]}
+        made = answer_shard(msgspec.structs.replace(plan, ask=ask), source, TINY)
+        state_of(made.to_bytes(), "one.state")
+        for name, odd in ((name, odd) for name, values in changes.items() for odd in values):
+            values = [odd, *made.table[name].to_list()[1:]]
+            table = made.table.with_columns(pl.Series(name, values, made.table.schema[name]))
+            with pytest.raises(ModelError, match=r"numbers cannot be|its columns are"):
+                state_of(State(made.header, table).to_bytes(), "odd.state")
+        other = State(made.header, made.table.clear())
+        with pytest.raises(ModelError, match="a table that does not answer the question"):
+            advanced(
+                msgspec.structs.replace(plan, ask=ask), state_of(other.to_bytes(), "odd.state")
+            )
+    two = msgspec.structs.replace(made.header, payload={**made.header.payload, "sums": [{}, {}]})
+    with pytest.raises(ModelError, match="do not answer the same questions"):
+        answers.merge_states([made, State(two, made.table)])
+    rows = {**made.header.payload, "sums": [{"rows": ["1"]}]}
+    less = {**made.header.payload, "sums": [{"rows": ["1", "2"]}]}
+    pair = [
+        State(msgspec.structs.replace(made.header, payload=one), pl.DataFrame())
+        for one in (rows, less)
+    ]
+    with pytest.raises(ModelError, match="do not answer the same question"):
+        answers.merge_states(pair)
 
 
 def test_rows_of_which_none_is_left() -> None:
