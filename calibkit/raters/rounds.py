@@ -327,7 +327,10 @@ def _as_plain(remarks: Sequence[Remark]) -> list[tuple[str, str, str, int]]:
 
 def _one_width(found: set[int]) -> int:
     if len(found) > 1:
-        raise DataError(f"rows of {' and of '.join(map(str, sorted(found)))} classes")
+        raise DataError(
+            f"rows of {' and of '.join(map(str, sorted(found)))} classes; give every row one number a "
+            "class"
+        )
     return max(found, default=0)
 
 

@@ -256,6 +256,8 @@ def _one_vote(column: pl.Series, classes: Sequence[str], where: RowFinder) -> Co
 def class_codes(column: pl.Series, classes: Sequence[str], where: RowFinder) -> NDArray[np.int64]:
     """Return the place of each label among the classes: by name, else whole numbers as indices.
 
+    Indices are taken where no class has one for a name.
+
     Raises
     ------
     DataError
@@ -271,8 +273,10 @@ def class_codes(column: pl.Series, classes: Sequence[str], where: RowFinder) -> 
     place: dict[str, int] = {name: code for code, name in enumerate(classes)}
     distinct = column.unique()
     names = [segment_name(value) for value in distinct.to_list()]
-    if not any(name in place for name in names):
-        place = {str(code): code for code in range(len(classes))}
+    indices = {str(code): code for code in range(len(classes))}
+    # Where a name is an index too, what a label means must not depend on the rows beside it.
+    if not any(name in place for name in [*names, *indices]):
+        place = indices
     codes = pl.Series([place.get(name, -1) for name in names], dtype=pl.Int64)
     found: NDArray[np.int64] = column.replace_strict(
         distinct, codes, return_dtype=pl.Int64

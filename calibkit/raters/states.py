@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 import msgspec
+import polars as pl
 
 from calibkit.calibrators.classes import ClassSpec, fit_class_calibrator
 from calibkit.calibrators.model import CalibratorModel
@@ -20,7 +21,7 @@ from calibkit.raters.alpha_cal import AlphaSpec, feature_names, fit_alpha
 from calibkit.raters.model import AlphaModel
 from calibkit.raters.rows import RaterOptions, RaterRows, read_rater_rows
 from calibkit.rows.numeric import numeric_column
-from calibkit.rows.patterns import match_columns
+from calibkit.rows.patterns import match_columns, odd_length
 from calibkit.summaries.held_rows import see_rows
 from calibkit.summaries.held_states import (
     check_rows,
@@ -118,9 +119,13 @@ def rater_state(
         As `calibkit.raters.rows.read_rater_rows`.
     """
     columns = problem.columns
+    width: list[int] = []
 
     def check(window: Source) -> None:
         rows = read_rater_rows(window, columns)
+        if rows.counts.size:
+            width.append(rows.counts.shape[1])
+            _check_width(rows, width[0])
         for name in columns.others:
             numeric_column(rows.others[name], rows.where)
 
@@ -131,6 +136,14 @@ def rater_state(
     problem = replace(problem, makers=makers_in(source, {"probs": columns.probs[0]}))
     files = source.paths if problem.provenance == "names" else ()
     return held_state(kind, problem, rows, files=files)
+
+
+def _check_width(rows: RaterRows, width: int) -> None:
+    """Refuse a window whose lists have another length than those of the first one."""
+    (pattern, matrix), *_ = rows.predictions.items()
+    if matrix.shape[1] != width:
+        name = rows.matched[pattern].columns[0]
+        rows.where.refuse(pl.Series(name, matrix.tolist()), None, *odd_length(width))
 
 
 def fit_alpha_state(

@@ -136,16 +136,17 @@ def read_matrix(
         flat = column.explode()
     width = int(lengths[0]) if lengths.len() else 0
     if lengths.len() and (lengths != width).any():
-        where.refuse(
-            column,
-            (lengths != width).to_numpy(),
-            f"a list that is not of length {width}, as the first row's is",
-            "give every row one number a class",
-        )
+        where.refuse(column, (lengths != width).to_numpy(), *odd_length(width))
     if width == 0:
         where.refuse(column, None, "empty lists", "give every row one number a class")
     values = _nested_values(column, flat, width, where, low)
     return values.reshape(-1, width)
+
+
+def odd_length(width: int) -> tuple[str, str]:
+    """Return what is said of lists that have not as many numbers as the first one, and what to do."""
+    problem = f"a list that is not of length {width}, as the first row's is"
+    return problem, "give every row one number a class"
 
 
 def _nested_values(

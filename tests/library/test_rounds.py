@@ -40,6 +40,7 @@ from calibkit.rounds.answers import answer, answer_shard
 from calibkit.rounds.exact import whole_of, whole_text
 from calibkit.rounds.loop import advanced, first_plan, fit_in_rounds
 from calibkit.rounds.plans import Plan, plan_of
+from calibkit.rounds.replay import Open, replayed
 from calibkit.summaries.held_states import bounded, holds_rows, without_rows
 from calibkit.summaries.row_hashes import hash_rows
 from calibkit.summaries.states import Shard, State, as_plain, join_states, merge_states, state_of
@@ -443,6 +444,112 @@ def test_tables_that_no_shard_has_are_refused() -> None:
     ]
     with pytest.raises(ModelError, match="do not answer the same question"):
         answers.merge_states(pair)
+
+
+def asking(plan: Plan, question: Any) -> Plan:
+    """Return a later plan that asks one question about rows of three classes."""
+    ask = {**plan.ask, "width": 3, "questions": [as_plain(Asked(question))]}
+    return msgspec.structs.replace(plan, ask=ask)
+
+
+def test_samples_of_parts_make_that_of_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = parts_of(FRAME, [250, 300])
+    plan = asking(
+        first_plan(merge_states([first(one, "constant") for one in parts])), SampleSlopes([0.0])
+    )
+    everyone = answer(plan, Source.from_frame(FRAME), TINY)
+    for module in ("asking", "rounds", "summing"):
+        monkeypatch.setattr(f"calibkit.raters.{module}.SAMPLE", 100)
+    made = [answer_shard(plan, Source.from_frame(one), TINY) for one in parts]
+    assert [one.table.height for one in made] == [100, 39, 100]  # 39 of 50 have a vote
+    table = merge_states(made).table
+    assert table.equals(everyone.table[:100])
+    assert table["hash"].to_list() == sorted(everyone.table["hash"])[:100]
+    with pytest.raises(ModelError, match="a sample of too many rows"):
+        state_of(everyone.to_bytes(), "one.state")
+
+
+def test_a_model_says_where_its_rows_came_from() -> None:
+    def fitted(name: str, **changed: Any) -> Any:
+        state = first(problem_and_rows(name)[2], name)
+        problem = {**state.header.options["problem"], **changed}
+        (shard,) = state.header.shards
+        header = msgspec.structs.replace(
+            state.header,
+            options={**state.header.options, "problem": problem},
+            shards=(Shard(shard.hash, shard.rows, ("b.csv", "a.csv")),),
+        )
+        source = Source.from_frame(problem_and_rows(name)[2])
+        return fit_in_rounds(
+            State(header, state.table), lambda plan: answer(plan, source, TINY)
+        ).model
+
+    for name in ("constant", "temperature"):
+        model = fitted(name, provenance="names", makers={"probs": "a model"})
+        assert model.provenance.files == ["b.csv", "a.csv"]
+        assert model.columns["probs"].made_by == "a model"
+        model = fitted(name, provenance="hash")
+        assert not model.provenance.files and not model.columns["probs"].made_by
+        assert fitted(name, provenance="none").provenance is None
+
+
+def test_rows_of_one_vote_have_no_map_of_disagreements() -> None:
+    columns = RaterOptions(probs=("prob_*",), label="label")
+    frame = FRAME.drop_nulls()
+    spec = AlphaSpec(disagreement_map="isotonic")
+    source = Source.from_frame(frame)
+    state = alpha_state(
+        source, AlphaProblem(columns=columns, spec=spec), ("prob_0", "x_a"), TINY, hold=False
+    )
+    found = fit_in_rounds(state, lambda plan: answer(plan, source, TINY))
+    rows = read_rater_rows(source, replace(columns, others=("prob_0", "x_a")))
+    wanted = fit_alpha(rows, replace(spec, features=["prob_0", "x_a"]))
+    check_near(found.model.as_dict(), wanted.model.as_dict())
+    assert found.warnings == wanted.warnings and "no row has two votes" in found.warnings[0]
+
+
+def test_lists_of_another_length_are_counted_over_all_windows() -> None:
+    odd = pl.DataFrame({"probs": [[0.4, 0.6]], "counts": [[1, 1]]})
+    usual = pl.DataFrame({"probs": [[0.2, 0.3, 0.5]], "counts": [[1, 0, 1]]})
+    frame = pl.concat([*[usual] * 2100, *[odd] * 4000])  # of which 2,048 are read at a time
+    problem = AlphaProblem(columns=LISTS, spec=AlphaSpec())
+    with pytest.raises(DataError, match=r"'probs': a list that is not of length 3.* in 4000 rows"):
+        alpha_state(Source.from_frame(frame), problem, (), TINY)
+    parts = [frame[:2048], frame[-2048:]]
+    with pytest.raises(DataError, match="rows of 2 and of 3 classes; give every row"):
+        fit_parts(parts, problem)
+
+
+def fit_parts(parts: list[pl.DataFrame], problem: AlphaProblem) -> Fitted[Any]:
+    sources = [Source.from_frame(part) for part in parts]
+    states = [alpha_state(source, problem, (), TINY, hold=False) for source in sources]
+
+    def answered(plan: Plan) -> State:
+        return merge_states([answer_shard(plan, source, TINY) for source in sources])
+
+    return fit_in_rounds(merge_states(states), answered)
+
+
+def test_what_a_label_means_does_not_depend_on_the_rows_beside_it() -> None:
+    frame = FRAME.drop_nulls().rename({"prob_0": "prob_1", "prob_1": "prob_2", "prob_2": "prob_3"})
+    columns = RaterOptions(probs=("prob_*",), label="label")  # 0 to 2, but classes 1 to 3
+    parts = [frame.filter(pl.col("label") == 0), frame.filter(pl.col("label") > 0)]
+    with pytest.raises(
+        DataError, match=r"a label that is no class in .*the classes are '1', '2', '3'"
+    ):
+        fit_parts(parts, AlphaProblem(columns=columns, spec=AlphaSpec()))
+
+
+def test_a_search_asks_a_question_once() -> None:
+    def search() -> Any:
+        found = yield ["a", "b", "a"]
+        return found
+
+    def take(question: str, answer: int) -> str:
+        return question * answer
+
+    assert replayed(search(), {"b": 2}, take) == Open(["a"])
+    assert replayed(search(), {"a": 3, "b": 2}, take) == ["aaa", "bb", "aaa"]
 
 
 def test_rows_of_which_none_is_left() -> None:
