@@ -6,7 +6,7 @@ fit in rounds (`calibkit.rounds`) begins with that.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -116,19 +116,25 @@ def fits(state: State, memory: Memory) -> bool:
     return holds_rows(state) and state_rows(state) <= memory.rows_of(columns_of(state))
 
 
-def bounded(states: Sequence[State], memory: Memory) -> list[State]:
+def bounded(states: Iterable[State], memory: Memory) -> list[State]:
     """Return states that are to be merged, without their rows where all of these do not fit.
 
-    Only the first states of fits that have rounds can do without; others stay as they are.
+    Rows are let go of as early as that is known, before the next state comes.  Only the first states
+    of fits that have rounds can do without; others stay as they are.
     """
-    able = [in_rounds(state) for state in states]
-    rows = sum(state_rows(state) for state, one in zip(states, able, strict=True) if one)
-    return [
-        without_rows(state)
-        if one and holds_rows(state) and rows > memory.rows_of(columns_of(state))
-        else state
-        for state, one in zip(states, able, strict=True)
-    ]
+    found: list[State] = []
+    rows, fit = 0, True
+    for state in states:
+        able = in_rounds(state)
+        rows += state_rows(state) if able else 0
+        if able and fit and rows > memory.rows_of(columns_of(state)):
+            fit, found = False, [_let_go(one) for one in found]
+        found.append(state if fit else _let_go(state))
+    return found
+
+
+def _let_go(state: State) -> State:
+    return without_rows(state) if in_rounds(state) and holds_rows(state) else state
 
 
 def in_rounds(state: State) -> bool:

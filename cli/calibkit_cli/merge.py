@@ -97,10 +97,7 @@ def merge(
     for name in inputs:
         with reading(name):
             paths += [path for path, _ in expand_input(name)]
-    states: list[State] = []
-    for path in paths:  # rows that do not fit together are let go as early as that is known
-        states = bounded([*states, read_state(path)], budget)
-    merged = merge_states(states, expect)
+    merged = merge_states(bounded(map(read_state, paths), budget), expect)
     shards = merged.header.shards
     table = merged.header.kind in TABLES and not str(output).endswith(SUFFIX)
     console = Console(

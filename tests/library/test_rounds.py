@@ -41,6 +41,7 @@ from calibkit.rounds.exact import whole_of, whole_text
 from calibkit.rounds.loop import advanced, first_plan, fit_in_rounds
 from calibkit.rounds.plans import Plan, plan_of
 from calibkit.rounds.replay import Open, replayed
+from calibkit.summaries import held_states
 from calibkit.summaries.held_states import bounded, holds_rows, without_rows
 from calibkit.summaries.row_hashes import hash_rows
 from calibkit.summaries.states import Shard, State, as_plain, join_states, merge_states, state_of
@@ -215,6 +216,14 @@ def test_rows_are_let_go_where_they_do_not_fit_together(monkeypatch: pytest.Monk
     monkeypatch.setattr("calibkit.memory._FEWEST_ROWS", 400)
     small = bounded(states, TINY)
     assert not any(map(holds_rows, small))
+    looks = []
+
+    def looked(one: State) -> bool:
+        looks.append(one)
+        return holds_rows(one)
+
+    monkeypatch.setattr(held_states, "holds_rows", looked)
+    assert len(bounded(states * 40, TINY)) == 80 >= len(looks)  # each is looked at once
     assert small[0].to_bytes() == first(FRAME[:350], "constant").to_bytes()
     assert merge_states([small[0], states[1]]).to_bytes() == merge_states(small).to_bytes()
     assert without_rows(merge_states(states)).to_bytes() == merge_states(small).to_bytes()
