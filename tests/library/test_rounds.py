@@ -30,14 +30,14 @@ from calibkit.raters.alpha_cal import (
     isotonic_steps,
     share_units,
 )
-from calibkit.raters.asking import Asked, Figures, Overview, StepCells
+from calibkit.raters.asking import Asked, Figures, Overview, StepCells, taken
 from calibkit.raters.map_search import FoldSizes, MapAt
 from calibkit.raters.rows import RaterOptions, RaterRows, read_rater_rows
 from calibkit.raters.states import AlphaProblem, ClassProblem, alpha_state, rater_state
 from calibkit.raters.step_cells import cells_of, cut_cells, open_cells, steps_from
 from calibkit.rounds import answers
 from calibkit.rounds.answers import answer, answer_shard
-from calibkit.rounds.exact import whole_of, whole_text
+from calibkit.rounds.exact import from_text, whole_of, whole_text
 from calibkit.rounds.loop import advanced, first_plan, fit_in_rounds
 from calibkit.rounds.plans import Plan, plan_of
 from calibkit.rounds.replay import Open, replayed
@@ -51,6 +51,7 @@ TINY = Memory(1)
 VOTES = RaterOptions(probs=("prob_*",), counts="count_*", on_missing="drop")
 LABEL = RaterOptions(probs=("prob_*",), label="label")
 LISTS = RaterOptions(probs=("probs",), counts="counts")
+SCORES = RaterOptions(probs=("logit_*",), label="label", scale="logit")
 OWN = ("probs",)
 
 PROBLEMS: dict[str, tuple[Any, tuple[str, ...]]] = {
@@ -58,6 +59,10 @@ PROBLEMS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "vector": (ClassProblem(columns=LISTS, spec=ClassSpec(method="vector")), ()),
     "matrix": (
         ClassProblem(columns=VOTES, spec=ClassSpec(method="matrix", regularization=(0.1, 1.0))),
+        (),
+    ),
+    "scores": (
+        ClassProblem(columns=SCORES, spec=ClassSpec(method="temperature", scale="logit")),
         (),
     ),
     "constant": (AlphaProblem(columns=VOTES, spec=AlphaSpec()), ()),
@@ -76,6 +81,10 @@ PROBLEMS: dict[str, tuple[Any, tuple[str, ...]]] = {
 }
 
 
+#: Of how many rows slow fits, and those like others, are made.
+SHORT = {"vector": 400, "scores": 350}
+
+
 def voted(rows: int = 700, seed: int = 2) -> pl.DataFrame:
     random = np.random.default_rng(seed)
     probs = random.dirichlet(np.ones(3), rows).round(4)
@@ -90,6 +99,7 @@ def voted(rows: int = 700, seed: int = 2) -> pl.DataFrame:
     votes = {f"count_{k}": counts[:, k] for k in range(3)}
     frame = pl.DataFrame({**wide, **votes, "x_a": x[:, 0], "x_b": x[:, 1]})
     return frame.with_columns(
+        pl.col("^prob_.*$").clip(1e-4).log().name.replace("prob", "logit"),
         probs=pl.concat_list("^prob_.*$"),
         counts=pl.concat_list("^count_.*$"),
         label=pl.Series(shares.argmax(axis=1)),
@@ -103,7 +113,7 @@ FRAME = voted()
 def problem_and_rows(name: str) -> tuple[Any, tuple[str, ...], pl.DataFrame]:
     problem, patterns = PROBLEMS[name]
     frame = FRAME.drop_nulls() if problem.columns.on_missing == "error" else FRAME
-    return problem, patterns, frame[:400] if name == "vector" else frame
+    return problem, patterns, frame[: SHORT.get(name, 700)]
 
 
 def first(frame: pl.DataFrame, name: str, *, hold: bool = False) -> State:
@@ -428,6 +438,7 @@ def test_tables_that_no_shard_has_are_refused() -> None:
         (SampleSlopes([0.0]), {"p0": [-0.5, 1.5, None], "c1": [-1]}),
         (StepCells(ONE), {"low": [-0.5, None], "high": [1.5], "rows": [-1]}),
     ]
+    tables: list[State] = []
     for question, changes in asked:
         ask = {**plan.ask, "width": 3, "questions": [as_plain(Asked(question))]}
         made = answer_shard(msgspec.structs.replace(plan, ask=ask), source, TINY)
@@ -442,6 +453,9 @@ def test_tables_that_no_shard_has_are_refused() -> None:
             advanced(
                 msgspec.structs.replace(plan, ask=ask), state_of(other.to_bytes(), "odd.state")
             )
+        tables.append(made)
+    with pytest.raises(ModelError, match="tables that do not answer the same question"):
+        answers.merge_states(tables)
     two = msgspec.structs.replace(made.header, payload={**made.header.payload, "sums": [{}, {}]})
     with pytest.raises(ModelError, match="do not answer the same questions"):
         answers.merge_states([made, State(two, made.table)])
@@ -459,6 +473,25 @@ def asking(plan: Plan, question: Any) -> Plan:
     """Return a later plan that asks one question about rows of three classes."""
     ask = {**plan.ask, "width": 3, "questions": [as_plain(Asked(question))]}
     return msgspec.structs.replace(plan, ask=ask)
+
+
+def test_moments_are_exact_far_from_zero() -> None:
+    frame = FRAME.drop_nulls().with_columns(pl.col("^x_.*$") + 2.0**30)
+    plan = asking(first_plan(first(frame, "features")), MomentsAsked())
+    (found,) = answer(plan, Source.from_frame(frame), TINY).header.payload["sums"]
+    moments = taken(Asked(MomentsAsked()), from_text(found))
+    voters = frame.filter(pl.sum_horizontal("^count_.*$") > 0).select("^x_.*$") - 2.0**30
+    assert 1.0 / moments.factor == pytest.approx(voters.to_numpy().std(axis=0), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "question", [MapAt([1e308], THREE), StrengthAt([1e300] * 3, [0.0] * 2, [1e300] * 2)]
+)
+def test_costs_that_are_no_numbers_are_infinite(question: Any) -> None:
+    frame = FRAME.drop_nulls()
+    plan = asking(first_plan(first(frame, "features")), question)
+    (found,) = answer(plan, Source.from_frame(frame), TINY).header.payload["sums"]
+    assert found["infinite"] == ["1"]
 
 
 def test_samples_of_parts_make_that_of_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
