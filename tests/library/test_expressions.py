@@ -21,6 +21,7 @@ from calibkit.gates.expressions import (
     quoted,
 )
 from calibkit.gates.figures import Figures, check, figures, judge
+from calibkit.gates.results import side_by_side
 
 METRICS: dict[str, Any] = {
     "signature": {},
@@ -205,6 +206,9 @@ def test_what_is_nowhere_is_a_usage_error(text: str, word: str) -> None:
 def test_equal_looking_numbers_are_shown_in_full() -> None:
     content = {"metrics": {"s": {"all": {"auc": 0.7 - 1e-9}}}}
     assert check(content, [parse("auc<0.7")])[0].text == "s/all/auc = 0.699999999 < 0.7: failed"
+    content = {"metrics": {"s": {"all": {"auc": 1 / 3, "rate": 1 / 3}}}}
+    (equal,) = check(content, [parse("auc<rate")])
+    assert equal.text == "s/all/auc = 0.333333, not < s/all/rate = 0.333333: passed"
 
 
 MODEL = {
@@ -231,6 +235,19 @@ def test_addresses_of_models() -> None:
     for text in ("recall", "method", "fit", "fit/cross_validated"):
         assert found(text, MODEL) == []
     assert outcomes("fit/*/recall < fit/auc.high", MODEL) == [("fit/cross_validated/recall", False)]
+
+
+def test_a_right_side_that_the_last_place_lacks() -> None:
+    content = {"a": {"x": 1, "y": 2}, "b": {"x": 3}}
+    assert outcomes("*/x > */y", content) == [("a/x", False), ("b/x", True)]
+    # A longer address is taken as it is.
+    deep = {"a": {"x": 1, "p": {"z": 2}}, "b": {"x": {"z": 3}}}
+    assert outcomes("a/x > */*/z", deep) == [("a/x", False)] * 2
+
+
+def test_differences_are_of_numbers_that_have_one() -> None:
+    sides = side_by_side({"a": True, "b": 1e308, "c": 1}, {"a": False, "b": -1e308, "c": 3})
+    assert {name: one["delta"] for name, one in sides.items()} == {"a": None, "b": None, "c": 2}
 
 
 def test_addresses_of_comparisons() -> None:
