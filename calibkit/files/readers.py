@@ -318,7 +318,7 @@ def _read_ndjson(source: Path | bytes, path: str, dtype: str) -> pl.DataFrame:
     try:
         return _json_rows(data, dtype).collect()
     except pl.exceptions.PolarsError:
-        _refuse_json(data, path)
+        _refuse_json(BytesIO(data), path)
         raise
 
 
@@ -329,7 +329,8 @@ def _scan_ndjson(file: Path, path: str, head: bytes, dtype: str) -> pl.LazyFrame
     try:
         return _json_rows(file, dtype)
     except pl.exceptions.PolarsError:
-        _refuse_json(file.read_bytes(), path)
+        with file.open("rb") as lines:
+            _refuse_json(lines, path)
         raise
 
 
@@ -342,11 +343,11 @@ def _json_rows(source: Path | bytes, dtype: str) -> pl.LazyFrame:
     return pl.scan_ndjson(source, infer_schema_length=None, schema_overrides=narrow)
 
 
-def _refuse_json(data: bytes, path: str) -> None:
+def _refuse_json(lines: Iterable[bytes], path: str) -> None:
     """Raise if a line is not a JSON object, naming the first such lines."""
     bad: list[int] = []
     reason, row = "", 0
-    for line in pl.read_lines(data).to_series():
+    for line in lines:
         if not line.strip():
             continue
         row += 1

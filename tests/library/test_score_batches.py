@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -350,7 +351,9 @@ def test_a_boundary_without_uncertainties_is_read_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_large_json_files_are_parsed_in_batches(dtype: str, tmp_path: Path) -> None:
+def test_large_json_files_are_parsed_in_batches(
+    dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "a.ndjson"
     simulate(3000).write_ndjson(path)
     late = path.read_text() + '\n\n{"late": 1.5}\n'  # a key that first comes at the end
@@ -365,4 +368,27 @@ def test_large_json_files_are_parsed_in_batches(dtype: str, tmp_path: Path) -> N
     path.write_text(late + "[1, 2]\n")
     whole = failure(lambda: open_source([str(path)], dtype=dtype))
     assert whole[0] is DataError
+    monkeypatch.delattr(Path, "read_bytes")  # to say what is wrong takes no more memory either
     assert failure(lambda: open_source([str(path)], dtype=dtype, memory=Room(8))) == whole
+
+
+@pytest.mark.parametrize("name", ["marked.ndjson", "a[1]*.ndjson"])
+def test_large_json_files_that_polars_cannot_scan(name: str, tmp_path: Path) -> None:
+    mark = "\ufeff" if name == "marked.ndjson" else ""
+    (tmp_path / name).write_text(mark + '{"a": 1}\n{"a": 2.5}\n')
+    (tmp_path / "a1.ndjson").write_text('{"a": 7}\n')  # what the name would be a pattern for
+    source = open_source([str(tmp_path / name)], memory=Room(8))
+    assert source.read().to_dict(as_series=False) == {"a": [1.0, 2.5]}
+
+
+@pytest.mark.parametrize("suffix", ["csv", "ndjson"])
+def test_large_text_of_another_kind_is_read_as_a_small_one(suffix: str, tmp_path: Path) -> None:
+    text = {"csv": "a\n1\n2.5\n", "ndjson": '{"a": 1}\n{"a": 2.5}\n'}[suffix]
+    packed, wide = tmp_path / f"a.{suffix}.gz", tmp_path / f"b.{suffix}"
+    packed.write_bytes(gzip.compress(text.encode()))
+    found = open_source([str(packed)], memory=Room(8)).read()
+    assert found.to_dict(as_series=False) == {"a": [1.0, 2.5]}
+    wide.write_text(text, encoding="utf-16")
+    small = failure(lambda: open_source([str(wide)]))
+    assert failure(lambda: open_source([str(wide)], memory=Room(8))) == small
+    assert "UTF-16" in str(small[1]["message"])

@@ -436,6 +436,7 @@ def test_json_float32_and_byte_order_mark(tmp_path: Path) -> None:
         ('{"v": 1}\n{"v": ', [2]),
         ("[1, 2]\n", [1]),
         ('{"v": 1}\n7\n', [2]),
+        ('{"v": 1}\r\n\r\n \r\n7\r\n', [2]),
     ],
 )
 def test_malformed_json_lines(tmp_path: Path, text: str, rows: list[int]) -> None:
