@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.rows.weights import Unit, carried, in_units, joined
+from calibkit.rows.weights import Unit, at_prevalence, carried, in_units, joined
 from calibkit.summaries.tally import Tally, count_rows
 
 positive = st.floats(5e-324, 1e300)
@@ -77,6 +77,28 @@ def test_a_single_weight(weights: list[float]) -> None:
     units, unit = in_units(np.array(weights))
     total = sum(units.tolist()) * Fraction(unit.size)
     assert abs(total - Fraction(sum(weights))) <= Fraction(sum(weights)) / 10**12
+
+
+def test_whole_weights_beyond_exact_sums_are_rounded() -> None:
+    units, unit = in_units(np.full(4, 2.0**52))
+    assert not unit.exact and 2**60 <= sum(units.tolist()) < 2**62
+    alike, _ = in_units(np.full(31, 0.9999))  # which have room to the last bit
+    assert 2**61 <= sum(alike.tolist()) < 2**62
+    units, unit = in_units(np.full(4, 2.0**50))
+    assert (units.tolist(), unit) == ([2**50] * 4, Unit(1.0, exact=True))
+
+
+def test_a_unit_is_no_less_than_the_least_float() -> None:
+    units, unit = in_units(np.array([2.0**-1016, 5e-324]))
+    assert (units.tolist(), unit) == ([2**58, 1], Unit(5e-324, exact=False))
+
+
+def test_light_rows_at_another_prevalence_stay_rows() -> None:
+    weights = at_prevalence(2**62, 2**61, Fraction(1, 3))
+    assert not weights.exact
+    some = np.array([0, 1, 2**60])
+    for units in weights.of(some, some):
+        assert units[0] == 0 and units[1] == 1 and 2**57 < units[2] < 2**60
 
 
 def test_one_heavy_row_takes_no_digits_from_many_light_ones() -> None:
