@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibkit.errors import ResourceError
@@ -87,6 +87,9 @@ def test_rows_that_must_stay_as_they_are_have_room_or_not() -> None:
     assert condensed([frame], 40, exactly=True).exact
     with pytest.raises(NoRoomError):
         condensed([frame], 39, exactly=True)
+    twice = [pl.concat([frame, frame])]
+    for roles in (ROLES, FAST):
+        assert condensed(twice, 40, roles).exact and not condensed(twice, 39, roles).exact
 
 
 def test_too_many_values_of_a_column_that_cannot_be_coarse() -> None:
@@ -110,3 +113,50 @@ def test_long_runs_of_rows_are_condensed_as_they_come() -> None:
     found = condensed(batches, 400)
     assert found.frame.equals(condensed([frame], 400).frame)
     assert int(found.frame[COUNT].sum()) == 5000
+
+
+#: Further columns of frames that are condensed step by step; the last one, of bytes, is packed fast.
+FIXED = {"by": (Role("by"),), "weight": (Role("weight"), Role("by")), "label": (Role("label"),)}
+
+
+def expected_rung(frame: pl.DataFrame, roles: tuple[Role, ...], most: int) -> int:
+    """Return the first step at which a row is a word, and there is room for the distinct ones."""
+    for rung in range(len(LADDER)):
+        bits = [
+            role.bits(rung)
+            if role.coarse
+            else max(1, (frame[role.name].n_unique() - 1).bit_length())
+            for role in roles
+        ]
+        if len(naive(frame, rung)) <= most and (rung == 0 or sum(bits) <= 64):
+            return rung
+    raise AssertionError("no room")
+
+
+@pytest.mark.parametrize("fixed", FIXED)
+@settings(max_examples=12)
+@given(st.integers(0, 2**32), st.integers(300, 1500), st.integers(1, 9))
+def test_rows_are_condensed_by_as_many_steps_as_it_takes(
+    fixed: str, seed: int, most: int, values: int
+) -> None:
+    random, size, roles = np.random.default_rng(seed), 1800, (*ROLES[:2], *FIXED[fixed])
+    texts = [None, *random.permutation(list("abcdefgh"))][-values:]
+    come = np.sort(random.integers(0, values, size))  # new values come late, and not in order
+    frame = pl.DataFrame(
+        {
+            "score": random.uniform(0.1, 0.9, size).round(4),
+            "spread": random.uniform(1.0, 9.0, size),
+            "weight": np.array([2.5, 1.0, 4.0, 0.5])[come % 4],
+            "by": pl.Series([texts[k] for k in come], dtype=pl.String),
+            "label": come.astype(np.uint8),
+        }
+    ).select(role.name for role in roles)
+    found = condensed(list(frame.iter_slices(110)), most, roles)
+    assert found.rung == expected_rung(frame, roles, most) > 0
+    names = [role.name for role in roles]
+    assert found.frame.equals(found.frame.sort(names, nulls_last=True))
+    assert {row[:-1]: row[-1] for row in found.frame.iter_rows()} == naive(frame, found.rung)
+    whole = condensed([frame.sample(fraction=1.0, shuffle=True, seed=seed)], most, roles)
+    assert whole.frame.equals(found.frame) and whole.rung == found.rung
+    halves = [condensed([frame[::2]], most, roles), condensed([frame[1::2]], most, roles)]
+    assert merge(halves).frame.equals(found.frame)
