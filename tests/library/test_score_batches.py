@@ -29,7 +29,7 @@ from calibkit.metrics.evaluate import evaluate
 from calibkit.metrics.result import Coarse, Metrics
 from calibkit.metrics.spec import EvaluateSpec
 from calibkit.models import canonical_text
-from calibkit.rows.columns import ColumnOptions
+from calibkit.rows.columns import ColumnOptions, read_score_rows
 from calibkit.summaries import score_batches
 from calibkit.summaries.resolution import Resolution
 from calibkit.summaries.states import merge_states
@@ -392,3 +392,37 @@ def test_large_text_of_another_kind_is_read_as_a_small_one(suffix: str, tmp_path
     small = failure(lambda: open_source([str(wide)]))
     assert failure(lambda: open_source([str(wide)], memory=Room(8))) == small
     assert "UTF-16" in str(small[1]["message"])
+
+
+@pytest.mark.parametrize("levels", [255, 256, 257])
+def test_uncertainties_are_moved_down_to_edges_that_were_given(levels: int) -> None:
+    edges = np.linspace(0.1, 0.9, levels - 1)
+    spread = np.linspace(0.05, 0.95, 2000, dtype=np.float32)
+    frame = pl.DataFrame({"score": 0.5, "uncertainty": spread, "label": 1})
+    reading = score_batches.Reading(
+        columns=frame.columns,
+        read=partial(read_score_rows, options=OPTIONS, uncertainty=True),
+        spread=score_batches.Spread(edges=tuple(edges.tolist())),
+    )
+    rows = score_batches.rows_within(Source.from_frame(frame), reading, Room(1000))
+    assert rows.uncertainty is not None and rows.condensing is not None
+    level, times = np.searchsorted(edges, rows.uncertainty, "right"), rows.condensing.times
+    expected = np.bincount(np.searchsorted(edges, spread, "right"), minlength=levels)
+    assert np.bincount(level, times, minlength=levels).tolist() == expected.tolist()
+    assert rows.uncertainty.dtype == np.float32 and float(rows.uncertainty.min()) == spread[0]
+
+
+def test_the_least_uncertainty_is_that_of_a_row_with_weight() -> None:
+    frame = simulate(3000).with_columns(
+        w=pl.when(pl.col("uncertainty") < 0.5).then(0.0).otherwise(1.0)
+    )
+    summary = score_batches.summarise_scores(
+        Source.from_frame(frame),
+        score_batches.Reading(
+            columns=["score", "uncertainty", "label", "w"],
+            read=partial(read_score_rows, options=ColumnOptions(weight="w"), uncertainty=True),
+        ),
+        Room(1000),
+    )
+    held = frame.filter(pl.col("w") > 0)["uncertainty"].min()
+    assert frame["uncertainty"].min() < held == summary.lowest
