@@ -200,6 +200,16 @@ def test_damaged_states_are_refused() -> None:
     refused({}, table.drop("column x"), "its columns are")
     refused({}, table.with_columns(count=-pl.col("count")), "less than once")
     refused({}, table.with_columns(train=None), "which are training rows|training rows")
+    first = pl.int_range(table.height) == 0
+    unsure = table.with_columns(train=pl.when(~first).then("train"))
+    refused({}, unsure, "which rows are training rows")
+    refused({}, table.with_columns(count=pl.when(~first).then("count")), "less than once")
+    refused({}, table.cast({"count": pl.Int32}), "its columns are")
+    none = ({"hash": "0" * 16, "rows": 0, "files": []},)
+    empty = {"payload": {"rows": 0, "text": False}, "shards": none}
+    refused(empty, table.filter("train"), "not as many rows as it says")
+    let_go = {"payload": {**header.payload, "held": False}}
+    refused(let_go, table, "it has rows, though it says that it has none")
     refused({"payload": {"rows": 3, "text": False}}, table, "not as many rows")
     problem = {**options["problem"], "features": ["x", "z"]}
     refused({"options": {**options, "problem": problem}}, table, "no column 'z'")
@@ -208,6 +218,8 @@ def test_damaged_states_are_refused() -> None:
     refused({"options": {**options, "problem": problem}}, table, "bush")
     shards = ({"hash": "0" * 16, "rows": 5, "files": []},)
     refused({"shards": shards}, table, "its shards have not as many rows")
+    refused({"shards": shards * 2}, table, "its shards are not in order")
+    refused({"shards": (*header.shards, *shards)}, table, "its shards are not in order")
 
 
 def test_rows_that_cannot_be_used_are_refused_where_they_are(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from calibkit.apply import ApplySpec, apply_model
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.fitted import Fitted
+from calibkit.hetcal import maps as leaf_maps
 from calibkit.hetcal.choose import discounted
 from calibkit.hetcal.features import bin_features, find_features, read_features
 from calibkit.hetcal.fit import fit_hetcal
@@ -538,3 +540,12 @@ def test_simulations_refuse_what_is_out_of_range() -> None:
         with pytest.raises(UsageError):
             simulate_partitions(10, **options)
     assert simulate_partitions(70_000, seed=1).head(5).equals(simulate_partitions(5, seed=1))
+
+
+def test_distinct_scores_rise_with_their_rows_whichever_way_these_run() -> None:
+    score, weight = np.array([1.0, 2.0, 2.0, 3.0]), np.array([4, 3, 2, 0])
+    label, every = np.array([1, 1, 0, 1], np.uint8), np.ones(4, np.bool_)
+    for step in (1, -1):
+        rows = SimpleNamespace(score=score[::step], weight=weight[::step], label=label[::step])
+        found = leaf_maps._tally(rows, every)  # what weighs nothing is left out
+        assert [one.tolist() for one in found] == [[1.0, 2.0], [4, 5], [4, 3]]

@@ -42,7 +42,7 @@ from calibkit.rounds.loop import advanced, first_plan, fit_in_rounds
 from calibkit.rounds.plans import Plan, plan_of
 from calibkit.rounds.replay import Open, replayed
 from calibkit.summaries import held_states
-from calibkit.summaries.held_states import bounded, holds_rows, without_rows
+from calibkit.summaries.held_states import bounded, fits, holds_rows, without_rows
 from calibkit.summaries.row_hashes import hash_rows
 from calibkit.summaries.states import Shard, State, as_plain, join_states, merge_states, state_of
 
@@ -223,6 +223,10 @@ def test_one_process_gives_the_same_bytes() -> None:
 def test_rows_are_let_go_where_they_do_not_fit_together(monkeypatch: pytest.MonkeyPatch) -> None:
     states = [first(FRAME[:350], "constant", hold=True), first(FRAME[350:], "constant", hold=True)]
     assert all(map(holds_rows, bounded(states, TINY)))
+    for fewest in (349, 350):
+        monkeypatch.setattr("calibkit.memory._FEWEST_ROWS", fewest)
+        assert fits(states[0], TINY) == (fewest == 350)
+        assert not fits(without_rows(states[0]), TINY)
     monkeypatch.setattr("calibkit.memory._FEWEST_ROWS", 400)
     small = bounded(states, TINY)
     assert not any(map(holds_rows, small))
