@@ -135,17 +135,20 @@ def expected_rung(frame: pl.DataFrame, roles: tuple[Role, ...], most: int) -> in
 
 @pytest.mark.parametrize("fixed", FIXED)
 @settings(max_examples=12)
-@given(st.integers(0, 2**32), st.integers(300, 1500), st.integers(1, 9))
+@given(st.integers(0, 2**32), st.integers(300, 1500), st.integers(1, 9), st.booleans())
 def test_rows_are_condensed_by_as_many_steps_as_it_takes(
-    fixed: str, seed: int, most: int, values: int
+    fixed: str, seed: int, most: int, values: int, near: bool
 ) -> None:
     random, size, roles = np.random.default_rng(seed), 1800, (*ROLES[:2], *FIXED[fixed])
+    spread = random.uniform(1.0, 9.0, size)
+    if near:  # the first step has room, if a word has
+        spread = random.integers(1, 4, size) + spread * 2.0**-40
     texts = [None, *random.permutation(list("abcdefgh"))][-values:]
     come = np.sort(random.integers(0, values, size))  # new values come late, and not in order
     frame = pl.DataFrame(
         {
-            "score": random.uniform(0.1, 0.9, size).round(4),
-            "spread": random.uniform(1.0, 9.0, size),
+            "score": random.uniform(0.1, 0.9, size).round(1 if near else 4),
+            "spread": spread,
             "weight": np.array([2.5, 1.0, 4.0, 0.5])[come % 4],
             "by": pl.Series([texts[k] for k in come], dtype=pl.String),
             "label": come.astype(np.uint8),
