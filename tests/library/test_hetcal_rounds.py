@@ -235,6 +235,25 @@ def test_few_rows_are_not_cross_validated() -> None:
     assert "different rows are too few" in alike.warnings[-1]
 
 
+def test_windows_are_summed_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps, "MOST_ROWS", 100)
+    frame, row = rows_of(900, 11), pl.int_range(900)
+    ends = pl.when(row % 50 == 7).then(row % 2).otherwise("score").cast(pl.Float32)
+    frame = frame.with_columns(
+        score=pl.when((row < 230) | (row > 350)).then(ends),  # one window of which nothing is left
+        kind=pl.when(row != 17).then("kind"),
+    )
+    problem = problem_of({"on_missing": "drop"}, max_depth=1, min_leaf=60, groups="g")
+    found, _ = in_rounds([frame[:440], frame[440:]], problem)
+    run = fit_source(
+        Source.from_frame(frame), None, problem.columns, FEATURES, problem.spec, tags={"a": "b"}
+    )
+    assert_like(plain(found), plain(run.fitted))
+    assert found.warnings == run.warnings and "121 rows" in found.warnings[0]
+    fit = found.model.fit
+    assert (fit.rows, fit.clipped) == (779, 17) and found.model.columns["score"].dtype == "float32"
+
+
 def test_one_score_in_all_rows_has_no_slope() -> None:
     frame = rows_of(800, 6).with_columns(score=pl.lit(0.3))
     problem = problem_of({}, groups="g", max_depth=1, min_leaf=50)
