@@ -163,3 +163,5 @@ def test_rows_are_condensed_by_as_many_steps_as_it_takes(
     assert whole.frame.equals(found.frame) and whole.rung == found.rung
     halves = [condensed([frame[::2]], most, roles), condensed([frame[1::2]], most, roles)]
     assert merge(halves).frame.equals(found.frame)
+    roomy = [condensed([frame[::2]], 4 * most, roles), halves[1]]  # the least room counts
+    assert merge(roomy).frame.equals(found.frame) and merge(roomy[::-1]).most == most

@@ -43,8 +43,9 @@ from calibkit.rounds.plans import Plan, plan_of
 from calibkit.rounds.replay import Open, replayed
 from calibkit.summaries import held_states
 from calibkit.summaries.held_states import bounded, fits, holds_rows, without_rows
+from calibkit.summaries.plain import as_plain
 from calibkit.summaries.row_hashes import hash_rows
-from calibkit.summaries.states import Shard, State, as_plain, join_states, merge_states, state_of
+from calibkit.summaries.states import Shard, State, join_states, merge_states, state_of
 
 TINY = Memory(1)
 

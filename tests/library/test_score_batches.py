@@ -31,8 +31,10 @@ from calibkit.metrics.spec import EvaluateSpec
 from calibkit.models import canonical_text
 from calibkit.rows.columns import ColumnOptions, read_score_rows
 from calibkit.summaries import score_batches
+from calibkit.summaries.ladder import SPREAD, Role
 from calibkit.summaries.resolution import Resolution
 from calibkit.summaries.states import merge_states
+from calibkit.summaries.uncertainties import Uncertainties
 from tests.cli.score_files import simulate
 
 OPTIONS = ColumnOptions()
@@ -426,3 +428,15 @@ def test_the_least_uncertainty_is_that_of_a_row_with_weight() -> None:
     )
     held = frame.filter(pl.col("w") > 0)["uncertainty"].min()
     assert frame["uncertainty"].min() < held == summary.lowest
+
+
+@pytest.mark.parametrize("entries", [5, 100])
+def test_edges_of_levels_are_among_rows_with_weight(entries: int) -> None:
+    kept = Uncertainties((Role("uncertainty", SPREAD), Role("weight")), entries)
+    for _ in range(3):
+        kept.add(
+            pl.DataFrame({"uncertainty": [0.0, 1.0, 2.0, 9.0], "weight": [0.0, 1.0, 1.0, 0.0]})
+        )
+    found = kept.edges([4], "equal-width")
+    assert found is not None
+    assert (found[0].min(), found[0].max()) == (1.0, 1.75)
