@@ -440,3 +440,26 @@ def test_edges_of_levels_are_among_rows_with_weight(entries: int) -> None:
     found = kept.edges([4], "equal-width")
     assert found is not None
     assert (found[0].min(), found[0].max()) == (1.0, 1.75)
+    kept.add(
+        pl.DataFrame({"uncertainty": [1.0] * 6, "weight": [1.0] * 6})
+    )  # nine rows, beside three
+    found = kept.edges([2], "equal-mass")
+    assert found is not None and (found[0].tolist(), found[1]) == ([1.0], 0.0)
+
+
+def test_edges_of_coarse_uncertainties_say_how_far_they_may_miss() -> None:
+    kept = Uncertainties((Role("uncertainty", SPREAD),), 100)
+    spread = np.random.default_rng(0).uniform(1.0, 5.0, 3000)
+    kept.add(pl.DataFrame({"uncertainty": spread}))
+    found = kept.edges([3], "equal-mass")
+    assert found is not None and 0.01 <= found[1] < 0.1
+    for edge, share in zip(found[0][-2:], (1 / 3, 2 / 3), strict=True):
+        assert abs(float((spread < edge).mean()) - share) <= found[1]
+
+
+def test_rows_that_have_no_room_only_at_the_end() -> None:
+    rows = simulate(1400)
+    frame = pl.concat([rows[:900], rows[:600], rows[900:]])  # in windows of 500 rows
+    found = boundary(Source.from_frame(frame), Room(1000), folds=0)
+    exact = boundary(Source.from_frame(frame), None, folds=0)
+    assert found.provenance == exact.provenance and found.fit.resolution is not None
