@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -25,7 +26,7 @@ from calibkit.hetcal.rounds import steps
 from calibkit.hetcal.rounds.edges import Look, Refine, first_edges, refined
 from calibkit.hetcal.rounds.known import known_of
 from calibkit.hetcal.rounds.rows import hash_parts
-from calibkit.hetcal.rounds.tables import Numbers, keys_of, together, values_of
+from calibkit.hetcal.rounds.tables import Numbers, What, array_of, keys_of, together, values_of
 from calibkit.hetcal.rows import linear_scores, read_hetcal_rows
 from calibkit.hetcal.run import fit_source
 from calibkit.hetcal.spec import HetcalSpec
@@ -229,6 +230,14 @@ def test_few_rows_are_not_cross_validated() -> None:
     expected = in_memory(frame, problem)
     assert_like(plain(found), plain(expected))
     assert found.warnings == expected.warnings and "too few for 5 folds" in found.warnings[0]
+    nine = rows_of(9, 4).with_columns(label=pl.Series([0, 1, 1, 0, 1, 0, 1, 0, 1]))
+    one = rows_of(60, 4).with_columns(label=(pl.int_range(60) == 7).cast(pl.Int8))
+    for few in (nine, one, nine.with_columns(score=pl.lit(0.3))):
+        problem = problem_of({}, groups="g", max_depth=1, min_leaf=2)
+        found, source = in_rounds([few], problem)[0], Source.from_frame(few)
+        run = fit_source(source, None, problem.columns, FEATURES, problem.spec, tags={"a": "b"})
+        assert_like(plain(found), plain(run.fitted))
+        assert found.warnings == run.warnings and "too few for 5 folds" in found.warnings[-1]
     two = frame[:2].with_columns(label=pl.Series([0, 1], dtype=pl.Int8))
     same = pl.concat([two] * 50)  # equal rows are in one part
     alike, _ = in_rounds([same], problem_of({}, max_depth=1, min_leaf=20))
@@ -244,7 +253,13 @@ def test_windows_are_summed_together(monkeypatch: pytest.MonkeyPatch) -> None:
         kind=pl.when(row != 17).then("kind"),
     )
     problem = problem_of({"on_missing": "drop"}, max_depth=1, min_leaf=60, groups="g")
-    found, _ = in_rounds([frame[:440], frame[440:]], problem)
+    found, plans = in_rounds([frame[:440], frame[440:]], problem)
+    for plan in plans[1::3]:  # whatever the threads
+        one, three = (
+            answer_shard(plan, Source.from_frame(frame[:440]), TINY, threads=threads)
+            for threads in (1, 3)
+        )
+        assert one.to_bytes() == three.to_bytes()
     run = fit_source(
         Source.from_frame(frame), None, problem.columns, FEATURES, problem.spec, tags={"a": "b"}
     )
@@ -252,6 +267,53 @@ def test_windows_are_summed_together(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.warnings == run.warnings and "121 rows" in found.warnings[0]
     fit = found.model.fit
     assert (fit.rows, fit.clipped) == (779, 17) and found.model.columns["score"].dtype == "float32"
+
+
+def test_rare_categories_and_values_of_one_shard(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps, "MOST_ROWS", 100)
+    for name, module in list(sys.modules.items()):
+        if name.startswith("calibkit.hetcal") and hasattr(module, "MOST_BINS"):
+            monkeypatch.setattr(module, "MOST_BINS", 3)
+    frame, row = rows_of(500, 12), pl.int_range(500)
+    frame = frame.with_columns(
+        kind=pl.when(row < 60)
+        .then(pl.lit("oak"))  # many, in one window alone
+        .otherwise(pl.col("kind").replace({"ash": "", "birch": "fir"})),
+        x=pl.when(row < 200).then(0.5).otherwise("x"),  # one shard has few values, the other many
+    )
+    problem = problem_of({}, max_depth=3, min_leaf=20, shrinkage=0.0, max_bins=16, groups="g")
+    found, _ = in_rounds([frame[:200], frame[200:]], problem)
+    assert_like(plain(found), plain(in_memory(frame, problem)))
+
+
+def test_a_value_may_tell_by_being_there() -> None:
+    frame = rows_of(400, 13)
+    known = pl.int_range(400) % 4 != 1
+    frame = frame.with_columns(
+        label=pl.when(known).then("label").otherwise(1), x=pl.when(known).then("x")
+    )
+    for feature in ("x", "kind"):
+        some = frame.with_columns(pl.when(known).then(feature), noise=pl.lit(0.0))
+        problem = problem_of({}, max_depth=1, min_leaf=40, shrinkage=0.0, groups="g")
+        found, _ = in_rounds([some], problem)
+        assert_like(plain(found), plain(in_memory(some, problem)))
+    assert found.model.tree[0].feature is not None
+
+
+def test_sums_that_come_to_nothing_are_not_told() -> None:
+    parts = []
+    for value in (3, -3):
+        numbers = Numbers()
+        numbers.add_all(What.GAIN, np.array([0, value, 1]))
+        numbers.add(What.HIGH, np.zeros(1, np.int64), np.zeros(1, np.int64))
+        parts.append(numbers.table())
+    told = together(parts).rows()
+    assert [(place, value) for _, place, value in told] == [(2, 2), (0, 0)]
+    table = numbers.table()
+    assert array_of(table, What.GAIN, 3).tolist() == [0, -3, 1]
+    for size, less in ((2, 0), (3, 2)):
+        with pytest.raises(ModelError, match="not asked"):
+            array_of(table.with_columns(pl.col("place") - less), What.GAIN, size)
 
 
 def test_one_score_in_all_rows_has_no_slope() -> None:
@@ -305,8 +367,19 @@ def test_damaged_plans_and_answers_are_refused() -> None:
     edges = [{**edge, "lows": [1.0, float("nan"), 0.0]} for edge in plans[-1].ask["edges"]]
     with pytest.raises(ModelError, match="damaged plan"):
         known_of({**plans[-1].ask, "edges": edges})
-    with pytest.raises(ModelError, match="damaged plan"):
-        known_of({**plans[-1].ask, "nodes": [{**ask["nodes"][0], "sizes": [9]}]})
+    last, node, edge = plans[-1].ask, ask["nodes"][0], plans[-1].ask["edges"][0]
+    bucket = {"first": 0, "bits": 48, "below": 0, "rows": 1}
+    for changed in (
+        {"nodes": [{**node, "sizes": [9]}]},
+        {"nodes": [{**node, "forks": [], "hits": node["rows"] + 1}]},
+        {"edges": [{**edge, "highs": [*edge["lows"], 9.0]}, *last["edges"][1:]]},
+        {"edges": [{**edge, "lows": None, "buckets": [bucket, bucket]}, *last["edges"][1:]]},
+        {"edges": [{**edge, "buckets": [{**bucket, "bits": 49}]}, *last["edges"][1:]]},
+        {"edges": last["edges"][1:]},
+        {"folds": 101},
+    ):
+        with pytest.raises(ModelError, match="damaged plan"):
+            known_of({**last, **changed})
     with pytest.raises(ModelError, match="no sums"):
         steps.check_sums(Sums({}, pl.DataFrame({"x": [1]})))
     state = answer(plans[-1], Source.from_frame(frame), TINY)
