@@ -193,6 +193,13 @@ def test_keys_are_in_the_order_of_numbers(values: list[float]) -> None:
     assert (np.argsort(keys, kind="stable") == np.argsort(array + 0.0, kind="stable")).all()
 
 
+def test_zeros_of_both_signs_have_one_key_and_seeds_deal_otherwise() -> None:
+    assert keys_of(np.array([-0.0, 0.0])).tolist() == [0, 0]
+    hashes = np.random.default_rng(0).integers(0, 2**63, 500).astype(np.uint64)
+    zero, one = (hash_parts(hashes, 5, seed) for seed in (0, 1))
+    assert np.count_nonzero(zero == one) < 150 and np.bincount(zero).min() > 60
+
+
 def test_finer_stretches_find_the_same_bins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finding, "_MOST_COUNTED", 64)
     monkeypatch.setattr(finding, "_FEWEST_COUNTED", 64)
