@@ -24,7 +24,7 @@ from calibkit.hetcal.rounds import edges as finding
 from calibkit.hetcal.rounds import grow as growing
 from calibkit.hetcal.rounds import steps
 from calibkit.hetcal.rounds.edges import Look, Refine, first_edges, refined
-from calibkit.hetcal.rounds.known import known_of
+from calibkit.hetcal.rounds.known import Fork, known_of
 from calibkit.hetcal.rounds.rows import hash_parts
 from calibkit.hetcal.rounds.tables import Numbers, What, array_of, keys_of, together, values_of
 from calibkit.hetcal.rows import linear_scores, read_hetcal_rows
@@ -307,6 +307,12 @@ def test_a_value_may_tell_by_being_there() -> None:
     assert_like(plain(found), plain(in_memory(frame, problem)))
     root = found.model.tree[0]
     assert (root.feature, root.cut) == ("x", None)
+
+
+@pytest.mark.parametrize("missing_left", [False, True])
+def test_categories_that_a_node_has_not_seen_go_with_missing_values(missing_left: bool) -> None:
+    fork = Fork([0], 0, 1.0, missing_left, 1, 2, categories=([0], [2]))
+    assert growing._table(fork, 4) == [1, missing_left, 0, missing_left]
 
 
 def test_sums_that_come_to_nothing_are_not_told() -> None:
