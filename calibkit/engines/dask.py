@@ -16,7 +16,16 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Final, Self, TypeVar
 
-from calibkit.engines.protocol import Done, ShardError, arrived, guarded
+from calibkit.engines.protocol import (
+    Divided,
+    Done,
+    ShardError,
+    arrived,
+    guarded,
+    merged_parts,
+    parts_of,
+    settled,
+)
 from calibkit.errors import CalibkitError, ResourceError, UsageError
 from calibkit.progress import Progress, silent
 
@@ -95,27 +104,42 @@ class DaskEngine:
         if not lost:
             logging.getLogger("distributed").setLevel(self._level)
 
+    @property
+    def at_once(self) -> int:
+        """The threads of all workers that there are."""
+        return sum(self._client.nthreads().values())
+
     def fold(
         self,
         task: Callable[[T], Done],
         merge: Callable[[Sequence[Done]], Done],
-        items: Sequence[T],
+        items: Sequence[T | Divided[T]],
         progress: Progress = silent,
     ) -> Done:
         """Merge the results in a tree of which each node takes a few."""
-        leaves = self._submit(task, items)
-        level = leaves
+        pieces = [part for item in items for part in parts_of(item)]
+        leaves = self._submit(task, pieces)
+        coming = iter(leaves)
+        joined: list[Any] = []
+        level: list[Any] = []
+        for item in items:
+            own = [next(coming) for _ in parts_of(item)]
+            if isinstance(item, Divided):
+                done = self._tree(partial(merged_parts, merge), own)
+                own = [self._call(partial(settled, task, item.whole), done)]
+                joined.append((own[0], item.whole))
+            level += own
+        last = self._tree(merge, level)
+        self._watch(leaves, pieces, progress, joined)
+        found: Done = self._result(last)
+        return found
+
+    def _tree(self, merge: Callable[[Sequence[Done]], Done], level: list[Any]) -> Any:
+        """Merge a few results at a time until they are one."""
         while len(level) > 1:
             groups = [level[start : start + _FAN] for start in range(0, len(level), _FAN)]
-            level = [
-                self._client.submit(guarded, merge, group, pure=False)
-                if len(group) > 1
-                else group[0]
-                for group in groups
-            ]
-        self._watch(leaves, items, progress)
-        found: Done = self._result(level[0])
-        return found
+            level = [self._call(merge, group) if len(group) > 1 else group[0] for group in groups]
+        return level[0]
 
     def each(
         self, task: Callable[[T], Done], items: Sequence[T], progress: Progress = silent
@@ -136,16 +160,34 @@ class DaskEngine:
         found: list[Any] = self._client.map(partial(guarded, task), items, pure=False)
         return found
 
-    def _watch(self, futures: Sequence[Any], items: Sequence[Any], progress: Progress) -> None:
-        """Wait until all items are done, telling how many rows they had; stop at a failure."""
+    def _call(self, work: Callable[[Any], Done], of: Any) -> Any:
+        return self._client.submit(guarded, work, of, pure=False)
+
+    def _watch(
+        self,
+        futures: Sequence[Any],
+        items: Sequence[Any],
+        progress: Progress,
+        joined: Sequence[tuple[Any, Any]] = (),
+    ) -> None:
+        """Wait until all items are done, telling how many rows they had; stop at a failure.
+
+        `joined` are the results of divided items with these: they are waited for, and not counted.
+        """
         sizes = self._client.map(attrgetter("rows"), futures, pure=False)
         item_of = {size.key: item for size, item in zip(sizes, items, strict=True)}
-        rows = 0
-        for count, size in enumerate(
-            self._dask.as_completed(sizes, loop=self._client.loop), start=1
-        ):
-            rows += self._result(size, getattr(item_of[size.key], "name", None))
-            progress(rows, rows * len(futures) // count)
+        whole_of = {done.key: item for done, item in joined}
+        rows = count = 0
+        waiting = self._dask.as_completed(
+            [*sizes, *(done for done, _ in joined)], loop=self._client.loop
+        )
+        for future in waiting:
+            if future.key not in whole_of:
+                rows += self._result(future, getattr(item_of[future.key], "name", None))
+                count += 1
+                progress(rows, rows * len(futures) // count)
+            elif future.status != "finished":
+                self._result(future, getattr(whole_of[future.key], "name", None))
 
     def _result(self, future: Any, name: str | None = None) -> Any:
         try:

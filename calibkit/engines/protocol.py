@@ -7,8 +7,9 @@ names go out, summaries come back.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from calibkit.errors import (
     CalibkitError,
@@ -26,11 +27,22 @@ _CLASSES = (UsageError, DataError, InfeasibleError, ResourceError)
 
 @dataclass(frozen=True)
 class Done:
-    """What comes of an item: how many rows it had, data that can be merged, words for the caller."""
+    """What comes of an item: how many rows it had, data that can be merged, words for the caller.
+
+    A part of a `Divided` item that has failed has no data.
+    """
 
     rows: int
     data: bytes = b""
     told: Any = None
+
+
+@dataclass(frozen=True)
+class Divided(Generic[T]):
+    """An item in parts, which are worked on by themselves; where that fails, the `whole` is."""
+
+    whole: T
+    parts: tuple[T, ...]
 
 
 class Engine(Protocol):
@@ -40,6 +52,10 @@ class Engine(Protocol):
     associative and commutative.  `each` returns the results in the order of the items.  Both raise
     what the work on an item raised, and a `ResourceError` where the machines have failed.
     """
+
+    @property
+    def at_once(self) -> int:
+        """How many items are worked on at a time."""
 
     def __enter__(self) -> Self:
         """Begin."""
@@ -51,7 +67,7 @@ class Engine(Protocol):
         self,
         task: Callable[[T], Done],
         merge: Callable[[Sequence[Done]], Done],
-        items: Sequence[T],
+        items: Sequence[T | Divided[T]],
         progress: Progress = silent,
     ) -> Done:
         """Return the merged results of all items."""
@@ -60,6 +76,27 @@ class Engine(Protocol):
         self, task: Callable[[T], Done], items: Sequence[T], progress: Progress = silent
     ) -> list[Done]:
         """Return the result of each item."""
+
+
+def parts_of(item: T | Divided[T]) -> tuple[T, ...]:
+    """Return what is worked on by itself of an item."""
+    return item.parts if isinstance(item, Divided) else (item,)
+
+
+def merged_parts(merge: Callable[[Sequence[Done]], Done], parts: Sequence[Done]) -> Done:
+    """Return what parts of one item come to: nothing, if one has failed or they do not agree."""
+    if all(part.data for part in parts):
+        with suppress(CalibkitError):
+            return merge(parts)
+    return Done(sum(part.rows for part in parts))
+
+
+def settled(task: Callable[[T], Done], whole: T, done: Done) -> Done:
+    """Return the result of an item's parts, or where these have failed that of the whole item.
+
+    Only the whole tells what is wrong with it, how often and where; and whether anything is.
+    """
+    return done if done.data else task(whole)
 
 
 class ShardError(Exception):

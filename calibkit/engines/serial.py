@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, Self, TypeVar
 
-from calibkit.engines.protocol import Done
+from calibkit.engines.protocol import Divided, Done, merged_parts, settled
 from calibkit.progress import Progress, silent
 
 T = TypeVar("T")
@@ -17,6 +17,8 @@ _FAN: Final = 8
 class SerialEngine:
     """Works in this process; see `calibkit.engines.protocol.Engine`."""
 
+    at_once = 1
+
     def __enter__(self) -> Self:
         return self
 
@@ -27,14 +29,14 @@ class SerialEngine:
         self,
         task: Callable[[T], Done],
         merge: Callable[[Sequence[Done]], Done],
-        items: Sequence[T],
+        items: Sequence[T | Divided[T]],
         progress: Progress = silent,
     ) -> Done:
         """Merge the results a few at a time, so that few are held."""
         held: list[Done] = []
         rows = 0
         for place, item in enumerate(items, start=1):
-            held.append(task(item))
+            held.append(_worked(task, merge, item))
             rows += held[-1].rows
             progress(rows, rows * len(items) // place)
             if len(held) == _FAN:
@@ -52,3 +54,11 @@ class SerialEngine:
             rows += found[-1].rows
             progress(rows, rows * len(items) // len(found))
         return found
+
+
+def _worked(
+    task: Callable[[T], Done], merge: Callable[[Sequence[Done]], Done], item: T | Divided[T]
+) -> Done:
+    if not isinstance(item, Divided):
+        return task(item)
+    return settled(task, item.whole, merged_parts(merge, [task(part) for part in item.parts]))

@@ -1,4 +1,4 @@
-"""Files as shards: each is opened, and summed up or judged, wherever an engine says."""
+"""Files, and parts of them, as shards: each is opened and summed up wherever an engine says."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from functools import partial
 from pathlib import Path
 
 from calibkit import __version__
-from calibkit.engines.protocol import Done, Engine
+from calibkit.engines.protocol import Divided, Done, Engine, parts_of
 from calibkit.errors import CalibkitError, UsageError
-from calibkit.files.inputs import STDIN, find_files
+from calibkit.files.inputs import STDIN, check_rows, find_files
 from calibkit.files.remote import is_remote
 from calibkit.files.sources import Source, open_files
+from calibkit.files.stretches import Stretch
 from calibkit.memory import Memory
 from calibkit.progress import Progress, silent
 from calibkit.rounds.answers import answer
@@ -23,7 +24,7 @@ from calibkit.summaries.states import State, join_states, state_of
 
 @dataclass(frozen=True)
 class Shard:
-    """A file of the inputs.
+    """A file of the inputs, or a part of one.
 
     Attributes
     ----------
@@ -33,11 +34,14 @@ class Shard:
         Where it is, whatever the folder that a worker runs in.
     relative
         Its path within the folder that was named; see `calibkit.files.inputs.Part`.
+    stretch
+        The rows that are meant; None: all.
     """
 
     name: str
     path: str
     relative: str
+    stretch: Stretch | None = None
 
 
 @dataclass(frozen=True)
@@ -51,17 +55,23 @@ class Opening:
     def open(self, shard: Shard) -> Source:
         """Return a shard's rows, which messages call by the name that the user knows."""
         try:
-            return open_files(
+            source = open_files(
                 [(shard.path, shard.relative)],
                 input_format=self.input_format,
                 dtype=self.dtype,
                 memory=self.memory,
                 names=[shard.name],
             )
+            return source if shard.stretch is None else _cut(source, shard.stretch)
         except CalibkitError as error:
             error.message = error.message.replace(shard.path, shard.name)
             error.file = shard.name
             raise
+
+
+def _cut(source: Source, stretch: Stretch) -> Source:
+    check_rows(source.parts[0], stretch.of)
+    return source.stretch(stretch.first, stretch.rows)
 
 
 def shards_of(inputs: Sequence[str]) -> list[Shard]:
@@ -100,10 +110,9 @@ class StateTask:
     version: str = __version__
 
     def __call__(self, shard: Shard) -> Done:
-        """Return the state of a shard."""
+        """Return the state of a shard; nothing of a part that has none by itself."""
         check_version(self.version)
-        source = self.opening.open(shard)
-        return Done(source.rows, self.make(source).to_bytes())
+        return _done(self.opening, shard, self.make)
 
 
 def check_version(version: str) -> None:
@@ -124,10 +133,19 @@ class AnswerTask:
     version: str = __version__
 
     def __call__(self, shard: Shard) -> Done:
-        """Return the state of a shard."""
+        """Return the answer of a shard; nothing of a part that has none by itself."""
         check_version(self.version)
-        source = self.opening.open(shard)
-        return Done(source.rows, answer(self.plan, source, self.opening.memory).to_bytes())
+        return _done(self.opening, shard, partial(answer, self.plan, memory=self.opening.memory))
+
+
+def _done(opening: Opening, shard: Shard, make: Callable[[Source], State]) -> Done:
+    try:
+        source = opening.open(shard)
+        return Done(source.rows, make(source).to_bytes())
+    except CalibkitError:
+        if shard.stretch is None:
+            raise
+        return Done(shard.stretch.rows)
 
 
 def merge_done(parts: Sequence[Done], memory: Memory | None = None) -> Done:
@@ -144,7 +162,7 @@ def merge_done(parts: Sequence[Done], memory: Memory | None = None) -> Done:
 def fold_states(
     engine: Engine,
     task: StateTask | AnswerTask,
-    shards: Sequence[Shard],
+    shards: Sequence[Shard | Divided[Shard]],
     progress: Progress = silent,
     memory: Memory | None = None,
 ) -> State:
@@ -153,4 +171,4 @@ def fold_states(
     `memory` is what the rows of a state have to fit into, see `merge_done`.
     """
     done = engine.fold(task, partial(merge_done, memory=memory), shards, progress)
-    return state_of(done.data, shards[0].name)
+    return state_of(done.data, parts_of(shards[0])[0].name)

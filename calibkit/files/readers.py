@@ -153,6 +153,10 @@ class Table:
             warnings.simplefilter("ignore")  # polars calls the function experimental
             return pl.read_parquet_metadata(source)
 
+    def stretch(self, first: int, rows: int) -> Table:
+        """Return some rows from number `first` (from 0) on; of a scan they alone are read."""
+        return replace(self, frame=self.frame.slice(first, rows), rows=rows)
+
     def read(self, columns: Sequence[str]) -> pl.DataFrame:
         """Return `columns`, in this order, in as many chunks as the file has."""
         frame = self.frame.select(exactly(columns))

@@ -5,7 +5,6 @@ The formats themselves are in `formats` (how they are told apart), `readers` and
 
 from __future__ import annotations
 
-import stat
 import sys
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -18,17 +17,10 @@ from typing import Any
 import polars as pl
 
 from calibkit.errors import DataError, UsageError, nearest
-from calibkit.files.formats import (
-    TEXT_FORMATS,
-    decompress,
-    known_suffixes,
-    named_format,
-    sniff_format,
-    suffix_format,
-)
-from calibkit.files.inputs import STDIN, Part, check_rows, find_files, folder_keys, repeated
-from calibkit.files.readers import Schema, Table, exactly, open_table, reading
-from calibkit.files.remote import is_remote, read_text
+from calibkit.files.formats import named_format, suffix_format
+from calibkit.files.inputs import STDIN, Part, check_rows, find_files, repeated
+from calibkit.files.opening import open_part
+from calibkit.files.readers import Schema, Table, exactly, reading
 from calibkit.files.schemas import key_types, key_value, misread, one_schema, refuse_pattern
 from calibkit.memory import Memory
 from calibkit.progress import Progress, silent
@@ -209,17 +201,21 @@ class Source:
             done = 0
             with reading(part.path):
                 for frame in table.batches(stored, rows):
-                    yield self._window(part, frame, done)
+                    yield self._window(part, Table(frame, dict(frame.schema), frame.height), done)
                     done, told = done + frame.height, told + frame.height
                     self.progress(told, self.rows)
                 check_rows(part, done)
 
-    def _window(self, part: Part, frame: pl.DataFrame, begin: int) -> Source:
+    def stretch(self, first: int, rows: int) -> Source:
+        """Return some rows of the first part, from number `first` (from 0) on, as a window is."""
+        return self._window(self.parts[0], self._tables[0].stretch(first, rows), first)
+
+    def _window(self, part: Part, table: Table, begin: int) -> Source:
         window = copy(self)
-        window.parts = (replace(part, rows=frame.height),)
-        window._tables = (Table(frame, dict(frame.schema), frame.height),)
-        window._columns = {name: self._columns[name] for name in frame.columns}
-        window._ends, window._begin = [frame.height], self._begin + begin
+        window.parts = (replace(part, rows=table.rows),)
+        window._tables = (table,)
+        window._columns = {name: self._columns[name] for name in table.schema}
+        window._ends, window._begin = [table.rows], self._begin + begin
         window.whole, window.warnings = False, ()
         return window
 
@@ -348,7 +344,7 @@ def open_files(
     forced = None if input_format is None else named_format(input_format, "--input-format")
     parts, tables = [], []
     for place, (path, relative) in enumerate(files):
-        part, table = _open_part(path, relative, forced, dtype, memory)
+        part, table = open_part(path, relative, forced, dtype, memory)
         parts.append(part if names is None else replace(part, path=names[place]))
         tables.append(table)
     return Source(parts, tables)
@@ -364,36 +360,3 @@ def read_bytes(path: str) -> bytes:
     """
     with reading(path):
         return sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
-
-
-def _open_part(
-    path: str, relative: str, forced: str | None, dtype: str, memory: Memory | None
-) -> tuple[Part, Table]:
-    data = _stream(path)
-    known = forced or suffix_format(path)
-    if data is not None and known is None:
-        known = sniff_format(data)
-    if known is None:
-        raise UsageError(
-            f"{path}: the suffix tells no format; name it by --input-format, or use one of "
-            + known_suffixes(),
-            file=path,
-        )
-    large = None if memory is None else memory.text
-    table = open_table(path, data, known, dtype, large)
-    keys = dict(folder_keys(relative))
-    return Part(path, known, keys, table.rows, relative), table
-
-
-def _stream(path: str) -> bytes | None:
-    """Return all bytes of a stream, decompressed, or None for a file: a pipe is read once only."""
-    with reading(path):
-        if path == STDIN:
-            data = sys.stdin.buffer.read()
-        elif is_remote(path):
-            return read_text(path) if suffix_format(path) in TEXT_FORMATS else None
-        elif path.startswith("/dev/") or not stat.S_ISREG(Path(path).stat().st_mode):
-            data = Path(path).read_bytes()
-        else:
-            return None
-    return decompress(data, path)

@@ -117,6 +117,8 @@ def _start_far(
     run: Run, inputs: Sequence[str], address: str, input_format: str | None, dtype: str
 ) -> None:
     """Make the state of each file on a cluster, merge them there, and do the rest here."""
+    from calibkit.engines.parts import divided
+    from calibkit.engines.protocol import parts_of
     from calibkit.engines.shards import AnswerTask, Opening, StateTask, fold_states, shards_of
     from calibkit.files.outputs import spare_inputs
     from calibkit.files.sources import Part
@@ -132,13 +134,17 @@ def _start_far(
     opening = Opening(input_format, dtype, worker_memory(run.memory, address, run.threads))
 
     def answered(plan: Plan) -> State:
-        return fold_states(cluster, AnswerTask(plan, opening), shards, console.progress())
+        return fold_states(cluster, AnswerTask(plan, opening), work, console.progress())
 
     task = StateTask(run.state_maker(opening.memory), opening)
     with engine(address, run.threads) as cluster:
-        state = fold_states(cluster, task, shards, console.progress(), run.memory)
-        told = f"a state of {len(state.to_bytes()):,} bytes"
-        console.detail(f"{len(shards)} files, {state_rows(state):,} rows, {told}")
+        # Training rows are gone through with each shard: the more shards, the more often.
+        work = list(shards) if getattr(run, "train", None) else divided(cluster, shards, opening)
+        state = fold_states(cluster, task, work, console.progress(), run.memory)
+        if console.verbose:
+            count = sum(len(parts_of(item)) for item in work)
+            told = f"{state_rows(state):,} rows, a state of {len(state.to_bytes()):,} bytes"
+            console.detail(f"{len(shards)} files in {count} parts, {told}")
         if in_rounds(state) and not fits(state, run.memory):
             rounds.finish(console, state, rounds.fit(console, state, answered))
             return
