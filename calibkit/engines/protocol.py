@@ -29,7 +29,7 @@ _CLASSES = (UsageError, DataError, InfeasibleError, ResourceError)
 class Done:
     """What comes of an item: how many rows it had, data that can be merged, words for the caller.
 
-    A part of a `Divided` item that has failed has no data.
+    A part of a `Divided` item without data has failed, unless words say why there are none.
     """
 
     rows: int
@@ -85,7 +85,7 @@ def parts_of(item: T | Divided[T]) -> tuple[T, ...]:
 
 def merged_parts(merge: Callable[[Sequence[Done]], Done], parts: Sequence[Done]) -> Done:
     """Return what parts of one item come to: nothing, if one has failed or they do not agree."""
-    if all(part.data for part in parts):
+    if all(part.data or part.told is not None for part in parts):
         with suppress(CalibkitError):
             return merge(parts)
     return Done(sum(part.rows for part in parts))

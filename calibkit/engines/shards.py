@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from msgspec import structs
+
 from calibkit import __version__
 from calibkit.engines.protocol import Divided, Done, Engine, parts_of
 from calibkit.errors import CalibkitError, UsageError
@@ -18,8 +20,9 @@ from calibkit.memory import Memory
 from calibkit.progress import Progress, silent
 from calibkit.rounds.answers import answer
 from calibkit.rounds.plans import Plan
+from calibkit.rows.rows import NothingLeft, Remark, added_up
 from calibkit.summaries.held_states import bounded
-from calibkit.summaries.states import State, join_states, state_of
+from calibkit.summaries.states import KINDS, State, join_states, new_state, state_of
 
 
 @dataclass(frozen=True)
@@ -142,21 +145,37 @@ def _done(opening: Opening, shard: Shard, make: Callable[[Source], State]) -> Do
     try:
         source = opening.open(shard)
         return Done(source.rows, make(source).to_bytes())
-    except CalibkitError:
+    except CalibkitError as error:
         if shard.stretch is None:
             raise
-        return Done(shard.stretch.rows)
+        remarks = error.remarks if isinstance(error, NothingLeft) else None
+        return Done(shard.stretch.rows, told=remarks)
 
 
 def merge_done(parts: Sequence[Done], memory: Memory | None = None) -> Done:
-    """Return the state of the rows of several shards, of which no two are the same file.
+    """Return the state of the rows of several shards, of which no two are the same rows of a file.
 
     Where a fit on all these rows has no room in the memory, a state that could be fitted in rounds
-    does not hold them.
+    does not hold them.  Parts of a file all of whose rows were dropped have no state, but remarks.
     """
-    states = [state_of(part.data, "a shard's state") for part in parts]
+    states = [state_of(part.data, "a shard's state") for part in parts if part.data]
+    empty = [part for part in parts if not part.data]
+    rows = sum(part.rows for part in parts)
+    remarks = added_up(remark for part in empty for remark in part.told)
+    if not states:
+        return Done(rows, told=remarks)
     joined = join_states(states if memory is None else bounded(states, memory))
-    return Done(sum(part.rows for part in parts), joined.to_bytes())
+    if empty:
+        joined = _with_dropped(joined, sum(part.rows for part in empty), remarks)
+    return Done(rows, joined.to_bytes())
+
+
+def _with_dropped(state: State, rows: int, remarks: Sequence[Remark]) -> State:
+    """Return a state of one shard with further rows, all of which were dropped."""
+    header = state.header
+    payload = KINDS[header.kind].function("with_dropped")(state, rows, remarks)
+    shards = [structs.replace(shard, rows=shard.rows + rows) for shard in header.shards]
+    return new_state(header.kind, header.options, shards, payload, state.table)
 
 
 def fold_states(

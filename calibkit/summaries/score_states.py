@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from calibkit.files.readers import Table
 from calibkit.files.sources import Source
 from calibkit.rows.columns import HASHED, ColumnOptions
 from calibkit.rows.provenance import data_hash
-from calibkit.rows.rows import Remark
+from calibkit.rows.rows import Remark, added_up
 from calibkit.summaries.condense import COUNT, Condensed
 from calibkit.summaries.ladder import LADDER, Role
 from calibkit.summaries.plain import as_plain, from_plain
@@ -122,6 +123,19 @@ def merge_states(states: Sequence[State]) -> tuple[dict[str, Any], pl.DataFrame]
     """Return payload and table of several states."""
     merged = merge_summaries([summary_of(state) for state in states])
     return _payload(merged), merged.condensed.frame
+
+
+def with_dropped(state: State, rows: int, remarks: Sequence[Remark]) -> dict[str, Any]:
+    """Return the payload of a state with further rows, all of which were dropped."""
+    summary = summary_of(state)
+    return _payload(
+        replace(
+            summary,
+            rows_read=summary.rows_read + rows,
+            dropped=summary.dropped + rows,
+            remarks=added_up((*summary.remarks, *remarks)),
+        )
+    )
 
 
 def _state(

@@ -41,7 +41,8 @@ class Kind:
         Of the header's `payload` and the table; newer ones are refused.
     module
         Where its functions are: ``merge_states(states)`` returns payload and table of several,
-        ``check_state(state)`` raises `ModelError` for what this kind cannot be.
+        ``check_state(state)`` raises `ModelError` for what this kind cannot be; of kinds that leave
+        out rows without a value, ``with_dropped(state, rows, remarks)`` is a payload with more such.
     rounds
         Where the functions of `calibkit.rounds.protocol.Rounds` are, of a fit that is done in rounds
         where rows do not fit.

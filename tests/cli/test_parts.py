@@ -9,10 +9,13 @@ from typing import Any
 import distributed
 import numpy as np
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
 
 from calibkit.engines.parts import divided
+from calibkit.engines.protocol import parts_of, settled
 from calibkit.engines.serial import SerialEngine
+from calibkit_cli.cluster import engine
 from tests.cli.score_files import simulate
 from tests.conftest import Outcome
 
@@ -20,7 +23,7 @@ Invoke = Callable[..., Outcome]
 
 GROUP, ROWS = 60, 900
 
-#: Command lines without inputs; of the last ones few rows fit, so that they fit in rounds.
+#: Command lines without inputs; those in rounds are of fits that have room for few rows.
 LINES: dict[str, list[Any]] = {
     "bin": ["bin", "--score-bins", 20, "--weight", "weight"],
     "boundary": ["boundary", "--precision", 0.7, "--folds", 2, "--provenance", "names"],
@@ -33,13 +36,14 @@ LINES: dict[str, list[Any]] = {
     "hetcal": ["hetcal", "--features", "uncertainty,site", "--max-depth", 2, "--min-leaf", 30,
                "--shrinkage", 10, "--groups", "id"],
     "alpha-cal": ["alpha-cal", "--probs", "p_*", "--counts", "c_*", "--features", "uncertainty"],
-    "hetcal, rounds": ["hetcal", "--features", "uncertainty,site", "--max-depth", 2, "--min-leaf",
+    "hetcal, rounds": ["hetcal", "--features", "uncertainty,site", "--max-depth", 1, "--min-leaf",
                        30, "--shrinkage", 10, "--weight", "weight", "--memory", "1MB"],
-    "alpha-cal, rounds": ["alpha-cal", "--probs", "p_*", "--counts", "c_*", "--features",
-                          "uncertainty", "--map", "temperature", "--memory", "1MB"],
-    "calibrate, rounds": ["calibrate", "--probs", "p_*", "--counts", "c_*", "--method", "vector",
-                          "--regularization", 1, "--memory", "1MB"],
+    "alpha-cal, rounds": ["alpha-cal", "--probs", "p_*", "--counts", "c_*", "--memory", "1MB"],
+    "calibrate, rounds": ["calibrate", "--probs", "p_*", "--counts", "c_*", "--method",
+                          "temperature", "--memory", "1MB"],
 }  # fmt: skip
+#: Those that read labels of rows.
+LABELLED = ("bin", "boundary", "calibrate", "evaluate", "hetcal")
 
 
 class Places(SerialEngine):
@@ -49,42 +53,62 @@ class Places(SerialEngine):
         self.at_once = workers
 
 
+class Seen:
+    """What became of files: in how many parts they were, and which were read again as a whole."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._patch = monkeypatch.setattr
+        self.parts: list[int] = []
+        self.again: list[str] = []
+        self._patch("calibkit.engines.parts.divided", self._divided)
+        self._patch("calibkit.engines.serial.settled", self._settled)
+
+    def with_workers(self, count: int) -> None:
+        """Let ``--dask local`` work in this process, as if it were some."""
+        self._patch("calibkit_cli.cluster.engine", lambda *_: Places(count))
+        self.parts.clear()
+        self.again.clear()
+
+    def on_a_cluster(self) -> None:
+        """Let ``--dask`` work where it says."""
+        self.with_workers(0)
+        self._patch("calibkit_cli.cluster.engine", engine)
+
+    def _divided(self, *given: Any) -> Any:
+        work = divided(*given)
+        self.parts += [len(parts_of(item)) for item in work]
+        return work
+
+    def _settled(self, task: Any, whole: Any, done: Any) -> Any:
+        if not done.data:
+            self.again.append(whole.name)
+        return settled(task, whole, done)
+
+
 @pytest.fixture
-def parts(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], list[int]]:
-    """Let ``--dask local`` work in this process; return the numbers of parts that files have."""
+def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
+    """Return what becomes of files, of which some hundred rows are large ones."""
     monkeypatch.setattr("calibkit.files.stretches._SMALL_BYTES", 10_000)
     monkeypatch.setattr("calibkit.engines.parts._FEWEST_ROWS", GROUP)
     monkeypatch.setattr("calibkit.memory.FEWEST_ENTRIES", 200)
     monkeypatch.setattr("calibkit.memory._FEWEST_ROWS", 200)
-    found: list[int] = []
-
-    def told(*asked: Any) -> Any:
-        work = divided(*asked)
-        found.extend(len(getattr(item, "parts", "1")) for item in work)
-        return work
-
-    monkeypatch.setattr("calibkit.engines.parts.divided", told)
-
-    def prepare(workers: int) -> list[int]:
-        monkeypatch.setattr("calibkit_cli.cluster.engine", lambda *_: Places(workers))
-        found.clear()
-        return found
-
-    return prepare
+    return Seen(monkeypatch)
 
 
 def rows(seed: int = 5) -> pl.DataFrame:
-    """Return rows of which whole parts lack values, weigh nothing, or are of one class."""
+    """Return rows of which parts lack values or are of one class."""
     random = np.random.default_rng(seed)
     frame = simulate(ROWS, seed=seed).sort("label").with_columns(pl.col("weight").cast(pl.Float64))
     probs = random.dirichlet(np.ones(3), ROWS)
-    votes = np.array([random.multinomial(n, p) for n, p in zip([3, 0, 2] * (ROWS // 3), probs)])
+    votes = np.array([random.multinomial(place % 4, p) for place, p in enumerate(probs)])
     place = pl.int_range(pl.len())
     return frame.with_columns(
         score=pl.when(place.is_in([7, 300])).then(None).otherwise(pl.col("score")),
-        score_b=pl.when(place % 400 == 1).then(float("nan")).otherwise(pl.col("score") ** 1.1),
+        score_b=pl.when(place.is_between(360, 540) | (place == 1))
+        .then(float("nan"))
+        .otherwise(pl.col("score") ** 1.1),
         weight=pl.when(place < 2 * GROUP).then(0.0).otherwise(pl.col("weight")),
-        label=pl.when(place >= ROWS - 3 * GROUP // 2).then(None).otherwise(pl.col("label")),
+        label=pl.when(place >= ROWS - 200).then(None).otherwise(pl.col("label")),
         site=pl.Series(random.choice(["x", "y"], ROWS)),
         id=pl.col("id") // 3,
         **{f"p_{k}": probs[:, k] for k in range(3)},
@@ -93,39 +117,147 @@ def rows(seed: int = 5) -> pl.DataFrame:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(tmp_path)
-    rows().write_parquet("large.parquet", row_group_size=GROUP)
-    return tmp_path
+    write(rows())
+    return "large.parquet"
 
 
-def outcome(invoke: Invoke, line: list[Any], inputs: list[str]) -> tuple[Outcome, bytes]:
+def write(frame: pl.DataFrame, name: str = "large.parquet") -> None:
+    frame.write_parquet(name, row_group_size=GROUP)
+
+
+def line(name: str) -> list[Any]:
+    """Return a command line that leaves rows without a value out."""
+    labelled = LINES[name][0] in LABELLED and "--probs" not in LINES[name]
+    drop = ["--unlabelled", "drop"] if labelled else []
+    return [*LINES[name], "--on-missing", "drop", *drop]
+
+
+def outcome(
+    invoke: Invoke, line: list[Any], *inputs: str, address: str = "local"
+) -> tuple[Outcome, bytes]:
     """Return what a command line on a cluster comes to, and the file that it writes."""
     command, *options = line
     place = Path(f"made{'.parquet' if command == 'bin' else '.json'}")
-    done = invoke(command, *inputs, *options, "--dask", "local", "--threads", 2, "-q", "-o", place)
+    done = invoke(command, *inputs, *options, "--dask", address, "--threads", 2, "-q", "-o", place)
     content = place.read_bytes() if place.exists() else b""
     place.unlink(missing_ok=True)
     return done, content
 
 
 @pytest.mark.parametrize("name", LINES)
-def test_the_same_bytes_and_words(
-    name: str, folder: Path, invoke: Invoke, parts: Callable[[int], list[int]]
+def test_the_same_bytes_and_words(name: str, large: str, invoke: Invoke, seen: Seen) -> None:
+    seen.with_workers(1)
+    whole = outcome(invoke, line(name), large)
+    assert (whole[0].code, seen.parts) == (0, [1]), whole[0].stderr
+    for workers in (5,) if "rounds" in name else (2, 5):
+        seen.with_workers(workers)
+        assert outcome(invoke, line(name), large) == whole
+        assert (seen.parts, seen.again) == ([workers], [])
+
+
+@pytest.mark.parametrize("name", ["bin", "evaluate", "vad", "hetcal", "alpha-cal"])
+def test_bad_values_of_all_parts_are_named_together(
+    name: str, large: str, invoke: Invoke, seen: Seen
 ) -> None:
-    line = [*LINES[name], "--on-missing", "drop"]
-    if "--label" in line or not {"vad", "alpha-cal"}.intersection(line) and "--probs" not in line:
-        line += ["--unlabelled", "drop"]
-    counts = parts(1)
-    whole, made = outcome(invoke, line, ["large.parquet"])
-    assert (whole.code, counts) == (0, [1]), whole.stderr
-    for workers in (2, 5):
-        counts = parts(workers)
-        done, again = outcome(invoke, line, ["large.parquet"])
-        assert counts == [workers]
-        assert done == whole
-        assert again == made
+    column = "p_1" if name == "alpha-cal" else "score"
+    place = pl.int_range(pl.len())
+    bad = pl.when(place.is_in([3, 650, 651, 800])).then(7.0).otherwise(pl.col(column))
+    write(rows().with_columns(bad.alias(column)))
+    words = line(name) if name in ("vad", "alpha-cal") else line(name)[:-2]
+    if name not in ("vad", "alpha-cal"):
+        write(pl.read_parquet(large).with_columns(pl.col("label").fill_null(1)))
+    seen.with_workers(5)
+    done, content = outcome(invoke, words, large)
+    assert (done.code, content) == (3, b"")
+    assert (
+        f"{large}: column {column!r}: not in [0, 1] in 4 rows (first: rows 4, 651, 652, 801; "
+        in (done.stderr)
+    )
+    assert seen.again == [large]
+    seen.with_workers(1)
+    assert outcome(invoke, words, large)[0] == done
 
 
-def test_scratch(folder: Path, invoke: Invoke, parts: Callable[[int], list[int]]) -> None:
-    pass
+def test_what_only_all_rows_show(large: str, invoke: Invoke, seen: Seen) -> None:
+    frame = rows()
+    for changed, name, said in (
+        ({"label": None}, "calibrate", "all 900 rows lack a value"),
+        ({"label": 0}, "boundary", "no positive row"),
+        ({"score_b": None}, "vad", "all 900 rows lack a value"),
+        ({"weight": 0.0}, "vad", f"{large}: column 'weight': weight 0 in"),
+        ({"score": "high"}, "evaluate", "text instead of numbers in 700 rows (first: rows 1, 2, 3"),
+    ):
+        cast = {key: frame.schema[key] for key in changed if changed[key] is None}
+        write(frame.with_columns(pl.lit(v, cast.get(k)).alias(k) for k, v in changed.items()))
+        seen.with_workers(1)
+        whole, _ = outcome(invoke, line(name), large)
+        assert whole.code == 3 and said in whole.stderr, whole.stderr
+        seen.with_workers(3)
+        assert outcome(invoke, line(name), large)[0] == whole
+        assert seen.parts == [3]
+
+
+def test_a_damaged_part(large: str, invoke: Invoke, seen: Seen) -> None:
+    content = bytearray(Path(large).read_bytes())
+    column = pq.read_metadata(large).row_group(11).column(1)
+    assert column.path_in_schema == "score"
+    half = column.data_page_offset
+    content[half : half + 200] = bytes(200)
+    Path(large).write_bytes(content)
+    seen.with_workers(4)
+    done, _ = outcome(invoke, line("evaluate"), large)
+    assert done.code == 3 and f"{large}: the file is truncated" in done.stderr
+    assert (seen.parts, seen.again) == ([4], [large])
+    Path(large).write_bytes(content[:half])
+    done, _ = outcome(invoke, line("evaluate"), large)
+    assert done.code == 3 and f"{large}: the file is truncated" in done.stderr
+
+
+def test_one_file_of_two_in_parts(large: str, invoke: Invoke, seen: Seen) -> None:
+    write(rows(seed=6)[:GROUP], "small.parquet")
+    write(rows(seed=7), "further.parquet")
+    further = "further.csv"
+    rows(seed=7).write_csv(further)
+    for inputs, parts in (
+        (["small.parquet", large], [1, 3]),
+        ([large, further], [3, 1]),
+        ([large, "further.parquet", large], [1, 1, 1]),
+    ):
+        seen.with_workers(1)
+        whole = outcome(invoke, line("boundary"), *inputs)
+        assert whole[0].code == 0, whole[0].stderr
+        seen.with_workers(3)
+        assert outcome(invoke, line("boundary"), *inputs) == whole
+        assert seen.parts == parts
+
+
+def test_files_stay_whole_with_training_rows(large: str, invoke: Invoke, seen: Seen) -> None:
+    write(rows(seed=6)[200:700], "train.parquet")
+    words = [*line("hetcal"), "--train", "train.parquet"]
+    seen.with_workers(5)
+    done, _ = outcome(invoke, words, large)
+    assert (done.code, seen.parts) == (0, []), done.stderr
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with distributed.LocalCluster(  # type: ignore[no-untyped-call]
+        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
+    ) as cluster:
+        yield cluster.scheduler_address
+
+
+@pytest.mark.parametrize("name", ["calibrate", "vad", "calibrate, rounds"])
+def test_on_a_cluster(name: str, large: str, invoke: Invoke, seen: Seen, address: str) -> None:
+    seen.with_workers(1)
+    whole = outcome(invoke, line(name), large)
+    seen.on_a_cluster()
+    assert outcome(invoke, line(name), large, address=address) == whole
+    assert seen.parts == [2]
+    write(rows().with_columns(pl.lit(7.0).alias("score"), pl.lit(7.0).alias("p_0")))
+    done, _ = outcome(invoke, line(name), large, address=address)
+    assert done.code == 3 and f"{large}: column " in done.stderr
+    seen.with_workers(1)
+    assert outcome(invoke, line(name), large)[0] == done
