@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from heapq import heapreplace
+from math import ceil
 from typing import Final
 
 from calibkit.engines.protocol import Divided, Done, Engine, parts_of
@@ -57,7 +59,7 @@ def divided(engine: Engine, shards: Sequence[Shard], opening: Opening) -> Work:
     looks = dict(zip(large, engine.each(_Look(opening), large), strict=True))
     rows = {shard: look.rows for shard, look in looks.items()}
     for parts in range(1, _MOST_PARTS + 1):
-        share = max(_FEWEST_ROWS, sum(rows.values()) // (parts * engine.at_once))
+        share = Fraction(max(sum(rows.values()), 1), parts * engine.at_once)
         work = [_in_parts(one, looks[one], share) if one in looks else one for one in shards]
         last, before = (_longest(_sizes(some, rows), engine.at_once) for some in (work, best))
         if last <= _WORTH * before:
@@ -65,9 +67,9 @@ def divided(engine: Engine, shards: Sequence[Shard], opening: Opening) -> Work:
     return best
 
 
-def _in_parts(shard: Shard, look: Done, share: int) -> Shard | Divided[Shard]:
-    """Return a file in parts of about so many rows, or as it is where it has not twice as many."""
-    count = look.rows // share
+def _in_parts(shard: Shard, look: Done, share: Fraction) -> Shard | Divided[Shard]:
+    """Return a file in parts of so many rows at most, or as it is where these would be too few."""
+    count = min(ceil(look.rows / share), look.rows // _FEWEST_ROWS)
     parts = stretches(look.told, count) if count > 1 else []
     if len(parts) < 2:
         return shard

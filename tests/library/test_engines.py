@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -21,11 +22,12 @@ import pytest
 
 from calibkit.engines import dask as engine_module
 from calibkit.engines.dask import DaskEngine
-from calibkit.engines.protocol import Done
+from calibkit.engines.protocol import Divided, Done
 from calibkit.engines.serial import SerialEngine
 from calibkit.engines.shards import Opening, Shard, StateTask, fold_states, merge_done, shards_of
 from calibkit.errors import DataError, ResourceError, UsageError
 from calibkit.files.sources import open_source
+from calibkit.files.stretches import Stretch
 from calibkit.memory import Memory
 from calibkit.vad.fit import fit_vad
 from calibkit.vad.rows import MemberOptions
@@ -92,6 +94,26 @@ def test_files_with_equal_rows_count_each(files: Path, cluster: distributed.Loca
     assert fit_state(state).model.to_json() == whole(files)
 
 
+def test_a_divided_file_counts_once_and_fails_as_a_whole(
+    files: Path, cluster: distributed.LocalCluster
+) -> None:
+    shards, told = shards_of([str(files)]), list[tuple[int, int]]()
+    stretches = [Stretch(first, 10, 111) for first in range(0, 100, 10)]
+    parts = [replace(shards[4], stretch=one) for one in (*stretches, Stretch(100, 11, 111))]
+    work = [*shards[:4], Divided(shards[4], tuple(parts)), *shards[5:]]
+    with DaskEngine(cluster.scheduler_address) as engine:
+        state = fold_states(engine, TASK, work, lambda *told_: told.append(told_))
+        assert fit_state(state).model.to_json() == whole(files)
+        assert told[-1] == (700, 700) and len(told) == len(shards) + 10
+        frame = pl.read_parquet(shards[4].path)
+        place = pl.int_range(pl.len())
+        bad = pl.when(place.is_in([7, 88, 105])).then(2.0).otherwise(pl.col("score_0"))
+        frame.with_columns(score_0=bad).write_parquet(shards[4].path)
+        with pytest.raises(DataError) as caught:
+            fold_states(engine, TASK, work)
+    assert (caught.value.rows, caught.value.first_rows) == (3, [8, 89, 106])
+
+
 def test_a_bad_shard_is_named(files: Path, cluster: distributed.LocalCluster) -> None:
     bad = files / "part-4.parquet"
     bad.write_bytes(bad.read_bytes()[:900])
@@ -127,8 +149,11 @@ def dies(shard: Shard) -> Done:
 def test_a_worker_that_dies_loses_nothing(files: Path, tmp_path: Path) -> None:
     marker = tmp_path / "killed"
     shards = shards_of([str(files)])
+    parts = [replace(shards[3], stretch=Stretch(*rows, 133)) for rows in ((0, 60), (60, 73))]
+    work = [Divided(shards[3], tuple(parts)), *shards[:3], *shards[4:]]
     with DaskEngine("local", 2) as engine:
-        done = engine.fold(partial(dies_once, str(marker)), merge_done, shards)
+        assert engine.at_once == 2
+        done = engine.fold(partial(dies_once, str(marker)), merge_done, work)
         assert marker.exists()
         alone = SerialEngine().fold(TASK, merge_done, shards)
         assert done.rows == alone.rows == 700
@@ -137,7 +162,7 @@ def test_a_worker_that_dies_loses_nothing(files: Path, tmp_path: Path) -> None:
         with pytest.raises(
             ResourceError, match=r"part-\d\.parquet: every worker that took it died"
         ):
-            engine.fold(dies, merge_done, shards)
+            engine.fold(dies, merge_done, work)
 
 
 def slow(shard: Shard) -> Done:

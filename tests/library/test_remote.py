@@ -85,6 +85,7 @@ def test_rows_are_those_of_the_file(address: str, name: str) -> None:
     assert source.read().equals(FRAME)
     assert pl.concat(frame for _, frame in source.batches(rows=150)).equals(FRAME)
     assert source.metadata() is not None
+    assert source.stretch(130, 150).read().equals(FRAME[130:280])
 
 
 def test_a_model_of_rows_elsewhere_is_that_of_the_file(
