@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from msgspec import structs
 
@@ -23,6 +24,9 @@ from calibkit.rounds.plans import Plan
 from calibkit.rows.rows import NothingLeft, Remark, added_up
 from calibkit.summaries.held_states import bounded
 from calibkit.summaries.states import KINDS, State, join_states, new_state, state_of
+
+#: How states are compressed on their way: it takes longer to pack them well than to send them.
+PACKING: Final = "lz4"
 
 
 @dataclass(frozen=True)
@@ -144,7 +148,7 @@ class AnswerTask:
 def _done(opening: Opening, shard: Shard, make: Callable[[Source], State]) -> Done:
     try:
         source = opening.open(shard)
-        return Done(source.rows, make(source).to_bytes())
+        return Done(source.rows, make(source).to_bytes(PACKING))
     except CalibkitError as error:
         if shard.stretch is None:
             raise
@@ -167,7 +171,7 @@ def merge_done(parts: Sequence[Done], memory: Memory | None = None) -> Done:
     joined = join_states(states if memory is None else bounded(states, memory))
     if empty:
         joined = _with_dropped(joined, sum(part.rows for part in empty), remarks)
-    return Done(rows, joined.to_bytes())
+    return Done(rows, joined.to_bytes(PACKING))
 
 
 def _with_dropped(state: State, rows: int, remarks: Sequence[Remark]) -> State:

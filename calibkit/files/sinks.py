@@ -249,7 +249,7 @@ def write_frames(
         outputs.write_frames(frames, output, format=format, metadata=metadata)
 
 
-def arrow_file(frame: pl.DataFrame, metadata: dict[str, str]) -> bytes:
+def arrow_file(frame: pl.DataFrame, metadata: dict[str, str], compression: str = "zstd") -> bytes:
     """Return a frame as an Arrow IPC file with entries in the metadata of its schema.
 
     Equal frames and entries give equal bytes.
@@ -259,7 +259,7 @@ def arrow_file(frame: pl.DataFrame, metadata: dict[str, str]) -> bytes:
 
     table = frame.rechunk().to_arrow().replace_schema_metadata(metadata)
     sink = pa.BufferOutputStream()
-    options = ipc.IpcWriteOptions(compression="zstd")
+    options = ipc.IpcWriteOptions(compression=compression)
     with ipc.new_file(sink, table.schema, options=options) as file:
         file.write_table(table)
     content: bytes = sink.getvalue().to_pybytes()

@@ -130,9 +130,9 @@ class State:
         """The number of the round that it is of: 1 for one that answers no plan."""
         return 1 if self.header.plan is msgspec.UNSET else self.header.plan.round
 
-    def to_bytes(self) -> bytes:
-        """Return the state as a file."""
-        return arrow_file(self.table, {_KEY: canonical_text(self.header)})
+    def to_bytes(self, compression: str = "zstd") -> bytes:
+        """Return the state as a file; ``lz4`` is larger, and sooner written and read."""
+        return arrow_file(self.table, {_KEY: canonical_text(self.header)}, compression)
 
 
 def new_state(
