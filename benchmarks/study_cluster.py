@@ -32,20 +32,31 @@ from calibkit.boundary.target import read_target  # noqa: E402
 from calibkit.calibrators.spec import CalibratorSpec  # noqa: E402
 from calibkit.calibrators.states import CalibratorProblem, calibrator_state  # noqa: E402
 from calibkit.engines.dask import DaskEngine  # noqa: E402
+from calibkit.engines.parts import divided  # noqa: E402
 from calibkit.engines.serial import SerialEngine  # noqa: E402
-from calibkit.engines.shards import Opening, StateTask, fold_states, shards_of  # noqa: E402
+from calibkit.engines.shards import (  # noqa: E402
+    PACKING,
+    Opening,
+    Shard,
+    StateTask,
+    fold_states,
+    shards_of,
+)
 from calibkit.files.sources import open_source  # noqa: E402
 from calibkit.memory import Memory  # noqa: E402
 from calibkit.metrics.batches import evaluate_state  # noqa: E402
 from calibkit.metrics.spec import EvaluateSpec  # noqa: E402
 from calibkit.metrics.views import Settings  # noqa: E402
 from calibkit.rows.columns import ColumnOptions  # noqa: E402
+from calibkit.summaries.states import State  # noqa: E402
 from calibkit.vad.rows import MemberOptions  # noqa: E402
 from calibkit.vad.spec import VadSpec  # noqa: E402
 from calibkit.vad.states import vad_state  # noqa: E402
 
 FOLDER = Path(__file__).resolve().parent.parent / "build" / "bench"
 ROUNDS = 3
+#: Rows of files that are read to load what workers need.
+FEW = 10_000
 BUDGETS = {"512 MB": 512 * 10**6, "2 GB": 2 * 10**9}
 
 #: The cluster of the estimate, and how many states are merged at a time (`calibkit.engines.dask`).
@@ -107,12 +118,13 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
 def engines(rows: int, count: int) -> Iterator[str]:
     """Yield the table of the engines: the same states, here and by two workers of a cluster."""
     shards = shards_of([str(shard(rows, place)) for place in range(count)])
+    few = shards_of([str(shard(FEW, place)) for place in range(PROCESSORS)])
     memory = Memory(BUDGETS["512 MB"])
     yield "| command | one process | two workers | ratio | cluster's start |"
     yield "| --- | --- | --- | --- | --- |"
     for name, maker in makers().items():
         task = StateTask(maker(memory), Opening(None, "float64", memory))
-        fold_states(SerialEngine(), task, shards[:1])  # loads what kernels need
+        fold_states(SerialEngine(), task, few)  # loads what kernels need
         alone, there, starts, same = [], [], [], set()
         for _ in range(ROUNDS):
             spent, state = timed(partial(fold_states, SerialEngine(), task, shards))
@@ -120,9 +132,9 @@ def engines(rows: int, count: int) -> Iterator[str]:
             same.add(state.to_bytes())
             engine = DaskEngine("local", PROCESSORS)
             opening, _ = timed(engine.__enter__)
-            loading, _ = timed(partial(fold_states, engine, task, shards[:PROCESSORS]))
+            loading, _ = timed(partial(fold_states, engine, task, few))
             starts.append(opening + loading)
-            spent, state = timed(partial(fold_states, engine, task, shards))
+            spent, state = timed(partial(on_cluster, engine, task, shards))
             there.append(spent)
             same.add(state.to_bytes())
             engine.__exit__()
@@ -131,6 +143,10 @@ def engines(rows: int, count: int) -> Iterator[str]:
         start = statistics.median(starts)
         yield f"| {name} | {one:.2f} s | {two:.2f} s | {two / one:.2f} | {start:.1f} s |"
         print(name, f"{one:.2f} {two:.2f} {start:.1f}", file=sys.stderr)
+
+
+def on_cluster(engine: DaskEngine, task: StateTask, shards: list[Shard]) -> State:
+    return fold_states(engine, task, divided(engine, shards, task.opening))
 
 
 def sizes(sample: int) -> Iterator[str]:
@@ -150,7 +166,7 @@ def sizes(sample: int) -> Iterator[str]:
     for name, maker in makers().items():
         for said, size in BUDGETS.items():
             state = maker(Memory(size))(source)
-            entries, own = state.table.height, len(state.to_bytes())
+            entries, own = state.table.height, len(state.to_bytes(PACKING))
             most = Memory(size).entries if name != "vad" else entries
             whole = own * min(most, entries * SHARD_ROWS // sample) // entries
             largest = own * most // entries  # merged states fill what there is room for
@@ -182,6 +198,16 @@ def page(rows: int, count: int, sample: int) -> Iterator[str]:
     )
     yield ""
     yield from engines(rows, count)
+    yield ""
+    yield "## One file"
+    yield ""
+    yield (
+        f"{rows * count:,} rows in one Parquet file, of which each worker takes a part. Half of the "
+        "work is not half of the time: states of the parts are packed, sent and merged, which one "
+        "process spares itself."
+    )
+    yield ""
+    yield from engines(rows * count, 1)
     yield ""
     yield "## 10 billion rows on 100 workers"
     yield ""
