@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 
 from calibkit.summaries.coarse import keys_of
+from calibkit.summaries.interleave import interleaved
 from calibkit.summaries.ladder import Role
 from calibkit.summaries.packed import COUNT, Packed
 
@@ -61,9 +62,14 @@ class Condensed:
 def merge(parts: Sequence[Condensed]) -> Condensed:
     """Return the condensed rows of all parts together: the same whatever their order."""
     most, rung = min(part.most for part in parts), max(part.rung for part in parts)
+    frames, names = [part.frame for part in parts], [role.name for role in parts[0].roles]
+    if rung == 0 and sum(frame.height for frame in frames) <= most:
+        frame = interleaved(frames, names)
+        if frame is not None:
+            return Condensed(parts[0].roles, _gathered(frame, names), 0, most)
     condenser = Condenser(parts[0].roles, most, rung)
-    for part in parts:
-        condenser.add(part.frame)
+    for frame in frames:
+        condenser.add(frame)
     return condenser.finish()
 
 
@@ -185,7 +191,13 @@ def _counted(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
 def _grouped(frame: pl.DataFrame, roles: Sequence[Role]) -> pl.DataFrame:
     """Return the distinct rows, sorted, with the sums of their counts."""
     names = [role.name for role in roles]
-    frame = _sorted(frame, names) if roles[0].coarse else frame.sort(names, nulls_last=True)
+    return _gathered(
+        _sorted(frame, names) if roles[0].coarse else frame.sort(names, nulls_last=True), names
+    )
+
+
+def _gathered(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """Return the distinct rows of a sorted frame with the sums of their counts."""
     changed = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in names)
     first = frame.select(changed).to_series().to_numpy().copy()
     first[:1] = True

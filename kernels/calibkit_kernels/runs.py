@@ -1,4 +1,4 @@
-"""Sorted words with counts: runs of equal words, and two such lists as one."""
+"""Sorted words with counts: runs of equal words, and several such lists as one."""
 
 from __future__ import annotations
 
@@ -213,3 +213,38 @@ def _sort_cell(
             words[place] = first | np.uint64(value)
             counts[place] = sums[value]
             place += 1
+
+
+@kernel
+def _row_below(rows: Words, i: int, j: int) -> bool:
+    """Tell whether row i comes before row j: the first column that differs decides."""
+    for column in range(rows.shape[0]):
+        if rows[column, i] != rows[column, j]:
+            return bool(rows[column, i] < rows[column, j])
+    return False
+
+
+@kernel
+def rows_rise(rows: Words, start: int, end: int) -> bool:
+    """Tell whether some rows, each column of which is a line, never fall."""
+    rises = True
+    for i in range(start + 1, end):
+        rises = rises and not _row_below(rows, i, i - 1)
+    return rises
+
+
+@kernel
+def merge_rows(rows: Words, starts: Counts, ends: Counts, order: NDArray[np.uint32]) -> None:
+    """Write the order in which rows rise that do so from each start to its end.
+
+    Each column is a line.  Equal rows keep the order of their stretches; `starts` become the ends.
+    """
+    for place in range(order.size):
+        best = -1
+        for part in range(starts.size):
+            if starts[part] < ends[part] and (
+                best < 0 or _row_below(rows, starts[part], starts[best])
+            ):
+                best = part
+        order[place] = starts[best]
+        starts[best] += 1

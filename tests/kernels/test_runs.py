@@ -105,3 +105,33 @@ def test_bytes_are_marked(values: list[int]) -> None:
     seen = np.zeros(256, np.bool_)
     kernels.mark_bytes(np.array(values, np.uint8), seen)
     assert seen.tolist() == naive.mark_bytes(values)
+
+
+Row = tuple[int, ...]
+tables = st.integers(1, 3).flatmap(
+    lambda width: st.lists(
+        st.lists(st.tuples(*[st.integers(0, 2) | st.just(2**64 - 1)] * width), max_size=9),
+        min_size=1,
+        max_size=4,
+    ).map(lambda found: (width, found))
+)
+
+
+def lines(width: int, rows: list[Row]) -> np.ndarray:
+    """Return rows with a line a column, as the kernels take them."""
+    return np.array(rows, np.uint64).reshape(len(rows), width).T.copy()
+
+
+@given(tables)
+def test_rows_that_rise_are_merged(given_tables: tuple[int, list[list[Row]]]) -> None:
+    width, found = given_tables
+    for one in found:
+        rows = lines(width, [(9,) * width, *one, (0,) * width])  # what is outside does not count
+        assert kernels.rows_rise(rows, 1, len(one) + 1) == naive.rows_rise(one)
+    parts = [sorted(one) for one in found]
+    together = [row for part in parts for row in part]
+    ends = np.cumsum([len(part) for part in parts])
+    starts, order = ends - [len(part) for part in parts], np.empty(len(together), np.uint32)
+    kernels.merge_rows(lines(width, together), starts, ends, order)
+    assert order.tolist() == naive.merge_rows(together)
+    assert starts.tolist() == ends.tolist()

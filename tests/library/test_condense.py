@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import polars as pl
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from calibkit.errors import ResourceError
 from calibkit.summaries.coarse import coarser
 from calibkit.summaries.condense import COUNT, Condensed, Condenser, NoRoomError, merge
+from calibkit.summaries.interleave import interleaved
 from calibkit.summaries.ladder import LADDER, SCORE, SPREAD, Role
 
 ROLES = (Role("score", SCORE, True), Role("spread", SPREAD), Role("label"), Role("by"))
@@ -165,3 +168,55 @@ def test_rows_are_condensed_by_as_many_steps_as_it_takes(
     assert merge(halves).frame.equals(found.frame)
     roomy = [condensed([frame[::2]], 4 * most, roles), halves[1]]  # the least room counts
     assert merge(roomy).frame.equals(found.frame) and merge(roomy[::-1]).most == most
+
+
+numbers = st.lists(
+    st.lists(
+        st.tuples(
+            st.sampled_from([-math.inf, -1.5, 0.0, 1e-40, 0.25, 3.0, math.inf]),
+            st.integers(-2, 2),
+            st.integers(0, 1),
+        ),
+        min_size=1,
+        max_size=12,
+    ),
+    min_size=1,
+    max_size=4,
+)
+NUMERIC = {"score": pl.Float32, "spread": pl.Int16, "label": pl.UInt8}
+
+
+@given(numbers)
+def test_sorted_frames_are_interleaved(found: list[list[tuple[float, int, int]]]) -> None:
+    frames = [pl.DataFrame(sorted(rows), schema=NUMERIC, orient="row") for rows in found]
+    expected = pl.concat(frames).sort(list(NUMERIC))
+    made = interleaved(frames, list(NUMERIC))
+    assert made is not None and made.equals(expected)
+    wide = [frame.with_columns(pl.col("score").cast(pl.Float64)) for frame in frames]
+    made = interleaved(wide, list(NUMERIC))
+    assert made is not None and made.equals(expected.cast({"score": pl.Float64}))
+
+
+@given(numbers)
+def test_merging_is_the_same_with_and_without_room_to_spare(
+    found: list[list[tuple[float, int, int]]],
+) -> None:
+    roles = (Role("score", SCORE), Role("spread"), Role("label"))
+    frames = [pl.DataFrame(rows, schema=NUMERIC, orient="row") for rows in found]
+
+    def parts(most: int) -> list[Condensed]:
+        made = [Condenser(roles, most) for _ in frames]
+        for condenser, frame in zip(made, frames, strict=True):
+            condenser.add(frame)
+        return [condenser.finish() for condenser in made]
+
+    distinct = pl.concat(frames).n_unique()
+    spare, tight = merge(parts(1000)), merge(parts(distinct))
+    assert spare.exact and tight.exact
+    assert spare.frame.equals(tight.frame) and spare.frame.height == distinct
+
+
+@pytest.mark.parametrize("odd", [[2.0, 1.0], [1.0, None], [1.0, math.nan], [-0.0, 1.0], ["a", "b"]])
+def test_what_cannot_be_interleaved(odd: list[object]) -> None:
+    one = pl.DataFrame({"x": odd[:1]})
+    assert interleaved([pl.DataFrame({"x": odd}), one], ["x"]) is None

@@ -47,6 +47,16 @@ def cut_cells(pairs: list[tuple[int, int]], rest: int, drop: int) -> list[tuple[
     return gather_runs(cut)
 
 
+def rows_rise(rows: list[tuple[int, ...]]) -> bool:
+    """Tell whether rows are sorted."""
+    return rows == sorted(rows)
+
+
+def merge_rows(rows: list[tuple[int, ...]]) -> list[int]:
+    """Return the order that sorts rows; equal ones as they come."""
+    return sorted(range(len(rows)), key=lambda place: rows[place])
+
+
 def mark_bytes(values: list[int]) -> list[bool]:
     """Tell of all numbers that a byte holds whether they occur."""
     return [number in values for number in range(256)]
