@@ -37,7 +37,7 @@ LINES: dict[str, list[Any]] = {
                "--shrinkage", 10, "--groups", "id"],
     "alpha-cal": ["alpha-cal", "--probs", "p_*", "--counts", "c_*", "--features", "uncertainty"],
     "hetcal, rounds": ["hetcal", "--features", "uncertainty,site", "--max-depth", 1, "--min-leaf",
-                       30, "--shrinkage", 10, "--weight", "weight", "--memory", "1MB"],
+                       200, "--shrinkage", 0, "--memory", "1MB"],
     "alpha-cal, rounds": ["alpha-cal", "--probs", "p_*", "--counts", "c_*", "--memory", "1MB"],
     "calibrate, rounds": ["calibrate", "--probs", "p_*", "--counts", "c_*", "--method",
                           "temperature", "--memory", "1MB"],
