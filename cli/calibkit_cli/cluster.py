@@ -29,8 +29,8 @@ Dask = Annotated[
         "--dask",
         metavar="ADDRESS|local",
         panel=RUN,
-        help="Work on a Dask cluster, file by file: the address of its scheduler, or local for as "
-        "many processes of this machine as --threads says (needs the extra dask).",
+        help="Work on a Dask cluster: the address of its scheduler, or local for as many processes of "
+        "this machine as --threads says (needs the extra dask).",
         show_default="this process",
     ),
 ]
