@@ -26,7 +26,7 @@ GROUP, ROWS = 60, 900
 #: Command lines without inputs; those in rounds are of fits that have room for few rows.
 LINES: dict[str, list[Any]] = {
     "bin": ["bin", "--score-bins", 20, "--weight", "weight"],
-    "boundary": ["boundary", "--precision", 0.7, "--folds", 2, "--provenance", "names"],
+    "boundary": ["boundary", "--precision", 0.7, "--method", "mist", "--provenance", "names"],
     "boundary, segments": ["boundary", "--precision", 0.6, "--method", "exact", "--by", "site"],
     "boundary, coarse": ["boundary", "--precision", 0.7, "--method", "exact", "--memory", "1MB"],
     "calibrate": ["calibrate", "--method", "isotonic", "--by", "site", "--weight", "weight"],
