@@ -92,7 +92,7 @@ def hetcal_state(
     roles |= {f"feature_{place}": name for place, name in enumerate(names, 1)}
     dealt = [name for name in (spec.groups, spec.time) if name is not None]
     opened = None if train is None else train()
-    refusal = no_rounds(spec, columns, train=opened is not None)
+    refusal = no_rounds(spec, train=opened is not None)
     rows = _see(source, columns, names, dealt, memory, hold=hold)
     if isinstance(rows, SeenRows) and refusal:
         raise no_room(rows.rows, len(rows.columns), refusal)
@@ -145,7 +145,7 @@ def check_state(state: State) -> None:
     check_rows(state, [name for name in (*used, *problem.features) if name is not None])
 
 
-def no_rounds(spec: HetcalSpec, columns: ColumnOptions, *, train: bool) -> str:
+def no_rounds(spec: HetcalSpec, *, train: bool) -> str:
     """Return why a fit cannot be done in rounds (`calibkit.hetcal.rounds`), empty where it can."""
     reasons = (
         (f"--partition {spec.partition}", spec.partition != "tree"),
@@ -153,7 +153,6 @@ def no_rounds(spec: HetcalSpec, columns: ColumnOptions, *, train: bool) -> str:
         (f"--map {spec.map}", spec.map != "platt"),
         ("--train", train),
         ("--time", spec.time is not None),
-        ("--weight-kind sampling", columns.sampled),
     )
     return ", ".join(text for text, holds in reasons if holds)
 

@@ -75,8 +75,9 @@ def _has_negative_zero(array: FloatArray) -> bool:
 
 def weightless(file: str | None, column: str | None, rows: int) -> DataError:
     """Return what is said of rows that all have weight 0, where only a summary of them is left."""
+    where = f"{file}: " if file else ""
     return DataError(
-        f"{file}: column {column!r}: weight 0 in all {rows} rows; give some row a positive weight",
+        f"{where}column {column!r}: weight 0 in all {rows} rows; give some row a positive weight",
         file=file,
         column=column,
         rows=rows,

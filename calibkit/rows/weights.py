@@ -151,25 +151,63 @@ def in_units(
         units = weight.astype(np.int64)
         if (units == weight).all():
             return units, ROW
-    mantissa, exponent = np.frexp(weight)
-    bits = (mantissa * 2.0**53).astype(np.int64)
-    lowest_bit = np.where(bits > 0, bits & -bits, 1)
-    powers = np.where(bits > 0, exponent - 53 + np.log2(lowest_bit).astype(np.int64), 2**20)
-    shift = max(0, -int(powers.min()))
-    top = int(exponent[bits > 0].max())
+    top, last = bit_range(weight)
+    shift = max(0, -last)
     if shift + top <= 53:
         units = np.ldexp(weight, shift).astype(np.int64)
         if sum(int(part.sum()) for part in np.array_split(units, 1 + units.size // 512)) < 2**53:
             return units, Unit(2.0**-shift)
-    # What has room if all weigh as much as the heaviest, and then what the true total leaves.
-    shift = _MOST_BITS - top - weight.size.bit_length()
+    shift = _safe_shift(weight.size, top)
     rough = int(np.rint(np.ldexp(weight, shift)).astype(np.int64).sum()) + weight.size
-    shift = min(shift + max(0, _MOST_BITS - rough.bit_length()), 1074)  # 2^-1074: the least float
-    unit = Unit(float(np.ldexp(1.0, -shift)), exact=False)
+    unit = _rounded_unit(shift, rough)
     if kind is not None:
         return carried(weight, unit, np.arange(weight.size), kind), unit
-    units = np.maximum(np.rint(np.ldexp(weight, shift)), weight > 0).astype(np.int64)
-    return units, unit
+    return whole_units(weight, unit), unit
+
+
+def bit_range(weight: NDArray[np.float64]) -> tuple[int, int]:
+    """Return the least power of two above all weights, and the greatest one that divides them all.
+
+    Both as exponents; some weight is positive.
+    """
+    mantissa, exponent = np.frexp(weight[weight > 0])
+    bits = (mantissa * 2.0**53).astype(np.int64)
+    last = exponent - 53 + np.log2(bits & -bits).astype(np.int64)
+    return int(exponent.max()), int(last.min())
+
+
+def common_unit(rows: int, total: Fraction, top: int, last: int) -> Unit:
+    """Return the unit that `in_units` chooses, for weights of which only this is known.
+
+    Parameters
+    ----------
+    rows, total
+        How many weights there are, and their sum.
+    top, last
+        Of all of them, as `bit_range` has it.
+    """
+    shift = max(0, -last)
+    if shift + top <= 53 and total * 2**shift < 2**53:
+        return Unit(2.0**-shift)
+    shift = _safe_shift(rows, top)
+    return _rounded_unit(shift, round(total * Fraction(2) ** shift) + rows)
+
+
+def whole_units(weight: NDArray[np.float64], unit: Unit) -> NDArray[np.int64]:
+    """Return weights in units, each rounded for itself; a positive weight never becomes 0."""
+    units = np.rint(np.ldexp(weight, 1 - math.frexp(unit.size)[1]))
+    return np.maximum(units, weight > 0).astype(np.int64)
+
+
+def _safe_shift(rows: int, top: int) -> int:
+    """Return the exponent of a unit that has room if all rows weigh as much as the heaviest."""
+    return _MOST_BITS - top - rows.bit_length()
+
+
+def _rounded_unit(shift: int, rough: int) -> Unit:
+    """Return the unit that the true total leaves room for; `rough` bounds it in units of 2^-shift."""
+    shift = min(shift + max(0, _MOST_BITS - rough.bit_length()), 1074)  # 2^-1074: the least float
+    return Unit(float(np.ldexp(1.0, -shift)), exact=False)
 
 
 def carried(

@@ -185,7 +185,7 @@ class HetcalRun:
         if self.train:
             train = open_source(self.train, input_format=self.input_format, dtype=self.dtype)
         width = 2 + len(feature_columns(source, self.features, self.columns, self.spec))
-        refusal = no_rounds(self.spec, self.columns, train=train is not None)
+        refusal = no_rounds(self.spec, train=train is not None)
         for one in (source, train):
             if one is None:
                 continue

@@ -151,7 +151,7 @@ def in_units(value: float, worth: float) -> int:
 def sum_lines(
     score: Floats,
     label: Labels,
-    weight: Int64s,
+    mass: Floats,
     rows: Places,
     spans: Int64s,
     lines: Floats,
@@ -162,8 +162,8 @@ def sum_lines(
 
     Parameters
     ----------
-    score, label, weight
-        Rows; a weight counts as so many equal rows.
+    score, label, mass
+        Rows, and how many equal ones each counts as.
     rows, spans
         The rows of each node.
     lines
@@ -179,7 +179,7 @@ def sum_lines(
         shift, scale = lines[node, SHIFT], lines[node, SCALE]
         for j in range(spans[node, 0], spans[node, 1]):
             row = rows[j]
-            if weight[row] == 0:
+            if mass[row] == 0.0:
                 continue
             ranges[node, 0] = min(ranges[node, 0], score[row])
             ranges[node, 1] = max(ranges[node, 1], score[row])
@@ -201,14 +201,14 @@ def sum_lines(
             found[3], found[4], found[5] = bend * u * u, bend * u, bend
             found[6], found[7] = u, u * u
             for k in range(SUMS):
-                sums[node, k] += weight[row] * in_units(found[k], lines[node, UNITS + k])
+                sums[node, k] += in_units(mass[row] * found[k], lines[node, UNITS + k])
 
 
 @kernel
 def sum_gains(
     score: Floats,
     label: Labels,
-    weight: Int64s,
+    masses: Floats,
     rows: Places,
     spans: Int64s,
     lines: Floats,
@@ -219,8 +219,10 @@ def sum_gains(
 
     Parameters
     ----------
-    score, label, weight, rows, spans
+    score, label, rows, spans
         As `sum_lines` takes them.
+    masses
+        What the loss of each row counts as, and what its square does: 2 x row.
     lines
         Node x line x (a, b): the first is what the others are compared with.
     units
@@ -232,10 +234,11 @@ def sum_gains(
         for j in range(spans[node, 0], spans[node, 1]):
             row = rows[j]
             x, hit = score[row], label[row] == 1
+            once, squared = masses[0, row], masses[1, row]
             before = label_loss(lines[node, 0, 0] * x + lines[node, 0, 1], hit)
-            sums[node, 0, 0] += weight[row] * in_units(before, units[node, 0])
+            sums[node, 0, 0] += in_units(once * before, units[node, 0])
             for k in range(1, lines.shape[1]):
                 z = lines[node, k, 0] * x + lines[node, k, 1]
                 fall = before - label_loss(z, hit)
-                sums[node, k, 0] += weight[row] * in_units(fall, units[node, 0])
-                sums[node, k, 1] += weight[row] * in_units(fall * fall, units[node, 1])
+                sums[node, k, 0] += in_units(once * fall, units[node, 0])
+                sums[node, k, 1] += in_units(squared * fall * fall, units[node, 1])

@@ -13,7 +13,9 @@ from calibkit_kernels import rounds as kernels
 from tests.naive import rounds as naive
 
 ROWS = st.lists(
-    st.tuples(st.floats(-4.0, 4.0), st.integers(0, 1), st.integers(0, 3)), min_size=1, max_size=20
+    st.tuples(st.floats(-4.0, 4.0), st.integers(0, 1), st.sampled_from([0.0, 0.3, 1.0, 2.0])),
+    min_size=1,
+    max_size=20,
 )
 
 
@@ -123,7 +125,7 @@ def test_units_are_whole(value: float, bits: int) -> None:
 LINE = [0.7, -0.3, 0.5, 0.4, 0.9, 0.1]
 
 
-def summed(rows: list[tuple[float, int, int]], parts: int) -> tuple[np.ndarray, np.ndarray]:
+def summed(rows: list[tuple[float, int, float]], parts: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the sums of a line over rows that come in several blocks."""
     line = np.array([[*LINE, *[2.0**40] * kernels.SUMS]])
     sums = np.zeros((1, kernels.SUMS), np.int64)
@@ -137,16 +139,18 @@ def summed(rows: list[tuple[float, int, int]], parts: int) -> tuple[np.ndarray, 
     return sums, ranges
 
 
-def columns(rows: list[tuple[float, int, int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def columns(rows: list[tuple[float, int, float]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return (
         np.array([row[0] for row in rows], np.float64),
         np.array([row[1] for row in rows], np.uint8),
-        np.array([row[2] for row in rows], np.int64),
+        np.array([row[2] for row in rows], np.float64),
     )
 
 
 @given(ROWS, st.integers(2, 4))
-def test_lines_sum_as_defined_in_any_blocks(rows: list[tuple[float, int, int]], parts: int) -> None:
+def test_lines_sum_as_defined_in_any_blocks(
+    rows: list[tuple[float, int, float]], parts: int
+) -> None:
     sums, ranges = summed(rows, 1)
     assert (sums[0] / 2.0**40).tolist() == pytest.approx(naive.sum_lines(rows, LINE), abs=1e-9)
     used = [score for score, _, weight in rows if weight]
@@ -156,14 +160,16 @@ def test_lines_sum_as_defined_in_any_blocks(rows: list[tuple[float, int, int]], 
 
 
 @given(ROWS)
-def test_gains_are_falls_of_the_loss(rows: list[tuple[float, int, int]]) -> None:
+def test_gains_are_falls_of_the_loss(rows: list[tuple[float, int, float]]) -> None:
+    score, label, mass = columns(rows)
+    squares = 0.5 * mass
     lines = [[1.0, 0.0], [0.5, 0.2], [2.0, -1.0]]
     sums = np.zeros((1, 3, 2), np.int64)
     kernels.sum_gains(
-        *columns(rows), np.arange(len(rows), dtype=np.int32), np.array([[0, len(rows)]]),
-        np.array([lines]), np.full((1, 2), 2.0**40), sums,
+        score, label, np.stack([mass, squares]), np.arange(len(rows), dtype=np.int32),
+        np.array([[0, len(rows)]]), np.array([lines]), np.full((1, 2), 2.0**40), sums,
     )  # fmt: skip
-    expected = naive.sum_gains(rows, lines)
+    expected = naive.sum_gains(rows, squares.tolist(), lines)
     assert (sums[0] / 2.0**40).reshape(-1).tolist() == pytest.approx(
         [number for pair in expected for number in pair], abs=1e-9
     )

@@ -76,7 +76,10 @@ def in_memory(frame: pl.DataFrame, problem: HetcalProblem) -> Fitted[Any]:
         assert data.label is not None and data.others is not None and data.where is not None
         names, features = rows.features.categories, rows.features.columns
         known = read_known_features(data.others, features, names, data.where)
-        hashes = row_hashes({"score": data.score, "label": data.label, **known.words()})
+        used = {"score": data.score, "label": data.label, **known.words()}
+        if data.weight is not None:
+            used["weight"] = data.weight
+        hashes = row_hashes(used)
         linear, _ = linear_scores(data.score, problem.columns.scale)
         part = hash_parts(hashes, spec.folds, spec.seed)[np.lexsort((hashes, linear))]
         rows = replace(rows, folds=Folds(part, spec.folds))
@@ -107,7 +110,10 @@ def rows_of(count: int, seed: int) -> pl.DataFrame:
     frame = sample(count, seed)
     random = np.random.default_rng(seed)
     return frame.with_columns(
-        w=pl.Series(random.integers(0, 4, count)), g=pl.Series(random.integers(0, 200, count))
+        w=pl.Series(random.integers(0, 4, count)),
+        g=pl.Series(random.integers(0, 200, count)),
+        eighths=pl.Series(random.integers(0, 16, count) / 8),
+        real=pl.Series(random.gamma(2.0, size=count)),
     )
 
 
@@ -120,6 +126,10 @@ def rows_of(count: int, seed: int) -> pl.DataFrame:
         ({}, {"max_depth": 2, "min_leaf": 40, "shrinkage": 10.0, "precalibrate": "none"}),
         ({}, {"max_depth": 0, "clip": 0.05, "groups": "g"}),
         ({"scale": "raw"}, {"groups": "g", "min_leaf": 100}),
+        ({"weight": "eighths"}, {"groups": "g", "max_depth": 2}),
+        ({"weight": "real"}, {"max_bins": 20, "max_depth": 3, "criterion": "entropy"}),
+        ({"weight": "eighths", "weight_kind": "sampling"}, {"max_bins": 20, "max_depth": 2}),
+        ({"weight": "real", "weight_kind": "sampling"}, {"groups": "g", "max_depth": 3}),
     ],
 )
 def test_rounds_give_what_memory_gives(columns: dict[str, str], options: dict[str, Any]) -> None:
@@ -136,7 +146,8 @@ def test_rounds_give_what_memory_gives(columns: dict[str, str], options: dict[st
 @given(st.integers(0, 99), st.lists(st.integers(0, 600), max_size=3), st.randoms())
 def test_shards_and_their_order_do_not_matter(seed: int, cuts: list[int], random: Any) -> None:
     frame = rows_of(600, seed)
-    problem = problem_of({}, max_depth=2, min_leaf=30, max_bins=16)
+    columns = [{}, {"weight": "real"}, {"weight": "real", "weight_kind": "sampling"}][seed % 3]
+    problem = problem_of(columns, max_depth=2, min_leaf=30, max_bins=16)
     whole, _ = in_rounds([frame], problem)
     mixed = frame[np.random.default_rng(seed).permutation(600)]
     ends = sorted({0, *cuts, 600})
@@ -356,10 +367,11 @@ def test_what_has_no_rounds_is_refused() -> None:
     state = hetcal_state(Source.from_frame(frame), problem_of({}, map="beta"), ROOM)
     with pytest.raises(ResourceError, match="--map beta"):
         first_plan(without_rows(state))
-    problem = problem_of({"weight": "w"})
-    half = frame.with_columns(w=pl.col("w") / 2)
-    with pytest.raises(ResourceError, match="no whole numbers"):
-        in_rounds([half], problem)
+    with pytest.raises(DataError, match="column 'w': weight 0 in all 100 rows"):
+        in_rounds(
+            [frame[:50].with_columns(w=0), frame[50:100].with_columns(w=0)],
+            problem_of({"weight": "w"}),
+        )
     with pytest.raises(DataError, match="every row is positive"):
         in_rounds([frame.with_columns(label=pl.lit(1))], problem_of({}))
 

@@ -11,7 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.rows.weights import Unit, at_prevalence, carried, in_units, joined
+from calibkit.rows.weights import (
+    Unit,
+    at_prevalence,
+    bit_range,
+    carried,
+    common_unit,
+    in_units,
+    joined,
+    whole_units,
+)
 from calibkit.summaries.tally import Tally, count_rows
 
 positive = st.floats(5e-324, 1e300)
@@ -30,6 +39,21 @@ def test_binary_fractions_are_exact(numerators: list[int], power: int) -> None:
     if sum(numerators) < 2**53:
         assert unit.exact
         assert worth == [Fraction(w) for w in weights]
+
+
+@given(
+    st.lists(st.one_of(positive, st.integers(0, 40).map(lambda k: k / 8)), min_size=1).filter(any)
+)
+def test_the_unit_follows_from_what_is_known_of_parts(weights: list[float]) -> None:
+    array = np.array(weights)
+    units, unit = in_units(array)
+    ranges = [bit_range(part) for part in (array[::2], array[1::2]) if part.any()]
+    top, last = max(one for one, _ in ranges), min(one for _, one in ranges)
+    found = common_unit(array.size, sum(map(Fraction, weights), Fraction(0)), top, last)
+    # Where weights are rounded, their sum lies to both sides of a power of two at times.
+    assert found == unit or (not unit.exact and 0.5 <= found.size / unit.size <= 2.0)
+    if found == unit:
+        assert whole_units(array, found).tolist() == units.tolist()
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1).filter(any))

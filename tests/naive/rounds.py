@@ -61,7 +61,7 @@ def _loss(z: float, target: float) -> float:
     return target * math.log1p(math.exp(-z)) + (1.0 - target) * math.log1p(math.exp(z))
 
 
-def sum_lines(rows: list[tuple[float, int, int]], line: list[float]) -> list[float]:
+def sum_lines(rows: list[tuple[float, int, float]], line: list[float]) -> list[float]:
     """Return loss, gradient, Hessian and moments of a line over (score, label, weight)."""
     a, c, shift, scale, above, below = line[:6]
     out = [0.0] * 8
@@ -84,14 +84,16 @@ def sum_lines(rows: list[tuple[float, int, int]], line: list[float]) -> list[flo
     return out
 
 
-def sum_gains(rows: list[tuple[float, int, int]], lines: list[list[float]]) -> list[list[float]]:
+def sum_gains(
+    rows: list[tuple[float, int, float]], squares: list[float], lines: list[list[float]]
+) -> list[list[float]]:
     """Return the loss of the first line, and the gains of the others with their squares."""
     out = [[0.0, 0.0] for _ in lines]
-    for score, label, weight in rows:
+    for (score, label, weight), square in zip(rows, squares, strict=True):
         losses = [_loss(a * score + b, float(label)) for a, b in lines]
         out[0][0] += weight * losses[0]
         for k in range(1, len(lines)):
             fall = losses[0] - losses[k]
             out[k][0] += weight * fall
-            out[k][1] += weight * fall * fall
+            out[k][1] += square * fall * fall
     return out

@@ -51,11 +51,12 @@ def candidates(known: Known, spec: HetcalSpec) -> Candidates:
         for column, shrinkage in enumerate(grid.shrinkages, 1):
             lines[own, column] = shrunk(fitted[own], pooled, shrinkage)
     seen = known.rows
-    most = max(abs(seen.low), abs(seen.high))
+    most, (rows, _) = max(abs(seen.low), abs(seen.high)), seen.counts
+    times = seen.heaviest if seen.sampled else 1.0
     units = np.empty((len(nodes), 2))
     for index, (slopes, intercepts) in enumerate(np.abs(lines).transpose(0, 2, 1)):
         bound = float((slopes * most + intercepts).max()) + 1.0
-        units[index] = worth(bound, seen.weight), worth(bound * bound, seen.weight)
+        units[index] = worth(bound, rows), worth(bound * bound * times, rows)
     return Candidates(nodes, lines, units)
 
 
@@ -66,7 +67,7 @@ def node_maps(known: Known, nodes: list[int]) -> Floats:
         node = known.nodes[place]
         if node.line is None:
             raise ModelError("a damaged plan: a leaf has no map")
-        row[:] = node.line.slope, node.line.intercept, node.rows, node.hits
+        row[:] = node.line.slope, node.line.intercept, *known.counts(node)
     return found
 
 
@@ -92,7 +93,7 @@ def chosen_by(known: Known, spec: HetcalSpec, sums: Int64s) -> Chosen:
         for weight, which in np.ndindex(shape[2:]):
             total[size, depth, weight, which] = math.fsum(found[leaves, 1 + weight, which])
     together = math.fsum(found[[at[root] for root in roots], 0, 0])
-    mass = float(known.rows.weight)
+    mass, _ = known.rows.counts
     size, depth, weight = best_place(discounted(total, mass), grid)
     losses = (together - total[..., 0]) / mass
     return Chosen(

@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from calibkit.hetcal.cells import BINS
 from calibkit.hetcal.rounds.choose import candidates, correction_lines
-from calibkit.hetcal.rounds.edges import Look, Refine, limits
+from calibkit.hetcal.rounds.edges import Refine
 from calibkit.hetcal.rounds.end import Ending, ending
 from calibkit.hetcal.rounds.grow import Shared, Visits, bins_of, open_nodes, visits_of
 from calibkit.hetcal.rounds.known import CORRECT, GROW, JUDGE, LOOK, REFINE, Known
 from calibkit.hetcal.rounds.lines import LineSums, line_array
-from calibkit.hetcal.rounds.rows import Block, dealt, text_counts
+from calibkit.hetcal.rounds.look import LookCounter
+from calibkit.hetcal.rounds.rows import Block, dealt
 from calibkit.hetcal.rounds.tables import Numbers, What, keys_of
 from calibkit.hetcal.states import HetcalProblem
-from calibkit.rows.rows import Remark, added_up
 from calibkit_kernels import leaf_maps
 from calibkit_kernels import rounds as kernels
 
@@ -55,63 +55,6 @@ def counter_of(
     if known.step == CORRECT:
         return CorrectCounter(known, problem, Shared(pool, threads))
     return FinishCounter(known, problem)
-
-
-class LookCounter:
-    """Looks at all rows for the first time: how many, which values."""
-
-    def __init__(self, known: Known, problem: HetcalProblem) -> None:
-        self.known, self.problem = known, problem
-        limit = limits(problem.spec.max_bins)[0]
-        self.looks = {
-            place: Look(limit)
-            for place, column in enumerate(known.columns)
-            if column.kind != "category"
-        }
-        self.texts: dict[int, dict[str, int]] = {
-            place: {} for place, column in enumerate(known.columns) if column.kind == "category"
-        }
-        self.total = np.zeros(5, np.int64)
-        self.low, self.high = np.inf, -np.inf
-        self.remarks: list[Remark] = []
-
-    def add(self, block: Block) -> None:
-        """Add some rows."""
-        weight, label = block.weight, block.label
-        self.total += [
-            label.size,
-            np.count_nonzero(label),
-            weight.sum(),
-            (weight * label).sum(),
-            block.clipped,
-        ]
-        self.low = min(self.low, float(block.score.min()))
-        self.high = max(self.high, float(block.score.max()))
-        self.remarks += block.data.remarks
-        for place, look in self.looks.items():
-            look.add(block.features.values[place])
-        assert block.data.others is not None
-        names = [self.known.columns[place].name for place in self.texts]
-        for found, counts in zip(
-            self.texts.values(), text_counts(block.data.others, names), strict=True
-        ):
-            for text, count in counts.items():
-                found[text] = found.get(text, 0) + count
-
-    def tell(self, numbers: Numbers) -> dict[str, Any]:
-        """Tell what was seen."""
-        numbers.add_all(What.TOTAL, self.total)
-        for what, value in ((What.HIGH, self.high), (What.LOW, -self.low)):
-            numbers.add(what, np.zeros(1, np.int64), keys_of(np.array([value])))
-        for place, look in self.looks.items():
-            look.tell(numbers, place)
-        return {
-            "many": [place for place, look in self.looks.items() if look.keys is None],
-            "texts": {str(place): counts for place, counts in self.texts.items()},
-            "remarks": [
-                [one.before, one.noun, one.after, one.count] for one in added_up(self.remarks)
-            ],
-        }
 
 
 class RefineCounter:
@@ -154,7 +97,7 @@ class GrowCounter:
             node = known.nodes[place]
             assert node.line is not None
             lines.append(node.line)
-            counts.append((node.rows, node.hits))
+            counts.append(known.counts(node))
         self.lines = LineSums(line_array(lines, counts))
         self.highest = [np.full(low.size, -np.inf) for low in self.bins.lows]
         self.parts, self.hash = np.zeros(max(known.folds, 1), np.int64), 0
@@ -240,7 +183,7 @@ def add_lines(
     """Add the rows of some nodes to the sums of their lines."""
     sums, ranges = lines.sums[own], lines.ranges[own]
     kernels.sum_lines(
-        score, block.label, block.weight, rows, spans[own], lines.lines[own], sums, ranges
+        score, block.label, block.masses[0], rows, spans[own], lines.lines[own], sums, ranges
     )
     lines.sums[own], lines.ranges[own] = sums, ranges
 
@@ -270,7 +213,7 @@ class JudgeCounter:
         def work(own: Int64s) -> None:
             sums = self.sums[own]
             kernels.sum_gains(
-                block.score, block.label, block.weight, rows, spans[own],
+                block.score, block.label, block.masses, rows, spans[own],
                 self.asked.lines[own], self.asked.units[own], sums,
             )  # fmt: skip
             self.sums[own] = sums
@@ -291,8 +234,7 @@ class CorrectCounter:
         self.leaves, self.maps = correction_lines(known, problem.spec)
         self.visits: Visits = visits_of(known, self.leaves, kernels.OWN)
         assert known.correction is not None
-        seen = known.rows
-        self.lines = LineSums(line_array([known.correction], [(seen.weight, seen.hits)]))
+        self.lines = LineSums(line_array([known.correction], [known.rows.counts]))
 
     def add(self, block: Block) -> None:
         """Add some rows."""
@@ -323,7 +265,7 @@ class FinishCounter:
 
     def add(self, block: Block) -> None:
         """Add some rows."""
-        end, spec, weight = self.end, self.problem.spec, block.weight
+        end, spec, mass = self.end, self.problem.spec, block.masses[0]
         score = end.before.a * block.score + end.before.b
         leaf = end.leaf_of(block.features.values)
         probability = np.clip(end.maps.probabilities(score, leaf), spec.clip, 1.0 - spec.clip)
@@ -333,11 +275,11 @@ class FinishCounter:
         pooled = end.pooled[0] * score + end.pooled[1]
         kinds = [self._losses(block.score, block), self._losses(pooled, block), found]
         for place, (losses, units) in enumerate(zip(kinds, end.units, strict=True)):
-            self.losses[place] += (np.rint(losses * units).astype(np.int64) * weight).sum()
+            self.losses[place] += np.rint(mass * losses * units).astype(np.int64).sum()
         edges = np.arange(1, BINS) / BINS
         cell = leaf * BINS + np.searchsorted(edges, probability, "right")
-        chance = np.rint(probability * end.cell_unit).astype(np.int64)
-        sums = np.stack([weight, weight * block.label, weight * chance], axis=1)
+        chance = np.rint(mass * probability * end.cell_unit).astype(np.int64)
+        sums = np.stack([block.weight, block.weight * block.label, chance], axis=1)
         np.add.at(self.cells, cell, sums)
 
     @staticmethod

@@ -22,7 +22,6 @@ from calibkit.hetcal.rounds.lines import worth
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.hetcal.states import HetcalProblem
 from calibkit.hetcal.trees import Tree
-from calibkit.rows.weights import ROW
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
@@ -89,7 +88,7 @@ def ending(known: Known, spec: HetcalSpec) -> Ending:
     maps = Maps(shrunk(lines, pooled, grid.shrinkages[weight]), None, lines[:, 2:])
     if known.correction is not None and len(leaves) > 1:
         maps = maps.composed(known.correction.slope, known.correction.intercept)
-    most = max(abs(seen.low), abs(seen.high))
+    most, (rows, _) = max(abs(seen.low), abs(seen.high)), seen.counts
     bounds = (most + 1.0, abs(everyone[0]) * most + abs(everyone[1]) + 1.0, 36.0)
     return Ending(
         before,
@@ -100,8 +99,8 @@ def ending(known: Known, spec: HetcalSpec) -> Ending:
         depth,
         grid.leaf_sizes[size],
         grid.shrinkages[weight],
-        tuple(worth(float(bound), seen.weight) for bound in bounds),
-        worth(1.0, seen.weight),
+        tuple(worth(float(bound), rows) for bound in bounds),
+        worth(1.0, rows),
     )
 
 
@@ -145,8 +144,8 @@ def model_of(
         pooled=Line(a=float(end.pooled[0]), b=float(end.pooled[1])),
         clip=spec.clip,
         fit=_figures(known, problem, end, losses, cells),
-        tree=described_tree(end.tree, 1.0, features),
-        maps=end.maps.described(ROW, 1.0),
+        tree=described_tree(end.tree, known.rows.size, features),
+        maps=end.maps.described(known.rows.unit, known.rows.size),
         tags=dict(problem.tags),
     )
     if problem.provenance != "none":
@@ -159,6 +158,7 @@ def _figures(
     known: Known, problem: HetcalProblem, end: Ending, losses: Int64s, cells: Int64s
 ) -> HetcalFit:
     seen, checked = known.rows, None
+    rows, _ = seen.counts
     if known.chosen is not None:
         checked = CrossValidated(
             pooled=known.chosen.pooled,
@@ -169,13 +169,13 @@ def _figures(
         if problem.spec.groups is None:
             checked.dealt = "by hash"
     scores, pooled, calibrated = (
-        float(loss / unit / seen.weight)
-        for loss, unit in zip(losses.tolist(), end.units, strict=True)
+        float(loss / unit / rows) for loss, unit in zip(losses.tolist(), end.units, strict=True)
     )
-    largest, mean, count = _gaps(cells.reshape(end.leaves * BINS, 3), end.cell_unit, seen.weight)
+    amounts = np.array([seen.size, seen.size, 1.0 / end.cell_unit])
+    largest, mean, count = _gaps(cells.reshape(end.leaves * BINS, 3) * amounts, rows)
     return HetcalFit(
-        rows=seen.weight,
-        positives=seen.hits,
+        rows=seen.unit.amount(seen.weight),
+        positives=seen.unit.amount(seen.hits),
         clipped=seen.clipped,
         leaves=end.leaves,
         max_depth=end.max_depth,
@@ -190,16 +190,16 @@ def _figures(
         max_gap=largest,
         mean_gap=mean,
         cells=count,
-        growth_rows=seen.weight,
-        exact_arithmetic=True,
+        growth_rows=seen.unit.amount(seen.weight),
+        exact_arithmetic=seen.unit.exact,
     )
 
 
-def _gaps(cells: Int64s, unit: float, weight: int) -> tuple[float, float, int]:
+def _gaps(cells: Floats, rows: float) -> tuple[float, float, int]:
     """Return the largest and the mean gap of the cells, and their number."""
     largest = mean = 0.0
     found = [cell for cell in cells.tolist() if cell[0] > 0]
     for own, hits, chances in found:
-        gap = abs(chances / unit - hits) / own
-        largest, mean = max(largest, gap), mean + own / weight * gap
+        gap = abs(chances - hits) / own
+        largest, mean = max(largest, gap), mean + own / rows * gap
     return largest, mean, len(found)

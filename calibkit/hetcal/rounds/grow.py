@@ -124,15 +124,16 @@ def split_node(
         if like in found:
             found[like].sizes.append(size)
             continue
-        fork = _fork(feature, split, bins.take(feature, hist), bins, rules)
+        own = bins.take(feature, hist)
+        fork = _fork(feature, split, own, bins, rules)
         fork.sizes.append(size)
         found[like] = fork
         fork.left = len(known.nodes) + len(children)
         fork.right = fork.left + 1
-        rows, hits = int(split[splits.LEFT_COUNT]), int(split[splits.LEFT_SECOND])
+        rows, hits = _left_sums(fork, int(split[splits.LOW]), own)
         # Both children share the list of sizes with the fork while it grows.
-        for own, right in ((rows, hits), (node.rows - rows, node.hits - hits)):
-            children.append(Spot(node.part, node.depth + 1, fork.sizes, own, right))
+        for count, positives in ((rows, hits), (node.rows - rows, node.hits - hits)):
+            children.append(Spot(node.part, node.depth + 1, fork.sizes, count, positives))
     node.forks = list(found.values())
     for child in children:
         hopeless = all(child.rows < 2 * sizes[size] for size in child.sizes)
@@ -164,6 +165,16 @@ def _fork(feature: int, split: Floats, hist: Int64s, bins: Bins, rules: Rules) -
     elif high >= 0:
         fork.cut = midpoint(bins.highs[feature][low], bins.lows[feature][high])
     return fork
+
+
+def _left_sums(fork: Fork, low: int, hist: Int64s) -> tuple[int, int]:
+    """Return the sums of the rows that go left at a fork: what the split says of them is rounded."""
+    if fork.categories is not None:
+        left = hist[fork.categories[0]]
+    else:
+        left = hist[:-1] if fork.cut is None else hist[: low + 1]
+    rows, hits = (left.sum(axis=0) + hist[-1] * fork.missing_left).tolist()
+    return rows, hits
 
 
 def tree_of(known: Known, root: int, size: int, depth: int) -> tuple[Tree, list[int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -13,6 +14,7 @@ from calibkit.errors import ModelError
 from calibkit.hetcal.choose import Grid
 from calibkit.hetcal.spec import DEPTHS, LEAF_SIZES, SHRINKAGES, HetcalSpec
 from calibkit.models import Column
+from calibkit.rows.weights import Unit
 from calibkit.summaries.plain import as_plain, from_plain
 
 #: All rows take part.
@@ -114,7 +116,7 @@ class Spot:
     part
         The part of the rows that is left out, or `EVERYONE`.
     depth, rows, hits
-        Its depth, its rows and positives (weight).
+        Its depth, its rows and positives (units of weight).
     sizes
         Places among the leaf sizes: the trees that have this node.
     open
@@ -137,17 +139,52 @@ class Spot:
 
 @dataclass
 class Seen:
-    """What the first look at all rows found."""
+    """What the first look at all rows found.
+
+    Attributes
+    ----------
+    rows, positives, read
+        How many rows are used, positive, and read.
+    weight, hits
+        Of all rows and of the positive ones, in units; rounded weights are not added up before the
+        trees begin.
+    unit, sampled
+        What a unit of weight is worth; whether a weight says how many rows one stands for.
+    top
+        All weights are below 2^top.
+    clipped, low, high
+        How many probabilities were moved away from 0 or 1; linear scores lie in between.
+    warnings
+        What the user should be told.
+    """
 
     rows: int
     positives: int
+    read: int
     weight: int
     hits: int
+    unit: Unit
+    sampled: bool
+    top: int
     clipped: int
     low: float
     high: float
     warnings: list[str]
-    read: int
+
+    @property
+    def size(self) -> float:
+        """How many rows a unit of weight stands for; see `calibkit.hetcal.rows.HetcalRows`."""
+        return self.rows / float(self.weight) if self.sampled else self.unit.size
+
+    @property
+    def counts(self) -> tuple[float, float]:
+        """How many rows there are, and how many positive ones; a weighted row counts as many."""
+        return self.weight * self.size, self.hits * self.size
+
+    @property
+    def heaviest(self) -> float:
+        """No row counts as more rows."""
+        return math.ldexp(self.size / self.unit.size, self.top)
 
 
 @dataclass
@@ -202,6 +239,10 @@ class Known:
         """Return it as a plan holds it."""
         found: dict[str, Any] = as_plain(self)
         return found
+
+    def counts(self, node: Spot) -> tuple[float, float]:
+        """Return how many rows a node has, and how many positive ones; see `Seen.counts`."""
+        return node.rows * self.rows.size, node.hits * self.rows.size
 
     @property
     def rows(self) -> Seen:

@@ -1,7 +1,7 @@
 """Platt's maps of many nodes at once, a Newton step a round.
 
 The search is that of `calibkit_kernels.leaf_maps.newton_line`, its sums counted in whole units of
-about 2^-52 of the largest term: every part of the rows adds the same whatever came before it.
+about 2^-61 of what they can come to: every row adds the same whatever came before it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _FLAT: Final = 1e-10
 _ROUNDING: Final = 1e-11
 _SHORTEST: Final = 1e-9
 
-#: Bits of a whole number of units, and of the sum of all.
-_MOST_BITS: Final = 52
+#: Bits of a sum in units.
 _ALL_BITS: Final = 61
 
-Counts = tuple[int, int]
+#: How many rows there are, and how many positive ones; a weighted row counts as many.
+Counts = tuple[float, float]
 
 
 def line_from(slope: float, intercept: float, low: float, high: float) -> Line:
@@ -43,7 +43,7 @@ def _inverse(width: float) -> float:
     return 1.0 / width if width > 0.0 and math.isfinite(1.0 / width) else 1.0
 
 
-def targets(rows: int, hits: int) -> tuple[float, float]:
+def targets(rows: float, hits: float) -> tuple[float, float]:
     """Return Platt's targets of positives and negatives."""
     return (hits + 1.0) / (hits + 2.0), 1.0 / (rows - hits + 2.0)
 
@@ -53,14 +53,14 @@ def tried(line: Line) -> tuple[float, float]:
     return line.slope + line.length * line.step[0], line.intercept + line.length * line.step[1]
 
 
-def worth(bound: float, rows: int) -> float:
+def worth(bound: float, rows: float) -> float:
     """Return how many units one is, where `rows` numbers up to a bound are to be added."""
-    bits = min(_MOST_BITS, _ALL_BITS - rows.bit_length())
-    return math.ldexp(1.0, bits - math.frexp(max(bound, 1.0))[1])
+    bits = math.frexp(max(bound, 1.0))[1] + math.frexp(rows)[1]
+    return math.ldexp(1.0, _ALL_BITS - bits)
 
 
 def line_array(lines: Sequence[Line], counts: Sequence[Counts]) -> Floats:
-    """Return lines as `calibkit_kernels.rounds.sum_lines` takes them; `counts`: rows and positives."""
+    """Return lines as `calibkit_kernels.rounds.sum_lines` takes them; `counts`: of each."""
     found = np.empty((len(lines), kernels.LINE_WIDTH))
     for row, line, (rows, hits) in zip(found, lines, counts, strict=True):
         slope, intercept = tried(line)

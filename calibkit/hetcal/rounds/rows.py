@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.errors import ResourceError
 from calibkit.files.sources import Source
 from calibkit.hetcal.features import Features, read_known_features
 from calibkit.hetcal.rounds.known import Known
@@ -19,6 +18,7 @@ from calibkit.hetcal.states import HetcalProblem
 from calibkit.rows.columns import ScoreRows, read_score_rows
 from calibkit.rows.provenance import row_hashes
 from calibkit.rows.splits import group_parts
+from calibkit.rows.weights import whole_units
 from calibkit_kernels import digest
 
 Floats = NDArray[np.float64]
@@ -26,9 +26,6 @@ Int64s = NDArray[np.int64]
 
 #: Rows that are worked on at a time.
 MOST_ROWS: Final = 1 << 17
-
-#: Weights of so many rows together are at most this.
-_MOST_WEIGHT: Final = 2.0**45
 
 
 @dataclass(frozen=True)
@@ -38,7 +35,9 @@ class Block:
     Attributes
     ----------
     score, label, weight
-        Linear scores, 0 or 1, and whole weights.
+        Linear scores, 0 or 1, and weights in units; before these are known all rows weigh one.
+    masses
+        How many rows each counts as in a sum, and in one of squares: 2 x row.
     features
         Of each row; categories that are not known yet are missing.
     clipped
@@ -50,6 +49,7 @@ class Block:
     score: Floats
     label: NDArray[np.uint8]
     weight: Int64s
+    masses: Floats
     features: Features
     clipped: int
     data: ScoreRows
@@ -69,8 +69,6 @@ def read_block(window: Source, problem: HetcalProblem, known: Known) -> Block:
     ------
     UsageError, DataError
         As `calibkit.hetcal.rows.read_hetcal_rows`.
-    ResourceError
-        Where weights are no whole numbers.
     """
     spec = problem.spec
     beside = [*problem.features, *([spec.groups] if spec.groups else [])]
@@ -84,21 +82,12 @@ def read_block(window: Source, problem: HetcalProblem, known: Known) -> Block:
         categories = [None if names is None else tuple(names) for names in known.categories]
     features = read_known_features(data.others, known.columns, categories, data.where)
     score, clipped = linear_scores(data.score, problem.columns.scale)
-    weight = np.ones(score.size, np.int64)
-    if data.weight is not None:
-        whole = bool(np.all(data.weight == np.floor(data.weight)))
-        if not whole or float(data.weight.sum()) > _MOST_WEIGHT:
-            raise weights_refused(problem)
-        weight = data.weight.astype(np.int64)
-    return Block(score, data.label, weight, features, clipped, data)
-
-
-def weights_refused(problem: HetcalProblem) -> ResourceError:
-    """Return what is said of weights that a fit in rounds cannot count."""
-    return ResourceError(
-        f"memory: rows do not fit, and column {problem.columns.weight!r} holds weights that are no "
-        "whole numbers, or too large ones, which a fit in rounds cannot count: raise --memory"
-    )
+    weight, size = np.ones(score.size, np.int64), 1.0
+    if data.weight is not None and known.seen is not None:
+        weight, size = whole_units(data.weight, known.seen.unit), known.seen.size
+    mass = weight * size
+    squares = mass * mass if problem.columns.sampled else mass
+    return Block(score, data.label, weight, np.stack([mass, squares]), features, clipped, data)
 
 
 def dealt(block: Block, problem: HetcalProblem, parts: int) -> tuple[NDArray[np.uint8], int]:

@@ -16,15 +16,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from calibkit.errors import ModelError, ResourceError
+from calibkit.errors import ModelError
 from calibkit.files.sources import Source
 from calibkit.fitted import Fitted
 from calibkit.hetcal.cells import BINS
-from calibkit.hetcal.features import MOST_BINS, feature_column
+from calibkit.hetcal.features import feature_column
 from calibkit.hetcal.model import HetcalModel
+from calibkit.hetcal.rounds import look
 from calibkit.hetcal.rounds.choose import candidates, chosen_by, first_correction
 from calibkit.hetcal.rounds.counts import SCORES, counter_of
-from calibkit.hetcal.rounds.edges import first_edges, refined
+from calibkit.hetcal.rounds.edges import refined
 from calibkit.hetcal.rounds.end import ending, model_of
 from calibkit.hetcal.rounds.grow import Bins, bins_of, first_nodes, open_nodes, split_node
 from calibkit.hetcal.rounds.known import (
@@ -34,16 +35,14 @@ from calibkit.hetcal.rounds.known import (
     JUDGE,
     LOOK,
     REFINE,
-    Edges,
     Known,
     Line,
-    Seen,
     Spot,
     grid_of,
     known_of,
 )
-from calibkit.hetcal.rounds.lines import line_array, line_from, moved
-from calibkit.hetcal.rounds.rows import MOST_ROWS, read_block, used_columns, weights_refused
+from calibkit.hetcal.rounds.lines import Counts, line_array, line_from, moved
+from calibkit.hetcal.rounds.rows import MOST_ROWS, read_block, used_columns
 from calibkit.hetcal.rounds.tables import (
     Numbers,
     What,
@@ -52,7 +51,6 @@ from calibkit.hetcal.rounds.tables import (
     together,
     values_of,
 )
-from calibkit.hetcal.rows import refuse_one_class
 from calibkit.hetcal.states import HetcalProblem, hetcal_problem, no_room, no_rounds
 from calibkit.memory import Memory
 from calibkit.rounds.passes import Pass
@@ -60,16 +58,10 @@ from calibkit.rounds.plans import Plan
 from calibkit.rounds.protocol import Counted, Sums
 from calibkit.rows.provenance import added_hashes
 from calibkit.rows.remarks import FEWEST, constant_score, of_tally
-from calibkit.rows.rows import NothingLeft, Remark, added_up
+from calibkit.rows.rows import NothingLeft, Remark
 from calibkit.summaries.held_states import empty_source
 from calibkit.summaries.states import State
 from calibkit_kernels import rounds as kernels
-
-#: All weights together stay below this.
-_MOST_WEIGHT = 2**53
-
-#: More different texts of all features are not counted.
-_MOST_TEXTS = 1 << 20
 
 
 def first_ask(state: State) -> dict[str, Any]:
@@ -82,7 +74,7 @@ def first_ask(state: State) -> dict[str, Any]:
     """
     problem, schema = hetcal_problem(state.header.options, state.path), empty_source(state).schema
     train = state.header.options.get("train") is not None
-    refusal = no_rounds(problem.spec, problem.columns, train=train)
+    refusal = no_rounds(problem.spec, train=train)
     if refusal:
         rows = sum(shard.rows for shard in state.header.shards)
         raise no_room(rows, len(schema), refusal)
@@ -101,7 +93,7 @@ def sums(
     UsageError, DataError
         As `calibkit.hetcal.rows.read_hetcal_rows`.
     ResourceError
-        Where weights, or texts, cannot be counted.
+        Where there are too many texts.
     """
     problem, known = _parts(plan)
     numbers = Numbers()
@@ -116,7 +108,7 @@ def sums(
                 counter.add(block)
         payload = counter.tell(numbers)
     if known.step == LOOK:
-        payload["remarks"] = _plain([*_remarks(payload["remarks"]), *remarks])
+        payload["remarks"] = look.plain_remarks([*look.remarks_of(payload["remarks"]), *remarks])
         payload["read"] = passing.read
     return Counted(Sums(payload, numbers.table()), passing.hash, passing.read)
 
@@ -133,9 +125,9 @@ def check_sums(sums: Sums) -> None:
     """Raise `ModelError` for an answer of another kind."""
     check_table(sums.table)
     try:
-        _remarks(sums.payload.get("remarks", []))
+        look.remarks_of(sums.payload.get("remarks", []))
         int(sums.payload.get("hash", "0"), 16)
-        _texts([sums])
+        look.texts_of([sums])
     except (TypeError, ValueError, AttributeError) as error:
         raise ModelError(f"a damaged state: {error}") from None
 
@@ -149,11 +141,7 @@ def merge_sums(parts: Sequence[Sums]) -> Sums:
         for part in parts:
             payload["hash"] = added_hashes(payload["hash"], part.payload["hash"])
     if "read" in first:
-        said = [one for part in parts for one in _remarks(part.payload["remarks"])]
-        payload["remarks"] = _plain(said)
-        payload["many"] = sorted({place for part in parts for place in part.payload["many"]})
-        payload["read"] = sum(part.payload["read"] for part in parts)
-        payload["texts"] = _texts(parts)
+        payload |= look.merged(parts)
     return Sums(payload, together([part.table for part in parts]))
 
 
@@ -163,7 +151,7 @@ def advance(plan: Plan, sums: Sums) -> dict[str, Any] | Fitted[HetcalModel]:
     Raises
     ------
     DataError
-        Rows of one class.
+        Rows of one class, or that all have weight 0.
     """
     problem, known = _parts(plan)
     if known.step == FINISH:
@@ -180,30 +168,7 @@ def advance(plan: Plan, sums: Sums) -> dict[str, Any] | Fitted[HetcalModel]:
 
 
 def _after_look(known: Known, problem: HetcalProblem, sums: Sums) -> None:
-    table, payload, spec = sums.table, sums.payload, problem.spec
-    total = array_of(table, What.TOTAL, 5).tolist()
-    rows, positives, weight, hits, clipped = total
-    refuse_one_class(positives, rows, problem.columns.label, None)
-    if not 0 < weight < _MOST_WEIGHT:
-        raise weights_refused(problem)
-    low = -float(values_of(array_of(table, What.LOW, 1))[0])
-    high = float(values_of(array_of(table, What.HIGH, 1))[0])
-    said = [one.text for one in _remarks(payload["remarks"])]
-    few = rows < 2 * spec.folds or min(positives, rows - positives) < 2
-    known.folds = 0 if few else spec.folds
-    if few:
-        said.append(_few(f"{positives} positive of {rows} rows are", spec.folds))
-    known.seen = Seen(rows, positives, weight, hits, clipped, low, high, said, payload["read"])
-    texts = payload["texts"]
-    for place, column in enumerate(known.columns):
-        if column.kind == "category":
-            pairs = sorted(texts[str(place)].items(), key=lambda pair: (-pair[1], pair[0]))
-            known.categories.append(sorted(name for name, _ in pairs[:MOST_BINS]))
-            known.edges.append(Edges(0, [], []))
-        else:
-            known.categories.append(None)
-            many = place in payload["many"]
-            known.edges.append(first_edges(table, place, many, spec.max_bins))
+    look.learn(known, problem, sums)
     _begin_trees(known, problem)
 
 
@@ -233,15 +198,16 @@ def _after_growth(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     hist = hist.reshape(len(asked), bins.cells, 2)
     _move_lines(known, table)
     if not known.fingerprint:
-        _know_roots(known, problem, sums, bins, hist[:1])
+        _know_roots(known, problem, sums, bins)
+        known.rows.weight, known.rows.hits = bins.take(0, hist[0]).sum(axis=0).tolist()
         bins = bins_of(known)
+    sizes = [max(1, math.ceil(size / known.rows.size)) for size in grid_of(spec).leaf_sizes]
     for place, own in zip(asked, hist, strict=True):
         if place >= len(known.nodes):
             continue  # a part that turned out to be empty
         node = known.nodes[place]
         if node.depth == 0:
             node.rows, node.hits = bins.take(0, own).sum(axis=0).tolist()
-        sizes = grid_of(spec).leaf_sizes
         known.nodes += split_node(known, node, own, bins, spec, sizes)
     _begin_lines(known, spec.max_depth)
     if any(node.open or (node.line and not node.line.done) for node in known.nodes):
@@ -249,9 +215,7 @@ def _after_growth(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     known.step = JUDGE if known.folds else FINISH
 
 
-def _know_roots(
-    known: Known, problem: HetcalProblem, sums: Sums, bins: Bins, hist: np.ndarray
-) -> None:
+def _know_roots(known: Known, problem: HetcalProblem, sums: Sums, bins: Bins) -> None:
     """Learn what the first round of growth tells: bins, parts, the hash of the data."""
     known.fingerprint = sums.payload["hash"]
     for place, edges in enumerate(known.edges):
@@ -267,7 +231,7 @@ def _know_roots(
     if known.folds and not parts.all():
         groups = problem.spec.groups
         why = "different rows are" if groups is None else f"the values of column {groups!r} are"
-        seen.warnings.append(_few(why, problem.spec.folds))
+        seen.warnings.append(look.too_few(why, problem.spec.folds))
         known.folds = 0
         del known.nodes[1:]
 
@@ -283,10 +247,6 @@ def _of_scores(known: Known, problem: HetcalProblem, table: pl.DataFrame) -> lis
     return of_tally(columns.score, columns.scale, scores[used], rows[used], hits[used], seen.rows)
 
 
-def _few(what: str, folds: int) -> str:
-    return f"{what} too few for {folds} folds: nothing is chosen or checked by cross-validation"
-
-
 def _begin_lines(known: Known, depth: int | None) -> None:
     """Begin the search for the maps of nodes, each where that of the node above is now."""
     seen, above = known.rows, dict[int, Line]()
@@ -294,7 +254,8 @@ def _begin_lines(known: Known, depth: int | None) -> None:
         if node.line is None and node.rows and _may_be_leaf(node, depth):
             start = above.get(place)
             if start is None:
-                rate = (node.hits + 1.0) / (node.rows + 2.0)
+                own, hits = known.counts(node)
+                rate = (hits + 1.0) / (own + 2.0)
                 node.line = line_from(0.0, math.log(rate / (1.0 - rate)), seen.low, seen.high)
             else:
                 node.line = line_from(start.slope, start.intercept, start.low, start.high)
@@ -316,15 +277,13 @@ def _move_lines(known: Known, table: pl.DataFrame) -> None:
     """Take a Newton step in all searches."""
     moving = [node for node in known.nodes if node.line and not node.line.done]
     lines = [node.line for node in moving if node.line]
-    counts = [(node.rows, node.hits) for node in moving]
+    counts = [known.counts(node) for node in moving]
     found = _moved(lines, counts, table)
     for node, line in zip(moving, found, strict=True):
         node.line = line
 
 
-def _moved(
-    lines: Sequence[Line], counts: Sequence[tuple[int, int]], table: pl.DataFrame
-) -> list[Line]:
+def _moved(lines: Sequence[Line], counts: Sequence[Counts], table: pl.DataFrame) -> list[Line]:
     size = len(lines)
     sums = array_of(table, What.LINE, size * kernels.SUMS).reshape(size, kernels.SUMS)
     lows, highs = (array_of(table, what, size).tolist() for what in (What.LOW, What.HIGH))
@@ -347,8 +306,7 @@ def _after_judgement(known: Known, problem: HetcalProblem, sums: Sums) -> None:
 
 def _after_correction(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     assert known.correction is not None
-    seen = known.rows
-    known.correction = _moved([known.correction], [(seen.weight, seen.hits)], sums.table)[0]
+    known.correction = _moved([known.correction], [known.rows.counts], sums.table)[0]
     if known.correction.done:
         known.step = FINISH
 
@@ -360,37 +318,3 @@ def _finished(plan: Plan, problem: HetcalProblem, known: Known, sums: Sums) -> F
     files = sorted({name for shard in plan.shards for name in shard.files})
     model = model_of(known, problem, losses, cells, files)
     return Fitted(model, tuple(known.rows.warnings))
-
-
-def _remarks(plain: Sequence[Any]) -> list[Remark]:
-    return [
-        Remark(str(before), str(noun), str(after), int(count))
-        for before, noun, after, count in plain
-    ]
-
-
-def _plain(remarks: Sequence[Remark]) -> list[list[Any]]:
-    found = added_up(remarks)
-    return sorted([one.before, one.noun, one.after, one.count] for one in found)
-
-
-def _texts(parts: Sequence[Sums]) -> dict[str, dict[str, int]]:
-    """Return how often each text occurs in each category.
-
-    Raises
-    ------
-    ResourceError
-        Where there are too many texts.
-    """
-    found: dict[str, dict[str, int]] = {}
-    for part in parts:
-        for place, counts in part.payload.get("texts", {}).items():
-            own = found.setdefault(place, {})
-            for text, count in counts.items():
-                own[text] = own.get(text, 0) + int(count)
-    if sum(map(len, found.values())) > _MOST_TEXTS:
-        raise ResourceError(
-            f"memory: the features hold more than {_MOST_TEXTS:,} different texts, which a fit in "
-            "rounds cannot count: leave such a column out, or raise --memory"
-        )
-    return found
