@@ -8,10 +8,11 @@ from typing import Any, Final
 
 import msgspec
 
-from calibkit.errors import ResourceError
+from calibkit.errors import ResourceError, UsageError
 from calibkit.files.sources import Source
 from calibkit.hetcal.features import read_features
 from calibkit.hetcal.model import HetcalModel
+from calibkit.hetcal.rounds.known import Trees
 from calibkit.hetcal.run import Run, feature_columns, fit_source
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.makers import makers_in
@@ -61,6 +62,7 @@ def hetcal_state(
     train: Callable[[], Source] | None = None,
     *,
     hold: bool = True,
+    trees: Trees | None = None,
 ) -> State:
     """Return the state of the rows of a shard.
 
@@ -76,11 +78,13 @@ def hetcal_state(
         Opens the rows to grow the partition on, the same for all shards.
     hold
         Whether the state holds the rows, if they fit.
+    trees
+        Of training rows that do not fit; then the state holds no rows.
 
     Raises
     ------
     UsageError, DataError
-        As `calibkit.hetcal.run.fit_source`.
+        As `calibkit.hetcal.run.fit_source`; features that are not those of the trees.
     ResourceError
         Where the rows do not fit.
     """
@@ -92,8 +96,10 @@ def hetcal_state(
     roles |= {f"feature_{place}": name for place, name in enumerate(names, 1)}
     dealt = [name for name in (spec.groups, spec.time) if name is not None]
     opened = None if train is None else train()
-    refusal = no_rounds(spec, train=opened is not None)
-    rows = _see(source, columns, names, dealt, memory, hold=hold)
+    refusal = no_rounds(spec)
+    if trees is not None:
+        _check_features(source, names, trees)
+    rows = _see(source, columns, names, dealt, memory, hold=hold and trees is None)
     if isinstance(rows, SeenRows) and refusal:
         raise no_room(rows.rows, len(rows.columns), refusal)
     other = None
@@ -110,7 +116,18 @@ def hetcal_state(
         files=source.paths if named else (),
         train=other,
         train_files=opened.paths if named and opened is not None else (),
+        learnt=trees,
     )
+
+
+def _check_features(source: Source, names: Sequence[str], trees: Trees) -> None:
+    grown = [column.name for column in trees.columns]
+    if list(names) != grown:
+        raise UsageError(
+            f"--features are {', '.join(names)} in {source.paths[0]}, but {', '.join(grown)} in "
+            "--train: name the columns that both have.",
+            file=source.paths[0],
+        )
 
 
 def fit_state(state: State, memory: Memory | None, threads: int) -> Run:
@@ -145,13 +162,12 @@ def check_state(state: State) -> None:
     check_rows(state, [name for name in (*used, *problem.features) if name is not None])
 
 
-def no_rounds(spec: HetcalSpec, *, train: bool) -> str:
+def no_rounds(spec: HetcalSpec) -> str:
     """Return why a fit cannot be done in rounds (`calibkit.hetcal.rounds`), empty where it can."""
     reasons = (
         (f"--partition {spec.partition}", spec.partition != "tree"),
         (f"--criterion {spec.criterion}", spec.criterion == "auc"),
         (f"--map {spec.map}", spec.map != "platt"),
-        ("--train", train),
         ("--time", spec.time is not None),
     )
     return ", ".join(text for text, holds in reasons if holds)

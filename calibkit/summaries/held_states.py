@@ -37,11 +37,12 @@ class _Train(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The options of every such state; `problem` is the command's own."""
+    """The options of every such state; `problem` and what is `learnt` already are the command's own."""
 
     problem: dict[str, Any]
     columns: tuple[str, ...]
     train: _Train | None
+    learnt: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Payload(
@@ -60,6 +61,7 @@ def held_state(
     files: Sequence[str] = (),
     train: HeldRows | None = None,
     train_files: Sequence[str] = (),
+    learnt: object = None,
 ) -> State:
     """Return the state of rows.
 
@@ -73,6 +75,8 @@ def held_state(
         Where rows came from, if the state is to name it.
     train
         Further rows, which are the same whatever the shard.
+    learnt
+        What the command has learnt already from other rows, if it has.
     """
     own = None
     if train is not None:
@@ -83,7 +87,12 @@ def held_state(
             text=train.text,
             files=tuple(train_files),
         )
-    options = _Options(problem=as_plain(problem), columns=rows.columns, train=own)
+    options = _Options(
+        problem=as_plain(problem),
+        columns=rows.columns,
+        train=own,
+        learnt=msgspec.UNSET if learnt is None else as_plain(learnt),
+    )
     shard = Shard(rows.hash, rows.rows, tuple(files))
     return new_state(kind, as_plain(options), [shard], _payload(rows), _table(rows, train))
 
@@ -179,14 +188,34 @@ def sources_of(state: State, memory: Memory | None) -> tuple[Source, Source | No
     ResourceError
         Where the rows do not fit.
     """
-    options = from_plain(state.header.options, _Options, state.path)
-    rows, train = _held(state)
+    rows, _ = _held(state)
     if isinstance(rows, SeenRows):
         raise ResourceError(f"{state.path}: this state holds no rows, for they did not fit")
-    source = rows.source(_files(state), memory)
-    if train is None or options.train is None:
-        return source, None
-    return source, train.source(list(options.train.files) or ["--train"], memory)
+    return rows.source(_files(state), memory), train_of(state, memory)
+
+
+def train_of(state: State, memory: Memory | None) -> Source | None:
+    """Return the training rows of a state as an input; None where it has none.
+
+    Raises
+    ------
+    ResourceError
+        Where they do not fit.
+    """
+    _, train = _held(state)
+    return None if train is None else train.source(train_files(state) or ["--train"], memory)
+
+
+def learnt_of(state: State) -> dict[str, Any] | None:
+    """Return what the command had learnt already from other rows; None where it had not."""
+    learnt = from_plain(state.header.options, _Options, state.path).learnt
+    return None if learnt is msgspec.UNSET else learnt
+
+
+def train_files(state: State) -> list[str]:
+    """Return where the training rows of a state came from, if it names that."""
+    known = from_plain(state.header.options, _Options, state.path).train
+    return [] if known is None else list(known.files)
 
 
 def check_rows(state: State, needed: Sequence[str]) -> None:

@@ -168,7 +168,7 @@ def hetcal(
     if console.per_input and not partial:
         raise UsageError("hetcal writes one model; name a file by -o.")
     if plan is not None and train:
-        raise UsageError("a fit in rounds has no --train: leave it out where --plan is given.")
+        raise UsageError("the plan has the trees of --train: leave it out where --plan is given.")
     tags = typed.tags(tag)
     from calibkit.hetcal.spec import HetcalSpec
     from calibkit.memory import memory_budget

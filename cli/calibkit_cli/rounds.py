@@ -228,8 +228,14 @@ def fit(console: Console, state: State, answer: Callable[[Plan], State]) -> Fitt
     """Return what the rounds give, each of which a function answers."""
     from calibkit.rounds.loop import fit_in_rounds
 
-    def told(plan: Plan) -> None:
+    console.detail("the rows do not fit into --memory: the fit goes in rounds")
+    return fit_in_rounds(state, answer, round_teller(console))
+
+
+def round_teller(console: Console) -> Callable[[Plan], None]:
+    """Return what says of a plan which round over how many rows comes now."""
+
+    def tell(plan: Plan) -> None:
         console.detail(f"round {plan.round} over {plan.rows:,} rows")
 
-    console.detail("the rows do not fit into --memory: the fit goes in rounds")
-    return fit_in_rounds(state, answer, told)
+    return tell

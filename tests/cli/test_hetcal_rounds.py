@@ -38,28 +38,50 @@ def test_all_ways_through_the_rounds_give_one_model(
     assert done.code == 0 and "round 5 over 8,300 rows" in done.stderr, done.stderr
     found, expected = (json.loads(made[name].read_text()) for name in ("rounds", "memory"))
     assert_like(found, expected)
-    plan = tmp_path / "plan.json"
-    more: list[str | Path] = [*OPTIONS]
+    by_plans(invoke, parts, OPTIONS, made["merged"])
+    merged, plan, state = json.loads(made["merged"].read_text()), tmp_path / "plan.json", "0.state"
+    assert merged["maps"] == found["maps"] and merged["fit"] == found["fit"]
+    again = ["--plan", plan, "--partial", "-q", "-o", tmp_path / state]
+    done = invoke("hetcal", parts[0], *again, "--max-depth", "3")
+    assert done.code == 2 and "--max-depth is 3, but 1" in done.stderr
+    done = invoke("hetcal", parts[0], *again, "--train", rows)
+    assert done.code == 2 and "the plan has the trees of --train" in done.stderr
+    done = invoke("hetcal", rows, *again)
+    assert done.code == 3 and "no shard of the plan" in done.stderr
+
+
+def by_plans(invoke: Invoke, parts: list[Path], options: list[Any], output: Path) -> None:
+    """Fit shards by plans, until the output is there."""
+    more: list[Any] = options
     for _ in range(40):
-        states = [tmp_path / f"{part.stem}.state" for part in parts]
+        states = [output.parent / f"{part.stem}.state" for part in parts]
         for part, state in zip(parts, states, strict=True):
             done = invoke("hetcal", part, *more, *TIGHT, "--partial", "-o", state)
             assert done.code == 0, done.stderr
-        done = invoke("merge", *states, *TIGHT, "-q", "-o", made["merged"])
+        done = invoke("merge", *states, *TIGHT, "-q", "-o", output)
         assert done.code == 0, done.stderr
-        if made["merged"].exists():
-            break
-        more = ["--plan", plan, "-q"]
+        if output.exists():
+            return
+        more = ["--plan", output.parent / "plan.json", "-q"]
+
+
+def test_training_rows_that_do_not_fit_grow_the_tree(
+    folder: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    made = {name: tmp_path / f"{name}.json" for name in ("memory", "rounds", "merged")}
+    rows, parts = folder / "rows.parquet", sorted((folder / "parts").iterdir())
+    train = tmp_path / "train.parquet"
+    rows_of(8400, 9).drop("g").write_parquet(train)
+    options = [*OPTIONS, "--train", train]
+    assert invoke("hetcal", rows, *options, "-o", made["memory"]).code == 0
+    done = invoke("hetcal", rows, *options, *TIGHT, "-v", "-o", made["rounds"])
+    assert done.code == 0 and "over 8,400 rows" in done.stderr, done.stderr
+    found, expected = (json.loads(made[name].read_text()) for name in ("rounds", "memory"))
+    assert_like(found, expected)
+    by_plans(invoke, parts, options, made["merged"])
     merged = json.loads(made["merged"].read_text())
     assert merged["maps"] == found["maps"] and merged["fit"] == found["fit"]
-    done = invoke(
-        "hetcal", parts[0], "--plan", plan, "--partial", "--max-depth", "3", "-o", states[0]
-    )
-    assert done.code == 2 and "--max-depth is 3, but 1" in done.stderr
-    done = invoke("hetcal", parts[0], "--plan", plan, "--partial", "--train", rows, "-o", states[0])
-    assert done.code == 2 and "--train" in done.stderr
-    done = invoke("hetcal", rows, "--plan", plan, "--partial", "-q", "-o", states[0])
-    assert done.code == 3 and "no shard of the plan" in done.stderr
+    assert merged["tree"] == found["tree"]
 
 
 @pytest.mark.parametrize(

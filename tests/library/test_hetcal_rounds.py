@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibkit.errors import DataError, ModelError, ResourceError
+from calibkit.errors import DataError, ModelError, ResourceError, UsageError
 from calibkit.files.sources import Source
 from calibkit.fitted import Fitted
 from calibkit.hetcal.features import Features, bin_features, read_known_features
@@ -24,9 +24,10 @@ from calibkit.hetcal.rounds import edges as finding
 from calibkit.hetcal.rounds import grow as growing
 from calibkit.hetcal.rounds import steps
 from calibkit.hetcal.rounds.edges import Look, Refine, first_edges, refined
-from calibkit.hetcal.rounds.known import Fork, known_of
+from calibkit.hetcal.rounds.known import Fork, Trees, known_of
 from calibkit.hetcal.rounds.rows import hash_parts
 from calibkit.hetcal.rounds.tables import Numbers, What, array_of, keys_of, together, values_of
+from calibkit.hetcal.rounds.trained import trees_in_rounds
 from calibkit.hetcal.rows import linear_scores, read_hetcal_rows
 from calibkit.hetcal.run import fit_source
 from calibkit.hetcal.spec import HetcalSpec
@@ -53,10 +54,12 @@ def problem_of(columns: dict[str, Any], **options: Any) -> HetcalProblem:
     )
 
 
-def in_rounds(parts: list[pl.DataFrame], problem: HetcalProblem) -> tuple[Fitted[Any], list[Plan]]:
-    """Fit shards in rounds, with next to no memory."""
+def in_rounds(
+    parts: list[pl.DataFrame], problem: HetcalProblem, **more: Any
+) -> tuple[Fitted[Any], list[Plan]]:
+    """Fit shards in rounds, with next to no memory; `more`: what `hetcal_state` takes."""
     sources = [Source.from_frame(part) for part in parts]
-    states = [without_rows(hetcal_state(source, problem, ROOM)) for source in sources]
+    states = [without_rows(hetcal_state(source, problem, ROOM, **more)) for source in sources]
     plans: list[Plan] = []
 
     def answered(plan: Plan) -> State:
@@ -65,11 +68,22 @@ def in_rounds(parts: list[pl.DataFrame], problem: HetcalProblem) -> tuple[Fitted
     return fit_in_rounds(merge_states(states), answered, plans.append), plans
 
 
-def in_memory(frame: pl.DataFrame, problem: HetcalProblem) -> Fitted[Any]:
+def in_memory(
+    frame: pl.DataFrame, problem: HetcalProblem, train: pl.DataFrame | None = None
+) -> Fitted[Any]:
     """Fit in memory; folds without groups are dealt by hash, as in rounds."""
     spec, source = problem.spec, Source.from_frame(frame)
+    grown = None
+    if train is not None:
+        grown = read_hetcal_rows(Source.from_frame(train), problem.columns, FEATURES)
     rows = read_hetcal_rows(
-        source, problem.columns, FEATURES, groups=spec.groups, folds=spec.folds, seed=spec.seed
+        source,
+        problem.columns,
+        FEATURES,
+        known=grown.features if grown else None,
+        groups=spec.groups,
+        folds=spec.folds,
+        seed=spec.seed,
     )
     if spec.groups is None:
         data = rows.data
@@ -83,7 +97,7 @@ def in_memory(frame: pl.DataFrame, problem: HetcalProblem) -> Fitted[Any]:
         linear, _ = linear_scores(data.score, problem.columns.scale)
         part = hash_parts(hashes, spec.folds, spec.seed)[np.lexsort((hashes, linear))]
         rows = replace(rows, folds=Folds(part, spec.folds))
-    return fit_hetcal(rows, spec, tags=problem.tags)
+    return fit_hetcal(rows, spec, train=grown, tags=problem.tags)
 
 
 def assert_like(found: Any, expected: Any, path: str = "") -> None:
@@ -140,6 +154,55 @@ def test_rounds_give_what_memory_gives(columns: dict[str, str], options: dict[st
     assert found.warnings == expected.warnings
     checked = plain(found)["fit"]["cross_validated"]
     assert checked.get("dealt") == (None if "groups" in options else "by hash")
+
+
+def trees_of(parts: list[pl.DataFrame], problem: HetcalProblem) -> Trees:
+    """Grow the trees of training rows in rounds."""
+    problem = replace(problem, spec=replace(problem.spec, groups=None))
+    sources = [Source.from_frame(part) for part in parts]
+    states = [hetcal_state(source, problem, ROOM, hold=False) for source in sources]
+
+    def answered(plan: Plan) -> State:
+        return merge_states([answer_shard(plan, source, TINY) for source in sources])
+
+    return trees_in_rounds(merge_states(states), answered, lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("columns", "options"),
+    [
+        ({}, {"groups": "g"}),
+        ({"weight": "real"}, {"max_bins": 20, "max_depth": 3}),
+        ({"weight": "eighths", "weight_kind": "sampling"}, {"max_depth": 2, "groups": "g"}),
+        ({}, {"max_depth": 3, "min_leaf": 40, "shrinkage": 10.0, "precalibrate": "none"}),
+    ],
+)
+def test_trees_of_other_rows_get_the_maps_of_memory(
+    columns: dict[str, str], options: dict[str, Any]
+) -> None:
+    frame, train, problem = rows_of(900, 5), rows_of(1200, 6), problem_of(columns, **options)
+    # Leaves without rows, categories that no tree has seen, training rows without groups.
+    frame = frame.filter((pl.col("x") < 1.0) | (pl.col("x") > 1.2))
+    frame = frame.with_columns(kind=pl.col("kind").replace("birch", "new"))
+    train = train.drop("g")
+    expected = in_memory(frame, problem, train)
+    parts = [frame[:300], frame[300:]]
+    held, _ = in_rounds(parts, problem, train=lambda: Source.from_frame(train))
+    assert_like(plain(held), plain(expected))
+    assert held.warnings == expected.warnings
+    assert plain(held)["provenance"]["options"]["train_data_hash"]
+    grown, _ = in_rounds(parts, problem, trees=trees_of([train[:100], train[100:]], problem))
+    assert_like(plain(grown), plain(expected))
+    assert grown.warnings == expected.warnings
+
+
+def test_trees_of_other_features_are_refused() -> None:
+    frame, problem = rows_of(300, 1), problem_of({}, max_depth=1, min_leaf=30)
+    trees = trees_of([frame], problem)
+    with pytest.raises(UsageError, match=r"--features are x in .*, but x, .* in --train"):
+        in_rounds([frame], replace(problem, features=("x",)), trees=trees)
+    with pytest.raises(DataError, match="every row is positive"):
+        trees_of([frame.with_columns(label=pl.lit(1))], problem)
 
 
 @settings(max_examples=4, deadline=None)

@@ -42,7 +42,11 @@ class Candidates:
 def candidates(known: Known, spec: HetcalSpec) -> Candidates:
     """Return the maps that the rows left out judge."""
     grid = grid_of(spec)
-    nodes = [place for place, node in enumerate(known.nodes) if node.part != EVERYONE and node.line]
+    nodes = [
+        place
+        for place, node in enumerate(known.nodes)
+        if node.part != EVERYONE and (node.line or not node.rows)
+    ]
     lines = np.empty((len(nodes), 1 + len(grid.shrinkages), 2))
     fitted, roots = node_maps(known, nodes), root_maps(known)
     for part, pooled in roots.items():
@@ -61,13 +65,15 @@ def candidates(known: Known, spec: HetcalSpec) -> Candidates:
 
 
 def node_maps(known: Known, nodes: list[int]) -> Floats:
-    """Return a, b, rows and positives of nodes."""
+    """Return a, b, rows and positives of nodes; NaN for a and b where there are no rows."""
     found = np.empty((len(nodes), 4))
     for row, place in zip(found, nodes, strict=True):
-        node = known.nodes[place]
-        if node.line is None:
+        node, line = known.nodes[place], (math.nan, math.nan)
+        if node.line is not None:
+            line = node.line.slope, node.line.intercept
+        elif node.rows:
             raise ModelError("a damaged plan: a leaf has no map")
-        row[:] = node.line.slope, node.line.intercept, *known.counts(node)
+        row[:] = *line, *known.counts(node)
     return found
 
 

@@ -13,7 +13,7 @@ from calibkit.hetcal.rounds.choose import candidates, correction_lines
 from calibkit.hetcal.rounds.edges import Refine
 from calibkit.hetcal.rounds.end import Ending, ending
 from calibkit.hetcal.rounds.grow import Shared, Visits, bins_of, open_nodes, visits_of
-from calibkit.hetcal.rounds.known import CORRECT, GROW, JUDGE, LOOK, REFINE, Known
+from calibkit.hetcal.rounds.known import CORRECT, COUNT, GROW, JUDGE, LOOK, REFINE, Known
 from calibkit.hetcal.rounds.lines import LineSums, line_array
 from calibkit.hetcal.rounds.look import LookCounter
 from calibkit.hetcal.rounds.rows import Block, dealt
@@ -50,6 +50,8 @@ def counter_of(
         return RefineCounter(known)
     if known.step == GROW:
         return GrowCounter(known, problem, Shared(pool, threads))
+    if known.step == COUNT:
+        return CountCounter(known, problem, Shared(pool, threads))
     if known.step == JUDGE:
         return JudgeCounter(known, problem, Shared(pool, threads))
     if known.step == CORRECT:
@@ -100,8 +102,7 @@ class GrowCounter:
             counts.append(known.counts(node))
         self.lines = LineSums(line_array(lines, counts))
         self.highest = [np.full(low.size, -np.inf) for low in self.bins.lows]
-        self.parts, self.hash = np.zeros(max(known.folds, 1), np.int64), 0
-        self.scores = np.zeros((2, SCORES), np.int64)
+        self.overview = Overview(known)
 
     def add(self, block: Block) -> None:
         """Add some rows."""
@@ -109,9 +110,7 @@ class GrowCounter:
         codes = self.bins.codes(block.features) if self.open else None
         if self.first:
             assert codes is not None
-            self.hash += total
-            self._tally(block)
-            self.parts += np.bincount(part, minlength=self.parts.size)
+            self.overview.add(block, part, total)
             for values, highest, own in zip(
                 block.features.values, self.highest, codes, strict=True
             ):
@@ -128,15 +127,6 @@ class GrowCounter:
         if self.moving:
             line_spans = spans[[at[place] for place in self.moving]]
             self.shared.over(len(self.moving), lambda own: self._sum(own, block, rows, line_spans))
-
-    def _tally(self, block: Block) -> None:
-        """Count scores and positive ones roughly, for what is said of scores that rank badly."""
-        seen = self.known.rows
-        width = seen.high - seen.low
-        if width > 0.0:
-            away = np.rint((block.score - seen.low) / width * (SCORES - 1)).astype(np.int64)
-            for counts, chosen in zip(self.scores, (away, away[block.label == 1]), strict=True):
-                counts += np.bincount(chosen, minlength=SCORES)
 
     def _count(
         self,
@@ -162,13 +152,63 @@ class GrowCounter:
         tell_lines(self.lines, numbers)
         if not self.first:
             return {}
-        numbers.add_all(What.PART, self.parts)
-        numbers.add_all(What.SCORES, self.scores[0])
-        numbers.add_all(What.POSITIVES, self.scores[1])
         for place, (highest, edges) in enumerate(zip(self.highest, self.known.edges, strict=True)):
             if edges.highs is None and edges.lows is not None:
                 seen = np.flatnonzero(highest > -np.inf)
                 numbers.add(What.HIGHEST, seen, keys_of(highest[seen]), place)
+        return self.overview.tell(numbers)
+
+
+class CountCounter:
+    """Sums the rows of all nodes of trees that were grown on others."""
+
+    def __init__(self, known: Known, problem: HetcalProblem, shared: Shared) -> None:
+        self.known, self.problem, self.shared = known, problem, shared
+        self.visits = visits_of(known, range(len(known.nodes)), kernels.OTHERS)
+        self.sums = np.zeros((len(known.nodes), 2), np.int64)
+        self.overview = Overview(known)
+
+    def add(self, block: Block) -> None:
+        """Add some rows."""
+        part, total = dealt(block, self.problem, self.known.folds)
+        self.overview.add(block, part, total)
+        spans, rows = self.visits.rows(block.features, part, self.shared)
+        payload = np.stack([block.weight, block.weight * block.label])
+        for column, values in enumerate(payload):
+            through = np.append(0, np.cumsum(values[rows]))
+            self.sums[:, column] += through[spans[:, 1]] - through[spans[:, 0]]
+
+    def tell(self, numbers: Numbers) -> dict[str, Any]:
+        """Tell the sums."""
+        numbers.add_all(What.ROWS, self.sums[:, 0])
+        numbers.add_all(What.HITS, self.sums[:, 1])
+        return self.overview.tell(numbers)
+
+
+class Overview:
+    """What the first round over the trees tells besides: the hash of the rows, their parts, scores."""
+
+    def __init__(self, known: Known) -> None:
+        self.known = known
+        self.parts, self.hash = np.zeros(max(known.folds, 1), np.int64), 0
+        self.scores = np.zeros((2, SCORES), np.int64)
+
+    def add(self, block: Block, part: NDArray[np.uint8], total: int) -> None:
+        """Add some rows; their scores are counted roughly, to tell whether they rank badly."""
+        self.hash += total
+        self.parts += np.bincount(part, minlength=self.parts.size)
+        seen = self.known.rows
+        width = seen.high - seen.low
+        if width > 0.0:
+            away = np.rint((block.score - seen.low) / width * (SCORES - 1)).astype(np.int64)
+            for counts, chosen in zip(self.scores, (away, away[block.label == 1]), strict=True):
+                counts += np.bincount(chosen, minlength=SCORES)
+
+    def tell(self, numbers: Numbers) -> dict[str, Any]:
+        """Tell the sums."""
+        numbers.add_all(What.PART, self.parts)
+        numbers.add_all(What.SCORES, self.scores[0])
+        numbers.add_all(What.POSITIVES, self.scores[1])
         return {"hash": f"{self.hash % 2**64:016x}"}
 
 

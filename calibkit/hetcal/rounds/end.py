@@ -127,6 +127,9 @@ def model_of(
         What the model says that its rows came from.
     """
     spec, columns = problem.spec, problem.columns
+    seen, grown, more = known.rows, known.grown, dict[str, str]()
+    if grown is not None:
+        files, more = [*files, *grown.files], {"train_data_hash": grown.fingerprint}
     end = ending(known, spec)
     features = Features(
         tuple(known.columns),
@@ -144,12 +147,12 @@ def model_of(
         pooled=Line(a=float(end.pooled[0]), b=float(end.pooled[1])),
         clip=spec.clip,
         fit=_figures(known, problem, end, losses, cells),
-        tree=described_tree(end.tree, known.rows.size, features),
-        maps=end.maps.described(known.rows.unit, known.rows.size),
+        tree=described_tree(end.tree, (grown or seen).size, features),
+        maps=end.maps.described(seen.unit, seen.size),
         tags=dict(problem.tags),
     )
     if problem.provenance != "none":
-        origin = origin_of(spec, columns, known.rows.rows, known.fingerprint)
+        origin = origin_of(spec, columns, seen.rows, known.fingerprint, more)
         model.provenance = origin if not files else replace(origin, files=list(files))
     return model
 
@@ -158,6 +161,7 @@ def _figures(
     known: Known, problem: HetcalProblem, end: Ending, losses: Int64s, cells: Int64s
 ) -> HetcalFit:
     seen, checked = known.rows, None
+    grown = known.grown or seen
     rows, _ = seen.counts
     if known.chosen is not None:
         checked = CrossValidated(
@@ -190,7 +194,7 @@ def _figures(
         max_gap=largest,
         mean_gap=mean,
         cells=count,
-        growth_rows=seen.unit.amount(seen.weight),
+        growth_rows=grown.unit.amount(grown.weight),
         exact_arithmetic=seen.unit.exact,
     )
 

@@ -183,7 +183,7 @@ def tree_of(known: Known, root: int, size: int, depth: int) -> tuple[Tree, list[
 
     def visit(place: int) -> int:
         spot, own = known.nodes[place], len(made)
-        made.append(Node(spot.rows, spot.hits, spot.depth))
+        made.append(Node(*(spot.grown or (spot.rows, spot.hits)), spot.depth))
         spots.append(place)
         fork = next((one for one in spot.forks if size in one.sizes), None)
         if fork is not None and spot.depth < depth:

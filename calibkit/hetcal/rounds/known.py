@@ -24,8 +24,9 @@ EVERYONE = -1
 _MOST_VALUES, _MOST_FOLDS = 1 << 16, 100
 
 #: The rounds, by what they ask for.
-LOOK, REFINE, GROW, JUDGE, CORRECT, FINISH = "look", "refine", "grow", "judge", "correct", "finish"
-STEPS = (LOOK, REFINE, GROW, JUDGE, CORRECT, FINISH)
+LOOK, REFINE, GROW, GROWN, COUNT, JUDGE, CORRECT, FINISH = STEPS = (
+    "look", "refine", "grow", "grown", "count", "judge", "correct", "finish",
+)  # fmt: skip
 
 
 @dataclass
@@ -121,6 +122,8 @@ class Spot:
         Places among the leaf sizes: the trees that have this node.
     open
         Whether its histogram has not been seen yet.
+    grown
+        Its rows and positives where the trees were grown, if on other rows.
     line
         Its map; None before its rows are known.
     forks
@@ -133,6 +136,7 @@ class Spot:
     rows: int = 0
     hits: int = 0
     open: bool = True
+    grown: tuple[int, int] | None = None
     line: Line | None = None
     forks: list[Fork] = field(default_factory=list)
 
@@ -188,6 +192,31 @@ class Seen:
 
 
 @dataclass
+class Grown:
+    """Trees that were grown on other rows than those that are calibrated.
+
+    Attributes
+    ----------
+    nodes
+        The trees; none once they are those of the calibration rows.
+    weight, unit, size
+        Of all rows in units, what a unit is worth, and how many rows it stands for.
+    fingerprint, files
+        The hash of the data, and where it came from if that is to be named.
+    warnings
+        What the user should be told.
+    """
+
+    nodes: list[Spot]
+    weight: int
+    unit: Unit
+    size: float
+    fingerprint: str
+    files: list[str]
+    warnings: list[str]
+
+
+@dataclass
 class Chosen:
     """What cross-validation chose (places in the grid), and the losses it saw."""
 
@@ -221,6 +250,10 @@ class Known:
         What cross-validation says.
     correction
         The map of held-out scores.
+    apart
+        Whether trees are all that these rows are for.
+    grown
+        Trees of other rows; None: of these.
     """
 
     step: str
@@ -234,6 +267,8 @@ class Known:
     nodes: list[Spot] = field(default_factory=list)
     chosen: Chosen | None = None
     correction: Line | None = None
+    apart: bool = False
+    grown: Grown | None = None
 
     def ask(self) -> dict[str, Any]:
         """Return it as a plan holds it."""
@@ -252,6 +287,20 @@ class Known:
         return self.seen
 
 
+@dataclass(frozen=True)
+class Trees:
+    """Trees of all leaf sizes, and the features and categories that their splits are of."""
+
+    columns: list[Column]
+    categories: list[list[str] | None]
+    grown: Grown
+
+    def begin(self, dtype: str) -> Known:
+        """Return what is known before the first look at the rows to calibrate."""
+        bins = [Edges(0, [], []) for _ in self.columns]
+        return Known(LOOK, self.columns, dtype, None, bins, self.categories, grown=self.grown)
+
+
 def known_of(ask: dict[str, Any]) -> Known:
     """Return what a plan knows.
 
@@ -265,7 +314,9 @@ def known_of(ask: dict[str, Any]) -> Known:
     except msgspec.ValidationError as error:
         raise ModelError(f"a damaged plan: {error}") from None
     known.columns = from_plain(ask["columns"], list[Column], "the plan")
-    if not (known.step in STEPS and known.columns and _bins_fit(known) and _nodes_fit(known)):
+    trees = [known.nodes, known.grown.nodes if known.grown else []]
+    fit = _bins_fit(known) and all(_nodes_fit(known, nodes) for nodes in trees)
+    if not (known.step in STEPS and known.columns and fit):
         raise ModelError("a damaged plan: its parts do not fit together")
     return known
 
@@ -289,10 +340,10 @@ def _rising(values: Sequence[float]) -> bool:
     return len(values) <= _MOST_VALUES and all(low < high for low, high in pairwise(values))
 
 
-def _nodes_fit(known: Known) -> bool:
+def _nodes_fit(known: Known, nodes: Sequence[Spot]) -> bool:
     """Tell whether nodes are trees, whose splits are of features and categories that there are."""
-    count, parents = len(known.columns), [0] * len(known.nodes)
-    for place, node in enumerate(known.nodes):
+    count, parents = len(known.columns), [0] * len(nodes)
+    for place, node in enumerate(nodes):
         if not (EVERYONE <= node.part < max(known.folds, 1) and node.rows >= node.hits >= 0):
             return False
         if any(not 0 <= size < len(LEAF_SIZES) for size in node.sizes):

@@ -37,13 +37,10 @@ class LookCounter:
     def __init__(self, known: Known, problem: HetcalProblem) -> None:
         self.known, self.problem = known, problem
         limit = limits(problem.spec.max_bins)[0]
-        self.looks = {
-            place: Look(limit)
-            for place, column in enumerate(known.columns)
-            if column.kind != "category"
-        }
+        features = [] if known.grown else list(enumerate(known.columns))
+        self.looks = {place: Look(limit) for place, column in features if column.kind != "category"}
         self.texts: dict[int, dict[str, int]] = {
-            place: {} for place, column in enumerate(known.columns) if column.kind == "category"
+            place: {} for place, column in features if column.kind == "category"
         }
         self.total = np.zeros(3, np.int64)
         self.weights = ExactSum(), ExactSum()
@@ -104,15 +101,20 @@ def learn(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     high = float(values_of(array_of(table, What.HIGH, 1))[0])
     said = [one.text for one in remarks_of(payload["remarks"])]
     few = rows < 2 * spec.folds or min(positives, rows - positives) < 2
-    known.folds = 0 if few else spec.folds
-    if few:
+    known.folds = 0 if few or known.apart else spec.folds
+    if few and not known.apart:
         said.append(too_few(f"{positives} positive of {rows} rows are", spec.folds))
     weight, hits, unit, top = _weights(problem, sums, rows, positives)
     known.seen = Seen(
         rows, positives, payload["read"], weight, hits, unit, problem.columns.sampled, top, clipped,
         low, high, said,
     )  # fmt: skip
-    texts = payload["texts"]
+    if known.grown is None:
+        _learn_bins(known, problem, sums)
+
+
+def _learn_bins(known: Known, problem: HetcalProblem, sums: Sums) -> None:
+    table, payload, texts = sums.table, sums.payload, sums.payload["texts"]
     for place, column in enumerate(known.columns):
         if column.kind == "category":
             pairs = sorted(texts[str(place)].items(), key=lambda pair: (-pair[1], pair[0]))
@@ -121,7 +123,7 @@ def learn(known: Known, problem: HetcalProblem, sums: Sums) -> None:
         else:
             known.categories.append(None)
             many = place in payload["many"]
-            known.edges.append(first_edges(table, place, many, spec.max_bins))
+            known.edges.append(first_edges(table, place, many, problem.spec.max_bins))
 
 
 def _weights(

@@ -22,7 +22,7 @@ from calibkit.fitted import Fitted
 from calibkit.hetcal.cells import BINS
 from calibkit.hetcal.features import feature_column
 from calibkit.hetcal.model import HetcalModel
-from calibkit.hetcal.rounds import look
+from calibkit.hetcal.rounds import look, trained
 from calibkit.hetcal.rounds.choose import candidates, chosen_by, first_correction
 from calibkit.hetcal.rounds.counts import SCORES, counter_of
 from calibkit.hetcal.rounds.edges import refined
@@ -30,14 +30,17 @@ from calibkit.hetcal.rounds.end import ending, model_of
 from calibkit.hetcal.rounds.grow import Bins, bins_of, first_nodes, open_nodes, split_node
 from calibkit.hetcal.rounds.known import (
     CORRECT,
+    COUNT,
     FINISH,
     GROW,
+    GROWN,
     JUDGE,
     LOOK,
     REFINE,
     Known,
     Line,
     Spot,
+    Trees,
     grid_of,
     known_of,
 )
@@ -59,7 +62,8 @@ from calibkit.rounds.protocol import Counted, Sums
 from calibkit.rows.provenance import added_hashes
 from calibkit.rows.remarks import FEWEST, constant_score, of_tally
 from calibkit.rows.rows import NothingLeft, Remark
-from calibkit.summaries.held_states import empty_source
+from calibkit.summaries.held_states import empty_source, learnt_of, train_files, train_of
+from calibkit.summaries.plain import from_plain
 from calibkit.summaries.states import State
 from calibkit_kernels import rounds as kernels
 
@@ -71,16 +75,23 @@ def first_ask(state: State) -> dict[str, Any]:
     ------
     ResourceError
         A fit that cannot be done in rounds.
+    DataError
+        Training rows of one class.
     """
     problem, schema = hetcal_problem(state.header.options, state.path), empty_source(state).schema
-    train = state.header.options.get("train") is not None
-    refusal = no_rounds(problem.spec, train=train)
+    refusal = no_rounds(problem.spec)
     if refusal:
         rows = sum(shard.rows for shard in state.header.shards)
         raise no_room(rows, len(schema), refusal)
-    columns = [feature_column(name, schema[name]) for name in problem.features]
     small = schema[problem.columns.score] in (pl.Float32, pl.Float16)
-    return Known(LOOK, columns, "float32" if small else "float64").ask()
+    dtype, train = "float32" if small else "float64", train_of(state, None)
+    learnt = learnt_of(state)
+    if learnt is not None:
+        return from_plain(learnt, Trees, state.path).begin(dtype).ask()
+    if train is not None:
+        return trained.trees_in_memory(train, problem, train_files(state)).begin(dtype).ask()
+    columns = [feature_column(name, schema[name]) for name in problem.features]
+    return Known(LOOK, columns, dtype).ask()
 
 
 def sums(
@@ -160,6 +171,7 @@ def advance(plan: Plan, sums: Sums) -> dict[str, Any] | Fitted[HetcalModel]:
         LOOK: _after_look,
         REFINE: _after_refinement,
         GROW: _after_growth,
+        COUNT: _after_count,
         JUDGE: _after_judgement,
         CORRECT: _after_correction,
     }[known.step]
@@ -169,7 +181,11 @@ def advance(plan: Plan, sums: Sums) -> dict[str, Any] | Fitted[HetcalModel]:
 
 def _after_look(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     look.learn(known, problem, sums)
-    _begin_trees(known, problem)
+    if known.grown is None:
+        _begin_trees(known, problem)
+        return
+    known.step, known.nodes = COUNT, trained.nodes_of(known.grown, known.folds)
+    known.grown.nodes = []
 
 
 def _begin_trees(known: Known, problem: HetcalProblem) -> None:
@@ -198,9 +214,12 @@ def _after_growth(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     hist = hist.reshape(len(asked), bins.cells, 2)
     _move_lines(known, table)
     if not known.fingerprint:
-        _know_roots(known, problem, sums, bins)
+        _know_bins(known, table, bins)
+        _know_rows(known, problem, sums)
         known.rows.weight, known.rows.hits = bins.take(0, hist[0]).sum(axis=0).tolist()
         bins = bins_of(known)
+        if not known.folds:
+            del known.nodes[1:]
     sizes = [max(1, math.ceil(size / known.rows.size)) for size in grid_of(spec).leaf_sizes]
     for place, own in zip(asked, hist, strict=True):
         if place >= len(known.nodes):
@@ -209,19 +228,44 @@ def _after_growth(known: Known, problem: HetcalProblem, sums: Sums) -> None:
         if node.depth == 0:
             node.rows, node.hits = bins.take(0, own).sum(axis=0).tolist()
         known.nodes += split_node(known, node, own, bins, spec, sizes)
-    _begin_lines(known, spec.max_depth)
+    if not known.apart:
+        _begin_lines(known, spec.max_depth)
     if any(node.open or (node.line and not node.line.done) for node in known.nodes):
         return
-    known.step = JUDGE if known.folds else FINISH
+    after = JUDGE if known.folds else FINISH
+    known.step = GROWN if known.apart else after
 
 
-def _know_roots(known: Known, problem: HetcalProblem, sums: Sums, bins: Bins) -> None:
-    """Learn what the first round of growth tells: bins, parts, the hash of the data."""
-    known.fingerprint = sums.payload["hash"]
+def _after_count(known: Known, problem: HetcalProblem, sums: Sums) -> None:
+    """Go on to the maps of trees that were grown on other rows."""
+    rows, hits = (
+        array_of(sums.table, what, len(known.nodes)).tolist() for what in (What.ROWS, What.HITS)
+    )
+    for node, own, positives in zip(known.nodes, rows, hits, strict=True):
+        node.rows, node.hits = own, positives
+    _know_rows(known, problem, sums)
+    known.rows.weight, known.rows.hits = known.nodes[0].rows, known.nodes[0].hits
+    if not grid_of(problem.spec).open:
+        known.folds = 0  # there is nothing to choose, and no boldness to correct
+    if not known.folds:
+        known.nodes = trained.of_everyone(known.nodes)
+    _begin_lines(known, problem.spec.max_depth)
+    known.step = GROW
+
+
+def _know_bins(known: Known, table: pl.DataFrame, bins: Bins) -> None:
+    """Learn the greatest value in each bin."""
     for place, edges in enumerate(known.edges):
         if known.categories[place] is None and edges.highs is None:
-            keys = array_of(sums.table, What.HIGHEST, bins.lows[place].size, place)
+            keys = array_of(table, What.HIGHEST, bins.lows[place].size, place)
             edges.highs = values_of(keys).tolist()
+
+
+def _know_rows(known: Known, problem: HetcalProblem, sums: Sums) -> None:
+    """Learn what the first round over the trees tells of all rows: hash, scores, parts."""
+    known.fingerprint = sums.payload["hash"]
+    if known.apart:
+        return
     seen = known.rows
     said = seen.warnings.pop() if not known.folds else None
     seen.warnings += _of_scores(known, problem, sums.table)
@@ -233,7 +277,6 @@ def _know_roots(known: Known, problem: HetcalProblem, sums: Sums, bins: Bins) ->
         why = "different rows are" if groups is None else f"the values of column {groups!r} are"
         seen.warnings.append(look.too_few(why, problem.spec.folds))
         known.folds = 0
-        del known.nodes[1:]
 
 
 def _of_scores(known: Known, problem: HetcalProblem, table: pl.DataFrame) -> list[str]:
@@ -300,6 +343,9 @@ def _after_judgement(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     shape = candidates(known, problem.spec).lines.shape
     found = array_of(sums.table, What.GAIN, math.prod(shape)).reshape(shape)
     known.chosen = chosen_by(known, problem.spec, found)
+    if known.grown is not None:  # rows that grew no tree are not judged too boldly
+        known.step = FINISH
+        return
     known.correction = first_correction(known, problem.spec)
     known.step = CORRECT
 
@@ -317,4 +363,5 @@ def _finished(plan: Plan, problem: HetcalProblem, known: Known, sums: Sums) -> F
     cells = array_of(sums.table, What.CELL, leaves * BINS * 3)
     files = sorted({name for shard in plan.shards for name in shard.files})
     model = model_of(known, problem, losses, cells, files)
-    return Fitted(model, tuple(known.rows.warnings))
+    said = known.grown.warnings if known.grown is not None else []
+    return Fitted(model, (*said, *known.rows.warnings))
