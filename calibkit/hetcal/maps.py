@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,7 +60,7 @@ class Maps:
         """Return the probability of each row."""
         out = np.empty(score.size)
         if self.lines.shape[1] == 3:
-            low, high = _log_parts(score)
+            low, high = log_parts_of(score)
             score = self.lines[leaf, 0] * low + self.lines[leaf, 1] * high + self.lines[leaf, 2]
             kernels.leaf_probabilities(score, np.zeros_like(leaf), _AS_IT_IS, out)
             return out
@@ -195,15 +196,21 @@ def _curves(
     -----
     Kull, Silva Filho, Flach, "Beta calibration", 2017, section 3.
     """
-    count = len(lines)
     together = _curve(rows, leaf >= 0, pooled)
-    out = np.tile(together, (count, 1))
-    for place in range(count):
-        own = lines[place, 2]
+    found = [
+        _curve(rows, leaf == place, line[:2]) if line[2] > 0.0 else together
+        for place, line in enumerate(lines)
+    ]
+    return averaged(found, lines[:, 2], together, shrinkage)
+
+
+def averaged(found: Sequence[Floats], rows: Floats, together: Floats, shrinkage: float) -> Floats:
+    """Return the numbers of maps averaged with those of all rows; these where there are no rows."""
+    out = np.tile(together, (len(found), 1))
+    for place, own in enumerate(rows.tolist()):
         if own > 0.0:
             share = own / (own + shrinkage)
-            found = _curve(rows, leaf == place, lines[place, :2])
-            out[place] = share * found + (1.0 - share) * together
+            out[place] = share * found[place] + (1.0 - share) * together
     return out
 
 
@@ -214,7 +221,7 @@ def _curve(rows: HetcalRows, here: NDArray[np.bool_], line: Floats) -> Floats:
     target = np.where(label, (hits + 1.0) / (hits + 2.0), 1.0 / (own - hits + 2.0))
     slope, intercept = line.tolist()
     found = fit_logistic(
-        _log_parts(rows.score[here]),
+        log_parts_of(rows.score[here]),
         mass * target,
         mass * (1.0 - target),
         rising=True,
@@ -223,7 +230,7 @@ def _curve(rows: HetcalRows, here: NDArray[np.bool_], line: Floats) -> Floats:
     return np.array([*found.slopes, found.intercept])
 
 
-def _log_parts(score: Floats) -> tuple[Floats, Floats]:
+def log_parts_of(score: Floats) -> tuple[Floats, Floats]:
     """Return ln s and -ln(1 - s) of linear scores."""
     low, high = np.empty(score.size), np.empty(score.size)
     log_parts(score, False, 0.0, low, high)

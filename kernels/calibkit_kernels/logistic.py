@@ -219,19 +219,15 @@ def _newton(
     point = [max(0.0, value) if low else value for value, low in zip(point, bounded, strict=True)]
     loss, gradient, hessian = sums(point)
     for steps in range(_MOST_STEPS):
-        free = [
-            j
-            for j in range(len(point))
-            if not fixed[j] and (not bounded[j] or point[j] > 0.0 or gradient[j] < 0.0)
-        ]
+        free = free_coordinates(point, gradient, fixed, bounded)
         slope = max((abs(gradient[j]) for j in free), default=0.0) / total
-        step = _step(gradient, hessian, free, point, bounded)
+        step = newton_step(gradient, hessian, free, point, bounded)
         if slope <= FLAT:  # the step that is known already gains the last digits
-            ahead = _moved(point, step, 1.0, bounded)
+            ahead = moved_point(point, step, 1.0, bounded)
             return ahead if slope > 0.0 else point, loss, slope, steps
         length = 1.0
         while True:
-            ahead = _moved(point, step, length, bounded)
+            ahead = moved_point(point, step, length, bounded)
             found = sums(ahead)
             if found[0] <= loss + _ROUNDING * abs(loss) or length < 1e-9:
                 break
@@ -242,7 +238,21 @@ def _newton(
     return point, loss, slope, steps + 1
 
 
-def _step(
+def free_coordinates(
+    point: Sequence[float],
+    gradient: Sequence[float],
+    fixed: Sequence[bool],
+    bounded: Sequence[bool],
+) -> list[int]:
+    """Return which coordinates a step may move: those at their bound only away from it."""
+    return [
+        j
+        for j in range(len(point))
+        if not fixed[j] and (not bounded[j] or point[j] > 0.0 or gradient[j] < 0.0)
+    ]
+
+
+def newton_step(
     gradient: Sequence[float],
     hessian: Sequence[Sequence[float]],
     free: Sequence[int],
@@ -256,11 +266,11 @@ def _step(
         step[j] = value
     stuck = [j for j in free if bounded[j] and point[j] == 0.0 and step[j] < 0.0]
     if stuck:
-        return _step(gradient, hessian, [j for j in free if j not in stuck], point, bounded)
+        return newton_step(gradient, hessian, [j for j in free if j not in stuck], point, bounded)
     return step
 
 
-def _moved(
+def moved_point(
     point: Sequence[float], step: Sequence[float], length: float, bounded: Sequence[bool]
 ) -> list[float]:
     """Return the point after a step, which ends where the first bound is met."""

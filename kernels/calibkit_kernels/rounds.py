@@ -41,6 +41,14 @@ A, C, SHIFT, SCALE, ABOVE, BELOW, UNITS = range(7)
 SUMS = 8
 LINE_WIDTH = UNITS + SUMS
 
+#: Where the units of a curve begin: before them stand both slopes and the level over standardised
+#: features, their shifts, their scales, and the targets of both labels.
+CURVE_UNITS = 9
+
+#: The sums of a curve: loss; the gradient; the Hessian above its diagonal, row by row.
+CURVE_SUMS = 10
+CURVE_WIDTH = CURVE_UNITS + CURVE_SUMS
+
 
 @kernel
 def goes_left(x: float, fork: Int64s, cut: float, sides: Labels) -> bool:
@@ -148,6 +156,22 @@ def in_units(value: float, worth: float) -> int:
 
 
 @kernel
+def loss_terms(z: float, target: float) -> tuple[float, float, float]:
+    """Return the log loss of a score against a target in [0, 1], and its two derivatives."""
+    e = math.exp(-abs(z))
+    most = 1.0 / (1.0 + e)
+    least = e * most
+    loss = math.log(1.0 + e)
+    if z >= 0.0:
+        loss += (1.0 - target) * z
+        residual = (1.0 - target) * most - target * least
+    else:
+        loss -= target * z
+        residual = (1.0 - target) * least - target * most
+    return loss, residual, most * least
+
+
+@kernel
 def sum_lines(
     score: Floats,
     label: Labels,
@@ -185,23 +209,53 @@ def sum_lines(
             ranges[node, 1] = max(ranges[node, 1], score[row])
             target = lines[node, ABOVE] if label[row] == 1 else lines[node, BELOW]
             u = (score[row] - shift) * scale
-            z = a * u + c
-            e = math.exp(-abs(z))
-            most = 1.0 / (1.0 + e)
-            least = e * most
-            found[0] = math.log(1.0 + e)
-            if z >= 0.0:
-                found[0] += (1.0 - target) * z
-                residual = (1.0 - target) * most - target * least
-            else:
-                found[0] -= target * z
-                residual = (1.0 - target) * least - target * most
-            bend = most * least
+            found[0], residual, bend = loss_terms(a * u + c, target)
             found[1], found[2] = residual * u, residual
             found[3], found[4], found[5] = bend * u * u, bend * u, bend
             found[6], found[7] = u, u * u
             for k in range(SUMS):
                 sums[node, k] += in_units(mass[row] * found[k], lines[node, UNITS + k])
+
+
+@kernel
+def sum_curves(
+    features: Floats,
+    label: Labels,
+    mass: Floats,
+    rows: Places,
+    spans: Int64s,
+    curves: Floats,
+    sums: Int64s,
+) -> None:
+    """Add loss, gradient and Hessian of a regression on two features over the rows of each node.
+
+    Parameters
+    ----------
+    features
+        2 x row.
+    label, mass, rows, spans
+        As `sum_lines` takes them.
+    curves
+        Node x `CURVE_WIDTH`: the curve, the targets, and how many units each sum has in one.
+    sums
+        Node x `CURVE_SUMS`.
+    """
+    found = np.empty(CURVE_SUMS, np.float64)
+    for node in range(spans.shape[0]):
+        curve = curves[node]
+        for j in range(spans[node, 0], spans[node, 1]):
+            row = rows[j]
+            if mass[row] == 0.0:
+                continue
+            target = curve[7] if label[row] == 1 else curve[8]
+            u = (features[0, row] - curve[3]) * curve[5]
+            v = (features[1, row] - curve[4]) * curve[6]
+            found[0], residual, bend = loss_terms(curve[0] * u + curve[1] * v + curve[2], target)
+            found[1], found[2], found[3] = residual * u, residual * v, residual
+            found[4], found[5], found[6] = bend * u * u, bend * u * v, bend * u
+            found[7], found[8], found[9] = bend * v * v, bend * v, bend
+            for k in range(CURVE_SUMS):
+                sums[node, k] += in_units(mass[row] * found[k], curve[CURVE_UNITS + k])
 
 
 @kernel

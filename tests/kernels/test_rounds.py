@@ -159,6 +159,35 @@ def test_lines_sum_as_defined_in_any_blocks(
     assert again.tolist() == sums.tolist() and same.tolist() == ranges.tolist()
 
 
+@given(st.floats(-30.0, 30.0), st.floats(0.0, 1.0))
+def test_losses_and_their_derivatives_are_as_defined(z: float, target: float) -> None:
+    found = kernels.loss_terms(z, target)
+    assert found == pytest.approx(naive.loss_terms(z, target), abs=1e-12)
+
+
+@given(
+    st.lists(
+        st.tuples(*[st.floats(-3.0, 3.0)] * 2, st.integers(0, 1), st.sampled_from([0.0, 0.3, 2.0]))
+    ),
+    st.integers(1, 3),
+)
+def test_curves_sum_as_defined_in_any_blocks(
+    rows: list[tuple[float, float, int, float]], parts: int
+) -> None:
+    curve = [0.7, 0.2, -0.3, 0.5, -0.1, 0.4, 1.5, 0.9, 0.1]
+    sums = np.zeros((1, kernels.CURVE_SUMS), np.int64)
+    for start in range(parts):
+        own = rows[start::parts]
+        kernels.sum_curves(
+            np.array([[row[j] for row in own] for j in range(2)], np.float64),
+            np.array([row[2] for row in own], np.uint8), np.array([row[3] for row in own], np.float64),
+            np.arange(len(own), dtype=np.int32), np.array([[0, len(own)]]),
+            np.array([[*curve, *[2.0**40] * kernels.CURVE_SUMS]]), sums,
+        )  # fmt: skip
+    found = (sums[0] / 2.0**40).tolist()
+    assert found == pytest.approx(naive.sum_curves(rows, curve), abs=1e-9)
+
+
 @given(ROWS)
 def test_gains_are_falls_of_the_loss(rows: list[tuple[float, int, float]]) -> None:
     score, label, mass = columns(rows)

@@ -24,7 +24,8 @@ from calibkit.hetcal.rounds import edges as finding
 from calibkit.hetcal.rounds import grow as growing
 from calibkit.hetcal.rounds import steps
 from calibkit.hetcal.rounds.edges import Look, Refine, first_edges, refined
-from calibkit.hetcal.rounds.known import Fork, Trees, known_of
+from calibkit.hetcal.rounds.known import Fork, Trees
+from calibkit.hetcal.rounds.reading import known_of
 from calibkit.hetcal.rounds.rows import hash_parts
 from calibkit.hetcal.rounds.tables import Numbers, What, array_of, keys_of, together, values_of
 from calibkit.hetcal.rounds.trained import trees_in_rounds
@@ -140,6 +141,8 @@ def rows_of(count: int, seed: int) -> pl.DataFrame:
         ({}, {"max_depth": 2, "min_leaf": 40, "shrinkage": 10.0, "precalibrate": "none"}),
         ({}, {"max_depth": 0, "clip": 0.05, "groups": "g"}),
         ({"scale": "raw"}, {"groups": "g", "min_leaf": 100}),
+        ({}, {"groups": "g", "max_depth": 3, "map": "beta"}),
+        ({"weight": "real"}, {"max_depth": 2, "map": "beta", "min_leaf": 30, "shrinkage": 0.0}),
         ({"weight": "eighths"}, {"groups": "g", "max_depth": 2}),
         ({"weight": "real"}, {"max_bins": 20, "max_depth": 3, "criterion": "entropy"}),
         ({"weight": "eighths", "weight_kind": "sampling"}, {"max_bins": 20, "max_depth": 2}),
@@ -175,6 +178,7 @@ def trees_of(parts: list[pl.DataFrame], problem: HetcalProblem) -> Trees:
         ({"weight": "real"}, {"max_bins": 20, "max_depth": 3}),
         ({"weight": "eighths", "weight_kind": "sampling"}, {"max_depth": 2, "groups": "g"}),
         ({}, {"max_depth": 3, "min_leaf": 40, "shrinkage": 10.0, "precalibrate": "none"}),
+        ({"scale": "raw"}, {"max_depth": 3, "min_leaf": 40, "shrinkage": 10.0, "map": "beta"}),
     ],
 )
 def test_trees_of_other_rows_get_the_maps_of_memory(
@@ -413,6 +417,14 @@ def test_one_score_in_all_rows_has_no_slope() -> None:
     assert "one score in all rows" in found.warnings[0]
 
 
+@pytest.mark.parametrize("score", [1.0 - pl.col("score"), pl.col("score") ** 4, pl.lit(0.3)])
+def test_beta_maps_at_their_bounds_are_those_of_memory(score: pl.Expr) -> None:
+    frame = rows_of(800, 6).with_columns(score=score)
+    problem = problem_of({}, groups="g", max_depth=1, min_leaf=50, map="beta", shrinkage=5.0)
+    found, _ = in_rounds([frame[:300], frame[300:]], problem)
+    assert_like(plain(found), plain(in_memory(frame, problem)))
+
+
 def test_scores_that_rank_badly_are_told() -> None:
     frame = rows_of(800, 6).with_columns(score=1.0 - pl.col("score"))
     problem = problem_of({}, max_depth=1, min_leaf=50)
@@ -424,11 +436,16 @@ def test_scores_that_rank_badly_are_told() -> None:
 
 def test_what_has_no_rounds_is_refused() -> None:
     frame = rows_of(9000, 1)
-    for options in ({"partition": "forest"}, {"map": "beta"}, {"criterion": "auc"}, {"time": "g"}):
+    for options in (
+        {"partition": "forest"},
+        {"map": "isotonic"},
+        {"criterion": "auc"},
+        {"time": "g"},
+    ):
         with pytest.raises(ResourceError, match=r"9,000 rows of .* MB would do"):
             hetcal_state(Source.from_frame(frame), problem_of({}, **options), TINY)
-    state = hetcal_state(Source.from_frame(frame), problem_of({}, map="beta"), ROOM)
-    with pytest.raises(ResourceError, match="--map beta"):
+    state = hetcal_state(Source.from_frame(frame), problem_of({}, map="isotonic"), ROOM)
+    with pytest.raises(ResourceError, match="--map isotonic"):
         first_plan(without_rows(state))
     with pytest.raises(DataError, match="column 'w': weight 0 in all 100 rows"):
         in_rounds(

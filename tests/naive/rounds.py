@@ -61,6 +61,12 @@ def _loss(z: float, target: float) -> float:
     return target * math.log1p(math.exp(-z)) + (1.0 - target) * math.log1p(math.exp(z))
 
 
+def loss_terms(z: float, target: float) -> tuple[float, float, float]:
+    """Return the log loss, and its two derivatives."""
+    p = 1.0 / (1.0 + math.exp(-z))
+    return _loss(z, target), p - target, p * (1.0 - p)
+
+
 def sum_lines(rows: list[tuple[float, int, float]], line: list[float]) -> list[float]:
     """Return loss, gradient, Hessian and moments of a line over (score, label, weight)."""
     a, c, shift, scale, above, below = line[:6]
@@ -68,18 +74,22 @@ def sum_lines(rows: list[tuple[float, int, float]], line: list[float]) -> list[f
     for score, label, weight in rows:
         u = (score - shift) * scale
         z, target = a * u + c, above if label else below
-        p = 1.0 / (1.0 + math.exp(-z))
-        bend = p * (1.0 - p)
-        parts = (
-            _loss(z, target),
-            (p - target) * u,
-            p - target,
-            bend * u * u,
-            bend * u,
-            bend,
-            u,
-            u * u,
-        )
+        loss, slope, bend = loss_terms(z, target)
+        parts = loss, slope * u, slope, bend * u * u, bend * u, bend, u, u * u
+        out = [one + weight * part for one, part in zip(out, parts, strict=True)]
+    return out
+
+
+def sum_curves(rows: list[tuple[float, float, int, float]], curve: list[float]) -> list[float]:
+    """Return loss, gradient and Hessian over (feature, feature, label, weight)."""
+    point, shifts, scales, (above, below) = curve[:3], curve[3:5], curve[5:7], curve[7:9]
+    out = [0.0] * 10
+    for *features, label, weight in rows:
+        x = [(f - s) * t for f, s, t in zip(features, shifts, scales, strict=True)] + [1.0]
+        z = sum(a * b for a, b in zip(point, x, strict=True))
+        loss, slope, bend = loss_terms(z, above if label else below)
+        second = [bend * x[i] * x[j] for i in range(3) for j in range(i, 3)]
+        parts = [loss, *(slope * value for value in x), *second]
         out = [one + weight * part for one, part in zip(out, parts, strict=True)]
     return out
 

@@ -8,12 +8,15 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from calibkit.errors import ModelError
 from calibkit.hetcal.cells import BINS
+from calibkit.hetcal.maps import log_parts_of
 from calibkit.hetcal.rounds.choose import candidates, correction_lines
+from calibkit.hetcal.rounds.curves import curve_array
 from calibkit.hetcal.rounds.edges import Refine
 from calibkit.hetcal.rounds.end import Ending, ending
 from calibkit.hetcal.rounds.grow import Shared, Visits, bins_of, open_nodes, visits_of
-from calibkit.hetcal.rounds.known import CORRECT, COUNT, GROW, JUDGE, LOOK, REFINE, Known
+from calibkit.hetcal.rounds.known import BEND, CORRECT, COUNT, GROW, JUDGE, LOOK, REFINE, Known
 from calibkit.hetcal.rounds.lines import LineSums, line_array
 from calibkit.hetcal.rounds.look import LookCounter
 from calibkit.hetcal.rounds.rows import Block, dealt
@@ -56,6 +59,8 @@ def counter_of(
         return JudgeCounter(known, problem, Shared(pool, threads))
     if known.step == CORRECT:
         return CorrectCounter(known, problem, Shared(pool, threads))
+    if known.step == BEND:
+        return BendCounter(known, problem, Shared(pool, threads))
     return FinishCounter(known, problem)
 
 
@@ -294,6 +299,41 @@ class CorrectCounter:
         return {}
 
 
+class BendCounter:
+    """Sums the beta maps of the leaves, and that of all rows."""
+
+    def __init__(self, known: Known, problem: HetcalProblem, shared: Shared) -> None:
+        self.shared, self.end = shared, ending(known, problem.spec)
+        if len(known.curves) != len(self.end.counts):
+            raise ModelError("a damaged plan: a leaf has no map")
+        self.curves = curve_array(known.curves, self.end.counts)
+        self.open = np.flatnonzero([not curve.done for curve in known.curves])
+        self.sums = np.zeros((len(self.curves), kernels.CURVE_SUMS), np.int64)
+
+    def add(self, block: Block) -> None:
+        """Add some rows."""
+        features = np.stack(log_parts_of(self.end.first(block.score)))
+        leaf = self.end.leaf_of(block.features.values)
+        spans, rows = np.empty((self.end.leaves, 2), np.int64), np.empty(leaf.size, np.int32)
+        leaf_maps.rows_by_leaf(leaf, spans, rows)
+        spans = np.vstack([spans, [[0, leaf.size]]])
+
+        def work(part: Int64s) -> None:
+            own = self.open[part]
+            sums = self.sums[own]
+            kernels.sum_curves(
+                features, block.label, block.masses[0], rows, spans[own], self.curves[own], sums
+            )
+            self.sums[own] = sums
+
+        self.shared.over(self.open.size, work)
+
+    def tell(self, numbers: Numbers) -> dict[str, Any]:
+        """Tell the sums."""
+        numbers.add_all(What.LINE, self.sums)
+        return {}
+
+
 class FinishCounter:
     """Sums what a model says of its fit: losses, and the cells of leaf and probability."""
 
@@ -306,7 +346,7 @@ class FinishCounter:
     def add(self, block: Block) -> None:
         """Add some rows."""
         end, spec, mass = self.end, self.problem.spec, block.masses[0]
-        score = end.before.a * block.score + end.before.b
+        score = end.first(block.score)
         leaf = end.leaf_of(block.features.values)
         probability = np.clip(end.maps.probabilities(score, leaf), spec.clip, 1.0 - spec.clip)
         found = np.empty(score.size)

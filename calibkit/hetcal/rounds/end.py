@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from calibkit.errors import ModelError
 from calibkit.hetcal.cells import BINS
 from calibkit.hetcal.describe import described_tree
 from calibkit.hetcal.features import Features
 from calibkit.hetcal.fit import columns_of, origin_of
-from calibkit.hetcal.maps import Maps, shrunk
+from calibkit.hetcal.maps import Maps, averaged, shrunk
 from calibkit.hetcal.model import CrossValidated, HetcalFit, HetcalModel, Line, Losses
 from calibkit.hetcal.rounds.choose import node_maps, root_maps
+from calibkit.hetcal.rounds.curves import coefficients, curve_from
 from calibkit.hetcal.rounds.grow import tree_of
-from calibkit.hetcal.rounds.known import EVERYONE, Known, grid_of
-from calibkit.hetcal.rounds.lines import worth
+from calibkit.hetcal.rounds.known import EVERYONE, FINISH, Curve, Known, grid_of
+from calibkit.hetcal.rounds.lines import Counts, worth
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.hetcal.states import HetcalProblem
 from calibkit.hetcal.trees import Tree
@@ -38,7 +41,11 @@ class Ending:
     tree, known
         The tree, and how many categories each feature has.
     maps
-        Of the leaves.
+        Of the leaves; Platt's as long as others are looked for.
+    spots, lines
+        The node of each leaf; Platt's map of it after `before`, its rows and positives: leaf x 4.
+    counts
+        Rows and positives of each leaf, and of all rows.
     max_depth, min_leaf, shrinkage
         What was used.
     units
@@ -52,6 +59,9 @@ class Ending:
     tree: Tree
     known: tuple[int, ...]
     maps: Maps
+    spots: list[int]
+    lines: Floats
+    counts: list[Counts]
     max_depth: int
     min_leaf: int
     shrinkage: float
@@ -62,6 +72,10 @@ class Ending:
     def leaves(self) -> int:
         """How many leaves there are."""
         return len(self.maps.lines)
+
+    def first(self, score: Any) -> Any:
+        """Return scores after the map that all of them go through first."""
+        return self.before.a * score + self.before.b
 
     def leaf_of(self, values: Floats) -> NDArray[np.int32]:
         """Return the leaf of each row."""
@@ -85,7 +99,13 @@ def ending(known: Known, spec: HetcalSpec) -> Ending:
         before = Line(a=float(everyone[0]), b=float(everyone[1]))
         lines[:, :2] = _after(before, lines[:, :2])
         pooled = _after(before, everyone[None])[0]
-    maps = Maps(shrunk(lines, pooled, grid.shrinkages[weight]), None, lines[:, 2:])
+    found = shrunk(lines, pooled, grid.shrinkages[weight])
+    if known.step == FINISH and spec.map == "beta":
+        if len(known.curves) != len(leaves) + 1:
+            raise ModelError("a damaged plan: a leaf has no map")
+        *own, together = coefficients(known.curves)
+        found = averaged(own, lines[:, 2], together, grid.shrinkages[weight])
+    maps = Maps(found, None, lines[:, 2:])
     if known.correction is not None and len(leaves) > 1:
         maps = maps.composed(known.correction.slope, known.correction.intercept)
     most, (rows, _) = max(abs(seen.low), abs(seen.high)), seen.counts
@@ -96,12 +116,28 @@ def ending(known: Known, spec: HetcalSpec) -> Ending:
         tree,
         tuple(len(names or ()) for names in known.categories),
         maps,
+        leaves,
+        lines,
+        [*((rows, hits) for rows, hits in lines[:, 2:].tolist()), seen.counts],
         depth,
         grid.leaf_sizes[size],
         grid.shrinkages[weight],
         tuple(worth(float(bound), rows) for bound in bounds),
         worth(1.0, rows),
     )
+
+
+def first_curves(known: Known, end: Ending) -> list[Curve]:
+    """Return where the searches for the beta maps of the leaves, and of all rows, begin."""
+    seen, found = known.rows, []
+    for place, line in zip(end.spots, end.lines, strict=True):
+        ends = known.nodes[place].line
+        if ends is None:  # a leaf without rows
+            found.append(Curve([0.0] * 3, [0.0] * 2, [0.0] * 2, done=True))
+        else:
+            found.append(curve_from(line[:2], end.first(ends.low), end.first(ends.high)))
+    found.append(curve_from(end.pooled, end.first(seen.low), end.first(seen.high)))
+    return found
 
 
 def _after(before: Line, lines: Floats) -> Floats:

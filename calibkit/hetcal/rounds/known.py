@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
-
-import msgspec
 
 from calibkit.errors import ModelError
 from calibkit.hetcal.choose import Grid
 from calibkit.hetcal.spec import DEPTHS, LEAF_SIZES, SHRINKAGES, HetcalSpec
 from calibkit.models import Column
 from calibkit.rows.weights import Unit
-from calibkit.summaries.plain import as_plain, from_plain
+from calibkit.summaries.plain import as_plain
 
 #: All rows take part.
 EVERYONE = -1
 
-#: Bins of a feature, or stretches of its keys, and parts of the rows: there are never more.
-_MOST_VALUES, _MOST_FOLDS = 1 << 16, 100
-
 #: The rounds, by what they ask for.
-LOOK, REFINE, GROW, GROWN, COUNT, JUDGE, CORRECT, FINISH = STEPS = (
-    "look", "refine", "grow", "grown", "count", "judge", "correct", "finish",
+LOOK, REFINE, GROW, GROWN, COUNT, JUDGE, CORRECT, BEND, FINISH = STEPS = (
+    "look", "refine", "grow", "grown", "count", "judge", "correct", "bend", "finish",
 )  # fmt: skip
 
 
@@ -89,6 +82,29 @@ class Line:
     shift: float
     scale: float
     step: tuple[float, float] = (0.0, 0.0)
+    length: float = 0.0
+    loss: float | None = None
+    done: bool = False
+
+
+@dataclass
+class Curve:
+    """The beta map of some rows on its way to the minimum of the loss.
+
+    Attributes
+    ----------
+    point
+        Where the loss was last seen to fall: both slopes and the level, over standardised features.
+    shifts, scales
+        What the features are standardised by; a scale of 0: there is one score.
+    step, length, loss, done
+        As those of a `Line`.
+    """
+
+    point: list[float]
+    shifts: list[float]
+    scales: list[float]
+    step: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
     length: float = 0.0
     loss: float | None = None
     done: bool = False
@@ -250,6 +266,8 @@ class Known:
         What cross-validation says.
     correction
         The map of held-out scores.
+    curves
+        Beta maps, of the leaves and of all rows; none before they are looked for.
     apart
         Whether trees are all that these rows are for.
     grown
@@ -267,6 +285,7 @@ class Known:
     nodes: list[Spot] = field(default_factory=list)
     chosen: Chosen | None = None
     correction: Line | None = None
+    curves: list[Curve] = field(default_factory=list)
     apart: bool = False
     grown: Grown | None = None
 
@@ -299,72 +318,6 @@ class Trees:
         """Return what is known before the first look at the rows to calibrate."""
         bins = [Edges(0, [], []) for _ in self.columns]
         return Known(LOOK, self.columns, dtype, None, bins, self.categories, grown=self.grown)
-
-
-def known_of(ask: dict[str, Any]) -> Known:
-    """Return what a plan knows.
-
-    Raises
-    ------
-    ModelError
-        Where its parts do not fit together.
-    """
-    try:
-        known = msgspec.convert(ask, Known)
-    except msgspec.ValidationError as error:
-        raise ModelError(f"a damaged plan: {error}") from None
-    known.columns = from_plain(ask["columns"], list[Column], "the plan")
-    trees = [known.nodes, known.grown.nodes if known.grown else []]
-    fit = _bins_fit(known) and all(_nodes_fit(known, nodes) for nodes in trees)
-    if not (known.step in STEPS and known.columns and fit):
-        raise ModelError("a damaged plan: its parts do not fit together")
-    return known
-
-
-def _bins_fit(known: Known) -> bool:
-    """Tell whether there are bins of all features, in order; kernels rely on it."""
-    if known.step == LOOK:
-        return True
-    count = len(known.columns)
-    return len(known.edges) == len(known.categories) == count and all(
-        (one.lows is not None or len(one.buckets) > 0)
-        and _rising(one.lows or [])
-        and (one.highs is None or len(one.highs) == len(one.lows or []))
-        and _rising([bucket.first for bucket in one.buckets])
-        and all(0 <= bucket.bits <= 48 for bucket in one.buckets)
-        for one in known.edges
-    )
-
-
-def _rising(values: Sequence[float]) -> bool:
-    return len(values) <= _MOST_VALUES and all(low < high for low, high in pairwise(values))
-
-
-def _nodes_fit(known: Known, nodes: Sequence[Spot]) -> bool:
-    """Tell whether nodes are trees, whose splits are of features and categories that there are."""
-    count, parents = len(known.columns), [0] * len(nodes)
-    for place, node in enumerate(nodes):
-        if not (EVERYONE <= node.part < max(known.folds, 1) and node.rows >= node.hits >= 0):
-            return False
-        if any(not 0 <= size < len(LEAF_SIZES) for size in node.sizes):
-            return False
-        for fork in node.forks:
-            if not (0 <= fork.feature < count and _categories_fit(fork, known)):
-                return False
-            for child in (fork.left, fork.right):
-                if not place < child < len(parents) or parents[child]:
-                    return False
-                parents[child] = 1
-    return 0 <= known.folds <= _MOST_FOLDS
-
-
-def _categories_fit(fork: Fork, known: Known) -> bool:
-    names = known.categories[fork.feature]
-    if fork.categories is None:
-        return names is None
-    return names is not None and all(
-        0 <= code < len(names) for side in fork.categories for code in side
-    )
 
 
 def grid_of(spec: HetcalSpec) -> Grid:

@@ -25,10 +25,12 @@ from calibkit.hetcal.model import HetcalModel
 from calibkit.hetcal.rounds import look, trained
 from calibkit.hetcal.rounds.choose import candidates, chosen_by, first_correction
 from calibkit.hetcal.rounds.counts import SCORES, counter_of
+from calibkit.hetcal.rounds.curves import bent, curve_array
 from calibkit.hetcal.rounds.edges import refined
-from calibkit.hetcal.rounds.end import ending, model_of
+from calibkit.hetcal.rounds.end import ending, first_curves, model_of
 from calibkit.hetcal.rounds.grow import Bins, bins_of, first_nodes, open_nodes, split_node
 from calibkit.hetcal.rounds.known import (
+    BEND,
     CORRECT,
     COUNT,
     FINISH,
@@ -42,9 +44,9 @@ from calibkit.hetcal.rounds.known import (
     Spot,
     Trees,
     grid_of,
-    known_of,
 )
 from calibkit.hetcal.rounds.lines import Counts, line_array, line_from, moved
+from calibkit.hetcal.rounds.reading import known_of
 from calibkit.hetcal.rounds.rows import MOST_ROWS, read_block, used_columns
 from calibkit.hetcal.rounds.tables import (
     Numbers,
@@ -174,6 +176,7 @@ def advance(plan: Plan, sums: Sums) -> dict[str, Any] | Fitted[HetcalModel]:
         COUNT: _after_count,
         JUDGE: _after_judgement,
         CORRECT: _after_correction,
+        BEND: _after_bending,
     }[known.step]
     following(known, problem, sums)
     return known.ask()
@@ -232,8 +235,12 @@ def _after_growth(known: Known, problem: HetcalProblem, sums: Sums) -> None:
         _begin_lines(known, spec.max_depth)
     if any(node.open or (node.line and not node.line.done) for node in known.nodes):
         return
-    after = JUDGE if known.folds else FINISH
-    known.step = GROWN if known.apart else after
+    if known.apart:
+        known.step = GROWN
+    elif known.folds:
+        known.step = JUDGE
+    else:
+        _begin_end(known, problem)
 
 
 def _after_count(known: Known, problem: HetcalProblem, sums: Sums) -> None:
@@ -344,7 +351,7 @@ def _after_judgement(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     found = array_of(sums.table, What.GAIN, math.prod(shape)).reshape(shape)
     known.chosen = chosen_by(known, problem.spec, found)
     if known.grown is not None:  # rows that grew no tree are not judged too boldly
-        known.step = FINISH
+        _begin_end(known, problem)
         return
     known.correction = first_correction(known, problem.spec)
     known.step = CORRECT
@@ -354,6 +361,26 @@ def _after_correction(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     assert known.correction is not None
     known.correction = _moved([known.correction], [known.rows.counts], sums.table)[0]
     if known.correction.done:
+        _begin_end(known, problem)
+
+
+def _begin_end(known: Known, problem: HetcalProblem) -> None:
+    """Go on to the maps of the leaves if they are not Platt's, else to the figures of the fit."""
+    beta = problem.spec.map == "beta"
+    known.step = BEND if beta else FINISH
+    if beta:
+        known.curves = first_curves(known, ending(known, problem.spec))
+
+
+def _after_bending(known: Known, problem: HetcalProblem, sums: Sums) -> None:
+    counts = ending(known, problem.spec).counts
+    asked = curve_array(known.curves, counts)
+    found = array_of(sums.table, What.LINE, asked.shape[0] * kernels.CURVE_SUMS)
+    for place, own in enumerate(found.reshape(-1, kernels.CURVE_SUMS)):
+        curve = known.curves[place]
+        if not curve.done:
+            known.curves[place] = bent(curve, counts[place][0], asked[place], own)
+    if all(curve.done for curve in known.curves):
         known.step = FINISH
 
 

@@ -18,8 +18,8 @@ from calibkit.hetcal.rounds.known import (
     Spot,
     Trees,
     grid_of,
-    known_of,
 )
+from calibkit.hetcal.rounds.reading import known_of
 from calibkit.hetcal.rows import need_both_classes, read_hetcal_rows
 from calibkit.hetcal.states import HetcalProblem
 from calibkit.hetcal.trees import Tree

@@ -1,0 +1,91 @@
+"""What a plan knows, read strictly: it may come from anywhere, and kernels rely on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+import msgspec
+
+from calibkit.errors import ModelError
+from calibkit.hetcal.rounds.known import EVERYONE, LOOK, STEPS, Curve, Fork, Known, Spot
+from calibkit.hetcal.spec import LEAF_SIZES
+from calibkit.models import Column
+from calibkit.summaries.plain import from_plain
+
+#: Bins of a feature, or stretches of its keys, and parts of the rows: there are never more.
+_MOST_VALUES: Final = 1 << 16
+_MOST_FOLDS: Final = 100
+
+
+def known_of(ask: dict[str, Any]) -> Known:
+    """Return what a plan knows.
+
+    Raises
+    ------
+    ModelError
+        Where its parts do not fit together.
+    """
+    try:
+        known = msgspec.convert(ask, Known)
+    except msgspec.ValidationError as error:
+        raise ModelError(f"a damaged plan: {error}") from None
+    known.columns = from_plain(ask["columns"], list[Column], "the plan")
+    trees = [known.nodes, known.grown.nodes if known.grown else []]
+    fit = _bins_fit(known) and all(_nodes_fit(known, nodes) for nodes in trees)
+    bent = all(_curve_fits(curve) for curve in known.curves)
+    if not (known.step in STEPS and known.columns and fit and bent):
+        raise ModelError("a damaged plan: its parts do not fit together")
+    return known
+
+
+def _bins_fit(known: Known) -> bool:
+    """Tell whether there are bins of all features, in order; kernels rely on it."""
+    if known.step == LOOK and known.grown is None:
+        return True
+    count = len(known.columns)
+    return len(known.edges) == len(known.categories) == count and all(
+        (one.lows is not None or len(one.buckets) > 0)
+        and _rising(one.lows or [])
+        and (one.highs is None or len(one.highs) == len(one.lows or []))
+        and _rising([bucket.first for bucket in one.buckets])
+        and all(0 <= bucket.bits <= 48 for bucket in one.buckets)
+        for one in known.edges
+    )
+
+
+def _rising(values: Sequence[float]) -> bool:
+    return len(values) <= _MOST_VALUES and all(low < high for low, high in pairwise(values))
+
+
+def _nodes_fit(known: Known, nodes: Sequence[Spot]) -> bool:
+    """Tell whether nodes are trees, whose splits are of features and categories that there are."""
+    count, parents = len(known.columns), [0] * len(nodes)
+    for place, node in enumerate(nodes):
+        if not (EVERYONE <= node.part < max(known.folds, 1) and node.rows >= node.hits >= 0):
+            return False
+        if any(not 0 <= size < len(LEAF_SIZES) for size in node.sizes):
+            return False
+        for fork in node.forks:
+            if not (0 <= fork.feature < count and _categories_fit(fork, known)):
+                return False
+            for child in (fork.left, fork.right):
+                if not place < child < len(parents) or parents[child]:
+                    return False
+                parents[child] = 1
+    return 0 <= known.folds <= _MOST_FOLDS
+
+
+def _categories_fit(fork: Fork, known: Known) -> bool:
+    names = known.categories[fork.feature]
+    if fork.categories is None:
+        return names is None
+    return names is not None and all(
+        0 <= code < len(names) for side in fork.categories for code in side
+    )
+
+
+def _curve_fits(curve: Curve) -> bool:
+    sizes = [len(values) for values in (curve.point, curve.shifts, curve.scales, curve.step)]
+    return sizes == [3, 2, 2, 3]
