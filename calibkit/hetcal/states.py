@@ -167,7 +167,7 @@ def no_rounds(spec: HetcalSpec) -> str:
     reasons = (
         (f"--partition {spec.partition}", spec.partition != "tree"),
         (f"--criterion {spec.criterion}", spec.criterion == "auc"),
-        (f"--map {spec.map}", spec.map not in ("platt", "beta")),
+        (f"--map {spec.map}", spec.map == "isotonic"),
         ("--time", spec.time is not None),
     )
     return ", ".join(text for text, holds in reasons if holds)
@@ -182,7 +182,7 @@ def no_room(rows: int, columns: int, refusal: str) -> ResourceError:
     return ResourceError(
         f"memory: {rows:,} rows of {columns} columns do not fit, and with {refusal} this fit goes "
         f"through them too often for rounds; about {size:,.0f} MB would do: raise --memory, fit on a "
-        "sample of the rows, or use --partition tree with --map platt or beta, fitted in rounds"
+        "sample of the rows, or use --partition tree with another --map than isotonic"
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 import pytest
@@ -20,6 +21,7 @@ from calibkit.fitted import Fitted
 from calibkit.hetcal.features import Features, bin_features, read_known_features
 from calibkit.hetcal.fit import fit_hetcal
 from calibkit.hetcal.folds import Folds
+from calibkit.hetcal.rounds import bins as binning
 from calibkit.hetcal.rounds import edges as finding
 from calibkit.hetcal.rounds import grow as growing
 from calibkit.hetcal.rounds import steps
@@ -142,6 +144,8 @@ def rows_of(count: int, seed: int) -> pl.DataFrame:
         ({}, {"max_depth": 0, "clip": 0.05, "groups": "g"}),
         ({"scale": "raw"}, {"groups": "g", "min_leaf": 100}),
         ({}, {"groups": "g", "max_depth": 3, "map": "beta"}),
+        ({}, {"max_depth": 3, "min_leaf": 60, "map": "histogram", "shrinkage": 20.0}),
+        ({"weight": "real"}, {"groups": "g", "max_depth": 2, "map": "histogram"}),
         ({"weight": "real"}, {"max_depth": 2, "map": "beta", "min_leaf": 30, "shrinkage": 0.0}),
         ({"weight": "eighths"}, {"groups": "g", "max_depth": 2}),
         ({"weight": "real"}, {"max_bins": 20, "max_depth": 3, "criterion": "entropy"}),
@@ -179,6 +183,7 @@ def trees_of(parts: list[pl.DataFrame], problem: HetcalProblem) -> Trees:
         ({"weight": "eighths", "weight_kind": "sampling"}, {"max_depth": 2, "groups": "g"}),
         ({}, {"max_depth": 3, "min_leaf": 40, "shrinkage": 10.0, "precalibrate": "none"}),
         ({"scale": "raw"}, {"max_depth": 3, "min_leaf": 40, "shrinkage": 10.0, "map": "beta"}),
+        ({}, {"max_depth": 3, "min_leaf": 40, "map": "histogram"}),
     ],
 )
 def test_trees_of_other_rows_get_the_maps_of_memory(
@@ -230,6 +235,16 @@ def test_the_room_for_histograms_does_not_matter(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(growing, "MOST_CELLS", 1)
     again, more = in_rounds([frame], problem)
     assert_like(plain(again), plain(found))
+    assert len(more) > len(plans)
+
+
+def test_the_room_for_stretches_of_keys_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = rows_of(900, 2)
+    problem = problem_of({"weight": "real"}, max_depth=1, map="histogram", min_leaf=90)
+    found, plans = in_rounds([frame], problem)
+    monkeypatch.setattr(binning, "MOST_CELLS", 64)
+    again, more = in_rounds([frame[:200], frame[200:]], problem)
+    assert again.model.to_json() == found.model.to_json()
     assert len(more) > len(plans)
 
 
@@ -418,9 +433,10 @@ def test_one_score_in_all_rows_has_no_slope() -> None:
 
 
 @pytest.mark.parametrize("score", [1.0 - pl.col("score"), pl.col("score") ** 4, pl.lit(0.3)])
-def test_beta_maps_at_their_bounds_are_those_of_memory(score: pl.Expr) -> None:
+@pytest.mark.parametrize("kind", ["beta", "histogram"])
+def test_maps_of_odd_scores_are_those_of_memory(score: pl.Expr, kind: str) -> None:
     frame = rows_of(800, 6).with_columns(score=score)
-    problem = problem_of({}, groups="g", max_depth=1, min_leaf=50, map="beta", shrinkage=5.0)
+    problem = problem_of({}, groups="g", max_depth=1, min_leaf=50, map=kind, shrinkage=5.0)
     found, _ = in_rounds([frame[:300], frame[300:]], problem)
     assert_like(plain(found), plain(in_memory(frame, problem)))
 
@@ -489,6 +505,14 @@ def test_damaged_plans_and_answers_are_refused() -> None:
             known_of({**last, **changed})
     with pytest.raises(ModelError, match="no sums"):
         steps.check_sums(Sums({}, pl.DataFrame({"x": [1]})))
+    for kind, step, part in (("beta", "bend", "curves"), ("histogram", "rate", "cuts")):
+        _, more = in_rounds([frame], problem_of({}, max_depth=1, min_leaf=30, map=kind))
+        plan = next(plan for plan in more if plan.ask["step"] == step)
+        fewer = msgspec.structs.replace(plan, ask={**plan.ask, part: plan.ask[part][:1]})
+        with pytest.raises(ModelError, match="a leaf has no map"):
+            answer(fewer, Source.from_frame(frame), TINY)
+    with pytest.raises(ModelError, match="damaged plan"):
+        known_of({**plan.ask, "cuts": [{"present": 3, "lows": [1.0, 0.0]}]})
     state = answer(plans[-1], Source.from_frame(frame), TINY)
     place = state.table.with_columns(place=pl.lit(10**9))
     with pytest.raises(ModelError, match="not asked"):

@@ -8,15 +8,26 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.errors import ModelError
 from calibkit.hetcal.cells import BINS
 from calibkit.hetcal.maps import log_parts_of
+from calibkit.hetcal.rounds.bins import RateCounter, SeekCounter
 from calibkit.hetcal.rounds.choose import candidates, correction_lines
 from calibkit.hetcal.rounds.curves import curve_array
 from calibkit.hetcal.rounds.edges import Refine
 from calibkit.hetcal.rounds.end import Ending, ending
 from calibkit.hetcal.rounds.grow import Shared, Visits, bins_of, open_nodes, visits_of
-from calibkit.hetcal.rounds.known import BEND, CORRECT, COUNT, GROW, JUDGE, LOOK, REFINE, Known
+from calibkit.hetcal.rounds.known import (
+    BEND,
+    CORRECT,
+    COUNT,
+    GROW,
+    JUDGE,
+    LOOK,
+    RATE,
+    REFINE,
+    SEEK,
+    Known,
+)
 from calibkit.hetcal.rounds.lines import LineSums, line_array
 from calibkit.hetcal.rounds.look import LookCounter
 from calibkit.hetcal.rounds.rows import Block, dealt
@@ -61,6 +72,10 @@ def counter_of(
         return CorrectCounter(known, problem, Shared(pool, threads))
     if known.step == BEND:
         return BendCounter(known, problem, Shared(pool, threads))
+    if known.step == SEEK:
+        return SeekCounter(known, problem, Shared(pool, threads))
+    if known.step == RATE:
+        return RateCounter(known, problem)
     return FinishCounter(known, problem)
 
 
@@ -304,8 +319,7 @@ class BendCounter:
 
     def __init__(self, known: Known, problem: HetcalProblem, shared: Shared) -> None:
         self.shared, self.end = shared, ending(known, problem.spec)
-        if len(known.curves) != len(self.end.counts):
-            raise ModelError("a damaged plan: a leaf has no map")
+        self.end.need(len(known.curves) - 1)
         self.curves = curve_array(known.curves, self.end.counts)
         self.open = np.flatnonzero([not curve.done for curve in known.curves])
         self.sums = np.zeros((len(self.curves), kernels.CURVE_SUMS), np.int64)

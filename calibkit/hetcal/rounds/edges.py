@@ -77,24 +77,47 @@ def first_edges(table: pl.DataFrame, feature: int, many: bool, max_bins: int | N
     stretches = np.flatnonzero(coarse)
     firsts = (stretches - _STRETCHES // 2) << _LEFT
     found = Edges(present)
-    found.buckets = _holding(firsts, coarse[stretches], 0, _LEFT, _ranks(present, bins))
+    ranks = ranks_of(present, bins)
+    found.buckets = _holding(firsts.tolist(), coarse[stretches], 0, _LEFT, ranks)
     return found
 
 
-def _ranks(present: int, bins: int) -> Int64s:
+def ranks_of(present: int, bins: int) -> Int64s:
     """Return the places of the quantiles among the values in order."""
-    found: Int64s = np.unique(np.arange(bins) * present // bins)
-    return found
+    return np.unique(np.array([present * place // bins for place in range(bins)], np.int64))
 
 
-def _holding(firsts: Int64s, counts: Int64s, below: int, bits: int, ranks: Int64s) -> list[Bucket]:
+def _holding(
+    firsts: list[int], counts: Int64s, below: int, bits: int, ranks: Int64s
+) -> list[Bucket]:
     """Return the stretches that hold a quantile."""
     starts = below + np.cumsum(counts) - counts
     found = []
-    for first, count, start in zip(firsts.tolist(), counts.tolist(), starts.tolist(), strict=True):
+    for first, count, start in zip(firsts, counts.tolist(), starts.tolist(), strict=True):
         place = int(np.searchsorted(ranks, start))
         if place < ranks.size and int(ranks[place]) < start + count:
             found.append(Bucket(first, bits, start, count))
+    return found
+
+
+def finer(buckets: list[Bucket], counts: Int64s, told: int, ranks: Int64s) -> list[Bucket]:
+    """Return the parts of stretches that hold a quantile.
+
+    Parameters
+    ----------
+    buckets
+        The stretches, which hold all quantiles.
+    counts, told
+        Of 2^`told` equal parts of each of them.
+    ranks
+        The places of the quantiles.
+    """
+    found = []
+    for place, bucket in enumerate(buckets):
+        own, left = counts[place << told : (place + 1) << told], bucket.bits - told
+        used = np.flatnonzero(own)
+        firsts = [bucket.first + (part << left) for part in used.tolist()]
+        found += _holding(firsts, own[used], bucket.below, left, ranks)
     return found
 
 
@@ -150,16 +173,12 @@ def refined(
     edges: Edges, table: pl.DataFrame, feature: int, features: int, max_bins: int | None
 ) -> Edges:
     """Return what is known of the bins of a feature after a further round."""
-    ranks = _ranks(edges.present, limits(max_bins)[1])
+    ranks = ranks_of(edges.present, limits(max_bins)[1])
     told, bits = _finer(edges, features), edges.buckets[0].bits
     found = Edges(edges.present)
     if told:
         counts = array_of(table, What.SHARE, len(edges.buckets) << told, feature)
-        for place, bucket in enumerate(edges.buckets):
-            own = counts[place << told : (place + 1) << told]
-            used = np.flatnonzero(own)
-            firsts = bucket.first + (used << (bits - told))
-            found.buckets += _holding(firsts, own[used], bucket.below, bits - told, ranks)
+        found.buckets = finer(edges.buckets, counts, told, ranks)
         return found
     keys, counts = places_of(table, What.VALUE, feature)
     lows: list[float] = []

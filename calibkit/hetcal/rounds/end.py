@@ -15,7 +15,7 @@ from calibkit.hetcal.cells import BINS
 from calibkit.hetcal.describe import described_tree
 from calibkit.hetcal.features import Features
 from calibkit.hetcal.fit import columns_of, origin_of
-from calibkit.hetcal.maps import Maps, averaged, shrunk
+from calibkit.hetcal.maps import Maps, Steps, averaged, shrunk
 from calibkit.hetcal.model import CrossValidated, HetcalFit, HetcalModel, Line, Losses
 from calibkit.hetcal.rounds.choose import node_maps, root_maps
 from calibkit.hetcal.rounds.curves import coefficients, curve_from
@@ -73,6 +73,10 @@ class Ending:
         """How many leaves there are."""
         return len(self.maps.lines)
 
+    def need(self, maps: int) -> None:
+        """Raise `ModelError` where a plan has not so many maps as there are leaves."""
+        _need(maps, self.leaves)
+
     def first(self, score: Any) -> Any:
         """Return scores after the map that all of them go through first."""
         return self.before.a * score + self.before.b
@@ -99,15 +103,7 @@ def ending(known: Known, spec: HetcalSpec) -> Ending:
         before = Line(a=float(everyone[0]), b=float(everyone[1]))
         lines[:, :2] = _after(before, lines[:, :2])
         pooled = _after(before, everyone[None])[0]
-    found = shrunk(lines, pooled, grid.shrinkages[weight])
-    if known.step == FINISH and spec.map == "beta":
-        if len(known.curves) != len(leaves) + 1:
-            raise ModelError("a damaged plan: a leaf has no map")
-        *own, together = coefficients(known.curves)
-        found = averaged(own, lines[:, 2], together, grid.shrinkages[weight])
-    maps = Maps(found, None, lines[:, 2:])
-    if known.correction is not None and len(leaves) > 1:
-        maps = maps.composed(known.correction.slope, known.correction.intercept)
+    kind = spec.map if known.step == FINISH else "platt"
     most, (rows, _) = max(abs(seen.low), abs(seen.high)), seen.counts
     bounds = (most + 1.0, abs(everyone[0]) * most + abs(everyone[1]) + 1.0, 36.0)
     return Ending(
@@ -115,7 +111,7 @@ def ending(known: Known, spec: HetcalSpec) -> Ending:
         pooled,
         tree,
         tuple(len(names or ()) for names in known.categories),
-        maps,
+        _maps(known, kind, lines, pooled, grid.shrinkages[weight]),
         leaves,
         lines,
         [*((rows, hits) for rows, hits in lines[:, 2:].tolist()), seen.counts],
@@ -125,6 +121,35 @@ def ending(known: Known, spec: HetcalSpec) -> Ending:
         tuple(worth(float(bound), rows) for bound in bounds),
         worth(1.0, rows),
     )
+
+
+def _maps(known: Known, kind: str, lines: Floats, pooled: Floats, shrinkage: float) -> Maps:
+    """Return the maps of the leaves, whose Platt's maps, rows and positives are `lines`."""
+    count, rows = len(lines), lines[:, 2]
+    if kind == "histogram":
+        _need(len(known.cuts), count)
+        _need(len(known.rates), count)
+        steps = tuple(
+            Steps(
+                np.array(edges.lows), np.array(rates), own / (own + shrinkage) if own > 0 else 0.0
+            )
+            for edges, rates, own in zip(known.cuts, known.rates, rows.tolist(), strict=True)
+        )
+        return Maps(np.tile(pooled, (count, 1)), steps, lines[:, 2:])
+    found = shrunk(lines, pooled, shrinkage)
+    if kind == "beta":
+        _need(len(known.curves) - 1, count)
+        *curves, together = coefficients(known.curves)
+        found = averaged(curves, rows, together, shrinkage)
+    maps = Maps(found, None, lines[:, 2:])
+    if known.correction is not None and count > 1:
+        maps = maps.composed(known.correction.slope, known.correction.intercept)
+    return maps
+
+
+def _need(maps: int, leaves: int) -> None:
+    if maps != leaves:
+        raise ModelError("a damaged plan: a leaf has no map")
 
 
 def first_curves(known: Known, end: Ending) -> list[Curve]:

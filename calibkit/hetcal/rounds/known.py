@@ -17,8 +17,8 @@ from calibkit.summaries.plain import as_plain
 EVERYONE = -1
 
 #: The rounds, by what they ask for.
-LOOK, REFINE, GROW, GROWN, COUNT, JUDGE, CORRECT, BEND, FINISH = STEPS = (
-    "look", "refine", "grow", "grown", "count", "judge", "correct", "bend", "finish",
+LOOK, REFINE, GROW, GROWN, COUNT, JUDGE, CORRECT, BEND, SEEK, RATE, FINISH = STEPS = (
+    "look", "refine", "grow", "grown", "count", "judge", "correct", "bend", "seek", "rate", "finish",
 )  # fmt: skip
 
 
@@ -26,7 +26,7 @@ LOOK, REFINE, GROW, GROWN, COUNT, JUDGE, CORRECT, BEND, FINISH = STEPS = (
 class Bucket:
     """A stretch of keys of numbers, ``first`` up to ``first + 2^bits``, that holds a quantile.
 
-    `below` are the rows under it, `rows` those in it.
+    `below` are the rows (units of weight) under it, `rows` those in it.
     """
 
     first: int
@@ -37,12 +37,12 @@ class Bucket:
 
 @dataclass
 class Edges:
-    """The bins of a feature, or how far they are known.
+    """The bins of a feature, or of the scores of a leaf, or how far they are known.
 
     Attributes
     ----------
     present
-        Rows with a value.
+        Rows with a value; of a leaf their weight in units.
     lows, highs
         The least and greatest value in each bin; None as long as they are sought.
     buckets
@@ -268,6 +268,9 @@ class Known:
         The map of held-out scores.
     curves
         Beta maps, of the leaves and of all rows; none before they are looked for.
+    cuts, rates
+        The bins of the histogram maps of the leaves, or how far they are known, and their positive
+        rates.
     apart
         Whether trees are all that these rows are for.
     grown
@@ -286,6 +289,8 @@ class Known:
     chosen: Chosen | None = None
     correction: Line | None = None
     curves: list[Curve] = field(default_factory=list)
+    cuts: list[Edges] = field(default_factory=list)
+    rates: list[list[float]] = field(default_factory=list)
     apart: bool = False
     grown: Grown | None = None
 

@@ -34,7 +34,7 @@ def known_of(ask: dict[str, Any]) -> Known:
     known.columns = from_plain(ask["columns"], list[Column], "the plan")
     trees = [known.nodes, known.grown.nodes if known.grown else []]
     fit = _bins_fit(known) and all(_nodes_fit(known, nodes) for nodes in trees)
-    bent = all(_curve_fits(curve) for curve in known.curves)
+    bent = all(_curve_fits(curve) for curve in known.curves) and _cuts_fit(known)
     if not (known.step in STEPS and known.columns and fit and bent):
         raise ModelError("a damaged plan: its parts do not fit together")
     return known
@@ -83,6 +83,19 @@ def _categories_fit(fork: Fork, known: Known) -> bool:
         return names is None
     return names is not None and all(
         0 <= code < len(names) for side in fork.categories for code in side
+    )
+
+
+def _cuts_fit(known: Known) -> bool:
+    """Tell whether the bins of leaves are in order, or sought among keys of 64 bits."""
+    sizes = [len(edges.lows or []) for edges in known.cuts]
+    return (not known.rates or [len(own) for own in known.rates] == sizes) and all(
+        (len(edges.lows or []) > 0) != (len(edges.buckets) > 0)
+        and _rising(edges.lows or [])
+        and _rising([bucket.first for bucket in edges.buckets])
+        and all(0 < one.bits <= 64 and 0 <= one.first < 1 << 64 for one in edges.buckets)
+        and len({one.bits for one in edges.buckets}) <= 1
+        for edges in known.cuts
     )
 
 

@@ -22,12 +22,11 @@ from calibkit.fitted import Fitted
 from calibkit.hetcal.cells import BINS
 from calibkit.hetcal.features import feature_column
 from calibkit.hetcal.model import HetcalModel
-from calibkit.hetcal.rounds import look, trained
+from calibkit.hetcal.rounds import leaves, look, trained
 from calibkit.hetcal.rounds.choose import candidates, chosen_by, first_correction
 from calibkit.hetcal.rounds.counts import SCORES, counter_of
-from calibkit.hetcal.rounds.curves import bent, curve_array
 from calibkit.hetcal.rounds.edges import refined
-from calibkit.hetcal.rounds.end import ending, first_curves, model_of
+from calibkit.hetcal.rounds.end import ending, model_of
 from calibkit.hetcal.rounds.grow import Bins, bins_of, first_nodes, open_nodes, split_node
 from calibkit.hetcal.rounds.known import (
     BEND,
@@ -38,7 +37,9 @@ from calibkit.hetcal.rounds.known import (
     GROWN,
     JUDGE,
     LOOK,
+    RATE,
     REFINE,
+    SEEK,
     Known,
     Line,
     Spot,
@@ -176,7 +177,9 @@ def advance(plan: Plan, sums: Sums) -> dict[str, Any] | Fitted[HetcalModel]:
         COUNT: _after_count,
         JUDGE: _after_judgement,
         CORRECT: _after_correction,
-        BEND: _after_bending,
+        BEND: leaves.after_bending,
+        SEEK: leaves.after_seeking,
+        RATE: leaves.after_rating,
     }[known.step]
     following(known, problem, sums)
     return known.ask()
@@ -240,7 +243,7 @@ def _after_growth(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     elif known.folds:
         known.step = JUDGE
     else:
-        _begin_end(known, problem)
+        leaves.begin(known, problem)
 
 
 def _after_count(known: Known, problem: HetcalProblem, sums: Sums) -> None:
@@ -350,8 +353,9 @@ def _after_judgement(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     shape = candidates(known, problem.spec).lines.shape
     found = array_of(sums.table, What.GAIN, math.prod(shape)).reshape(shape)
     known.chosen = chosen_by(known, problem.spec, found)
-    if known.grown is not None:  # rows that grew no tree are not judged too boldly
-        _begin_end(known, problem)
+    if known.grown is not None or problem.spec.map == "histogram":
+        # Rows that grew no tree are not judged too boldly, and steps are not corrected.
+        leaves.begin(known, problem)
         return
     known.correction = first_correction(known, problem.spec)
     known.step = CORRECT
@@ -361,33 +365,13 @@ def _after_correction(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     assert known.correction is not None
     known.correction = _moved([known.correction], [known.rows.counts], sums.table)[0]
     if known.correction.done:
-        _begin_end(known, problem)
-
-
-def _begin_end(known: Known, problem: HetcalProblem) -> None:
-    """Go on to the maps of the leaves if they are not Platt's, else to the figures of the fit."""
-    beta = problem.spec.map == "beta"
-    known.step = BEND if beta else FINISH
-    if beta:
-        known.curves = first_curves(known, ending(known, problem.spec))
-
-
-def _after_bending(known: Known, problem: HetcalProblem, sums: Sums) -> None:
-    counts = ending(known, problem.spec).counts
-    asked = curve_array(known.curves, counts)
-    found = array_of(sums.table, What.LINE, asked.shape[0] * kernels.CURVE_SUMS)
-    for place, own in enumerate(found.reshape(-1, kernels.CURVE_SUMS)):
-        curve = known.curves[place]
-        if not curve.done:
-            known.curves[place] = bent(curve, counts[place][0], asked[place], own)
-    if all(curve.done for curve in known.curves):
-        known.step = FINISH
+        leaves.begin(known, problem)
 
 
 def _finished(plan: Plan, problem: HetcalProblem, known: Known, sums: Sums) -> Fitted[HetcalModel]:
-    leaves = ending(known, problem.spec).leaves
+    count = ending(known, problem.spec).leaves
     losses = array_of(sums.table, What.TOTAL, 3)
-    cells = array_of(sums.table, What.CELL, leaves * BINS * 3)
+    cells = array_of(sums.table, What.CELL, count * BINS * 3)
     files = sorted({name for shard in plan.shards for name in shard.files})
     model = model_of(known, problem, losses, cells, files)
     said = known.grown.warnings if known.grown is not None else []
