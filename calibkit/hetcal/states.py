@@ -182,7 +182,7 @@ def no_room(rows: int, columns: int, refusal: str) -> ResourceError:
     return ResourceError(
         f"memory: {rows:,} rows of {columns} columns do not fit, and with {refusal} this fit goes "
         f"through them too often for rounds; about {size:,.0f} MB would do: raise --memory, fit on a "
-        "sample of the rows, or use --partition tree with another --map than isotonic"
+        "sample of the rows, or use what has rounds: --partition tree, --map platt, beta or histogram"
     )
 
 

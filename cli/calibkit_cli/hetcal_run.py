@@ -173,7 +173,7 @@ class HetcalRun:
             return None
         files = find_files(self.train)
         if any(path == STDIN for path, _ in files):
-            raise UsageError("every shard needs the training rows: give --train a file.")
+            raise UsageError("the training rows are read more than once here: give --train a file.")
         return with_arguments(
             open_files,
             [(path if is_remote(path) else str(Path(path).absolute()), own) for path, own in files],
