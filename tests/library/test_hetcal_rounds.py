@@ -432,6 +432,15 @@ def test_one_score_in_all_rows_has_no_slope() -> None:
     assert "one score in all rows" in found.warnings[0]
 
 
+def test_a_shard_that_changed_is_no_shard_of_the_plan() -> None:
+    frame = rows_of(300, 1).with_columns(noise=pl.lit(None, pl.Float64))
+    _, plans = in_rounds([frame], problem_of({"scale": "raw"}, max_depth=1, min_leaf=30))
+    changed = frame.with_columns(noise=pl.lit(1.0), score=10.0 * pl.col("score") - 5.0)
+    for plan in plans:
+        with pytest.raises(ModelError, match="no shard of the plan"):
+            answer_shard(plan, Source.from_frame(changed), TINY)
+
+
 @pytest.mark.parametrize("score", [1.0 - pl.col("score"), pl.col("score") ** 4, pl.lit(0.3)])
 @pytest.mark.parametrize("kind", ["beta", "histogram"])
 def test_maps_of_odd_scores_are_those_of_memory(score: pl.Expr, kind: str) -> None:
@@ -505,15 +514,26 @@ def test_damaged_plans_and_answers_are_refused() -> None:
             known_of({**last, **changed})
     with pytest.raises(ModelError, match="no sums"):
         steps.check_sums(Sums({}, pl.DataFrame({"x": [1]})))
+    source = Source.from_frame(frame)
     for kind, step, part in (("beta", "bend", "curves"), ("histogram", "rate", "cuts")):
         _, more = in_rounds([frame], problem_of({}, max_depth=1, min_leaf=30, map=kind))
         plan = next(plan for plan in more if plan.ask["step"] == step)
         fewer = msgspec.structs.replace(plan, ask={**plan.ask, part: plan.ask[part][:1]})
         with pytest.raises(ModelError, match="a leaf has no map"):
-            answer(fewer, Source.from_frame(frame), TINY)
-    with pytest.raises(ModelError, match="damaged plan"):
-        known_of({**plan.ask, "cuts": [{"present": 3, "lows": [1.0, 0.0]}]})
-    state = answer(plans[-1], Source.from_frame(frame), TINY)
+            answer(fewer, source, TINY)
+    seen, line = plan.ask["seen"], {**plan.ask["nodes"][0]["line"], "scale": 0.0}
+    for name, value in (
+        ("cuts", [{"present": 3, "lows": [1.0, 0.0]}]),
+        ("seen", {**seen, "low": seen["high"] + 1.0}),
+        ("nodes", []),
+        ("nodes", [{**plan.ask["nodes"][0], "line": line}]),
+    ):
+        with pytest.raises(ModelError, match="damaged plan"):
+            known_of({**plan.ask, name: value})
+    chosen = {**plan.ask["chosen"], "depth": 9}
+    with pytest.raises(ModelError, match="its choice is none"):
+        answer(msgspec.structs.replace(plan, ask={**plan.ask, "chosen": chosen}), source, TINY)
+    state = answer(plans[-1], source, TINY)
     place = state.table.with_columns(place=pl.lit(10**9))
     with pytest.raises(ModelError, match="not asked"):
         steps.advance(plans[-1], Sums({}, place))

@@ -93,9 +93,12 @@ def chosen_by(known: Known, spec: HetcalSpec, sums: Int64s) -> Chosen:
     total = np.zeros(shape)
     roots = [place for place in asked.nodes if known.nodes[place].depth == 0]
     for size, depth in np.ndindex(shape[:2]):
-        leaves = [
-            at[leaf] for root in roots for leaf in leaves_of(known, root, size, grid.depths[depth])
+        spots = [
+            leaf for root in roots for leaf in leaves_of(known, root, size, grid.depths[depth])
         ]
+        if not at.keys() >= set(spots):
+            raise ModelError("a damaged plan: a leaf has no map")
+        leaves = [at[leaf] for leaf in spots]
         for weight, which in np.ndindex(shape[2:]):
             total[size, depth, weight, which] = math.fsum(found[leaves, 1 + weight, which])
     together = math.fsum(found[[at[root] for root in roots], 0, 0])

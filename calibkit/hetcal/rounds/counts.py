@@ -134,7 +134,7 @@ class GrowCounter:
             for values, highest, own in zip(
                 block.features.values, self.highest, codes, strict=True
             ):
-                present = ~np.isnan(values)
+                present = own < highest.size  # a shard that has changed may hold what none had
                 np.maximum.at(highest, own[present], values[present])
         spans, rows = self.visits.rows(block.features, part, self.shared)
         at = {place: index for index, place in enumerate(self.visits.wanted)}
@@ -220,7 +220,8 @@ class Overview:
         seen = self.known.rows
         width = seen.high - seen.low
         if width > 0.0:
-            away = np.rint((block.score - seen.low) / width * (SCORES - 1)).astype(np.int64)
+            away = np.rint((block.score - seen.low) / width * (SCORES - 1))
+            away = np.clip(away, 0, SCORES - 1).astype(np.int64)
             for counts, chosen in zip(self.scores, (away, away[block.label == 1]), strict=True):
                 counts += np.bincount(chosen, minlength=SCORES)
 

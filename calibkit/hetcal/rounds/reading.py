@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from calibkit.errors import ModelError
-from calibkit.hetcal.rounds.known import EVERYONE, LOOK, STEPS, Curve, Fork, Known, Spot
+from calibkit.hetcal.rounds.known import EVERYONE, LOOK, REFINE, STEPS, Curve, Fork, Known, Spot
 from calibkit.hetcal.spec import LEAF_SIZES
 from calibkit.models import Column
 from calibkit.summaries.plain import from_plain
@@ -17,6 +17,9 @@ from calibkit.summaries.plain import from_plain
 #: Bins of a feature, or stretches of its keys, and parts of the rows: there are never more.
 _MOST_VALUES: Final = 1 << 16
 _MOST_FOLDS: Final = 100
+
+#: No map makes such a score.
+_MOST: Final = 1e100
 
 
 def known_of(ask: dict[str, Any]) -> Known:
@@ -34,8 +37,8 @@ def known_of(ask: dict[str, Any]) -> Known:
     known.columns = from_plain(ask["columns"], list[Column], "the plan")
     trees = [known.nodes, known.grown.nodes if known.grown else []]
     fit = _bins_fit(known) and all(_nodes_fit(known, nodes) for nodes in trees)
-    bent = all(_curve_fits(curve) for curve in known.curves) and _cuts_fit(known)
-    if not (known.step in STEPS and known.columns and fit and bent):
+    maps = _lines_fit(known) and _cuts_fit(known)
+    if not (known.step in STEPS and known.columns and fit and maps and _rows_fit(known)):
         raise ModelError("a damaged plan: its parts do not fit together")
     return known
 
@@ -83,6 +86,31 @@ def _categories_fit(fork: Fork, known: Known) -> bool:
         return names is None
     return names is not None and all(
         0 <= code < len(names) for side in fork.categories for code in side
+    )
+
+
+def _rows_fit(known: Known) -> bool:
+    """Tell whether there are rows, and trees once these have begun."""
+    if known.step == LOOK:
+        return known.grown is None or len(known.grown.nodes) > 0
+    seen, roots = known.rows, [node.part for node in known.nodes if node.depth == 0]
+    return (
+        seen.rows > 0
+        and seen.weight >= seen.hits >= 0
+        and seen.low <= seen.high
+        and seen.unit.size > 0.0
+        and (known.step == REFINE or roots[:1] == [EVERYONE])
+    )
+
+
+def _lines_fit(known: Known) -> bool:
+    """Tell whether maps are numbers that sums have room for."""
+    lines = [node.line for node in known.nodes if node.line]
+    lines += [known.correction] if known.correction else []
+    return all(_curve_fits(curve) for curve in known.curves) and all(
+        line.scale > 0.0
+        and abs(line.slope) * max(abs(line.low), abs(line.high)) + abs(line.intercept) < _MOST
+        for line in lines
     )
 
 

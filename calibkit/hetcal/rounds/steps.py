@@ -132,6 +132,13 @@ def _parts(plan: Plan) -> tuple[HetcalProblem, Known]:
     problem, known = hetcal_problem(plan.options, "the plan"), known_of(plan.ask)
     if [column.name for column in known.columns] != list(problem.features):
         raise ModelError("a damaged plan: its features are not those of its options")
+    grid, chosen = grid_of(problem.spec), known.chosen
+    if chosen is not None and not (
+        0 <= chosen.depth < len(grid.depths)
+        and 0 <= chosen.size < len(grid.leaf_sizes)
+        and 0 <= chosen.shrinkage < len(grid.shrinkages)
+    ):
+        raise ModelError("a damaged plan: its choice is none of those that there were")
     return problem, known
 
 
