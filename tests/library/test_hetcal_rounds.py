@@ -345,7 +345,7 @@ def test_few_rows_are_not_cross_validated() -> None:
 
 
 def test_windows_are_summed_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps, "MOST_ROWS", 100)
+    monkeypatch.setattr(steps, "rows_at_a_time", lambda _: 100)
     frame, row = rows_of(900, 11), pl.int_range(900)
     ends = pl.when(row % 50 == 7).then(row % 2).otherwise("score").cast(pl.Float32)
     frame = frame.with_columns(
@@ -370,7 +370,7 @@ def test_windows_are_summed_together(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_rare_categories_and_values_of_one_shard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps, "MOST_ROWS", 100)
+    monkeypatch.setattr(steps, "rows_at_a_time", lambda _: 100)
     for name, module in list(sys.modules.items()):
         if name.startswith("calibkit.hetcal") and hasattr(module, "MOST_BINS"):
             monkeypatch.setattr(module, "MOST_BINS", 3)

@@ -15,6 +15,7 @@ from calibkit.hetcal.features import Features, read_known_features
 from calibkit.hetcal.rounds.known import Known
 from calibkit.hetcal.rows import linear_scores
 from calibkit.hetcal.states import HetcalProblem
+from calibkit.memory import Memory
 from calibkit.rows.columns import ScoreRows, read_score_rows
 from calibkit.rows.provenance import row_hashes
 from calibkit.rows.splits import group_parts
@@ -24,8 +25,10 @@ from calibkit_kernels import digest
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
 
-#: Rows that are worked on at a time.
-MOST_ROWS: Final = 1 << 17
+#: Rows that are worked on at a time, at most.
+_MOST_ROWS: Final = 1 << 17
+#: What each of them takes: it is listed at every node of every tree that it comes through.
+_PER_ROW: Final = 1 << 11
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,11 @@ class Block:
     features: Features
     clipped: int
     data: ScoreRows
+
+
+def rows_at_a_time(memory: Memory) -> int:
+    """Return how many rows a fit in rounds works on at a time."""
+    return min(_MOST_ROWS, memory.room // _PER_ROW)
 
 
 def used_columns(problem: HetcalProblem) -> list[str]:

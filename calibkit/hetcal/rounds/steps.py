@@ -48,7 +48,7 @@ from calibkit.hetcal.rounds.known import (
 )
 from calibkit.hetcal.rounds.lines import Counts, line_array, line_from, moved
 from calibkit.hetcal.rounds.reading import known_of
-from calibkit.hetcal.rounds.rows import MOST_ROWS, read_block, used_columns
+from calibkit.hetcal.rounds.rows import read_block, rows_at_a_time, used_columns
 from calibkit.hetcal.rounds.tables import (
     Numbers,
     What,
@@ -111,7 +111,7 @@ def sums(
     """
     problem, known = _parts(plan)
     numbers = Numbers()
-    passing = Pass(source, used_columns(problem), min(memory.batch, MOST_ROWS))
+    passing = Pass(source, used_columns(problem), rows_at_a_time(memory))
     with ThreadPoolExecutor(threads) as pool:
         counter = counter_of(known, problem, pool, threads)
         remarks: list[Remark] = []
