@@ -143,10 +143,11 @@ def added_up(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
 class NothingLeft(DataError):  # noqa: N818 (its kin say what they are about)
     """All rows were dropped; `remarks` says why."""
 
-    def __init__(self, file: str, rows: int, remarks: Iterable[Remark]) -> None:
+    def __init__(self, file: str | None, rows: int, remarks: Iterable[Remark]) -> None:
         self.remarks = tuple(remarks)
+        where = f"{file}: " if file else ""
         super().__init__(
-            f"{file}: all {rows} rows lack a value and were dropped: "
+            f"{where}all {rows} rows lack a value and were dropped: "
             + "; ".join(remark.text for remark in self.remarks),
             file=file,
             rows=rows,

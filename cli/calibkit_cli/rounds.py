@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
-from calibkit.errors import ModelError, UsageError
+from calibkit.errors import DataError, ModelError, UsageError
 
 from .console import Console
 from .dry_run import show_plan
@@ -221,7 +221,13 @@ def fit_here(
     """Return what the rounds give that this process does by itself; `state` is of the first one."""
     from calibkit.rounds.answers import answer
 
-    return fit(console, state, lambda plan: answer(plan, source, memory, threads=threads))
+    try:
+        return fit(console, state, lambda plan: answer(plan, source, memory, threads=threads))
+    except DataError as error:
+        if error.file is None:  # it is about all rows: found in sums, which know no file
+            error.file = source.paths[0]
+            error.message = f"{error.file}: {error.message}"
+        raise
 
 
 def fit(console: Console, state: State, answer: Callable[[Plan], State]) -> Fitted[Any]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from tests.library.test_hetcal_rounds import assert_like, rows_of
@@ -82,6 +83,18 @@ def test_training_rows_that_do_not_fit_grow_the_tree(
     merged = json.loads(made["merged"].read_text())
     assert merged["maps"] == found["maps"] and merged["fit"] == found["fit"]
     assert merged["tree"] == found["tree"]
+
+
+def test_what_all_rows_show_is_said_as_in_memory(tmp_path: Path, invoke: Invoke) -> None:
+    frame = rows_of(8300, 7)
+    label = frame["label"]
+    line = ["hetcal", tmp_path / "rows.parquet", *OPTIONS, "--unlabelled", "drop"]
+    for values in (label * 0, label * 0 + 1, label.cast(pl.Float64) * float("nan")):
+        frame.with_columns(values.alias("label")).write_parquet(tmp_path / "rows.parquet")
+        said = invoke(*line, "-o", tmp_path / "m.json")
+        found = invoke(*line, *TIGHT, "-o", tmp_path / "m.json")
+        assert (said.code, said.stderr) == (found.code, found.stderr)
+        assert said.code == 3 and "rows.parquet: " in said.stderr
 
 
 @pytest.mark.parametrize(

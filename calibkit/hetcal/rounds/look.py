@@ -21,7 +21,7 @@ from calibkit.maths.sums import LEAST_PRODUCT, ExactSum
 from calibkit.rounds.exact import added, as_text, from_text
 from calibkit.rounds.protocol import Sums
 from calibkit.rows.numeric import weightless
-from calibkit.rows.rows import Remark, added_up
+from calibkit.rows.rows import NothingLeft, Remark, added_up
 from calibkit.rows.weights import ROW, Unit, bit_range, common_unit
 
 #: What no weight at all says of the bits of weights; see `calibkit.rows.weights.bit_range`.
@@ -92,10 +92,12 @@ def learn(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     Raises
     ------
     DataError
-        Rows of one class, or that all have weight 0.
+        Rows of one class, or that all have weight 0; no row that is left.
     """
     table, payload, spec = sums.table, sums.payload, problem.spec
     rows, positives, clipped = array_of(table, What.TOTAL, 3).tolist()
+    if not rows:
+        raise NothingLeft(None, payload["read"], remarks_of(payload["remarks"]))
     refuse_one_class(positives, rows, problem.columns.label, None)
     low = -float(values_of(array_of(table, What.LOW, 1))[0])
     high = float(values_of(array_of(table, What.HIGH, 1))[0])
