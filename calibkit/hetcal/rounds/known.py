@@ -163,8 +163,8 @@ class Seen:
 
     Attributes
     ----------
-    rows, positives, read
-        How many rows are used, positive, and read.
+    rows, positives
+        How many rows are used, and positive.
     weight, hits
         Of all rows and of the positive ones, in units; rounded weights are not added up before the
         trees begin.
@@ -180,7 +180,6 @@ class Seen:
 
     rows: int
     positives: int
-    read: int
     weight: int
     hits: int
     unit: Unit

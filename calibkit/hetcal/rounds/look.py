@@ -108,7 +108,7 @@ def learn(known: Known, problem: HetcalProblem, sums: Sums) -> None:
         said.append(too_few(f"{positives} positive of {rows} rows are", spec.folds))
     weight, hits, unit, top = _weights(problem, sums, rows, positives)
     known.seen = Seen(
-        rows, positives, payload["read"], weight, hits, unit, problem.columns.sampled, top, clipped,
+        rows, positives, weight, hits, unit, problem.columns.sampled, top, clipped,
         low, high, said,
     )  # fmt: skip
     if known.grown is None:
