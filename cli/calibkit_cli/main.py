@@ -16,6 +16,7 @@ import typer
 from typer.main import get_command
 
 from calibkit import __version__
+from calibkit.errors import ResourceError
 
 from .failures import drop_stdout, mend_streams, raise_terminated, report
 from .help_pages import arrange
@@ -51,6 +52,9 @@ USAGE = 2
 
 #: Addresses that a thread of polars takes, and all else in a run of few rows, in bytes.
 OF_A_THREAD, OF_THE_REST = 1 << 27, 11 << 27
+
+#: With fewer addresses than this, in bytes, libraries abort the process or wait for ever.
+FEWEST_ADDRESSES = 1_500_000_000
 
 #: Objects made before Python looks for circles of garbage: imports make many, and none.
 GARBAGE = 50_000
@@ -123,6 +127,8 @@ def run(arguments: list[str]) -> int:
         if COMPLETE in os.environ:
             return complete(command)
         with command.make_context("calibkit", list(arguments)) as context:
+            if not {"-h", "--help"}.intersection(arguments):
+                need_addresses()
             command.invoke(context)
         sys.stdout.flush()
         return 0
@@ -175,17 +181,34 @@ def main() -> None:
     end(run(sys.argv[1:]))
 
 
-def take_few_addresses() -> None:
-    """Let polars start no more threads than a limit of addresses (``ulimit -v``) leaves room for.
-
-    It ends the process where a thread gets no memory.
-    """
+def limit_of_addresses() -> int | None:
+    """Return how many bytes of addresses the process may have (``ulimit -v``), if that is limited."""
     try:
         import resource
     except ImportError:  # no such limits on this system
-        return
+        return None
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if limit == resource.RLIM_INFINITY:
+    return None if limit == resource.RLIM_INFINITY else limit
+
+
+def need_addresses() -> None:
+    """Raise a `ResourceError` where libraries have not the addresses to begin with."""
+    limit = limit_of_addresses()
+    if limit is not None and limit < FEWEST_ADDRESSES:
+        raise ResourceError(
+            f"memory: a limit of {limit / 1e6:,.0f} MB of addresses (ulimit -v) is less than the "
+            f"libraries map before a row is read: allow {FEWEST_ADDRESSES / 1e6:,.0f} MB at least; "
+            "--memory bounds what rows take"
+        )
+
+
+def take_few_addresses() -> None:
+    """Let polars start no more threads than a limit of addresses leaves room for.
+
+    It ends the process where a thread gets no memory.
+    """
+    limit = limit_of_addresses()
+    if limit is None:
         return
     threads = max(1, (limit - OF_THE_REST) // OF_A_THREAD)
     if threads < (os.cpu_count() or 1):

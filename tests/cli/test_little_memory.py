@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import resource
+from collections.abc import Callable
 
 import pytest
 
 from calibkit_cli import failures, main
+from tests.conftest import Outcome
+
+Invoke = Callable[..., Outcome]
 
 
 @pytest.mark.parametrize(
@@ -42,3 +46,13 @@ def test_polars_starts_as_many_threads_as_addresses_allow(
     monkeypatch.setenv("POLARS_MAX_THREADS", "3")
     main.take_few_addresses()
     assert os.environ["POLARS_MAX_THREADS"] == "3"
+
+
+@pytest.mark.parametrize(("limit", "code"), [(1 << 30, 5), (3 << 29, 2), (-1, 2)])
+def test_too_few_addresses_are_said_before_a_library_looks_for_them(
+    limit: int, code: int, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
+    done = invoke("show", "none.json")
+    assert (done.code, "ulimit -v" in done.stderr) == (code, code == 5)
+    assert invoke("show", "--help").code == invoke("--version").code == 0
