@@ -56,6 +56,9 @@ OF_A_THREAD, OF_THE_REST = 1 << 27, 11 << 27
 #: With fewer addresses than this, in bytes, libraries abort the process or wait for ever.
 FEWEST_ADDRESSES = 1_500_000_000
 
+#: Commands that read no rows, and do with fewer addresses.
+WITHOUT_ROWS = ("bundle", "diff", "export", "gate", "show")
+
 #: Objects made before Python looks for circles of garbage: imports make many, and none.
 GARBAGE = 50_000
 
@@ -127,7 +130,7 @@ def run(arguments: list[str]) -> int:
         if COMPLETE in os.environ:
             return complete(command)
         with command.make_context("calibkit", list(arguments)) as context:
-            if not {"-h", "--help"}.intersection(arguments):
+            if arguments[0] not in WITHOUT_ROWS and not {"-h", "--help"}.intersection(arguments):
                 need_addresses()
             command.invoke(context)
         sys.stdout.flush()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,17 @@ def _fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fit = ["boundary", str(good), "--precision", "0.6", "--method", "exact"]
     assert run([*fit, "-q", "-o", str(path)]) == 0
     return path
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Return where the scheduler of a cluster of two workers is, threads of this process."""
+    import distributed
+
+    with distributed.LocalCluster(  # type: ignore[no-untyped-call]
+        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
+    ) as cluster:
+        yield cluster.scheduler_address
 
 
 @pytest.fixture

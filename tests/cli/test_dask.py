@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import distributed
 import numpy as np
 import polars as pl
 import pytest
@@ -25,14 +24,6 @@ COMMANDS = {
     "evaluate": ["--by", "site", "--no-intervals", "-o", "metrics.json"],
     "vad": ["--members", "score,score_b", "--by", "site", "--tag", "a=b", "-o", "vad.json"],
 }
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
-    ) as cluster:
-        yield cluster.scheduler_address
 
 
 @pytest.fixture

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import distributed
 import msgspec
 import numpy as np
 import polars as pl
@@ -270,14 +269,6 @@ def test_rows_that_do_not_fit(folder: Path, tmp_path: Path, invoke: Invoke) -> N
         done = invoke("merge", tmp_path / "v.state", "--memory", "1MB", "-o", tmp_path / "m.json")
         assert done.code == 0 and "Round 2 is needed" in done.stderr
         assert not (tmp_path / "m.json").exists() and (tmp_path / "plan.json").exists()
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with distributed.LocalCluster(  # type: ignore[no-untyped-call]
-        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
-    ) as cluster:
-        yield cluster.scheduler_address
 
 
 @pytest.mark.parametrize("name", ["hetcal, train", "alpha-cal", "calibrate"])

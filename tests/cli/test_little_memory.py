@@ -53,6 +53,7 @@ def test_too_few_addresses_are_said_before_a_library_looks_for_them(
     limit: int, code: int, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
-    done = invoke("show", "none.json")
+    done = invoke("apply", "none.json", "none.csv")
     assert (done.code, "ulimit -v" in done.stderr) == (code, code == 5)
-    assert invoke("show", "--help").code == invoke("--version").code == 0
+    assert invoke("apply", "--help").code == invoke("--version").code == 0
+    assert invoke("show", "none.json").code == 2  # which reads no rows

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import distributed
 import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
@@ -239,14 +238,6 @@ def test_files_stay_whole_with_training_rows(large: str, invoke: Invoke, seen: S
     seen.with_workers(5)
     done, _ = outcome(invoke, words, large)
     assert (done.code, seen.parts) == (0, []), done.stderr
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with distributed.LocalCluster(  # type: ignore[no-untyped-call]
-        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
-    ) as cluster:
-        yield cluster.scheduler_address
 
 
 @pytest.mark.parametrize("name", ["calibrate", "vad", "calibrate, rounds"])

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import distributed
 import polars as pl
 import pytest
 
@@ -71,14 +70,6 @@ def test_a_loop_one_process_and_memory_enough(line: list[Any], invoke: Invoke) -
     done = invoke("merge", *states, "--memory", "1GB", "--json", "-o", "model.json")
     assert done.code == 0
     assert json.loads(done.stdout)["plan"] == "plan.json"  # one shard's rows did not fit
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with distributed.LocalCluster(  # type: ignore[no-untyped-call]
-        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
-    ) as cluster:
-        yield cluster.scheduler_address
 
 
 def test_on_a_cluster(invoke: Invoke, address: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Protocol
 
@@ -20,6 +21,7 @@ from calibkit.hetcal.rounds.known import (
     BEND,
     CORRECT,
     COUNT,
+    FINISH,
     GROW,
     JUDGE,
     LOOK,
@@ -58,25 +60,24 @@ def counter_of(
     known: Known, problem: HetcalProblem, pool: ThreadPoolExecutor, threads: int
 ) -> Counter:
     """Return what sums for the round that is asked for."""
-    if known.step == LOOK:
-        return LookCounter(known, problem)
     if known.step == REFINE:
         return RefineCounter(known)
-    if known.step == GROW:
-        return GrowCounter(known, problem, Shared(pool, threads))
-    if known.step == COUNT:
-        return CountCounter(known, problem, Shared(pool, threads))
-    if known.step == JUDGE:
-        return JudgeCounter(known, problem, Shared(pool, threads))
-    if known.step == CORRECT:
-        return CorrectCounter(known, problem, Shared(pool, threads))
-    if known.step == BEND:
-        return BendCounter(known, problem, Shared(pool, threads))
-    if known.step == SEEK:
-        return SeekCounter(known, problem, Shared(pool, threads))
-    if known.step == RATE:
-        return RateCounter(known, problem)
-    return FinishCounter(known, problem)
+    alone: dict[str, Callable[[Known, HetcalProblem], Counter]] = {
+        LOOK: LookCounter,
+        RATE: RateCounter,
+        FINISH: FinishCounter,
+    }
+    if known.step in alone:
+        return alone[known.step](known, problem)
+    together: dict[str, Callable[[Known, HetcalProblem, Shared], Counter]] = {
+        GROW: GrowCounter,
+        COUNT: CountCounter,
+        JUDGE: JudgeCounter,
+        CORRECT: CorrectCounter,
+        BEND: BendCounter,
+        SEEK: SeekCounter,
+    }
+    return together[known.step](known, problem, Shared(pool, threads))
 
 
 class RefineCounter:
