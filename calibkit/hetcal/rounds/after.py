@@ -1,0 +1,226 @@
+"""What follows from the sums of each round: the next question."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from calibkit.hetcal.rounds import leaves, look, trained
+from calibkit.hetcal.rounds.choose import candidates, chosen_by, first_correction
+from calibkit.hetcal.rounds.edges import refined
+from calibkit.hetcal.rounds.grow import Bins, bins_of, first_nodes, open_nodes, split_node
+from calibkit.hetcal.rounds.growing import SCORES
+from calibkit.hetcal.rounds.known import (
+    CORRECT,
+    COUNT,
+    GROW,
+    GROWN,
+    JUDGE,
+    REFINE,
+    Known,
+    Line,
+    Spot,
+    grid_of,
+)
+from calibkit.hetcal.rounds.lines import Counts, line_array, line_from, moved
+from calibkit.hetcal.rounds.tables import (
+    What,
+    array_of,
+    values_of,
+)
+from calibkit.hetcal.states import HetcalProblem
+from calibkit.rounds.protocol import Sums
+from calibkit.rows.remarks import FEWEST, constant_score, of_tally
+from calibkit_kernels import rounds as kernels
+
+
+def after_look(known: Known, problem: HetcalProblem, sums: Sums) -> None:
+    """Go on from the first look at all rows."""
+    look.learn(known, problem, sums)
+    if known.grown is None:
+        _begin_trees(known, problem)
+        return
+    known.step, known.nodes = COUNT, trained.nodes_of(known.grown, known.folds)
+    known.grown.nodes = []
+
+
+def _begin_trees(known: Known, problem: HetcalProblem) -> None:
+    """Go on to the growth of trees, once all bins are known."""
+    if any(edges.lows is None for edges in known.edges):
+        known.step = REFINE
+        return
+    known.step = GROW
+    known.nodes = first_nodes(known.folds, len(grid_of(problem.spec).leaf_sizes))
+
+
+def after_refinement(known: Known, problem: HetcalProblem, sums: Sums) -> None:
+    """Learn the bins of features whose quantiles were sought."""
+    for place, edges in enumerate(known.edges):
+        if edges.lows is None:
+            known.edges[place] = refined(
+                edges, sums.table, place, len(known.columns), problem.spec.max_bins
+            )
+    _begin_trees(known, problem)
+
+
+def after_growth(known: Known, problem: HetcalProblem, sums: Sums) -> None:
+    """Learn the histograms of nodes and the steps of their lines: split, step, go on."""
+    table, spec, bins = sums.table, problem.spec, bins_of(known)
+    asked = open_nodes(known, bins.cells)
+    cells = len(asked) * bins.cells
+    hist = np.stack([array_of(table, what, cells) for what in (What.ROWS, What.HITS)], axis=1)
+    hist = hist.reshape(len(asked), bins.cells, 2)
+    _move_lines(known, table)
+    if not known.fingerprint:
+        _know_bins(known, table, bins)
+        know_rows(known, problem, sums)
+        known.rows.weight, known.rows.hits = bins.take(0, hist[0]).sum(axis=0).tolist()
+        bins = bins_of(known)
+        if not known.folds:
+            del known.nodes[1:]
+    sizes = [max(1, math.ceil(size / known.rows.size)) for size in grid_of(spec).leaf_sizes]
+    for place, own in zip(asked, hist, strict=True):
+        if place >= len(known.nodes):
+            continue  # a part that turned out to be empty
+        node = known.nodes[place]
+        if node.depth == 0:
+            node.rows, node.hits = bins.take(0, own).sum(axis=0).tolist()
+        known.nodes += split_node(known, node, own, bins, spec, sizes)
+    if not known.apart:
+        begin_lines(known, spec.max_depth)
+    if any(node.open or (node.line and not node.line.done) for node in known.nodes):
+        return
+    if known.apart:
+        known.step = GROWN
+    elif known.folds:
+        known.step = JUDGE
+    else:
+        leaves.begin(known, problem)
+
+
+def after_count(known: Known, problem: HetcalProblem, sums: Sums) -> None:
+    """Go on to the maps of trees that were grown on other rows."""
+    rows, hits = (
+        array_of(sums.table, what, len(known.nodes)).tolist() for what in (What.ROWS, What.HITS)
+    )
+    for node, own, positives in zip(known.nodes, rows, hits, strict=True):
+        node.rows, node.hits = own, positives
+    know_rows(known, problem, sums)
+    known.rows.weight, known.rows.hits = known.nodes[0].rows, known.nodes[0].hits
+    if not grid_of(problem.spec).open:
+        known.folds = 0  # there is nothing to choose, and no boldness to correct
+    if not known.folds:
+        known.nodes = trained.of_everyone(known.nodes)
+    begin_lines(known, problem.spec.max_depth)
+    known.step = GROW
+
+
+def _know_bins(known: Known, table: pl.DataFrame, bins: Bins) -> None:
+    """Learn the greatest value in each bin."""
+    for place, edges in enumerate(known.edges):
+        if known.categories[place] is None and edges.highs is None:
+            keys = array_of(table, What.HIGHEST, bins.lows[place].size, place)
+            edges.highs = values_of(keys).tolist()
+
+
+def know_rows(known: Known, problem: HetcalProblem, sums: Sums) -> None:
+    """Learn what the first round over the trees tells of all rows: hash, scores, parts."""
+    known.fingerprint = sums.payload["hash"]
+    if known.apart:
+        return
+    seen = known.rows
+    said = seen.warnings.pop() if not known.folds else None
+    seen.warnings += _of_scores(known, problem, sums.table)
+    if said is not None:
+        seen.warnings.append(said)
+    parts = array_of(sums.table, What.PART, max(known.folds, 1))
+    if known.folds and not parts.all():
+        groups = problem.spec.groups
+        why = "different rows are" if groups is None else f"the values of column {groups!r} are"
+        seen.warnings.append(look.too_few(why, problem.spec.folds))
+        known.folds = 0
+
+
+def _of_scores(known: Known, problem: HetcalProblem, table: pl.DataFrame) -> list[str]:
+    """Return what is odd about the scores."""
+    seen, columns = known.rows, problem.columns
+    if seen.low == seen.high:
+        return [constant_score(columns.score)] if seen.rows >= FEWEST else []
+    scores = np.linspace(seen.low, seen.high, SCORES)
+    rows, hits = (array_of(table, what, SCORES) for what in (What.SCORES, What.POSITIVES))
+    used = np.flatnonzero(rows)[::-1]
+    return of_tally(columns.score, columns.scale, scores[used], rows[used], hits[used], seen.rows)
+
+
+def begin_lines(known: Known, depth: int | None) -> None:
+    """Begin the search for the maps of nodes, each where that of the node above is now."""
+    seen, above = known.rows, dict[int, Line]()
+    for place, node in enumerate(known.nodes):
+        if node.line is None and node.rows and _may_be_leaf(node, depth):
+            start = above.get(place)
+            if start is None:
+                own, hits = known.counts(node)
+                rate = (hits + 1.0) / (own + 2.0)
+                node.line = line_from(0.0, math.log(rate / (1.0 - rate)), seen.low, seen.high)
+            else:
+                node.line = line_from(start.slope, start.intercept, start.low, start.high)
+        nearest = node.line or above.get(place)
+        for fork in node.forks:
+            if nearest is not None:
+                above[fork.left] = above[fork.right] = nearest
+
+
+def _may_be_leaf(node: Spot, depth: int | None) -> bool:
+    """Tell whether a node is a leaf of some tree that may be chosen, or a root."""
+    if depth is None or node.depth in (0, depth):
+        return True
+    follow = {size for fork in node.forks for size in fork.sizes}
+    return not node.open and not follow.issuperset(node.sizes)
+
+
+def _move_lines(known: Known, table: pl.DataFrame) -> None:
+    """Take a Newton step in all searches."""
+    moving = [node for node in known.nodes if node.line and not node.line.done]
+    lines = [node.line for node in moving if node.line]
+    counts = [known.counts(node) for node in moving]
+    found = moved_lines(lines, counts, table)
+    for node, line in zip(moving, found, strict=True):
+        node.line = line
+
+
+def moved_lines(lines: Sequence[Line], counts: Sequence[Counts], table: pl.DataFrame) -> list[Line]:
+    """Return some lines after a step each; `counts` are the rows and positives of each."""
+    size = len(lines)
+    sums = array_of(table, What.LINE, size * kernels.SUMS).reshape(size, kernels.SUMS)
+    lows, highs = (array_of(table, what, size).tolist() for what in (What.LOW, What.HIGH))
+    asked = line_array(lines, counts)
+    return [
+        moved(line, count, row, own, low, high)
+        for line, count, row, own, low, high in zip(
+            lines, counts, asked, sums, lows, highs, strict=True
+        )
+    ]
+
+
+def after_judgement(known: Known, problem: HetcalProblem, sums: Sums) -> None:
+    """Choose, by what each candidate brought on the rows left out."""
+    shape = candidates(known, problem.spec).lines.shape
+    found = array_of(sums.table, What.GAIN, math.prod(shape)).reshape(shape)
+    known.chosen = chosen_by(known, problem.spec, found)
+    if known.grown is not None or problem.spec.map == "histogram":
+        # Rows that grew no tree are not judged too boldly, and steps are not corrected.
+        leaves.begin(known, problem)
+        return
+    known.correction = first_correction(known, problem.spec)
+    known.step = CORRECT
+
+
+def after_correction(known: Known, problem: HetcalProblem, sums: Sums) -> None:
+    """Take a step towards the map of held-out scores."""
+    assert known.correction is not None
+    known.correction = moved_lines([known.correction], [known.rows.counts], sums.table)[0]
+    if known.correction.done:
+        leaves.begin(known, problem)
