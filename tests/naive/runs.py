@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 
 def count_runs(words: list[int]) -> list[tuple[int, int]]:
@@ -43,9 +44,9 @@ def cut_cells(pairs: list[tuple[int, int]], rest: int, drop: int) -> list[tuple[
 
 
 def count_apart(words: list[int], rest: int) -> list[int]:
-    """Return how many words lose their difference when one more bit is cut, for each number of bits."""
+    """Return how many words a cut of one bit more makes equal, for each number of bits."""
     first = [len({(word >> rest >> drop, word % 2**rest) for word in words}) for drop in range(65)]
-    return [*(own - more for own, more in zip(first, first[1:], strict=False)), first[64]]
+    return [*(own - more for own, more in pairwise(first)), first[64]]
 
 
 def rows_rise(rows: list[tuple[int, ...]]) -> bool:
