@@ -173,10 +173,16 @@ class Packed:
                 keys <<= role.dropped(self.rung)
                 values[part] = least_of(keys, values.dtype, probability=role.probability)
             return pl.Series(role.name, values)
+        known = self.codes[role.name].values
+        if known.dtype == pl.UInt8:
+            found, table = np.empty(self.size, np.uint8), known.to_numpy()
+            for part, codes in self._bits(shift, mask):
+                found[part] = table[codes]
+            return pl.Series(role.name, found)
         places = np.empty(self.size, np.uint32)
         for part, codes in self._bits(shift, mask):
             places[part] = codes
-        return self.codes[role.name].values.gather(places).alias(role.name)
+        return known.gather(places).alias(role.name)
 
     def _bits(self, shift: np.uint64, mask: np.uint64) -> Iterator[tuple[slice, Words]]:
         """Yield some bits of the words, a block at a time."""

@@ -241,6 +241,14 @@ def pack(keys: list[int], level: list[int], label: list[int], tag_bits: int) -> 
     return [key * 2**tag_bits + tag for key, tag in zip(keys, tags, strict=True)]
 
 
+def turn_round(score: list[float], second: list[int]) -> list[int] | None:
+    """Return the order by falling score, then by rising second number; None if rows do not rise."""
+    rows = list(zip(score, second, strict=True))
+    if rows != sorted(rows):
+        return None
+    return sorted(range(len(rows)), key=lambda row: (-score[row], second[row]))
+
+
 def make_tags(level: list[int], label: list[int]) -> list[int]:
     """Return level and label in one number."""
     return [2 * i + y for i, y in zip(level, label, strict=True)]
