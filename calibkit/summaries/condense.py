@@ -16,10 +16,10 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from calibkit.summaries.coarse import keys_of
 from calibkit.summaries.interleave import interleaved
 from calibkit.summaries.ladder import Role
 from calibkit.summaries.packed import COUNT, Packed
+from calibkit_kernels import digest
 
 __all__ = ["COUNT", "Condensed", "Condenser", "NoRoomError", "merge"]
 
@@ -145,10 +145,14 @@ class Condenser:
 
     def _settle(self) -> None:
         """Group what is held: exactly if it has room then, else packed and coarser."""
-        packed = Packed(self.roles, self.most, max(self.rung, 1))
         packable = self._held > self.most and self._packs_fast
-        too_many = packable and packed.begin(self._frames)
-        if self.rung == 0 and not too_many and not self._surely_too_many():
+        too_many = (self.exactly or not packable) and self._surely_too_many()
+        if self.exactly and too_many:
+            raise NoRoomError
+        packed = Packed(self.roles, self.most, max(self.rung, 1))
+        if packable:
+            too_many = packed.begin(self._frames)
+        if self.rung == 0 and not too_many:
             frames, self._frames = self._frames, []
             grouped = _of_few_kinds(frames, self._names) if self.roles[0].coarse else None
             if grouped is None:
@@ -173,21 +177,24 @@ class Condenser:
         return len(fixed) < len(self.roles) and all(kinds[name] == pl.UInt8 for name in fixed)
 
     def _surely_too_many(self) -> bool:
-        """Tell cheaply where even the scores alone have too many distinct values."""
-        if self._held <= self.most or self._packs_fast:
+        """Tell cheaply where even one column has too many distinct values."""
+        if self._held <= self.most:
             return False
-        for role in self.roles:
-            if role.coarse:
-                keys = np.concatenate(
-                    [
-                        keys_of(one[role.name].to_numpy(), probability=role.probability)
-                        for one in self._frames
-                    ]
-                )
-                keys.sort()
-                if np.count_nonzero(keys[1:] != keys[:-1]) >= self.most:
-                    return True
-        return False
+        names = [role.name for role in self.roles if role.coarse]
+        return any(
+            _least_distinct([frame[name] for frame in self._frames], self.most) > self.most
+            for name in names
+        )
+
+
+def _least_distinct(columns: Sequence[pl.Series], most: int) -> int:
+    """Return how many hashes floats have, with many times `most` hashes there could be.
+
+    At least so many of the floats are distinct.
+    """
+    marks = np.zeros(max(1, (1 << most.bit_length()) // 4), np.uint64)
+    words = (column.to_numpy().astype(np.float64).view(np.uint64) for column in columns)
+    return sum(digest.mark_hashes(own, marks) for own in words)
 
 
 def _counted(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
