@@ -31,7 +31,7 @@ from calibkit.hetcal.rounds.reading import known_of
 from calibkit.hetcal.rounds.rows import hash_parts
 from calibkit.hetcal.rounds.tables import Numbers, What, array_of, keys_of, together, values_of
 from calibkit.hetcal.rounds.trained import trees_in_rounds
-from calibkit.hetcal.rows import linear_scores, read_hetcal_rows
+from calibkit.hetcal.rows import HetcalRows, linear_scores, read_hetcal_rows
 from calibkit.hetcal.run import fit_source
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.hetcal.states import HetcalProblem, hetcal_state
@@ -89,18 +89,23 @@ def in_memory(
         seed=spec.seed,
     )
     if spec.groups is None:
-        data = rows.data
-        assert data.label is not None and data.others is not None and data.where is not None
-        names, features = rows.features.categories, rows.features.columns
-        known = read_known_features(data.others, features, names, data.where)
-        used = {"score": data.score, "label": data.label, **known.words()}
-        if data.weight is not None:
-            used["weight"] = data.weight
-        hashes = row_hashes(used)
-        linear, _ = linear_scores(data.score, problem.columns.scale)
-        part = hash_parts(hashes, spec.folds, spec.seed)[np.lexsort((hashes, linear))]
+        part = hash_parts(hashes_in_order(rows), spec.folds, spec.seed)
         rows = replace(rows, folds=Folds(part, spec.folds))
     return fit_hetcal(rows, spec, train=grown, tags=problem.tags)
+
+
+def hashes_in_order(rows: HetcalRows) -> Any:
+    """Return the hash of each row, in the order of the rows."""
+    data = rows.data
+    assert data.label is not None and data.others is not None and data.where is not None
+    names, features = rows.features.categories, rows.features.columns
+    known = read_known_features(data.others, features, names, data.where)
+    used = {"score": data.score, "label": data.label, **known.words()}
+    if data.weight is not None:
+        used["weight"] = data.weight
+    hashes = row_hashes(used)
+    linear, _ = linear_scores(data.score, data.options.scale)
+    return hashes[np.lexsort((hashes, linear))]
 
 
 def assert_like(found: Any, expected: Any, path: str = "") -> None:
@@ -462,7 +467,7 @@ def test_scores_that_rank_badly_are_told() -> None:
 def test_what_has_no_rounds_is_refused() -> None:
     frame = rows_of(9000, 1)
     for options in (
-        {"partition": "forest"},
+        {"partition": "forest", "map": "beta"},
         {"map": "isotonic"},
         {"criterion": "auc"},
         {"time": "g"},

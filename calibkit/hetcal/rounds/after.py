@@ -57,13 +57,18 @@ def _begin_trees(known: Known, problem: HetcalProblem) -> None:
 
 
 def after_refinement(known: Known, problem: HetcalProblem, sums: Sums) -> None:
+    """Go on from a closer look at features whose quantiles are sought."""
+    refine(known, problem, sums)
+    _begin_trees(known, problem)
+
+
+def refine(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     """Learn the bins of features whose quantiles were sought."""
     for place, edges in enumerate(known.edges):
         if edges.lows is None:
             known.edges[place] = refined(
                 edges, sums.table, place, len(known.columns), problem.spec.max_bins
             )
-    _begin_trees(known, problem)
 
 
 def after_growth(known: Known, problem: HetcalProblem, sums: Sums) -> None:
@@ -73,9 +78,9 @@ def after_growth(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     cells = len(asked) * bins.cells
     hist = np.stack([array_of(table, what, cells) for what in (What.ROWS, What.HITS)], axis=1)
     hist = hist.reshape(len(asked), bins.cells, 2)
-    _move_lines(known, table)
+    move_lines(known, table)
     if not known.fingerprint:
-        _know_bins(known, table, bins)
+        know_bins(known, table, bins)
         know_rows(known, problem, sums)
         known.rows.weight, known.rows.hits = bins.take(0, hist[0]).sum(axis=0).tolist()
         bins = bins_of(known)
@@ -118,7 +123,7 @@ def after_count(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     known.step = GROW
 
 
-def _know_bins(known: Known, table: pl.DataFrame, bins: Bins) -> None:
+def know_bins(known: Known, table: pl.DataFrame, bins: Bins) -> None:
     """Learn the greatest value in each bin."""
     for place, edges in enumerate(known.edges):
         if known.categories[place] is None and edges.highs is None:
@@ -181,7 +186,7 @@ def _may_be_leaf(node: Spot, depth: int | None) -> bool:
     return not node.open and not follow.issuperset(node.sizes)
 
 
-def _move_lines(known: Known, table: pl.DataFrame) -> None:
+def move_lines(known: Known, table: pl.DataFrame) -> None:
     """Take a Newton step in all searches."""
     moving = [node for node in known.nodes if node.line and not node.line.done]
     lines = [node.line for node in moving if node.line]

@@ -15,11 +15,16 @@ from calibkit.hetcal.rounds.bins import RateCounter, SeekCounter
 from calibkit.hetcal.rounds.choose import candidates, correction_lines
 from calibkit.hetcal.rounds.curves import curve_array
 from calibkit.hetcal.rounds.edges import Refine
-from calibkit.hetcal.rounds.end import Ending, ending
+from calibkit.hetcal.rounds.end import End, ending
+from calibkit.hetcal.rounds.ends import end_of
+from calibkit.hetcal.rounds.forest import branch_counter
+from calibkit.hetcal.rounds.forest_judge import WeighCounter
+from calibkit.hetcal.rounds.forest_maps import SettleCounter, TallyCounter
 from calibkit.hetcal.rounds.grow import Shared, Visits, visits_of
 from calibkit.hetcal.rounds.growing import CountCounter, GrowCounter, add_lines, tell_lines
 from calibkit.hetcal.rounds.known import (
     BEND,
+    BRANCH,
     CORRECT,
     COUNT,
     FINISH,
@@ -29,6 +34,9 @@ from calibkit.hetcal.rounds.known import (
     RATE,
     REFINE,
     SEEK,
+    SETTLE,
+    TALLY,
+    WEIGH,
     Known,
 )
 from calibkit.hetcal.rounds.lines import LineSums, line_array
@@ -73,6 +81,10 @@ def counter_of(
         CORRECT: CorrectCounter,
         BEND: BendCounter,
         SEEK: SeekCounter,
+        BRANCH: branch_counter,
+        TALLY: TallyCounter,
+        SETTLE: SettleCounter,
+        WEIGH: WeighCounter,
     }
     return together[known.step](known, problem, Shared(pool, threads))
 
@@ -196,20 +208,19 @@ class FinishCounter:
 
     def __init__(self, known: Known, problem: HetcalProblem) -> None:
         self.known, self.problem = known, problem
-        self.end: Ending = ending(known, problem.spec)
+        self.end: End = end_of(known, problem)
         self.losses = np.zeros(3, np.int64)
-        self.cells = np.zeros((self.end.leaves * BINS, 3), np.int64)
+        self.cells = np.zeros((self.end.cells, 3), np.int64)
 
     def add(self, block: Block) -> None:
         """Add some rows."""
         end, spec, mass = self.end, self.problem.spec, block.masses[0]
-        score = end.first(block.score)
-        leaf = end.leaf_of(block.features.values)
-        probability = np.clip(end.maps.probabilities(score, leaf), spec.clip, 1.0 - spec.clip)
-        found = np.empty(score.size)
-        each = np.ones(score.size)
+        leaf, probability = end.calibrated(block)
+        probability = np.clip(probability, spec.clip, 1.0 - spec.clip)
+        found = np.empty(probability.size)
+        each = np.ones(probability.size)
         leaf_maps.probability_losses(probability, block.label, each, 1e-15, found)
-        pooled = end.pooled[0] * score + end.pooled[1]
+        pooled = end.pooled[0] * (end.before.a * block.score + end.before.b) + end.pooled[1]
         kinds = [self._losses(block.score, block), self._losses(pooled, block), found]
         for place, (losses, units) in enumerate(zip(kinds, end.units, strict=True)):
             self.losses[place] += np.rint(mass * losses * units).astype(np.int64).sum()

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from calibkit_kernels import tree as splits
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
 Places = NDArray[np.int32]
+T = TypeVar("T")
 
 #: Bins of all histograms of a round together, at most, unless one histogram alone has more.
 MOST_CELLS: Final = 1 << 20
@@ -116,7 +117,8 @@ def split_node(
         if node.rows < 2 * sizes[size]:
             continue
         rules = Rules(CRITERIA[spec.criterion], deepest, sizes[size])
-        best = _best_split(hist, bins, total, rules)
+        hists = [(feature, bins.take(feature, hist)) for feature in range(len(bins.lows))]
+        best = best_split(hists, bins, total, rules)
         if best is None:
             continue
         feature, split = best
@@ -125,12 +127,12 @@ def split_node(
             found[like].sizes.append(size)
             continue
         own = bins.take(feature, hist)
-        fork = _fork(feature, split, own, bins, rules)
+        fork = fork_of(feature, split, own, bins, rules)
         fork.sizes.append(size)
         found[like] = fork
         fork.left = len(known.nodes) + len(children)
         fork.right = fork.left + 1
-        rows, hits = _left_sums(fork, int(split[splits.LOW]), own)
+        rows, hits = left_sums(fork, int(split[splits.LOW]), own)
         # Both children share the list of sizes with the fork while it grows.
         for count, positives in ((rows, hits), (node.rows - rows, node.hits - hits)):
             children.append(Spot(node.part, node.depth + 1, fork.sizes, count, positives))
@@ -142,22 +144,24 @@ def split_node(
     return children
 
 
-def _best_split(hist: Int64s, bins: Bins, total: Int64s, rules: Rules) -> tuple[int, Floats] | None:
-    """Return the feature and the split that bring the most."""
-    count = len(bins.lows)
-    found = np.full((count, 1, splits.SPLIT_WIDTH), splits.NONE)
-    for feature, lows in enumerate(bins.lows):
-        own = bins.take(feature, hist)
+def best_split(
+    hists: Sequence[tuple[int, Int64s]], bins: Bins, total: Int64s, rules: Rules
+) -> tuple[int, Floats] | None:
+    """Return the feature and the split that bring the most; `hists`: features that may be used."""
+    found = np.full((len(hists), 1, splits.SPLIT_WIDTH), splits.NONE)
+    for (feature, own), best in zip(hists, found[:, 0], strict=True):
         ranks = np.empty(len(own), np.int64)
-        used = splits.scan_order(own, lows.size, bins.kinds[feature], rules.array(), ranks)
-        splits.best_cut(own, ranks[:used], own[lows.size], total, rules.array(), found[feature, 0])
+        size = bins.lows[feature].size
+        used = splits.scan_order(own, size, bins.kinds[feature], rules.array(), ranks)
+        splits.best_cut(own, ranks[:used], own[size], total, rules.array(), best)
     chosen = np.full(1, -1, np.int64)
     splits.choose_splits(found, total[None], rules.kind, chosen)
-    feature = int(chosen[0])
-    return None if feature < 0 else (feature, found[feature, 0])
+    place = int(chosen[0])
+    return None if place < 0 else (hists[place][0], found[place, 0])
 
 
-def _fork(feature: int, split: Floats, hist: Int64s, bins: Bins, rules: Rules) -> Fork:
+def fork_of(feature: int, split: Floats, hist: Int64s, bins: Bins, rules: Rules) -> Fork:
+    """Return the fork of a split of a feature, whose bins are `hist`."""
     fork = Fork([], feature, float(split[splits.GAIN]), bool(split[splits.MISSING_LEFT]), -1, -1)
     low, high = int(split[splits.LOW]), int(split[splits.HIGH])
     if bins.kinds[feature]:
@@ -167,7 +171,7 @@ def _fork(feature: int, split: Floats, hist: Int64s, bins: Bins, rules: Rules) -
     return fork
 
 
-def _left_sums(fork: Fork, low: int, hist: Int64s) -> tuple[int, int]:
+def left_sums(fork: Fork, low: int, hist: Int64s) -> tuple[int, int]:
     """Return the sums of the rows that go left at a fork: what the split says of them is rounded."""
     if fork.categories is not None:
         left = hist[fork.categories[0]]
@@ -207,8 +211,12 @@ class Shared:
 
     def over(self, count: int, work: Callable[[Int64s], None]) -> None:
         """Do some work on all of so many things, every so many of them in each thread."""
+        self.each(count, work)
+
+    def each(self, count: int, work: Callable[[Int64s], T]) -> list[T]:
+        """Do the same, and return what each thread returns."""
         parts = min(self.threads, count)
-        list(self.pool.map(work, [np.arange(start, count, parts) for start in range(parts)]))
+        return list(self.pool.map(work, [np.arange(start, count, parts) for start in range(parts)]))
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from typing import Any
 
 from calibkit.errors import ModelError
 from calibkit.hetcal.choose import Grid
+from calibkit.hetcal.forest import forest_grid
+from calibkit.hetcal.rounds.forest_known import Forest, Grove
 from calibkit.hetcal.spec import DEPTHS, LEAF_SIZES, SHRINKAGES, HetcalSpec
 from calibkit.models import Column
 from calibkit.rows.weights import Unit
@@ -17,9 +19,14 @@ from calibkit.summaries.plain import as_plain
 EVERYONE = -1
 
 #: The rounds, by what they ask for.
-LOOK, REFINE, GROW, GROWN, COUNT, JUDGE, CORRECT, BEND, SEEK, RATE, FINISH = STEPS = (
+LOOK, REFINE, GROW, GROWN, COUNT, JUDGE, CORRECT, BEND, SEEK, RATE, FINISH = _OF_TREES = (
     "look", "refine", "grow", "grown", "count", "judge", "correct", "bend", "seek", "rate", "finish",
 )  # fmt: skip
+
+#: Those of forests alone.
+BRANCH, TALLY, SETTLE, WEIGH = _OF_FORESTS = "branch", "tally", "settle", "weigh"
+
+STEPS = *_OF_TREES, *_OF_FORESTS
 
 
 @dataclass
@@ -220,6 +227,8 @@ class Grown:
         The hash of the data, and where it came from if that is to be named.
     warnings
         What the user should be told.
+    groves
+        The trees of forests, of each leaf size; then there are no nodes.
     """
 
     nodes: list[Spot]
@@ -229,6 +238,7 @@ class Grown:
     fingerprint: str
     files: list[str]
     warnings: list[str]
+    groves: list[Grove] = field(default_factory=list)
 
 
 @dataclass
@@ -274,6 +284,8 @@ class Known:
         Whether trees are all that these rows are for.
     grown
         Trees of other rows; None: of these.
+    forest
+        What a forest has besides; None before it begins, and without one.
     """
 
     step: str
@@ -292,6 +304,7 @@ class Known:
     rates: list[list[float]] = field(default_factory=list)
     apart: bool = False
     grown: Grown | None = None
+    forest: Forest | None = None
 
     def ask(self) -> dict[str, Any]:
         """Return it as a plan holds it."""
@@ -309,6 +322,13 @@ class Known:
             raise ModelError("a damaged plan: it does not say what rows there are")
         return self.seen
 
+    @property
+    def wood(self) -> Forest:
+        """The forest; only of one, and after the bins are known."""
+        if self.forest is None:
+            raise ModelError("a damaged plan: it has no forest")
+        return self.forest
+
 
 @dataclass(frozen=True)
 class Trees:
@@ -325,7 +345,9 @@ class Trees:
 
 
 def grid_of(spec: HetcalSpec) -> Grid:
-    """Return what depth, leaf size and shrinkage of a tree are chosen from."""
+    """Return what depth, leaf size and shrinkage are chosen from."""
+    if spec.partition == "forest":
+        return forest_grid(spec)
     return Grid(
         DEPTHS if spec.max_depth is None else (spec.max_depth,),
         LEAF_SIZES if spec.min_leaf is None else (spec.min_leaf,),

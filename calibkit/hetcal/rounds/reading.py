@@ -9,7 +9,18 @@ from typing import Any, Final
 import msgspec
 
 from calibkit.errors import ModelError
-from calibkit.hetcal.rounds.known import EVERYONE, LOOK, REFINE, STEPS, Curve, Fork, Known, Spot
+from calibkit.hetcal.rounds.forest_packed import lines_fit
+from calibkit.hetcal.rounds.known import (
+    BRANCH,
+    EVERYONE,
+    LOOK,
+    REFINE,
+    STEPS,
+    Curve,
+    Fork,
+    Known,
+    Spot,
+)
 from calibkit.hetcal.spec import LEAF_SIZES
 from calibkit.models import Column
 from calibkit.summaries.plain import from_plain
@@ -37,7 +48,7 @@ def known_of(ask: dict[str, Any]) -> Known:
     known.columns = from_plain(ask["columns"], list[Column], "the plan")
     trees = [known.nodes, known.grown.nodes if known.grown else []]
     fit = _bins_fit(known) and all(_nodes_fit(known, nodes) for nodes in trees)
-    maps = _lines_fit(known) and _cuts_fit(known)
+    maps = _lines_fit(known) and _cuts_fit(known) and _forest_fits(known)
     if not (known.step in STEPS and known.columns and fit and maps and _rows_fit(known)):
         raise ModelError("a damaged plan: its parts do not fit together")
     return known
@@ -92,7 +103,7 @@ def _categories_fit(fork: Fork, known: Known) -> bool:
 def _rows_fit(known: Known) -> bool:
     """Tell whether there are rows, and trees once these have begun."""
     if known.step == LOOK:
-        return known.grown is None or len(known.grown.nodes) > 0
+        return known.grown is None or len(known.grown.nodes) + len(known.grown.groves) > 0
     seen, roots = known.rows, [node.part for node in known.nodes if node.depth == 0]
     return (
         seen.rows > 0
@@ -124,6 +135,17 @@ def _cuts_fit(known: Known) -> bool:
         and all(0 < one.bits <= 64 and 0 <= one.first < 1 << 64 for one in edges.buckets)
         and len({one.bits for one in edges.buckets}) <= 1
         for edges in known.cuts
+    )
+
+
+def _forest_fits(known: Known) -> bool:
+    """Tell whether the maps of a forest are numbers too, and its trees are those that are searched."""
+    wood = known.forest
+    return wood is None or (
+        lines_fit(wood.lines, _MOST)
+        and (known.step != BRANCH or len(wood.searched) == len(wood.grove.sizes))
+        and all(place >= 0 for place in wood.searched)
+        and wood.size >= 0
     )
 
 

@@ -104,19 +104,29 @@ def dealt(block: Block, problem: HetcalProblem, parts: int) -> tuple[NDArray[np.
     Groups are dealt as in memory, other rows by the hash of all that is used of them: rows that are
     equal in everything are in one part.
     """
-    data, spec = block.data, problem.spec
+    hashes = hashes_of(block)
+    return parts_of(block, hashes, problem, parts), int(digest.total(hashes))
+
+
+def hashes_of(block: Block) -> NDArray[np.uint64]:
+    """Return the hash of all that is used of each row."""
+    data = block.data
     used: dict[str, NDArray[Any]] = {"score": data.score, "label": block.label}
     used |= block.features.words()
     if data.weight is not None:
         used["weight"] = data.weight
-    hashes = row_hashes(used)
-    total = int(digest.total(hashes))
+    return row_hashes(used)
+
+
+def parts_of(
+    block: Block, hashes: NDArray[np.uint64], problem: HetcalProblem, parts: int
+) -> NDArray[np.uint8]:
+    """Return the part of each row; see `dealt`."""
+    data, spec = block.data, problem.spec
     if spec.groups is None:
-        found = hash_parts(hashes, max(parts, 1), spec.seed)
-    else:
-        assert data.others is not None and data.where is not None
-        found = group_parts(data.others[spec.groups], max(parts, 1), spec.seed, data.where)
-    return found, total
+        return hash_parts(hashes, max(parts, 1), spec.seed)
+    assert data.others is not None and data.where is not None
+    return group_parts(data.others[spec.groups], max(parts, 1), spec.seed, data.where)
 
 
 def hash_parts(hashes: NDArray[np.uint64], parts: int, seed: int) -> NDArray[np.uint8]:

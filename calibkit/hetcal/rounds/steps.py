@@ -17,12 +17,12 @@ import polars as pl
 from calibkit.errors import ModelError
 from calibkit.files.sources import Source
 from calibkit.fitted import Fitted
-from calibkit.hetcal.cells import BINS
 from calibkit.hetcal.features import feature_column
 from calibkit.hetcal.model import HetcalModel
-from calibkit.hetcal.rounds import after, leaves, look, trained
+from calibkit.hetcal.rounds import after, forest, leaves, look, trained
 from calibkit.hetcal.rounds.counts import counter_of
-from calibkit.hetcal.rounds.end import ending, model_of
+from calibkit.hetcal.rounds.end import model_of
+from calibkit.hetcal.rounds.ends import end_of
 from calibkit.hetcal.rounds.known import (
     BEND,
     CORRECT,
@@ -165,26 +165,30 @@ def advance(plan: Plan, sums: Sums) -> dict[str, Any] | Fitted[HetcalModel]:
     problem, known = _parts(plan)
     if known.step == FINISH:
         return _finished(plan, problem, known, sums)
-    following = {
-        LOOK: after.after_look,
-        REFINE: after.after_refinement,
-        GROW: after.after_growth,
-        COUNT: after.after_count,
-        JUDGE: after.after_judgement,
-        CORRECT: after.after_correction,
-        BEND: leaves.after_bending,
-        SEEK: leaves.after_seeking,
-        RATE: leaves.after_rating,
-    }[known.step]
-    following(known, problem, sums)
+    following = forest.FOLLOWING if problem.spec.partition == "forest" else _FOLLOWING
+    following[known.step](known, problem, sums)
     return known.ask()
 
 
+#: What follows each round of a tree.
+_FOLLOWING = {
+    LOOK: after.after_look,
+    REFINE: after.after_refinement,
+    GROW: after.after_growth,
+    COUNT: after.after_count,
+    JUDGE: after.after_judgement,
+    CORRECT: after.after_correction,
+    BEND: leaves.after_bending,
+    SEEK: leaves.after_seeking,
+    RATE: leaves.after_rating,
+}
+
+
 def _finished(plan: Plan, problem: HetcalProblem, known: Known, sums: Sums) -> Fitted[HetcalModel]:
-    count = ending(known, problem.spec).leaves
+    end = end_of(known, problem)
     losses = array_of(sums.table, What.TOTAL, 3)
-    cells = array_of(sums.table, What.CELL, count * BINS * 3)
+    cells = array_of(sums.table, What.CELL, end.cells * 3)
     files = sorted({name for shard in plan.shards for name in shard.files})
-    model = model_of(known, problem, losses, cells, files)
+    model = model_of(known, problem, end, losses, cells, files)
     said = known.grown.warnings if known.grown is not None else []
     return Fitted(model, (*said, *known.rows.warnings))
