@@ -147,6 +147,11 @@ class BranchCounter:
         self.bins, wood = bins_of(known), known.wood
         self.trees = trees_of(wood.grove, known.categories)
         self.asked = asked_nodes(self.trees, wood.searched, self.bins, rules, problem.spec.seed)
+        self.by_tree: dict[int, list[Asked]] = {}
+        for one in self.asked:
+            self.by_tree.setdefault(one.tree, []).append(one)
+        categories = [len(names or ()) for names in known.categories]
+        self.routes = {tree: self.trees[tree].routes(categories) for tree in self.by_tree}
         self.hist = np.zeros((self.asked[-1].starts[-1] if self.asked else 0, 2), np.int64)
         self.first = not known.fingerprint
         self.overview = Overview(known)
@@ -166,10 +171,7 @@ class BranchCounter:
             if codes is not None:
                 self._see(block, codes)
         self.roots.add(block, part)
-        by_tree: dict[int, list[Asked]] = {}
-        for one in self.asked:
-            by_tree.setdefault(one.tree, []).append(one)
-        groups = list(by_tree.values())
+        groups = list(self.by_tree.values())
 
         def work(own: Int64s) -> None:
             for place in own:
@@ -193,12 +195,11 @@ class BranchCounter:
         payload: Int64s,
     ) -> None:
         """Add the rows of a tree to the histograms of its nodes."""
-        tree = self.trees[asked[0].tree]
-        drawn = draws(hashes, self.problem.spec.seed, asked[0].tree)
-        place = np.full(len(tree.nodes), -1, np.int32)
+        tree = asked[0].tree
+        drawn = draws(hashes, self.problem.spec.seed, tree)
+        place = np.full(len(self.trees[tree].nodes), -1, np.int32)
         place[[one.place for one in asked]] = np.arange(len(asked))
-        known = [len(names or ()) for names in self.known.categories]
-        ends = tree.routes(known).ends(block.features.values)
+        ends = self.routes[tree].ends(block.features.values)
         leaf = np.where(drawn > 0, place[ends], np.int32(-1)).astype(np.int32)
         spans, order = np.empty((len(asked), 2), np.int64), np.empty(leaf.size, np.int32)
         leaf_maps.rows_by_leaf(leaf, spans, order)

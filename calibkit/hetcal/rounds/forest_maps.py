@@ -109,7 +109,8 @@ class Leaves:
         sizes = [own.count * self.parts for own in self.places]
         self.firsts = list(accumulate(sizes, initial=0))
         need_room(self.firsts[-1])
-        self.categories = [len(names or ()) for names in known.categories]
+        categories = [len(names or ()) for names in known.categories]
+        self.routes = [tree.routes(categories) for tree in self.trees]
 
     @property
     def count(self) -> int:
@@ -155,7 +156,7 @@ class Leaves:
 
     def ends(self, values: Floats, tree: int) -> NDArray[np.int32]:
         """Return the node of a tree that each row (a column of `values`) ends in."""
-        return self.trees[tree].routes(self.categories).ends(values)
+        return self.routes[tree].ends(values)
 
 
 class TallyCounter:
