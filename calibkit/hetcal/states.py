@@ -166,7 +166,6 @@ def no_rounds(spec: HetcalSpec) -> str:
     """Return why a fit cannot be done in rounds (`calibkit.hetcal.rounds`), empty where it can."""
     reasons = (
         (f"--partition {spec.partition}", spec.partition != "tree"),
-        (f"--criterion {spec.criterion}", spec.criterion == "auc"),
         (f"--map {spec.map}", spec.map == "isotonic"),
         ("--time", spec.time is not None),
     )

@@ -85,6 +85,21 @@ def test_training_rows_that_do_not_fit_grow_the_tree(
     assert merged["tree"] == found["tree"]
 
 
+def test_trees_by_the_auc_go_through_the_rounds(
+    folder: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    made = {name: tmp_path / f"{name}.json" for name in ("memory", "rounds", "merged")}
+    rows, parts = folder / "rows.parquet", sorted((folder / "parts").iterdir())
+    options = [*OPTIONS, "--criterion", "auc"]
+    assert invoke("hetcal", rows, *options, "-o", made["memory"]).code == 0
+    assert invoke("hetcal", rows, *options, *TIGHT, "-o", made["rounds"]).code == 0
+    by_plans(invoke, parts, options, made["merged"])
+    models = {name: json.loads(path.read_text()) for name, path in made.items()}
+    assert_like(models["rounds"], models["memory"])
+    assert models["rounds"]["tree"] == models["memory"]["tree"] == models["merged"]["tree"]
+    assert models["rounds"]["maps"] == models["merged"]["maps"]
+
+
 def test_what_all_rows_show_is_said_as_in_memory(tmp_path: Path, invoke: Invoke) -> None:
     frame = rows_of(8300, 7)
     label = frame["label"]
@@ -97,9 +112,7 @@ def test_what_all_rows_show_is_said_as_in_memory(tmp_path: Path, invoke: Invoke)
         assert said.code == 3 and "rows.parquet: " in said.stderr
 
 
-@pytest.mark.parametrize(
-    "more", [["--map", "isotonic"], ["--partition", "boosted"], ["--criterion", "auc"]]
-)
+@pytest.mark.parametrize("more", [["--map", "isotonic"], ["--partition", "boosted"]])
 def test_what_has_no_rounds_says_what_would_do(
     folder: Path, tmp_path: Path, invoke: Invoke, more: list[str]
 ) -> None:

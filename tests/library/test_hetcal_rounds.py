@@ -464,7 +464,6 @@ def test_what_has_no_rounds_is_refused() -> None:
     for options in (
         {"partition": "forest"},
         {"map": "isotonic"},
-        {"criterion": "auc"},
         {"time": "g"},
     ):
         with pytest.raises(ResourceError, match=r"9,000 rows of .* MB would do"):

@@ -11,8 +11,15 @@ import polars as pl
 from calibkit.hetcal.rounds import leaves, look, trained
 from calibkit.hetcal.rounds.choose import candidates, chosen_by, first_correction
 from calibkit.hetcal.rounds.edges import refined
-from calibkit.hetcal.rounds.grow import Bins, bins_of, first_nodes, open_nodes, split_node
-from calibkit.hetcal.rounds.growing import SCORES
+from calibkit.hetcal.rounds.grow import (
+    Bins,
+    bins_of,
+    first_nodes,
+    open_nodes,
+    split_node,
+    vectors_in,
+)
+from calibkit.hetcal.rounds.growing import SCORES, histograms
 from calibkit.hetcal.rounds.known import (
     CORRECT,
     COUNT,
@@ -69,15 +76,14 @@ def after_refinement(known: Known, problem: HetcalProblem, sums: Sums) -> None:
 def after_growth(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     """Learn the histograms of nodes and the steps of their lines: split, step, go on."""
     table, spec, bins = sums.table, problem.spec, bins_of(known)
-    asked = open_nodes(known, bins.cells)
-    cells = len(asked) * bins.cells
-    hist = np.stack([array_of(table, what, cells) for what in (What.ROWS, What.HITS)], axis=1)
-    hist = hist.reshape(len(asked), bins.cells, 2)
+    width = vectors_in(known, spec).width
+    asked = open_nodes(known, bins.cells * width)
+    hist = histograms(table, len(asked), bins, width)
     _move_lines(known, table)
     if not known.fingerprint:
         _know_bins(known, table, bins)
         know_rows(known, problem, sums)
-        known.rows.weight, known.rows.hits = bins.take(0, hist[0]).sum(axis=0).tolist()
+        known.rows.weight, known.rows.hits = bins.take(0, hist[0])[:, :2].sum(axis=0).tolist()
         bins = bins_of(known)
         if not known.folds:
             del known.nodes[1:]
@@ -87,7 +93,7 @@ def after_growth(known: Known, problem: HetcalProblem, sums: Sums) -> None:
             continue  # a part that turned out to be empty
         node = known.nodes[place]
         if node.depth == 0:
-            node.rows, node.hits = bins.take(0, own).sum(axis=0).tolist()
+            node.rows, node.hits = bins.take(0, own)[:, :2].sum(axis=0).tolist()
         known.nodes += split_node(known, node, own, bins, spec, sizes)
     if not known.apart:
         begin_lines(known, spec.max_depth)

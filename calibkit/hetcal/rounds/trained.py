@@ -48,7 +48,7 @@ def trees_in_memory(train: Source, problem: HetcalProblem, files: Sequence[str])
     spec, grid = problem.spec, grid_of(problem.spec)
     rows = read_hetcal_rows(train, problem.columns, problem.features)
     need_both_classes(rows)
-    growth = growth_of(rows, spec.criterion, spec.max_bins, spec.threads, own=False)
+    growth = growth_of(rows, spec, own=False)
     deepest = max(grid.depths)
     grown = Grown(
         spots_of([growth.tree(growth.rules(deepest, size)) for size in grid.leaf_sizes]),
