@@ -167,7 +167,6 @@ def no_rounds(spec: HetcalSpec) -> str:
     reasons = (
         (f"--partition {spec.partition}", spec.partition != "tree"),
         (f"--criterion {spec.criterion}", spec.criterion == "auc"),
-        (f"--map {spec.map}", spec.map == "isotonic"),
         ("--time", spec.time is not None),
     )
     return ", ".join(text for text, holds in reasons if holds)
@@ -182,7 +181,7 @@ def no_room(rows: int, columns: int, refusal: str) -> ResourceError:
     return ResourceError(
         f"memory: {rows:,} rows of {columns} columns do not fit, and with {refusal} this fit goes "
         f"through them too often for rounds; about {size:,.0f} MB would do: raise --memory, fit on a "
-        "sample of the rows, or use what has rounds: --partition tree, --map platt, beta or histogram"
+        "sample of the rows, or use what has rounds: --partition tree"
     )
 
 

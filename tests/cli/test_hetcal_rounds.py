@@ -66,6 +66,18 @@ def by_plans(invoke: Invoke, parts: list[Path], options: list[Any], output: Path
         more = ["--plan", output.parent / "plan.json", "-q"]
 
 
+def test_isotonic_maps_by_plans(folder: Path, tmp_path: Path, invoke: Invoke) -> None:
+    made = {name: tmp_path / f"{name}.json" for name in ("memory", "rounds", "merged")}
+    rows, parts = folder / "rows.parquet", sorted((folder / "parts").iterdir())
+    options = [*OPTIONS, "--map", "isotonic", "--shrinkage", "30"]
+    for name, more in (("memory", []), ("rounds", TIGHT)):
+        assert invoke("hetcal", rows, *options, *more, "-o", made[name]).code == 0
+    by_plans(invoke, parts, options, made["merged"])
+    expected, found, merged = (json.loads(path.read_text()) for path in made.values())
+    assert_like(found, expected)
+    assert merged["maps"] == found["maps"] and merged["fit"] == found["fit"]
+
+
 def test_training_rows_that_do_not_fit_grow_the_tree(
     folder: Path, tmp_path: Path, invoke: Invoke
 ) -> None:
@@ -97,9 +109,7 @@ def test_what_all_rows_show_is_said_as_in_memory(tmp_path: Path, invoke: Invoke)
         assert said.code == 3 and "rows.parquet: " in said.stderr
 
 
-@pytest.mark.parametrize(
-    "more", [["--map", "isotonic"], ["--partition", "boosted"], ["--criterion", "auc"]]
-)
+@pytest.mark.parametrize("more", [["--partition", "boosted"], ["--criterion", "auc"]])
 def test_what_has_no_rounds_says_what_would_do(
     folder: Path, tmp_path: Path, invoke: Invoke, more: list[str]
 ) -> None:

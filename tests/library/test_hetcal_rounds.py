@@ -463,14 +463,13 @@ def test_what_has_no_rounds_is_refused() -> None:
     frame = rows_of(9000, 1)
     for options in (
         {"partition": "forest"},
-        {"map": "isotonic"},
         {"criterion": "auc"},
         {"time": "g"},
     ):
         with pytest.raises(ResourceError, match=r"9,000 rows of .* MB would do"):
             hetcal_state(Source.from_frame(frame), problem_of({}, **options), TINY)
-    state = hetcal_state(Source.from_frame(frame), problem_of({}, map="isotonic"), ROOM)
-    with pytest.raises(ResourceError, match="--map isotonic"):
+    state = hetcal_state(Source.from_frame(frame), problem_of({}, partition="forest"), ROOM)
+    with pytest.raises(ResourceError, match="--partition forest"):
         first_plan(without_rows(state))
     with pytest.raises(DataError, match="column 'w': weight 0 in all 100 rows"):
         in_rounds(

@@ -210,7 +210,7 @@ def after_judgement(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     shape = candidates(known, problem.spec).lines.shape
     found = array_of(sums.table, What.GAIN, math.prod(shape)).reshape(shape)
     known.chosen = chosen_by(known, problem.spec, found)
-    if known.grown is not None or problem.spec.map == "histogram":
+    if known.grown is not None or problem.spec.map in ("histogram", "isotonic"):
         # Rows that grew no tree are not judged too boldly, and steps are not corrected.
         leaves.begin(known, problem)
         return

@@ -18,6 +18,7 @@ from calibkit.hetcal.rounds.edges import Refine
 from calibkit.hetcal.rounds.end import Ending, ending
 from calibkit.hetcal.rounds.grow import Shared, Visits, visits_of
 from calibkit.hetcal.rounds.growing import CountCounter, GrowCounter, add_lines, tell_lines
+from calibkit.hetcal.rounds.isotonic import PoolCounter
 from calibkit.hetcal.rounds.known import (
     BEND,
     CORRECT,
@@ -26,6 +27,7 @@ from calibkit.hetcal.rounds.known import (
     GROW,
     JUDGE,
     LOOK,
+    POOL,
     RATE,
     REFINE,
     SEEK,
@@ -73,6 +75,7 @@ def counter_of(
         CORRECT: CorrectCounter,
         BEND: BendCounter,
         SEEK: SeekCounter,
+        POOL: PoolCounter,
     }
     return together[known.step](known, problem, Shared(pool, threads))
 
@@ -170,10 +173,8 @@ class BendCounter:
     def add(self, block: Block) -> None:
         """Add some rows."""
         features = np.stack(log_parts_of(self.end.first(block.score)))
-        leaf = self.end.leaf_of(block.features.values)
-        spans, rows = np.empty((self.end.leaves, 2), np.int64), np.empty(leaf.size, np.int32)
-        leaf_maps.rows_by_leaf(leaf, spans, rows)
-        spans = np.vstack([spans, [[0, leaf.size]]])
+        spans, rows = self.end.rows_by_leaf(block.features.values)
+        spans = np.vstack([spans, [[0, rows.size]]])
 
         def work(part: Int64s) -> None:
             own = self.open[part]

@@ -17,8 +17,9 @@ from calibkit.summaries.plain import as_plain
 EVERYONE = -1
 
 #: The rounds, by what they ask for.
-LOOK, REFINE, GROW, GROWN, COUNT, JUDGE, CORRECT, BEND, SEEK, RATE, FINISH = STEPS = (
-    "look", "refine", "grow", "grown", "count", "judge", "correct", "bend", "seek", "rate", "finish",
+LOOK, REFINE, GROW, GROWN, COUNT, JUDGE, CORRECT, BEND, SEEK, RATE, POOL, FINISH = STEPS = (
+    "look", "refine", "grow", "grown", "count", "judge", "correct", "bend", "seek", "rate", "pool",
+    "finish",
 )  # fmt: skip
 
 
@@ -53,6 +54,25 @@ class Edges:
     lows: list[float] | None = None
     highs: list[float] | None = None
     buckets: list[Bucket] = field(default_factory=list)
+
+
+@dataclass
+class Stretches:
+    """The scores of a leaf by stretches that its isotonic map is made of, from the lowest.
+
+    Attributes
+    ----------
+    lows, highs
+        The keys (integers in the order of the scores) of the least and the greatest score of each;
+        the same one where no block of the map can begin inside.
+    rows, hits
+        Of each, in units of weight.
+    """
+
+    lows: list[int] = field(default_factory=list)
+    highs: list[int] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+    hits: list[int] = field(default_factory=list)
 
 
 @dataclass
@@ -269,7 +289,9 @@ class Known:
         Beta maps, of the leaves and of all rows; none before they are looked for.
     cuts, rates
         The bins of the histogram maps of the leaves, or how far they are known, and their positive
-        rates.
+        rates; the blocks of isotonic maps.
+    stretches
+        How far the blocks of isotonic maps are known; none once they are.
     apart
         Whether trees are all that these rows are for.
     grown
@@ -290,6 +312,7 @@ class Known:
     curves: list[Curve] = field(default_factory=list)
     cuts: list[Edges] = field(default_factory=list)
     rates: list[list[float]] = field(default_factory=list)
+    stretches: list[Stretches] = field(default_factory=list)
     apart: bool = False
     grown: Grown | None = None
 

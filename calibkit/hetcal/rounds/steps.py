@@ -31,6 +31,7 @@ from calibkit.hetcal.rounds.known import (
     GROW,
     JUDGE,
     LOOK,
+    POOL,
     RATE,
     REFINE,
     SEEK,
@@ -175,6 +176,7 @@ def advance(plan: Plan, sums: Sums) -> dict[str, Any] | Fitted[HetcalModel]:
         BEND: leaves.after_bending,
         SEEK: leaves.after_seeking,
         RATE: leaves.after_rating,
+        POOL: leaves.after_pooling,
     }[known.step]
     following(known, problem, sums)
     return known.ask()
