@@ -167,7 +167,7 @@ def no_rounds(spec: HetcalSpec) -> str:
     reasons = (
         (f"--partition {spec.partition}", spec.partition != "tree"),
         (f"--criterion {spec.criterion}", spec.criterion == "auc"),
-        ("--time", spec.time is not None),
+        ("--time", spec.time is not None and spec.partition != "tree"),
     )
     return ", ".join(text for text, holds in reasons if holds)
 

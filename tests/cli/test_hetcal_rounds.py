@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ Invoke = Callable[..., Any]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("rounds")
-    frame = rows_of(8300, 7)
+    frame = rows_of(8300, 7).with_columns(day=pl.lit(date(2026, 1, 1)) + pl.duration(days="g"))
     frame.write_parquet(made / "rows.parquet", row_group_size=1000)
     (made / "parts").mkdir()
     for place in range(2):
@@ -66,10 +67,14 @@ def by_plans(invoke: Invoke, parts: list[Path], options: list[Any], output: Path
         more = ["--plan", output.parent / "plan.json", "-q"]
 
 
-def test_isotonic_maps_by_plans(folder: Path, tmp_path: Path, invoke: Invoke) -> None:
+@pytest.mark.parametrize("dealt", ["--groups", "--time"])
+def test_isotonic_maps_and_folds_in_time_by_plans(
+    folder: Path, tmp_path: Path, invoke: Invoke, dealt: str
+) -> None:
     made = {name: tmp_path / f"{name}.json" for name in ("memory", "rounds", "merged")}
     rows, parts = folder / "rows.parquet", sorted((folder / "parts").iterdir())
-    options = [*OPTIONS, "--map", "isotonic", "--shrinkage", "30"]
+    size = ["--max-depth", "1", "--min-leaf", "900", "--shrinkage", "30", "-q"]
+    options = ["--features", "x,kind", dealt, "day", "--map", "isotonic", *size]
     for name, more in (("memory", []), ("rounds", TIGHT)):
         assert invoke("hetcal", rows, *options, *more, "-o", made[name]).code == 0
     by_plans(invoke, parts, options, made["merged"])

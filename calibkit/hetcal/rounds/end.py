@@ -239,7 +239,7 @@ def _figures(
             folds=known.folds,
             by_depth=known.chosen.by_depth,
         )
-        if problem.spec.groups is None:
+        if problem.spec.groups is None and problem.spec.time is None:
             checked.dealt = "by hash"
     scores, pooled, calibrated = (
         float(loss / unit / rows) for loss, unit in zip(losses.tolist(), end.units, strict=True)
