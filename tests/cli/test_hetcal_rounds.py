@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ Invoke = Callable[..., Any]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("rounds")
-    frame = rows_of(8300, 7)
+    frame = rows_of(8300, 7).with_columns(day=pl.lit(date(2026, 1, 1)) + pl.duration(days="g"))
     frame.write_parquet(made / "rows.parquet", row_group_size=1000)
     (made / "parts").mkdir()
     for place in range(2):
@@ -64,6 +65,22 @@ def by_plans(invoke: Invoke, parts: list[Path], options: list[Any], output: Path
         if output.exists():
             return
         more = ["--plan", output.parent / "plan.json", "-q"]
+
+
+@pytest.mark.parametrize("dealt", ["--groups", "--time"])
+def test_isotonic_maps_and_folds_in_time_by_plans(
+    folder: Path, tmp_path: Path, invoke: Invoke, dealt: str
+) -> None:
+    made = {name: tmp_path / f"{name}.json" for name in ("memory", "rounds", "merged")}
+    rows, parts = folder / "rows.parquet", sorted((folder / "parts").iterdir())
+    size = ["--max-depth", "1", "--min-leaf", "900", "--shrinkage", "30", "-q"]
+    options = ["--features", "x,kind", dealt, "day", "--map", "isotonic", *size]
+    for name, more in (("memory", []), ("rounds", TIGHT)):
+        assert invoke("hetcal", rows, *options, *more, "-o", made[name]).code == 0
+    by_plans(invoke, parts, options, made["merged"])
+    expected, found, merged = (json.loads(path.read_text()) for path in made.values())
+    assert_like(found, expected)
+    assert merged["maps"] == found["maps"] and merged["fit"] == found["fit"]
 
 
 def test_training_rows_that_do_not_fit_grow_the_tree(
@@ -112,7 +129,7 @@ def test_what_all_rows_show_is_said_as_in_memory(tmp_path: Path, invoke: Invoke)
         assert said.code == 3 and "rows.parquet: " in said.stderr
 
 
-@pytest.mark.parametrize("more", [["--map", "isotonic"], ["--partition", "boosted"]])
+@pytest.mark.parametrize("more", [["--partition", "boosted"]])
 def test_what_has_no_rounds_says_what_would_do(
     folder: Path, tmp_path: Path, invoke: Invoke, more: list[str]
 ) -> None:

@@ -97,9 +97,9 @@ def vectors_in(known: Known, spec: HetcalSpec) -> Vectors:
     return vectors_of(spec.criterion, seen.low, seen.high, seen.rows, seen.weight, seen.unit)
 
 
-def first_nodes(parts: int, sizes: int) -> list[Spot]:
-    """Return the roots: of the trees of all rows, and of those without each part."""
-    return [Spot(part, 0, list(range(sizes))) for part in (EVERYONE, *range(parts))]
+def first_nodes(parts: Iterable[int], sizes: int) -> list[Spot]:
+    """Return the roots: of the trees of all rows, and of those that judge each part."""
+    return [Spot(part, 0, list(range(sizes))) for part in (EVERYONE, *parts)]
 
 
 def split_node(
@@ -275,6 +275,7 @@ def visits_of(known: Known, wanted: Iterable[int], begins: int) -> Visits:
     begins
         `calibkit_kernels.rounds.OTHERS`: with the rows a tree is grown on, `OWN`: with those left out.
     """
+    others = kernels.OTHERS if known.times is None else kernels.EARLIER
     asked = sorted(wanted)
     nodes = np.zeros((len(known.nodes), kernels.NODE_WIDTH), np.int64)
     nodes[:, kernels.FORK] = -1
@@ -286,7 +287,8 @@ def visits_of(known: Known, wanted: Iterable[int], begins: int) -> Visits:
     for place in reversed(range(len(known.nodes))):  # children stand after their parents
         spot = known.nodes[place]
         if spot.depth == 0:
-            nodes[place, kernels.BEGINS], nodes[place, kernels.PART] = begins, spot.part
+            own = others if begins == kernels.OTHERS and spot.part != EVERYONE else begins
+            nodes[place, kernels.BEGINS], nodes[place, kernels.PART] = own, spot.part
         for fork in spot.forks:
             if not (needed[fork.left] or needed[fork.right]):
                 continue

@@ -150,7 +150,7 @@ class Overview:
 
     def __init__(self, known: Known) -> None:
         self.known = known
-        self.parts, self.hash = np.zeros(max(known.folds, 1), np.int64), 0
+        self.parts, self.hash = np.zeros(known.parts, np.int64), 0
         self.scores = np.zeros((2, SCORES), np.int64)
 
     def add(self, block: Block, part: NDArray[np.uint8], total: int) -> None:

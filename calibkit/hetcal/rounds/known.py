@@ -17,8 +17,9 @@ from calibkit.summaries.plain import as_plain
 EVERYONE = -1
 
 #: The rounds, by what they ask for.
-LOOK, REFINE, GROW, GROWN, COUNT, JUDGE, CORRECT, BEND, SEEK, RATE, FINISH = STEPS = (
-    "look", "refine", "grow", "grown", "count", "judge", "correct", "bend", "seek", "rate", "finish",
+LOOK, REFINE, GROW, GROWN, COUNT, JUDGE, CORRECT, BEND, SEEK, RATE, POOL, FINISH = STEPS = (
+    "look", "refine", "grow", "grown", "count", "judge", "correct", "bend", "seek", "rate", "pool",
+    "finish",
 )  # fmt: skip
 
 
@@ -53,6 +54,64 @@ class Edges:
     lows: list[float] | None = None
     highs: list[float] | None = None
     buckets: list[Bucket] = field(default_factory=list)
+
+
+#: A time as an integer, or a text, in its order.
+Key = int | str
+
+
+@dataclass
+class Gap:
+    """Times in which parts of the rows end, `after` one and `before` another (None: of all).
+
+    `below` are the rows before them, `rows` those of them; `drawn` are some of them, which are to be
+    counted, none where some are to be drawn.
+    """
+
+    after: Key | None
+    before: Key | None
+    below: int
+    rows: int
+    drawn: list[Key] = field(default_factory=list)
+
+
+@dataclass
+class Times:
+    """The parts of rows that follow each other in time, or how far they are known.
+
+    Attributes
+    ----------
+    kind
+        What stands for a time: the integer of a `number` or of a `whole` one such as a date, a
+        `text`, or as a text the digits of a `wide` integer.
+    ends
+        The last time of each part but the last; None as long as it is sought.
+    gaps
+        Where they are sought, in order.
+    """
+
+    kind: str
+    ends: list[Key | None] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+
+
+@dataclass
+class Stretches:
+    """The scores of a leaf by stretches that its isotonic map is made of, from the lowest.
+
+    Attributes
+    ----------
+    lows, highs
+        The keys (integers in the order of the scores) of the least and the greatest score of each;
+        the same one where no block of the map can begin inside.
+    rows, hits
+        Of each, in units of weight.
+    """
+
+    lows: list[int] = field(default_factory=list)
+    highs: list[int] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+    hits: list[int] = field(default_factory=list)
 
 
 @dataclass
@@ -256,7 +315,10 @@ class Known:
     seen, edges, categories
         Of all rows; of each feature.
     folds
-        Parts of the rows; 0: nothing is cross-validated.
+        Parts of the rows that are judged; 0: nothing is cross-validated.
+    times
+        How rows are dealt where parts follow each other in time: there is one more then, the first
+        is judged by nothing, and each other one by what came before it; None: otherwise.
     fingerprint
         The hash of the data.
     nodes
@@ -269,7 +331,9 @@ class Known:
         Beta maps, of the leaves and of all rows; none before they are looked for.
     cuts, rates
         The bins of the histogram maps of the leaves, or how far they are known, and their positive
-        rates.
+        rates; the blocks of isotonic maps.
+    stretches
+        How far the blocks of isotonic maps are known; none once they are.
     apart
         Whether trees are all that these rows are for.
     grown
@@ -283,6 +347,7 @@ class Known:
     edges: list[Edges] = field(default_factory=list)
     categories: list[list[str] | None] = field(default_factory=list)
     folds: int = 0
+    times: Times | None = None
     fingerprint: str = ""
     nodes: list[Spot] = field(default_factory=list)
     chosen: Chosen | None = None
@@ -290,6 +355,7 @@ class Known:
     curves: list[Curve] = field(default_factory=list)
     cuts: list[Edges] = field(default_factory=list)
     rates: list[list[float]] = field(default_factory=list)
+    stretches: list[Stretches] = field(default_factory=list)
     apart: bool = False
     grown: Grown | None = None
 
@@ -297,6 +363,20 @@ class Known:
         """Return it as a plan holds it."""
         found: dict[str, Any] = as_plain(self)
         return found
+
+    @property
+    def parts(self) -> int:
+        """How many parts the rows are dealt to."""
+        return self.folds + 1 if self.times is not None else max(self.folds, 1)
+
+    @property
+    def judged(self) -> range:
+        """The parts that are judged."""
+        return range(self.parts - self.folds, self.parts)
+
+    def judge_nothing(self) -> None:
+        """Do without cross-validation."""
+        self.folds, self.times = 0, None
 
     def counts(self, node: Spot) -> tuple[float, float]:
         """Return how many rows a node has, and how many positive ones; see `Seen.counts`."""

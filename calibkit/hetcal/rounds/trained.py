@@ -127,13 +127,13 @@ def trees_in_rounds(
     return Trees(known.columns, known.categories, grown)
 
 
-def nodes_of(grown: Grown, parts: int) -> list[Spot]:
-    """Return the nodes of the trees for all rows, and for those without each part."""
-    trees, roots = grown.nodes, parts + 1
+def nodes_of(grown: Grown, parts: Sequence[int]) -> list[Spot]:
+    """Return the nodes of the trees for all rows, and for those that judge each part."""
+    trees, roots = grown.nodes, len(parts) + 1
     made: list[list[Spot]] = []
-    for part in (EVERYONE, *range(parts)):
+    for place, part in enumerate((EVERYONE, *parts)):
         # The first root, all other roots, then the other nodes of each of them in turn.
-        start = roots + (part + 1) * (len(trees) - 1) - 1
+        start = roots + place * (len(trees) - 1) - 1
         made.append(
             [
                 Spot(
