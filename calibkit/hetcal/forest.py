@@ -21,7 +21,7 @@ from calibkit.hetcal.maps import (
     shrunk,
 )
 from calibkit.hetcal.model import CrossValidated, Line, PartitionPart
-from calibkit.hetcal.payload import Growth, growth_of
+from calibkit.hetcal.payload import Growth
 from calibkit.hetcal.rows import HetcalRows
 from calibkit.hetcal.spec import FOREST_LEAF_SIZES, SHRINKAGES, HetcalSpec
 from calibkit.hetcal.trees import Tree
@@ -107,19 +107,13 @@ Fit = tuple[
 
 
 def fit(
-    rows: HetcalRows,
-    train: HetcalRows | None,
-    spec: HetcalSpec,
-    folds: Folds | None,
-    pooled: Floats,
+    rows: HetcalRows, growth: Growth, spec: HetcalSpec, folds: Folds | None, pooled: Floats
 ) -> Fit:
     """Return the partitions and maps of a forest; see `calibkit.hetcal.fit.Found`.
 
-    Without `train` the maps of a tree are fitted on the rows it was not grown on (out of the bag).
+    Where it is grown on the rows themselves, the maps of a tree are fitted on those that it was not
+    grown on (out of the bag).
     """
-    growth = growth_of(
-        train or rows, spec.criterion, spec.max_bins, spec.threads, own=train is None
-    )
     grower = Grower(growth, spec.seed)
     grid = forest_grid(spec)
     depth, least, shrinkage = grid.depths[-1], grid.leaf_sizes[0], grid.shrinkages[0]
@@ -132,7 +126,7 @@ def fit(
         tree, counts = grower.tree(number, depth, least)
         numbers = tree.leaves()
         leaf = numbers[tree.routes(growth.known).ends(rows.features.values)]
-        used = leaf if growth.own is None else np.where(counts > 0, -1, leaf).astype(np.int32)
+        used = np.where(counts > 0, -1, leaf) if growth.own else leaf.astype(np.int32)
         maps = fit_maps(rows, used, int(numbers.max()) + 1, pooled, shrinkage, spec.map)
         return tree, maps, leaf
 
@@ -141,10 +135,9 @@ def fit(
     total = np.zeros(rows.count)
     for _, maps, leaf in made:
         total += maps.probabilities(rows.score, leaf)
-    features = (train or rows).features
     parts = [
         PartitionPart(
-            tree=described_tree(tree, growth.weight_unit, features),
+            tree=described_tree(tree, growth.weight_unit, growth.features),
             maps=maps.described(rows.unit, rows.size),
         )
         for tree, maps, _ in made
@@ -162,7 +155,7 @@ def _choose(
     """
     trees = min(spec.trees or TRIED_TREES, TRIED_TREES)
     judged = folds.among(folds.judged())
-    own, everyone = grower.growth.own is not None, np.ones(rows.count, np.bool_)
+    own, everyone = grower.growth.own, np.ones(rows.count, np.bool_)
     alone, seen = _pooled_held_out(rows, folds), np.zeros(rows.count)
     shape = (len(grid.leaf_sizes), len(grid.depths), len(grid.shrinkages))
     gains, losses = np.empty((*shape, 2)), np.empty(shape)

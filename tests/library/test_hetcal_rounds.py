@@ -85,10 +85,11 @@ def in_memory(
         FEATURES,
         known=grown.features if grown else None,
         groups=spec.groups,
+        time=spec.time,
         folds=spec.folds,
         seed=spec.seed,
     )
-    if spec.groups is None:
+    if spec.groups is None and spec.time is None:
         part = hash_parts(hashes_in_order(rows), spec.folds, spec.seed)
         rows = replace(rows, folds=Folds(part, spec.folds))
     return fit_hetcal(rows, spec, train=grown, tags=problem.tags)
@@ -349,6 +350,12 @@ def test_few_rows_are_not_cross_validated() -> None:
     assert "different rows are too few" in alike.warnings[-1]
 
 
+def test_a_deep_tree_of_rows_of_one_group_is_that_of_memory() -> None:
+    frame = rows_of(400, 4).with_columns(g=pl.lit("one"))
+    problem = problem_of({}, groups="g", max_depth=3, min_leaf=20)
+    assert_like(plain(in_rounds([frame], problem)[0]), plain(in_memory(frame, problem)))
+
+
 def test_windows_are_summed_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "rows_at_a_time", lambda _: 100)
     frame, row = rows_of(900, 11), pl.int_range(900)
@@ -468,14 +475,12 @@ def test_what_has_no_rounds_is_refused() -> None:
     frame = rows_of(9000, 1)
     for options in (
         {"partition": "forest", "map": "beta"},
-        {"map": "isotonic"},
-        {"criterion": "auc"},
-        {"time": "g"},
+        {"partition": "boosted", "time": "g"},
     ):
         with pytest.raises(ResourceError, match=r"9,000 rows of .* MB would do"):
             hetcal_state(Source.from_frame(frame), problem_of({}, **options), TINY)
-    state = hetcal_state(Source.from_frame(frame), problem_of({}, map="isotonic"), ROOM)
-    with pytest.raises(ResourceError, match="--map isotonic"):
+    state = hetcal_state(Source.from_frame(frame), problem_of({}, partition="boosted"), ROOM)
+    with pytest.raises(ResourceError, match="--partition boosted"):
         first_plan(without_rows(state))
     with pytest.raises(DataError, match="column 'w': weight 0 in all 100 rows"):
         in_rounds(

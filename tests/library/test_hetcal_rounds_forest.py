@@ -76,6 +76,8 @@ def twin(
             {"weight": "eighths", "weight_kind": "sampling"},
             {"max_depth": 3, "min_leaf": 30, "shrinkage": 5.0, "clip": 0.05, "max_bins": 20},
         ),
+        ({}, {"max_depth": 3, "min_leaf": 40, "shrinkage": 10.0, "criterion": "auc"}),
+        ({}, {"time": "g", "max_depth": 2, "min_leaf": 40, "max_bins": 50}),
         ({"scale": "raw"}, {"max_depth": 0, "min_leaf": 1, "shrinkage": 0.0}),
         ({}, {"max_bins": 30, "precalibrate": "none", "max_depth": 2, "shrinkage": 9.0}),
         ({"weight": "w"}, {"max_depth": 3, "min_leaf": 50, "groups": "g", "trees": 22}),
@@ -93,7 +95,7 @@ def test_rounds_give_what_memory_gives(
     checked = plain(found)["fit"]["cross_validated"]
     assert (checked is None) == ({"max_depth", "min_leaf", "shrinkage"} <= options.keys())
     if checked is not None:
-        assert checked.get("dealt") == (None if "groups" in options else "by hash")
+        assert checked.get("dealt") == (None if {"groups", "time"} & options.keys() else "by hash")
 
 
 @pytest.mark.parametrize(
@@ -197,7 +199,7 @@ def test_what_forests_have_no_rounds_for() -> None:
     assert no_rounds(forest_of({}).spec) == ""
     for kind in ("beta", "histogram", "isotonic"):
         assert no_rounds(forest_of({}, map=kind).spec) == f"--partition forest --map {kind}"
-    assert no_rounds(forest_of({}, time="t").spec) == "--time"
+    assert no_rounds(forest_of({}, time="t", criterion="auc").spec) == ""
 
 
 def test_forests_that_no_plan_can_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from calibkit.hetcal.cells import BINS
 from calibkit.hetcal.maps import log_parts_of
 from calibkit.hetcal.rounds.bins import RateCounter, SeekCounter
-from calibkit.hetcal.rounds.choose import candidates, correction_lines
+from calibkit.hetcal.rounds.choose import candidates, correction_lines, judged_counts
 from calibkit.hetcal.rounds.curves import curve_array
 from calibkit.hetcal.rounds.edges import Refine
 from calibkit.hetcal.rounds.end import End, ending
@@ -22,6 +22,7 @@ from calibkit.hetcal.rounds.forest_judge import WeighCounter
 from calibkit.hetcal.rounds.forest_maps import SettleCounter, TallyCounter
 from calibkit.hetcal.rounds.grow import Shared, Visits, visits_of
 from calibkit.hetcal.rounds.growing import CountCounter, GrowCounter, add_lines, tell_lines
+from calibkit.hetcal.rounds.isotonic import PoolCounter
 from calibkit.hetcal.rounds.known import (
     BEND,
     BRANCH,
@@ -31,6 +32,7 @@ from calibkit.hetcal.rounds.known import (
     GROW,
     JUDGE,
     LOOK,
+    POOL,
     RATE,
     REFINE,
     SEEK,
@@ -43,6 +45,7 @@ from calibkit.hetcal.rounds.lines import LineSums, line_array
 from calibkit.hetcal.rounds.look import LookCounter
 from calibkit.hetcal.rounds.rows import Block, dealt
 from calibkit.hetcal.rounds.tables import Numbers, What
+from calibkit.hetcal.rounds.times import TimeCounter
 from calibkit.hetcal.states import HetcalProblem
 from calibkit_kernels import leaf_maps
 from calibkit_kernels import rounds as kernels
@@ -81,6 +84,7 @@ def counter_of(
         CORRECT: CorrectCounter,
         BEND: BendCounter,
         SEEK: SeekCounter,
+        POOL: PoolCounter,
         BRANCH: branch_counter,
         TALLY: TallyCounter,
         SETTLE: SettleCounter,
@@ -90,7 +94,7 @@ def counter_of(
 
 
 class RefineCounter:
-    """Counts values where quantiles are sought."""
+    """Counts values where quantiles are sought, of features and of times."""
 
     def __init__(self, known: Known) -> None:
         self.seekers = {
@@ -98,17 +102,21 @@ class RefineCounter:
             for place, edges in enumerate(known.edges)
             if edges.lows is None
         }
+        times = known.times
+        self.times = TimeCounter(times, len(known.columns)) if times and times.gaps else None
 
     def add(self, block: Block) -> None:
         """Add some rows."""
         for place, seeker in self.seekers.items():
             seeker.add(block.features.values[place])
+        if self.times is not None and block.times is not None:
+            self.times.add(block.times)
 
     def tell(self, numbers: Numbers) -> dict[str, Any]:
         """Tell the counts."""
         for place, seeker in self.seekers.items():
             seeker.tell(numbers, place)
-        return {}
+        return {} if self.times is None else self.times.tell(numbers)
 
 
 class JudgeCounter:
@@ -149,7 +157,7 @@ class CorrectCounter:
         self.leaves, self.maps = correction_lines(known, problem.spec)
         self.visits: Visits = visits_of(known, self.leaves, kernels.OWN)
         assert known.correction is not None
-        self.lines = LineSums(line_array([known.correction], [known.rows.counts]))
+        self.lines = LineSums(line_array([known.correction], [judged_counts(known)]))
 
     def add(self, block: Block) -> None:
         """Add some rows."""
@@ -159,9 +167,8 @@ class CorrectCounter:
         for place, (low, high) in enumerate(spans.tolist()):
             leaf[rows[low:high]] = place
         linear = self.maps[leaf, 0] * block.score + self.maps[leaf, 1]
-        every = np.arange(linear.size, dtype=np.int32)
-        span = np.array([[0, linear.size]], np.int64)
-        add_lines(self.lines, np.zeros(1, np.int64), block, linear, every, span)
+        span = np.array([[0, rows.size]], np.int64)  # of parts that are judged
+        add_lines(self.lines, np.zeros(1, np.int64), block, linear, rows, span)
 
     def tell(self, numbers: Numbers) -> dict[str, Any]:
         """Tell the sums."""
@@ -182,10 +189,8 @@ class BendCounter:
     def add(self, block: Block) -> None:
         """Add some rows."""
         features = np.stack(log_parts_of(self.end.first(block.score)))
-        leaf = self.end.leaf_of(block.features.values)
-        spans, rows = np.empty((self.end.leaves, 2), np.int64), np.empty(leaf.size, np.int32)
-        leaf_maps.rows_by_leaf(leaf, spans, rows)
-        spans = np.vstack([spans, [[0, leaf.size]]])
+        spans, rows = self.end.rows_by_leaf(block.features.values)
+        spans = np.vstack([spans, [[0, rows.size]]])
 
         def work(part: Int64s) -> None:
             own = self.open[part]

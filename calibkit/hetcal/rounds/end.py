@@ -26,6 +26,7 @@ from calibkit.hetcal.rounds.rows import Block
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.hetcal.states import HetcalProblem
 from calibkit.hetcal.trees import Tree
+from calibkit_kernels import leaf_maps
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
@@ -138,6 +139,13 @@ class Ending:
         found: NDArray[np.int32] = self.tree.leaves()[self.tree.routes(self.known).ends(values)]
         return found
 
+    def rows_by_leaf(self, values: Floats) -> tuple[Int64s, NDArray[np.int32]]:
+        """Return where the rows of each leaf begin and end, and the rows."""
+        leaf = self.leaf_of(values)
+        spans, rows = np.empty((self.leaves, 2), np.int64), np.empty(leaf.size, np.int32)
+        leaf_maps.rows_by_leaf(leaf, spans, rows)
+        return spans, rows
+
     def calibrated(self, block: Block) -> tuple[NDArray[np.int32], Floats]:
         """Return the leaf of each row, and its probability."""
         leaf = self.leaf_of(block.features.values)
@@ -203,7 +211,7 @@ def loss_units(known: Known) -> tuple[float, ...]:
 def _maps(known: Known, kind: str, lines: Floats, pooled: Floats, shrinkage: float) -> Maps:
     """Return the maps of the leaves, whose Platt's maps, rows and positives are `lines`."""
     count, rows = len(lines), lines[:, 2]
-    if kind == "histogram":
+    if kind in ("histogram", "isotonic"):
         _need(len(known.cuts), count)
         _need(len(known.rates), count)
         steps = tuple(
@@ -313,7 +321,7 @@ def _figures(
             folds=known.folds,
             by_depth=known.chosen.by_depth,
         )
-        if problem.spec.groups is None:
+        if problem.spec.groups is None and problem.spec.time is None:
             checked.dealt = "by hash"
     scores, pooled, calibrated = (
         float(loss / unit / rows) for loss, unit in zip(losses.tolist(), end.units, strict=True)

@@ -21,11 +21,13 @@ from calibkit.hetcal.rounds.after import (
     move_lines,
     moved_lines,
     refine,
+    seeks,
 )
 from calibkit.hetcal.rounds.forest_grow import (
     UNKNOWN,
     BranchCounter,
     asked_nodes,
+    cells_of,
     rules_of,
     split_nodes,
 )
@@ -38,9 +40,10 @@ from calibkit.hetcal.rounds.forest_packed import (
     lines_as_bytes,
     trees_of,
 )
-from calibkit.hetcal.rounds.grow import Shared, bins_of, first_nodes
+from calibkit.hetcal.rounds.grow import Shared, bins_of, first_nodes, vectors_in
 from calibkit.hetcal.rounds.known import (
     BRANCH,
+    EVERYONE,
     FINISH,
     GROWN,
     LOOK,
@@ -74,10 +77,10 @@ def after_refinement(known: Known, problem: HetcalProblem, sums: Sums) -> None:
 
 def _begin(known: Known, spec: HetcalSpec) -> None:
     """Go on to the trees, once all bins are known; where trees are there already, to all rows."""
-    if any(edges.lows is None for edges in known.edges):
+    if seeks(known):
         known.step = REFINE
         return
-    known.nodes, known.forest, known.step = first_nodes(known.folds, 1), Forest(), BRANCH
+    known.nodes, known.forest, known.step = first_nodes(known.judged, 1), Forest(), BRANCH
     for node in known.nodes:
         node.open = False
     if known.grown is None:
@@ -132,8 +135,8 @@ def after_branching(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     spec, wood, bins = problem.spec, known.wood, bins_of(known)
     trees = trees_of(wood.grove, known.categories)
     asked = asked_nodes(trees, wood.searched, bins, rules_for(known, spec), spec.seed)
-    cells = asked[-1].starts[-1] if asked else 0
-    hist = np.stack([array_of(sums.table, What.CELL, cells, column) for column in (0, 1)], axis=1)
+    cells, columns = cells_of(asked), range(vectors_in(known, spec).width)
+    hist = np.stack([array_of(sums.table, What.CELL, cells, one) for one in columns], axis=1)
     move_lines(known, sums.table)
     if not known.fingerprint:
         know_bins(known, sums.table, bins)
@@ -155,18 +158,17 @@ def after_branching(known: Known, problem: HetcalProblem, sums: Sums) -> None:
 
 def _know_rows(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     """Learn what the first round over the trees tells of all rows, and begin their maps."""
-    parts = max(known.folds, 1)
-    totals = array_of(sums.table, What.TOTAL, 2 * parts).reshape(parts, 2)
+    totals = array_of(sums.table, What.TOTAL, 2 * known.parts).reshape(-1, 2)
     know_rows(known, problem, sums)
     known.rows.weight, known.rows.hits = totals.sum(axis=0).tolist()
     if known.apart:
         return
     if not grid_of(problem.spec).open:
-        known.folds = 0  # there is nothing to choose
+        known.judge_nothing()  # there is nothing to choose
     del known.nodes[known.folds + 1 :]
-    for place, node in enumerate(known.nodes):
-        own = totals.sum(axis=0) - (totals[place - 1] if place else 0)
-        node.rows, node.hits = own.tolist()
+    for node in known.nodes:
+        own = totals[: node.part] if known.times else np.delete(totals, node.part, axis=0)
+        node.rows, node.hits = (totals if node.part == EVERYONE else own).sum(axis=0).tolist()
     begin_lines(known, 0)
 
 
@@ -188,8 +190,7 @@ def _grown(known: Known, spec: HetcalSpec) -> None:
 def after_tally(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     """Learn how many rows the maps are of; each begins where the map of all rows is."""
     leaves = Leaves(known, problem)
-    found = array_of(sums.table, What.CELL, 2 * leaves.count).reshape(-1, 2)
-    counts = tallied(leaves, found)
+    counts = tallied(leaves, sums.table)
     start = known.nodes[0].line
     assert start is not None
     line = line_from(start.slope, start.intercept, start.low, start.high)

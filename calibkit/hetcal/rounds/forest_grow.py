@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.hetcal.forest import feature_stream, some_features
-from calibkit.hetcal.grow import CRITERIA, Rules
+from calibkit.hetcal.grow import Rules
 from calibkit.hetcal.rounds.forest_draws import draws
 from calibkit.hetcal.rounds.forest_packed import trees_of
 from calibkit.hetcal.rounds.grow import (
@@ -26,12 +26,13 @@ from calibkit.hetcal.rounds.grow import (
     bins_of,
     fork_of,
     left_sums,
+    vectors_in,
     visits_of,
 )
 from calibkit.hetcal.rounds.growing import Overview, add_lines, tell_lines
 from calibkit.hetcal.rounds.known import Known
 from calibkit.hetcal.rounds.lines import LineSums, line_array
-from calibkit.hetcal.rounds.rows import Block, hashes_of, parts_of
+from calibkit.hetcal.rounds.rows import Block, hashes_of, parts_by
 from calibkit.hetcal.rounds.tables import Numbers, What, keys_of
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.hetcal.states import HetcalProblem
@@ -96,6 +97,11 @@ def asked_nodes(
     return found
 
 
+def cells_of(asked: Sequence[Asked]) -> int:
+    """Return how many bins these nodes have in all."""
+    return asked[-1].starts[-1] if asked else 0
+
+
 def _open(node: Node, rules: Rules) -> bool:
     """Tell whether a node may have to be split, or what is in it is not known yet."""
     if node.rows == UNKNOWN:
@@ -107,7 +113,7 @@ def _open(node: Node, rules: Rules) -> bool:
 def rules_of(known: Known, spec: HetcalSpec, depth: int, least: int) -> Rules:
     """Return when and how nodes are split; before rows are known, as if a unit were a row."""
     size = known.rows.size if known.fingerprint else 1.0
-    return Rules(CRITERIA[spec.criterion], depth, max(1, math.ceil(least / size)))
+    return vectors_in(known, spec).rules(depth, max(1, math.ceil(least / size)))
 
 
 def split_nodes(
@@ -152,22 +158,23 @@ class BranchCounter:
             self.by_tree.setdefault(one.tree, []).append(one)
         categories = [len(names or ()) for names in known.categories]
         self.routes = {tree: self.trees[tree].routes(categories) for tree in self.by_tree}
-        self.hist = np.zeros((self.asked[-1].starts[-1] if self.asked else 0, 2), np.int64)
+        self.vectors = vectors_in(known, problem.spec)
+        self.hist = np.zeros((cells_of(self.asked), self.vectors.width), np.int64)
         self.first = not known.fingerprint
         self.overview = Overview(known)
         self.highest = [np.full(low.size, -np.inf) for low in self.bins.lows]
-        self.totals = np.zeros((max(known.folds, 1), 2), np.int64)
+        self.totals = np.zeros((known.parts, 2), np.int64)
         self.roots = RootLines(known, shared)
 
     def add(self, block: Block) -> None:
         """Add some rows."""
         hashes = hashes_of(block)
-        part = parts_of(block, hashes, self.problem, self.known.folds)
-        payload = np.stack([block.weight, block.weight * block.label], axis=1)
+        part = parts_by(block, hashes, self.problem, self.known.folds)
+        payload = self.vectors.of(block.score, block.label, block.weight)
         codes = self.bins.codes(block.features) if self.asked else None
         if self.first:
             self.overview.add(block, part, int(digest.total(hashes)))
-            np.add.at(self.totals, part, payload)
+            np.add.at(self.totals, part, payload[:, :2])
             if codes is not None:
                 self._see(block, codes)
         self.roots.add(block, part)

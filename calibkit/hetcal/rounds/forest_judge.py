@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from calibkit.errors import ModelError
 from calibkit.hetcal.choose import best_place, discounted
 from calibkit.hetcal.maps import shrunk
-from calibkit.hetcal.rounds.choose import root_maps
+from calibkit.hetcal.rounds.choose import judged_counts, root_maps
 from calibkit.hetcal.rounds.forest_draws import Words
 from calibkit.hetcal.rounds.forest_maps import Leaves
 from calibkit.hetcal.rounds.grow import Shared
@@ -57,7 +57,8 @@ class WeighCounter:
         self.grid, self.units = grid_of(problem.spec), units_of(known)
         self.sums = np.zeros(shape_of(problem.spec), np.int64)
         self.together = 0
-        self.pooled, maps = root_maps(known), self.leaves.maps()
+        maps, pooled = self.leaves.maps(), root_maps(known)
+        self.pooled = np.array([pooled[part] for part in self.leaves.judged])
         self.maps = [
             [self._shrunk(tree, maps, shrinkage) for shrinkage in self.grid.shrinkages]
             for tree in range(len(self.leaves.trees))
@@ -65,33 +66,34 @@ class WeighCounter:
 
     def _shrunk(self, tree: int, maps: Floats, shrinkage: float) -> Floats:
         """Return (a, b) of the maps of a tree, each drawn towards that of the same rows at the root."""
-        owns = [maps[self.leaves.own(tree, part)] for part in range(self.leaves.parts)]
+        owns = [maps[self.leaves.own(tree, part)] for part in self.leaves.judged]
         return np.vstack([shrunk(own, own[0, :2].copy(), shrinkage) for own in owns])
 
     def add(self, block: Block) -> None:
         """Add some rows."""
         hashes, part = self.leaves.dealt(block)
-        starts = range(0, hashes.size, _ROWS)
+        judged = part.astype(np.int32) - np.int32(self.leaves.judged.start)
+        rows = np.flatnonzero(judged >= 0)
+        starts = range(0, rows.size, _ROWS)
 
         def work(own: Int64s) -> list[tuple[Int64s, int]]:
-            return [self._weigh(block, hashes, part, starts[place]) for place in own.tolist()]
+            chosen = [rows[starts[place] : starts[place] + _ROWS] for place in own.tolist()]
+            return [self._weigh(block, hashes, judged, one) for one in chosen]
 
         for sums, together in chain.from_iterable(self.shared.each(len(starts), work)):
             self.sums += sums
             self.together += together
 
     def _weigh(
-        self, block: Block, hashes: Words, part: NDArray[np.uint8], start: int
+        self, block: Block, hashes: Words, judged: NDArray[np.int32], rows: Int64s
     ) -> tuple[Int64s, int]:
         """Return the sums over some rows, and that of the losses of one map for all."""
-        own = slice(start, start + _ROWS)
-        score, label, (mass, squares) = block.score[own], block.label[own], block.masses[:, own]
-        alone = np.empty(score.size)
-        lines = np.array([self.pooled[one] for one in range(self.leaves.parts)])
-        leaf_maps.leaf_probabilities(score, part[own].astype(np.int32), lines, alone)
+        score, label, (mass, squares) = block.score[rows], block.label[rows], block.masses[:, rows]
+        alone, judged = np.empty(score.size), judged[rows]
+        leaf_maps.leaf_probabilities(score, judged, self.pooled, alone)
         before, found = _losses(alone, label), np.empty(self.sums.shape, np.int64)
-        values = np.ascontiguousarray(block.features.values[:, own])
-        total, seen = self._sums(score, values, hashes[own], part[own])
+        values = np.take(block.features.values, rows, axis=1)
+        total, seen = self._sums(score, values, hashes[rows], judged)
         mean = np.where(seen > 0.0, total / np.maximum(seen, 1.0), alone)
         for depth, weight in np.ndindex(found.shape[:2]):
             after = _losses(mean[depth, weight], label)
@@ -101,7 +103,7 @@ class WeighCounter:
         return found, int(_whole(mass * before, self.units[2]).sum())
 
     def _sums(
-        self, score: Floats, values: Floats, hashes: Words, part: NDArray[np.uint8]
+        self, score: Floats, values: Floats, hashes: Words, judged: NDArray[np.int32]
     ) -> tuple[Floats, Floats]:
         """Return depth x shrinkage x row: the sum over the trees that did not draw a row; how many."""
         leaves, grid = self.leaves, self.grid
@@ -111,7 +113,7 @@ class WeighCounter:
             eligible, ends = leaves.eligible(hashes, tree), leaves.ends(values, tree)
             seen += eligible
             rows = np.flatnonzero(eligible)
-            first, found = part[rows].astype(np.int32) * np.int32(places.count), np.empty(rows.size)
+            first, found = judged[rows] * np.int32(places.count), np.empty(rows.size)
             for depth, level in enumerate(grid.depths):
                 leaf = places.at[leaves.depths.index(level)][ends[rows]] + first
                 for weight, maps in enumerate(self.maps[tree]):
@@ -155,7 +157,7 @@ def chosen_by(known: Known, spec: HetcalSpec, together: int) -> Chosen:
     if [len(own) for own in judged] != [shape[0] * shape[1] * 3] * len(grid.leaf_sizes):
         raise ModelError("a damaged plan: a leaf size has not been judged")
     found = np.array(judged).reshape(-1, *shape)
-    mass, _ = known.rows.counts
+    mass, _ = judged_counts(known)
     size, depth, weight = best_place(discounted(found[..., :2], mass), grid)
     losses = found[..., 2] / mass
     return Chosen(

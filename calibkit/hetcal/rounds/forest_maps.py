@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.errors import ModelError
@@ -20,10 +21,10 @@ from calibkit.hetcal.rounds.forest_draws import Words, draws
 from calibkit.hetcal.rounds.forest_packed import integers_of, lines_of, need_room, trees_of
 from calibkit.hetcal.rounds.grow import Shared
 from calibkit.hetcal.rounds.growing import tell_lines
-from calibkit.hetcal.rounds.known import Known, Line, grid_of
+from calibkit.hetcal.rounds.known import EVERYONE, Known, Line, grid_of
 from calibkit.hetcal.rounds.lines import Counts, LineSums, line_array
-from calibkit.hetcal.rounds.rows import Block, hashes_of, parts_of
-from calibkit.hetcal.rounds.tables import Numbers, What
+from calibkit.hetcal.rounds.rows import Block, hashes_of, parts_by
+from calibkit.hetcal.rounds.tables import Numbers, What, array_of
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.hetcal.states import HetcalProblem
 from calibkit.hetcal.trees import Tree
@@ -101,12 +102,11 @@ class Leaves:
     def __init__(self, known: Known, problem: HetcalProblem) -> None:
         self.known, self.problem = known, problem
         self.trees = trees_of(known.wood.grove, known.categories)
-        depths, self.parts = [settled(known, problem.spec)[0]], 1
+        self.depths, self.judged = [settled(known, problem.spec)[0]], range(EVERYONE, 0)
         if is_judged(known, problem.spec):
-            depths, self.parts = sorted({0, *grid_of(problem.spec).depths}), known.folds
-        self.depths = depths
-        self.places = [places_of(tree, depths) for tree in self.trees]
-        sizes = [own.count * self.parts for own in self.places]
+            self.depths, self.judged = sorted({0, *grid_of(problem.spec).depths}), known.judged
+        self.places = [places_of(tree, self.depths) for tree in self.trees]
+        sizes = [own.count * len(self.judged) for own in self.places]
         self.firsts = list(accumulate(sizes, initial=0))
         need_room(self.firsts[-1])
         categories = [len(names or ()) for names in known.categories]
@@ -139,14 +139,20 @@ class Leaves:
         return np.hstack([np.array(lines).reshape(-1, 2), np.array(self.counts()).reshape(-1, 2)])
 
     def own(self, tree: int, part: int) -> slice:
-        """Return where the maps of the nodes of a tree without a part stand."""
-        first = self.firsts[tree] + part * self.places[tree].count
+        """Return where the maps of the nodes of a tree stand that judge a part."""
+        first = self.firsts[tree] + (part - self.judged.start) * self.places[tree].count
         return slice(first, first + self.places[tree].count)
+
+    def used(self, part: NDArray[Any], judged: int) -> Bools:
+        """Tell which parts the maps are of that judge one: all, for `EVERYONE`."""
+        forward = judged != EVERYONE and self.known.times is not None
+        found: Bools = part < judged if forward else part != judged
+        return found
 
     def dealt(self, block: Block) -> tuple[Words, NDArray[np.uint8]]:
         """Return the hash and the part of each row."""
         hashes = hashes_of(block)
-        return hashes, parts_of(block, hashes, self.problem, self.known.folds)
+        return hashes, parts_by(block, hashes, self.problem, self.known.folds)
 
     def eligible(self, hashes: Words, tree: int) -> Bools:
         """Tell which rows the maps of a tree are of: those that did not grow it."""
@@ -164,14 +170,14 @@ class TallyCounter:
 
     def __init__(self, known: Known, problem: HetcalProblem, shared: Shared) -> None:
         self.leaves, self.shared = Leaves(known, problem), shared
-        self.sums = np.zeros((self.leaves.count, 2), np.int64)
+        self.starts = starts_of(self.leaves)
+        self.sums = np.zeros((known.parts * self.starts[-1], 2), np.int64)
 
     def add(self, block: Block) -> None:
         """Add some rows."""
-        leaves = self.leaves
+        leaves, parts = self.leaves, self.leaves.known.parts
         hashes, part = leaves.dealt(block)
         payload = np.stack([block.weight, block.weight * block.label], axis=1)
-        part = part if leaves.parts > 1 else np.zeros_like(part)
 
         def work(own: Int64s) -> None:
             for tree in own.tolist():
@@ -179,11 +185,10 @@ class TallyCounter:
                     leaves.eligible(hashes, tree),
                     leaves.ends(block.features.values, tree),
                 )
-                places = leaves.places[tree]
-                for fresh in places.fresh:
+                for fresh in leaves.places[tree].fresh:
                     rows = np.flatnonzero(eligible & (fresh[ends] >= 0))
-                    at = fresh[ends[rows]] + part[rows].astype(np.int64) * places.count
-                    np.add.at(self.sums, leaves.firsts[tree] + at, payload[rows])
+                    at = (self.starts[tree] + fresh[ends[rows]]) * parts + part[rows]
+                    np.add.at(self.sums, at, payload[rows])
 
         self.shared.over(len(leaves.trees), work)
 
@@ -193,16 +198,19 @@ class TallyCounter:
         return {}
 
 
-def tallied(leaves: Leaves, sums: Int64s) -> Int64s:
-    """Return the rows and positives of each map: of the parts that it is not judged by."""
-    if leaves.parts == 1:
-        return sums
-    found = np.empty_like(sums)
-    for tree, places in enumerate(leaves.places):
-        own = slice(leaves.firsts[tree], leaves.firsts[tree + 1])
-        parts = sums[own].reshape(leaves.parts, places.count, 2)
-        found[own] = (parts.sum(axis=0) - parts).reshape(-1, 2)
-    return found
+def starts_of(leaves: Leaves) -> list[int]:
+    """Return where the nodes of each tree that have a map begin, and where the last end."""
+    return list(accumulate((own.count for own in leaves.places), initial=0))
+
+
+def tallied(leaves: Leaves, table: pl.DataFrame) -> Int64s:
+    """Return the rows and positives of each map, from what was counted of each node and part."""
+    starts, parts = starts_of(leaves), leaves.known.parts
+    sums = array_of(table, What.CELL, 2 * parts * starts[-1]).reshape(-1, parts, 2)
+    every, found = np.arange(parts), list[Int64s]()
+    for first, last in pairwise(starts):
+        found += [sums[first:last, leaves.used(every, part)].sum(axis=1) for part in leaves.judged]
+    return np.concatenate(found)
 
 
 class SettleCounter:
@@ -234,10 +242,10 @@ class SettleCounter:
         if self.before[leaves.firsts[tree]] == self.before[leaves.firsts[tree + 1]]:
             return
         eligible, ends = leaves.eligible(hashes, tree), leaves.ends(block.features.values, tree)
-        for without in range(leaves.parts):
-            own = leaves.own(tree, without)
+        for judged in leaves.judged:
+            own = leaves.own(tree, judged)
             first, last = self.before[own.start], self.before[own.stop]
-            used = eligible & (part != without) if leaves.parts > 1 else eligible
+            used = eligible & leaves.used(part, judged)
             # Of a map its place among those of the slice that move; the last entry is of none.
             moving = np.append(np.where(self.at[own] >= 0, self.at[own] - first, -1), -1)
             for fresh in leaves.places[tree].fresh if last > first else ():

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.hetcal.features import Features
-from calibkit.hetcal.grow import CRITERIA, Rules, midpoint, sides_of
+from calibkit.hetcal.grow import Rules, midpoint, sides_of
+from calibkit.hetcal.payload import Vectors, vectors_of
 from calibkit.hetcal.rounds.known import EVERYONE, Fork, Known, Spot, grid_of
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.hetcal.trees import Node, Tree
@@ -28,7 +29,8 @@ Int64s = NDArray[np.int64]
 Places = NDArray[np.int32]
 T = TypeVar("T")
 
-#: Bins of all histograms of a round together, at most, unless one histogram alone has more.
+#: Bins of all histograms of a round together, at most, unless one histogram alone has more; where a
+#: bin has more than two sums, so many fewer.
 MOST_CELLS: Final = 1 << 20
 
 
@@ -81,15 +83,24 @@ def bins_of(known: Known) -> Bins:
     return Bins(tuple(lows), tuple(highs), kinds, starts)
 
 
-def open_nodes(known: Known, cells: int) -> list[int]:
-    """Return the nodes whose histograms the next round sums: as many as there is room for."""
-    room = max(1, MOST_CELLS // cells)
+def open_nodes(known: Known, sums: int) -> list[int]:
+    """Return the nodes whose histograms the next round sums: as many as there is room for.
+
+    `sums`: how many numbers a histogram has.
+    """
+    room = max(1, 2 * MOST_CELLS // sums)
     return [place for place, node in enumerate(known.nodes) if node.open][:room]
 
 
-def first_nodes(parts: int, sizes: int) -> list[Spot]:
-    """Return the roots: of the trees of all rows, and of those without each part."""
-    return [Spot(part, 0, list(range(sizes))) for part in (EVERYONE, *range(parts))]
+def vectors_in(known: Known, spec: HetcalSpec) -> Vectors:
+    """Return how rows become the vectors that trees grow on: as in a fit in memory."""
+    seen = known.rows
+    return vectors_of(spec.criterion, seen.low, seen.high, seen.rows, seen.weight, seen.unit)
+
+
+def first_nodes(parts: Iterable[int], sizes: int) -> list[Spot]:
+    """Return the roots: of the trees of all rows, and of those that judge each part."""
+    return [Spot(part, 0, list(range(sizes))) for part in (EVERYONE, *parts)]
 
 
 def split_node(
@@ -102,7 +113,7 @@ def split_node(
     known, node
         The trees, and a node whose rows and positives are known.
     hist
-        Bin x (rows, positives).
+        Bin x sum; see `Vectors.of`.
     bins, spec, sizes
         The bins; what is fitted; the leaf sizes.
     """
@@ -112,11 +123,11 @@ def split_node(
     children: list[Spot] = []
     if node.depth >= deepest or node.hits in (0, node.rows):
         return children
-    total = np.array([node.rows, node.hits], np.int64)
+    total, vectors = bins.take(0, hist).sum(axis=0), vectors_in(known, spec)
     for size in node.sizes:
         if node.rows < 2 * sizes[size]:
             continue
-        rules = Rules(CRITERIA[spec.criterion], deepest, sizes[size])
+        rules = vectors.rules(deepest, sizes[size])
         hists = [(feature, bins.take(feature, hist)) for feature in range(len(bins.lows))]
         best = best_split(hists, bins, total, rules)
         if best is None:
@@ -172,12 +183,12 @@ def fork_of(feature: int, split: Floats, hist: Int64s, bins: Bins, rules: Rules)
 
 
 def left_sums(fork: Fork, low: int, hist: Int64s) -> tuple[int, int]:
-    """Return the sums of the rows that go left at a fork: what the split says of them is rounded."""
+    """Return rows and positives that go left at a fork: what the split says of them is rounded."""
     if fork.categories is not None:
         left = hist[fork.categories[0]]
     else:
         left = hist[:-1] if fork.cut is None else hist[: low + 1]
-    rows, hits = (left.sum(axis=0) + hist[-1] * fork.missing_left).tolist()
+    rows, hits, *_ = (left.sum(axis=0) + hist[-1] * fork.missing_left).tolist()
     return rows, hits
 
 
@@ -272,6 +283,7 @@ def visits_of(known: Known, wanted: Iterable[int], begins: int) -> Visits:
     begins
         `calibkit_kernels.rounds.OTHERS`: with the rows a tree is grown on, `OWN`: with those left out.
     """
+    others = kernels.OTHERS if known.times is None else kernels.EARLIER
     asked = sorted(wanted)
     nodes = np.zeros((len(known.nodes), kernels.NODE_WIDTH), np.int64)
     nodes[:, kernels.FORK] = -1
@@ -283,7 +295,8 @@ def visits_of(known: Known, wanted: Iterable[int], begins: int) -> Visits:
     for place in reversed(range(len(known.nodes))):  # children stand after their parents
         spot = known.nodes[place]
         if spot.depth == 0:
-            nodes[place, kernels.BEGINS], nodes[place, kernels.PART] = begins, spot.part
+            own = others if begins == kernels.OTHERS and spot.part != EVERYONE else begins
+            nodes[place, kernels.BEGINS], nodes[place, kernels.PART] = own, spot.part
         for fork in spot.forks:
             if not (needed[fork.left] or needed[fork.right]):
                 continue

@@ -31,6 +31,7 @@ from calibkit.hetcal.rounds.known import (
     GROW,
     JUDGE,
     LOOK,
+    POOL,
     RATE,
     REFINE,
     SEEK,
@@ -38,6 +39,7 @@ from calibkit.hetcal.rounds.known import (
     Trees,
     grid_of,
 )
+from calibkit.hetcal.rounds.known_times import Times
 from calibkit.hetcal.rounds.reading import known_of
 from calibkit.hetcal.rounds.rows import read_block, rows_at_a_time, used_columns
 from calibkit.hetcal.rounds.tables import (
@@ -47,6 +49,7 @@ from calibkit.hetcal.rounds.tables import (
     check_table,
     together,
 )
+from calibkit.hetcal.rounds.times import TIMES, drawn_in, kind_of, merged_draws
 from calibkit.hetcal.states import HetcalProblem, hetcal_problem, no_room, no_rounds
 from calibkit.memory import Memory
 from calibkit.rounds.passes import Pass
@@ -78,11 +81,15 @@ def first_ask(state: State) -> dict[str, Any]:
     dtype, train = "float32" if small else "float64", train_of(state, None)
     learnt = learnt_of(state)
     if learnt is not None:
-        return from_plain(learnt, Trees, state.path).begin(dtype).ask()
-    if train is not None:
-        return trained.trees_in_memory(train, problem, train_files(state)).begin(dtype).ask()
-    columns = [feature_column(name, schema[name]) for name in problem.features]
-    return Known(LOOK, columns, dtype).ask()
+        known = from_plain(learnt, Trees, state.path).begin(dtype)
+    elif train is not None:
+        known = trained.trees_in_memory(train, problem, train_files(state)).begin(dtype)
+    else:
+        columns = [feature_column(name, schema[name]) for name in problem.features]
+        known = Known(LOOK, columns, dtype)
+    time = problem.spec.time
+    known.times = None if time is None else Times(kind_of(time, schema[time]))
+    return known.ask()
 
 
 def sums(
@@ -120,6 +127,8 @@ def _parts(plan: Plan) -> tuple[HetcalProblem, Known]:
     problem, known = hetcal_problem(plan.options, "the plan"), known_of(plan.ask)
     if [column.name for column in known.columns] != list(problem.features):
         raise ModelError("a damaged plan: its features are not those of its options")
+    if known.folds and (known.times is None) != (problem.spec.time is None):
+        raise ModelError("a damaged plan: its parts are not those of its options")
     grid, chosen = grid_of(problem.spec), known.chosen
     if chosen is not None and not (
         0 <= chosen.depth < len(grid.depths)
@@ -137,6 +146,7 @@ def check_sums(sums: Sums) -> None:
         look.remarks_of(sums.payload.get("remarks", []))
         int(sums.payload.get("hash", "0"), 16)
         look.texts_of([sums])
+        drawn_in(sums.payload)
     except (TypeError, ValueError, AttributeError) as error:
         raise ModelError(f"a damaged state: {error}") from None
 
@@ -151,6 +161,8 @@ def merge_sums(parts: Sequence[Sums]) -> Sums:
             payload["hash"] = added_hashes(payload["hash"], part.payload["hash"])
     if "read" in first:
         payload |= look.merged(parts)
+    elif TIMES in first:
+        payload[TIMES] = merged_draws([part.payload for part in parts])
     return Sums(payload, together([part.table for part in parts]))
 
 
@@ -181,6 +193,7 @@ _FOLLOWING = {
     BEND: leaves.after_bending,
     SEEK: leaves.after_seeking,
     RATE: leaves.after_rating,
+    POOL: leaves.after_pooling,
 }
 
 

@@ -55,7 +55,7 @@ def trees_in_memory(train: Source, problem: HetcalProblem, files: Sequence[str])
         return _forest_in_memory(train, problem, files)
     rows = read_hetcal_rows(train, problem.columns, problem.features)
     need_both_classes(rows)
-    growth = growth_of(rows, spec.criterion, spec.max_bins, spec.threads, own=False)
+    growth = growth_of(rows, spec, own=False)
     deepest = max(grid.depths)
     grown = Grown(
         spots_of([growth.tree(growth.rules(deepest, size)) for size in grid.leaf_sizes]),
@@ -146,13 +146,13 @@ def trees_in_rounds(
     return Trees(known.columns, known.categories, grown)
 
 
-def nodes_of(grown: Grown, parts: int) -> list[Spot]:
-    """Return the nodes of the trees for all rows, and for those without each part."""
-    trees, roots = grown.nodes, parts + 1
+def nodes_of(grown: Grown, parts: Sequence[int]) -> list[Spot]:
+    """Return the nodes of the trees for all rows, and for those that judge each part."""
+    trees, roots = grown.nodes, len(parts) + 1
     made: list[list[Spot]] = []
-    for part in (EVERYONE, *range(parts)):
+    for place, part in enumerate((EVERYONE, *parts)):
         # The first root, all other roots, then the other nodes of each of them in turn.
-        start = roots + (part + 1) * (len(trees) - 1) - 1
+        start = roots + place * (len(trees) - 1) - 1
         made.append(
             [
                 Spot(
