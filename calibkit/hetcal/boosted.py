@@ -21,7 +21,6 @@ from calibkit.hetcal.model import (
     Line,
     PartitionPart,
 )
-from calibkit.hetcal.payload import Growth
 from calibkit.hetcal.rows import HetcalRows
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.hetcal.trees import Tree
@@ -228,10 +227,6 @@ def _written(
 ) -> Fit:
     """Return the partitions as a model holds them, and what they make of the calibration rows."""
     known = tuple(len(names or ()) for names in features.categories)
-    growth = Growth(
-        Binned(np.empty((0, 0), np.uint16), np.empty((0, 2), np.int64), (), ()),
-        np.empty((0, 3), np.int64), criteria.NEWTON, 1.0, 1.0, rows.size, known, rows,
-    )  # fmt: skip
     score = rows.score.copy()
     parts, first = [], np.zeros(rows.count, np.int32)
     for number, (tree, steps) in enumerate(zip(made.trees, made.steps, strict=True)):
@@ -245,7 +240,7 @@ def _written(
             numbers[places] = np.arange(len(places))
             first = numbers[ends]
         maps = [LeafMap(a=float(steps[place, 0]), b=float(steps[place, 1])) for place in places]
-        nodes = described_tree(ordered, growth.weight_unit, features, brief=number > 0)
+        nodes = described_tree(ordered, rows.size, features, brief=number > 0)
         parts.append(PartitionPart(tree=nodes, maps=maps))
     probability = np.empty(rows.count)
     line = np.array([[final.a, final.b]])

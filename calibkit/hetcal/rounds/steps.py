@@ -17,12 +17,12 @@ import polars as pl
 from calibkit.errors import ModelError
 from calibkit.files.sources import Source
 from calibkit.fitted import Fitted
-from calibkit.hetcal.cells import BINS
 from calibkit.hetcal.features import feature_column
 from calibkit.hetcal.model import HetcalModel
-from calibkit.hetcal.rounds import after, leaves, look, trained
+from calibkit.hetcal.rounds import after, forest, leaves, look, trained
 from calibkit.hetcal.rounds.counts import counter_of
-from calibkit.hetcal.rounds.end import ending, model_of
+from calibkit.hetcal.rounds.end import model_of
+from calibkit.hetcal.rounds.ends import end_of
 from calibkit.hetcal.rounds.known import (
     BEND,
     CORRECT,
@@ -31,6 +31,7 @@ from calibkit.hetcal.rounds.known import (
     GROW,
     JUDGE,
     LOOK,
+    POOL,
     RATE,
     REFINE,
     SEEK,
@@ -38,6 +39,7 @@ from calibkit.hetcal.rounds.known import (
     Trees,
     grid_of,
 )
+from calibkit.hetcal.rounds.known_times import Times
 from calibkit.hetcal.rounds.reading import known_of
 from calibkit.hetcal.rounds.rows import read_block, rows_at_a_time, used_columns
 from calibkit.hetcal.rounds.tables import (
@@ -47,6 +49,7 @@ from calibkit.hetcal.rounds.tables import (
     check_table,
     together,
 )
+from calibkit.hetcal.rounds.times import TIMES, drawn_in, kind_of, merged_draws
 from calibkit.hetcal.states import HetcalProblem, hetcal_problem, no_room, no_rounds
 from calibkit.memory import Memory
 from calibkit.rounds.passes import Pass
@@ -78,11 +81,15 @@ def first_ask(state: State) -> dict[str, Any]:
     dtype, train = "float32" if small else "float64", train_of(state, None)
     learnt = learnt_of(state)
     if learnt is not None:
-        return from_plain(learnt, Trees, state.path).begin(dtype).ask()
-    if train is not None:
-        return trained.trees_in_memory(train, problem, train_files(state)).begin(dtype).ask()
-    columns = [feature_column(name, schema[name]) for name in problem.features]
-    return Known(LOOK, columns, dtype).ask()
+        known = from_plain(learnt, Trees, state.path).begin(dtype)
+    elif train is not None:
+        known = trained.trees_in_memory(train, problem, train_files(state)).begin(dtype)
+    else:
+        columns = [feature_column(name, schema[name]) for name in problem.features]
+        known = Known(LOOK, columns, dtype)
+    time = problem.spec.time
+    known.times = None if time is None else Times(kind_of(time, schema[time]))
+    return known.ask()
 
 
 def sums(
@@ -120,6 +127,8 @@ def _parts(plan: Plan) -> tuple[HetcalProblem, Known]:
     problem, known = hetcal_problem(plan.options, "the plan"), known_of(plan.ask)
     if [column.name for column in known.columns] != list(problem.features):
         raise ModelError("a damaged plan: its features are not those of its options")
+    if known.folds and (known.times is None) != (problem.spec.time is None):
+        raise ModelError("a damaged plan: its parts are not those of its options")
     grid, chosen = grid_of(problem.spec), known.chosen
     if chosen is not None and not (
         0 <= chosen.depth < len(grid.depths)
@@ -137,6 +146,7 @@ def check_sums(sums: Sums) -> None:
         look.remarks_of(sums.payload.get("remarks", []))
         int(sums.payload.get("hash", "0"), 16)
         look.texts_of([sums])
+        drawn_in(sums.payload)
     except (TypeError, ValueError, AttributeError) as error:
         raise ModelError(f"a damaged state: {error}") from None
 
@@ -151,6 +161,8 @@ def merge_sums(parts: Sequence[Sums]) -> Sums:
             payload["hash"] = added_hashes(payload["hash"], part.payload["hash"])
     if "read" in first:
         payload |= look.merged(parts)
+    elif TIMES in first:
+        payload[TIMES] = merged_draws([part.payload for part in parts])
     return Sums(payload, together([part.table for part in parts]))
 
 
@@ -165,26 +177,31 @@ def advance(plan: Plan, sums: Sums) -> dict[str, Any] | Fitted[HetcalModel]:
     problem, known = _parts(plan)
     if known.step == FINISH:
         return _finished(plan, problem, known, sums)
-    following = {
-        LOOK: after.after_look,
-        REFINE: after.after_refinement,
-        GROW: after.after_growth,
-        COUNT: after.after_count,
-        JUDGE: after.after_judgement,
-        CORRECT: after.after_correction,
-        BEND: leaves.after_bending,
-        SEEK: leaves.after_seeking,
-        RATE: leaves.after_rating,
-    }[known.step]
-    following(known, problem, sums)
+    following = forest.FOLLOWING if problem.spec.partition == "forest" else _FOLLOWING
+    following[known.step](known, problem, sums)
     return known.ask()
 
 
+#: What follows each round of a tree.
+_FOLLOWING = {
+    LOOK: after.after_look,
+    REFINE: after.after_refinement,
+    GROW: after.after_growth,
+    COUNT: after.after_count,
+    JUDGE: after.after_judgement,
+    CORRECT: after.after_correction,
+    BEND: leaves.after_bending,
+    SEEK: leaves.after_seeking,
+    RATE: leaves.after_rating,
+    POOL: leaves.after_pooling,
+}
+
+
 def _finished(plan: Plan, problem: HetcalProblem, known: Known, sums: Sums) -> Fitted[HetcalModel]:
-    count = ending(known, problem.spec).leaves
+    end = end_of(known, problem)
     losses = array_of(sums.table, What.TOTAL, 3)
-    cells = array_of(sums.table, What.CELL, count * BINS * 3)
+    cells = array_of(sums.table, What.CELL, end.cells * 3)
     files = sorted({name for shard in plan.shards for name in shard.files})
-    model = model_of(known, problem, losses, cells, files)
+    model = model_of(known, problem, end, losses, cells, files)
     said = known.grown.warnings if known.grown is not None else []
     return Fitted(model, (*said, *known.rows.warnings))
