@@ -538,6 +538,11 @@ def test_damaged_plans_and_answers_are_refused() -> None:
     chosen = {**plan.ask["chosen"], "depth": 9}
     with pytest.raises(ModelError, match="its choice is none"):
         answer(msgspec.structs.replace(plan, ask={**plan.ask, "chosen": chosen}), source, TINY)
+    grow = next(plan for plan in plans if plan.ask["step"] == "grow")
+    table = answer(grow, source, TINY).table
+    hits = pl.when(pl.col("what") == What.HITS << 16).then(10**6).otherwise("value")
+    with pytest.raises(ModelError, match="more positives than rows"):
+        steps.advance(grow, Sums({}, table.with_columns(value=hits)))
     state = answer(plans[-1], source, TINY)
     place = state.table.with_columns(place=pl.lit(10**9))
     with pytest.raises(ModelError, match="not asked"):

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
+from calibkit.errors import ModelError
 from calibkit.hetcal.rounds import leaves, look, times, trained
 from calibkit.hetcal.rounds.choose import candidates, chosen_by, first_correction, judged_counts
 from calibkit.hetcal.rounds.edges import refined
@@ -35,6 +37,8 @@ from calibkit.hetcal.states import HetcalProblem
 from calibkit.rounds.protocol import Sums
 from calibkit.rows.remarks import FEWEST, constant_score, of_tally
 from calibkit_kernels import rounds as kernels
+
+Int64s = NDArray[np.int64]
 
 
 def after_look(known: Known, problem: HetcalProblem, sums: Sums) -> None:
@@ -76,6 +80,7 @@ def after_growth(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     cells = len(asked) * bins.cells
     hist = np.stack([array_of(table, what, cells) for what in (What.ROWS, What.HITS)], axis=1)
     hist = hist.reshape(len(asked), bins.cells, 2)
+    _check_counts(hist[:, :, 0], hist[:, :, 1])
     _move_lines(known, table)
     if not known.fingerprint:
         _know_bins(known, table, bins)
@@ -107,10 +112,9 @@ def after_growth(known: Known, problem: HetcalProblem, sums: Sums) -> None:
 
 def after_count(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     """Go on to the maps of trees that were grown on other rows."""
-    rows, hits = (
-        array_of(sums.table, what, len(known.nodes)).tolist() for what in (What.ROWS, What.HITS)
-    )
-    for node, own, positives in zip(known.nodes, rows, hits, strict=True):
+    rows, hits = (array_of(sums.table, what, len(known.nodes)) for what in (What.ROWS, What.HITS))
+    _check_counts(rows, hits)
+    for node, own, positives in zip(known.nodes, rows.tolist(), hits.tolist(), strict=True):
         node.rows, node.hits = own, positives
     know_rows(known, problem, sums)
     known.rows.weight, known.rows.hits = known.nodes[0].rows, known.nodes[0].hits
@@ -120,6 +124,12 @@ def after_count(known: Known, problem: HetcalProblem, sums: Sums) -> None:
         known.nodes = trained.of_everyone(known.nodes)
     begin_lines(known, problem.spec.max_depth)
     known.step = GROW
+
+
+def _check_counts(rows: Int64s, hits: Int64s) -> None:
+    """Raise `ModelError` where there are more positives than rows."""
+    if not ((hits >= 0) & (hits <= rows)).all():
+        raise ModelError("a damaged state: it has more positives than rows")
 
 
 def _know_bins(known: Known, table: pl.DataFrame, bins: Bins) -> None:

@@ -17,7 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.errors import ModelError, UsageError
-from calibkit.hetcal.rounds.known import Gap, Key, Times
+from calibkit.hetcal.rounds.sought import Gap, Key, Times
 from calibkit.hetcal.rounds.tables import Numbers, What, array_of, keys_of
 from calibkit.rounds.protocol import Sums
 from calibkit_kernels import digest
@@ -28,8 +28,8 @@ Parts = NDArray[np.uint8]
 #: Distinct times that are drawn in a round, of all gaps together.
 _DRAWN: Final = 1 << 14
 
-#: The greatest integer that stands for a time.
-_MOST: Final = (1 << 63) - 1
+#: Integers that stand for times are below this one.
+_MOST: Final = 1 << 63
 
 #: What the payload calls the times that were drawn, gap by gap.
 TIMES: Final = "times"
@@ -188,7 +188,7 @@ def drawn_in(payload: dict[str, Any]) -> list[list[Key]]:
 
 
 def _alike(keys: Sequence[Key], kind: type) -> bool:
-    return all(type(key) is kind and not (kind is int and abs(int(key)) > _MOST) for key in keys)
+    return all(type(key) is kind and (kind is str or -_MOST <= int(key) < _MOST) for key in keys)
 
 
 def begin(times: Times, payload: dict[str, Any], rows: int, folds: int) -> None:
