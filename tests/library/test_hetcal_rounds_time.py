@@ -198,7 +198,7 @@ def test_a_draw_is_the_same_whatever_the_order() -> None:
     for start in range(0, 5000, 700):
         own = Draw(20)
         own.add(keys[start : start + 700])
-        parts.add_drawn(own.keys())
+        parts.add(pl.Series(own.keys()))
     assert whole.keys() == parts.keys() and len(whole.keys()) == 20
 
 

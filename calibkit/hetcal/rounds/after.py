@@ -80,23 +80,25 @@ def after_growth(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     cells = len(asked) * bins.cells
     hist = np.stack([array_of(table, what, cells) for what in (What.ROWS, What.HITS)], axis=1)
     hist = hist.reshape(len(asked), bins.cells, 2)
-    _check_counts(hist[:, :, 0], hist[:, :, 1])
+    totals = _totals(hist, bins)
     _move_lines(known, table)
     if not known.fingerprint:
         _know_bins(known, table, bins)
         know_rows(known, problem, sums)
-        known.rows.weight, known.rows.hits = bins.take(0, hist[0]).sum(axis=0).tolist()
+        known.rows.weight, known.rows.hits = totals[0]
         bins = bins_of(known)
         if not known.folds:
             del known.nodes[1:]
     sizes = [max(1, math.ceil(size / known.rows.size)) for size in grid_of(spec).leaf_sizes]
     there = len(known.nodes)
-    for place, own in zip(asked, hist, strict=True):
+    for place, own, total in zip(asked, hist, totals, strict=True):
         if place >= there:
             continue  # of a part, where parts turned out to be empty
         node = known.nodes[place]
         if node.depth == 0:
-            node.rows, node.hits = bins.take(0, own).sum(axis=0).tolist()
+            node.rows, node.hits = total
+        elif (node.rows, node.hits) != total:
+            raise ModelError("a damaged state: its rows are not those of the plan")
         known.nodes += split_node(known, node, own, bins, spec, sizes)
     if not known.apart:
         begin_lines(known, spec.max_depth)
@@ -124,6 +126,15 @@ def after_count(known: Known, problem: HetcalProblem, sums: Sums) -> None:
         known.nodes = trained.of_everyone(known.nodes)
     begin_lines(known, problem.spec.max_depth)
     known.step = GROW
+
+
+def _totals(hist: Int64s, bins: Bins) -> list[tuple[int, int]]:
+    """Return the rows and positives of nodes, which are the same in the bins of any feature."""
+    _check_counts(hist[:, :, 0], hist[:, :, 1])
+    sums = np.add.reduceat(hist, bins.starts[:-1], axis=1)
+    if not (sums == sums[:, :1]).all() or (sums < 0).any():
+        raise ModelError("a damaged state: its features have different rows")
+    return [(rows, hits) for rows, hits in sums[:, 0].tolist()]
 
 
 def _check_counts(rows: Int64s, hits: Int64s) -> None:

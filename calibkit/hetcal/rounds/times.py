@@ -90,16 +90,10 @@ class Draw:
     def add(self, keys: pl.Series) -> None:
         """Add some times."""
         distinct = keys.unique()
-        self._add(distinct.to_list(), _hashes(distinct))
-
-    def add_drawn(self, keys: Sequence[Key]) -> None:
-        """Add what was drawn of other rows."""
-        if keys:
-            self._add(keys, _hashes(pl.Series(keys)))
-
-    def _add(self, keys: Sequence[Key], hashes: NDArray[np.uint64]) -> None:
-        for place in np.flatnonzero(hashes <= self.limit).tolist():
-            self.drawn[keys[place]] = int(hashes[place])
+        hashes = _hashes(distinct)
+        least = np.flatnonzero(hashes <= self.limit)
+        found = distinct.gather(least).to_list()
+        self.drawn.update(zip(found, hashes[least].tolist(), strict=True))
         if len(self.drawn) > self.most:
             ordered = sorted(self.drawn.items(), key=lambda pair: (pair[1], pair[0]))
             self.drawn = dict(ordered[: self.most])
@@ -172,7 +166,8 @@ def merged_draws(parts: Sequence[dict[str, Any]]) -> list[list[Key]]:
         if len(own) != gaps:
             raise ModelError("a damaged state: it draws times where others draw none")
         for draw, keys in zip(draws, own, strict=True):
-            draw.add_drawn(keys)
+            if keys:
+                draw.add(pl.Series(keys))
     return [draw.keys() for draw in draws]
 
 
