@@ -557,6 +557,10 @@ def test_answers_that_do_not_add_up_are_refused() -> None:
     more = pl.when(first).then(10**6).otherwise("value")
     with pytest.raises(ModelError, match="different rows"):
         steps.advance(grow, Sums({}, table.with_columns(value=more)))
+    hits = pl.when(pl.col("what") == What.POSITIVES << 16).then(0).otherwise("value")
+    whole = answer(grow, source, TINY).header.payload
+    with pytest.raises(ModelError, match="its scores"):
+        steps.advance(grow, Sums(whole, table.with_columns(value=hits)))
     double = pl.when(pl.col("what") < What.LINE << 16).then(2 * pl.col("value")).otherwise("value")
     later = next(plan for plan in plans if any(n["depth"] and n["open"] for n in plan.ask["nodes"]))
     table = answer(later, source, TINY).table

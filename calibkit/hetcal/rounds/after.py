@@ -176,6 +176,8 @@ def _of_scores(known: Known, problem: HetcalProblem, table: pl.DataFrame) -> lis
         return [constant_score(columns.score)] if seen.rows >= FEWEST else []
     scores = np.linspace(seen.low, seen.high, SCORES)
     rows, hits = (array_of(table, what, SCORES) for what in (What.SCORES, What.POSITIVES))
+    if (int(rows.sum()), int(hits.sum())) != (seen.rows, seen.positives):
+        raise ModelError("a damaged state: its scores are not those of all rows")
     used = np.flatnonzero(rows)[::-1]
     return of_tally(columns.score, columns.scale, scores[used], rows[used], hits[used], seen.rows)
 
