@@ -85,14 +85,13 @@ def by_plans(invoke: Invoke, parts: list[Path], options: list[Any], output: Path
         more = ["--plan", output.parent / "plan.json", "-q"]
 
 
-@pytest.mark.parametrize("dealt", ["--groups", "--time"])
 def test_isotonic_maps_and_folds_in_time_by_plans(
-    folder: Path, tmp_path: Path, invoke: Invoke, dealt: str
+    folder: Path, tmp_path: Path, invoke: Invoke
 ) -> None:
     made = {name: tmp_path / f"{name}.json" for name in ("memory", "rounds", "merged")}
     rows, parts = folder / "rows.parquet", sorted((folder / "parts").iterdir())
     size = ["--max-depth", "1", "--min-leaf", "900", "--shrinkage", "30", "-q"]
-    options = ["--features", "x,kind", dealt, "day", "--map", "isotonic", *size]
+    options = ["--features", "x,kind", "--time", "day", "--map", "isotonic", *size]
     for name, more in (("memory", []), ("rounds", TIGHT)):
         assert invoke("hetcal", rows, *options, *more, "-o", made[name]).code == 0
     by_plans(invoke, parts, options, made["merged"])

@@ -547,3 +547,27 @@ def test_damaged_plans_and_answers_are_refused() -> None:
     place = state.table.with_columns(place=pl.lit(10**9))
     with pytest.raises(ModelError, match="not asked"):
         steps.advance(plans[-1], Sums({}, place))
+
+
+def test_answers_that_do_not_add_up_are_refused() -> None:
+    frame = rows_of(300, 1)
+    _, plans = in_rounds([frame], problem_of({}, max_depth=2, min_leaf=30))
+    source = Source.from_frame(frame)
+    grow = next(plan for plan in plans if plan.ask["step"] == "grow")
+    table = answer(grow, source, TINY).table
+    hits = pl.when(pl.col("what") == What.HITS << 16).then(10**6).otherwise("value")
+    with pytest.raises(ModelError, match="more positives than rows"):
+        steps.advance(grow, Sums({}, table.with_columns(value=hits)))
+    first = pl.col("what").eq(What.ROWS << 16) & pl.col("what").is_first_distinct()
+    more = pl.when(first).then(10**6).otherwise("value")
+    with pytest.raises(ModelError, match="different rows"):
+        steps.advance(grow, Sums({}, table.with_columns(value=more)))
+    hits = pl.when(pl.col("what") == What.POSITIVES << 16).then(0).otherwise("value")
+    whole = answer(grow, source, TINY).header.payload
+    with pytest.raises(ModelError, match="its scores"):
+        steps.advance(grow, Sums(whole, table.with_columns(value=hits)))
+    double = pl.when(pl.col("what") < What.LINE << 16).then(2 * pl.col("value")).otherwise("value")
+    later = next(plan for plan in plans if any(n["depth"] and n["open"] for n in plan.ask["nodes"]))
+    table = answer(later, source, TINY).table
+    with pytest.raises(ModelError, match="not those of the plan"):
+        steps.advance(later, Sums({}, table.with_columns(value=double)))

@@ -39,9 +39,9 @@ from calibkit.hetcal.rounds.known import (
     Trees,
     grid_of,
 )
-from calibkit.hetcal.rounds.known_times import Times
 from calibkit.hetcal.rounds.reading import known_of
 from calibkit.hetcal.rounds.rows import read_block, rows_at_a_time, used_columns
+from calibkit.hetcal.rounds.sought import Times
 from calibkit.hetcal.rounds.tables import (
     Numbers,
     What,
