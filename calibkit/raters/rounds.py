@@ -48,6 +48,7 @@ from calibkit.raters.states import (
 from calibkit.raters.step_cells import SCHEMA, open_cells, steps_from
 from calibkit.raters.summing import Batch, merged_tables, sums_of, table_of
 from calibkit.rounds.exact import Whole, added, as_text, from_text
+from calibkit.rounds.kept import Kept
 from calibkit.rounds.passes import Pass
 from calibkit.rounds.plans import Plan
 from calibkit.rounds.protocol import Ask, Counted, Sums
@@ -93,10 +94,21 @@ def first_ask(state: State) -> Ask:
     return _plain(ask)
 
 
+def about(plan: Plan) -> str:
+    """Return what a round does: all of them seek."""
+    return ""
+
+
 def sums(
-    plan: Plan, source: Source, memory: Memory, *, threads: int, train: Source | None = None
+    plan: Plan,
+    source: Source,
+    memory: Memory,
+    *,
+    threads: int,
+    train: Source | None = None,
+    kept: Kept | None = None,
 ) -> Counted:
-    """Return what a shard answers."""
+    """Return what a shard answers; nothing is kept."""
     ask, problem = _read(plan)
     names = used_columns(source, problem.columns)
     batch = memory.rows_of(len(names)) // (_COPIES * (threads + 2))

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from calibkit.hetcal.rounds import leaves, look, trained
+from calibkit.hetcal.rounds.boosted_known import ORDER
 from calibkit.hetcal.rounds.choose import candidates, chosen_by, first_correction
 from calibkit.hetcal.rounds.edges import refined
 from calibkit.hetcal.rounds.grow import Bins, bins_of, first_nodes, open_nodes, split_node
@@ -53,7 +54,10 @@ def _begin_trees(known: Known, problem: HetcalProblem) -> None:
         known.step = REFINE
         return
     known.step = GROW
-    known.nodes = first_nodes(known.folds, len(grid_of(problem.spec).leaf_sizes))
+    if problem.spec.partition == "boosted":  # only the map of all rows: no tree has this root
+        known.nodes = first_nodes(0, 0)
+    else:
+        known.nodes = first_nodes(known.folds, len(grid_of(problem.spec).leaf_sizes))
 
 
 def after_refinement(known: Known, problem: HetcalProblem, sums: Sums) -> None:
@@ -61,7 +65,7 @@ def after_refinement(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     for place, edges in enumerate(known.edges):
         if edges.lows is None:
             known.edges[place] = refined(
-                edges, sums.table, place, len(known.columns), problem.spec.max_bins
+                edges, sums.table, place, len(known.columns), problem.spec.bins
             )
     _begin_trees(known, problem)
 
@@ -95,6 +99,8 @@ def after_growth(known: Known, problem: HetcalProblem, sums: Sums) -> None:
         return
     if known.apart:
         known.step = GROWN
+    elif spec.partition == "boosted":
+        known.step = ORDER
     elif known.folds:
         known.step = JUDGE
     else:

@@ -33,7 +33,7 @@ from calibkit.hetcal.rounds.known import (
 )
 from calibkit.hetcal.rounds.lines import LineSums, line_array
 from calibkit.hetcal.rounds.look import LookCounter
-from calibkit.hetcal.rounds.rows import Block, dealt
+from calibkit.hetcal.rounds.rows import Block, dealt, losses_of
 from calibkit.hetcal.rounds.tables import Numbers, What
 from calibkit.hetcal.states import HetcalProblem
 from calibkit_kernels import leaf_maps
@@ -202,15 +202,21 @@ class FinishCounter:
 
     def add(self, block: Block) -> None:
         """Add some rows."""
+        score = self.end.first(block.score)
+        leaf = self.end.leaf_of(block.features.values)
+        self.count(block, score, leaf, self.end.maps.probabilities(score, leaf))
+
+    def count(
+        self, block: Block, score: Floats, leaf: NDArray[np.int32], probability: Floats
+    ) -> None:
+        """Add some rows by their scores after the first map, their leaves and probabilities."""
         end, spec, mass = self.end, self.problem.spec, block.masses[0]
-        score = end.first(block.score)
-        leaf = end.leaf_of(block.features.values)
-        probability = np.clip(end.maps.probabilities(score, leaf), spec.clip, 1.0 - spec.clip)
+        probability = np.clip(probability, spec.clip, 1.0 - spec.clip)
         found = np.empty(score.size)
         each = np.ones(score.size)
         leaf_maps.probability_losses(probability, block.label, each, 1e-15, found)
         pooled = end.pooled[0] * score + end.pooled[1]
-        kinds = [self._losses(block.score, block), self._losses(pooled, block), found]
+        kinds = [*(losses_of(linear, block.label) for linear in (block.score, pooled)), found]
         for place, (losses, units) in enumerate(zip(kinds, end.units, strict=True)):
             self.losses[place] += np.rint(mass * losses * units).astype(np.int64).sum()
         edges = np.arange(1, BINS) / BINS
@@ -218,14 +224,6 @@ class FinishCounter:
         chance = np.rint(mass * probability * end.cell_unit).astype(np.int64)
         sums = np.stack([block.weight, block.weight * block.label, chance], axis=1)
         np.add.at(self.cells, cell, sums)
-
-    @staticmethod
-    def _losses(linear: Floats, block: Block) -> Floats:
-        found = np.empty((2, linear.size))
-        root, line = np.zeros(linear.size, np.int32), np.array([[1.0, 0.0]])
-        leaf_maps.leaf_losses(linear, block.label, np.ones(linear.size), root, line, found)
-        losses: Floats = found[1]
-        return losses
 
     def tell(self, numbers: Numbers) -> dict[str, Any]:
         """Tell the sums."""

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.errors import ModelError
-from calibkit.hetcal.cells import BINS
 from calibkit.hetcal.describe import described_tree
 from calibkit.hetcal.features import Features
 from calibkit.hetcal.fit import columns_of, origin_of
@@ -237,7 +236,7 @@ def _figures(
         float(loss / unit / rows) for loss, unit in zip(losses.tolist(), end.units, strict=True)
     )
     amounts = np.array([seen.size, seen.size, 1.0 / end.cell_unit])
-    largest, mean, count = _gaps(cells.reshape(end.leaves * BINS, 3) * amounts, rows)
+    largest, mean, count = _gaps(cells.reshape(-1, 3) * amounts, rows)
     return HetcalFit(
         rows=seen.unit.amount(seen.weight),
         positives=seen.unit.amount(seen.hits),

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from calibkit.hetcal.features import Features
 from calibkit.hetcal.grow import CRITERIA, Rules, midpoint, sides_of
-from calibkit.hetcal.rounds.known import EVERYONE, Fork, Known, Spot, grid_of
+from calibkit.hetcal.rounds.known import EVERYONE, Edges, Fork, Known, Spot, grid_of
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.hetcal.trees import Node, Tree
 from calibkit_kernels import rounds as kernels
@@ -66,17 +66,29 @@ class Bins:
         """Return what belongs to one feature, of values side by side."""
         return values[self.starts[feature] : self.starts[feature + 1]]
 
+    def some(self, features: Int64s) -> Bins:
+        """Return the bins of some features, which rise."""
+        chosen = features.tolist()
+        starts = np.append(0, np.cumsum(np.diff(self.starts)[features]))
+        lows, highs = (tuple(of[place] for place in chosen) for of in (self.lows, self.highs))
+        return Bins(lows, highs, tuple(self.kinds[place] for place in chosen), starts)
+
 
 def bins_of(known: Known) -> Bins:
-    """Return the bins that a plan knows."""
+    """Return the bins of all features that a plan knows."""
+    return side_by_side(known.edges, known.categories)
+
+
+def side_by_side(all_edges: Sequence[Edges], categories: Sequence[list[str] | None]) -> Bins:
+    """Return the bins of some features: edges of numbers, the names of categories."""
     lows, highs = [], []
-    for edges, names in zip(known.edges, known.categories, strict=True):
+    for edges, names in zip(all_edges, categories, strict=True):
         numbers = None if names is None else np.arange(float(len(names)))
         lows.append(np.array(edges.lows, np.float64) if numbers is None else numbers)
         top = edges.highs or edges.lows
         highs.append(np.array(top, np.float64) if numbers is None else numbers)
     starts = np.cumsum([0, *(low.size + 1 for low in lows)])
-    kinds = tuple(names is not None for names in known.categories)
+    kinds = tuple(names is not None for names in categories)
     return Bins(tuple(lows), tuple(highs), kinds, starts)
 
 
@@ -116,7 +128,7 @@ def split_node(
         if node.rows < 2 * sizes[size]:
             continue
         rules = Rules(CRITERIA[spec.criterion], deepest, sizes[size])
-        best = _best_split(hist, bins, total, rules)
+        best = best_split(hist, bins, total, rules)
         if best is None:
             continue
         feature, split = best
@@ -125,12 +137,12 @@ def split_node(
             found[like].sizes.append(size)
             continue
         own = bins.take(feature, hist)
-        fork = _fork(feature, split, own, bins, rules)
+        fork = fork_of(feature, split, own, bins, rules)
         fork.sizes.append(size)
         found[like] = fork
         fork.left = len(known.nodes) + len(children)
         fork.right = fork.left + 1
-        rows, hits = _left_sums(fork, int(split[splits.LOW]), own)
+        rows, hits = left_sums(fork, split, own)[:2].tolist()
         # Both children share the list of sizes with the fork while it grows.
         for count, positives in ((rows, hits), (node.rows - rows, node.hits - hits)):
             children.append(Spot(node.part, node.depth + 1, fork.sizes, count, positives))
@@ -142,7 +154,7 @@ def split_node(
     return children
 
 
-def _best_split(hist: Int64s, bins: Bins, total: Int64s, rules: Rules) -> tuple[int, Floats] | None:
+def best_split(hist: Int64s, bins: Bins, total: Int64s, rules: Rules) -> tuple[int, Floats] | None:
     """Return the feature and the split that bring the most."""
     count = len(bins.lows)
     found = np.full((count, 1, splits.SPLIT_WIDTH), splits.NONE)
@@ -157,7 +169,8 @@ def _best_split(hist: Int64s, bins: Bins, total: Int64s, rules: Rules) -> tuple[
     return None if feature < 0 else (feature, found[feature, 0])
 
 
-def _fork(feature: int, split: Floats, hist: Int64s, bins: Bins, rules: Rules) -> Fork:
+def fork_of(feature: int, split: Floats, hist: Int64s, bins: Bins, rules: Rules) -> Fork:
+    """Return a split of a node; `hist`: that of the node for the feature."""
     fork = Fork([], feature, float(split[splits.GAIN]), bool(split[splits.MISSING_LEFT]), -1, -1)
     low, high = int(split[splits.LOW]), int(split[splits.HIGH])
     if bins.kinds[feature]:
@@ -167,14 +180,14 @@ def _fork(feature: int, split: Floats, hist: Int64s, bins: Bins, rules: Rules) -
     return fork
 
 
-def _left_sums(fork: Fork, low: int, hist: Int64s) -> tuple[int, int]:
+def left_sums(fork: Fork, split: Floats, hist: Int64s) -> Int64s:
     """Return the sums of the rows that go left at a fork: what the split says of them is rounded."""
     if fork.categories is not None:
         left = hist[fork.categories[0]]
     else:
-        left = hist[:-1] if fork.cut is None else hist[: low + 1]
-    rows, hits = (left.sum(axis=0) + hist[-1] * fork.missing_left).tolist()
-    return rows, hits
+        left = hist[:-1] if fork.cut is None else hist[: int(split[splits.LOW]) + 1]
+    sums: Int64s = left.sum(axis=0) + hist[-1] * fork.missing_left
+    return sums
 
 
 def tree_of(known: Known, root: int, size: int, depth: int) -> tuple[Tree, list[int]]:

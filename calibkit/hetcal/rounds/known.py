@@ -8,6 +8,7 @@ from typing import Any
 
 from calibkit.errors import ModelError
 from calibkit.hetcal.choose import Grid
+from calibkit.hetcal.rounds.boosted_known import Run
 from calibkit.hetcal.spec import DEPTHS, LEAF_SIZES, SHRINKAGES, HetcalSpec
 from calibkit.models import Column
 from calibkit.rows.weights import Unit
@@ -274,6 +275,8 @@ class Known:
         Whether trees are all that these rows are for.
     grown
         Trees of other rows; None: of these.
+    scores, runs
+        Of a boosted model: the bins of the scores; its runs, none before they begin.
     """
 
     step: str
@@ -292,6 +295,8 @@ class Known:
     rates: list[list[float]] = field(default_factory=list)
     apart: bool = False
     grown: Grown | None = None
+    scores: Edges | None = None
+    runs: list[Run] = field(default_factory=list)
 
     def ask(self) -> dict[str, Any]:
         """Return it as a plan holds it."""

@@ -9,6 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from calibkit.errors import ModelError
+from calibkit.hetcal.rounds.boosted_known import STEPS as BOOSTED
+from calibkit.hetcal.rounds.boosted_reading import runs_fit
 from calibkit.hetcal.rounds.known import EVERYONE, LOOK, REFINE, STEPS, Curve, Fork, Known, Spot
 from calibkit.hetcal.spec import LEAF_SIZES
 from calibkit.models import Column
@@ -38,7 +40,8 @@ def known_of(ask: dict[str, Any]) -> Known:
     trees = [known.nodes, known.grown.nodes if known.grown else []]
     fit = _bins_fit(known) and all(_nodes_fit(known, nodes) for nodes in trees)
     maps = _lines_fit(known) and _cuts_fit(known)
-    if not (known.step in STEPS and known.columns and fit and maps and _rows_fit(known)):
+    fit = known.step in (*STEPS, *BOOSTED) and fit and maps and _rows_fit(known)
+    if not (known.columns and fit and runs_fit(known)):
         raise ModelError("a damaged plan: its parts do not fit together")
     return known
 
@@ -48,13 +51,14 @@ def _bins_fit(known: Known) -> bool:
     if known.step == LOOK and known.grown is None:
         return True
     count = len(known.columns)
+    scores = [] if known.scores is None else [known.scores]
     return len(known.edges) == len(known.categories) == count and all(
         (one.lows is not None or len(one.buckets) > 0)
         and _rising(one.lows or [])
         and (one.highs is None or len(one.highs) == len(one.lows or []))
         and _rising([bucket.first for bucket in one.buckets])
         and all(0 <= bucket.bits <= 48 for bucket in one.buckets)
-        for one in known.edges
+        for one in [*known.edges, *scores]
     )
 
 

@@ -17,12 +17,18 @@ import polars as pl
 from calibkit.errors import ModelError
 from calibkit.files.sources import Source
 from calibkit.fitted import Fitted
+from calibkit.hetcal.boosted import trees_at_most
 from calibkit.hetcal.cells import BINS
 from calibkit.hetcal.features import feature_column
 from calibkit.hetcal.model import HetcalModel
-from calibkit.hetcal.rounds import after, leaves, look, trained
+from calibkit.hetcal.rounds import after, boosted, boosted_end, leaves, look, trained
+from calibkit.hetcal.rounds.boosted_counts import COUNTERS
+from calibkit.hetcal.rounds.boosted_end import boosted_model
+from calibkit.hetcal.rounds.boosted_known import BOOST, LINE_UP, ORDER, SUM_UP
+from calibkit.hetcal.rounds.boosted_known import STEPS as BOOSTED
 from calibkit.hetcal.rounds.counts import counter_of
 from calibkit.hetcal.rounds.end import ending, model_of
+from calibkit.hetcal.rounds.grow import Shared
 from calibkit.hetcal.rounds.known import (
     BEND,
     CORRECT,
@@ -34,6 +40,7 @@ from calibkit.hetcal.rounds.known import (
     RATE,
     REFINE,
     SEEK,
+    STEPS,
     Known,
     Trees,
     grid_of,
@@ -49,6 +56,7 @@ from calibkit.hetcal.rounds.tables import (
 )
 from calibkit.hetcal.states import HetcalProblem, hetcal_problem, no_room, no_rounds
 from calibkit.memory import Memory
+from calibkit.rounds.kept import Kept
 from calibkit.rounds.passes import Pass
 from calibkit.rounds.plans import Plan
 from calibkit.rounds.protocol import Counted, Sums
@@ -79,16 +87,31 @@ def first_ask(state: State) -> dict[str, Any]:
     learnt = learnt_of(state)
     if learnt is not None:
         return from_plain(learnt, Trees, state.path).begin(dtype).ask()
-    if train is not None:
+    if train is not None and problem.spec.partition != "boosted":
         return trained.trees_in_memory(train, problem, train_files(state)).begin(dtype).ask()
     columns = [feature_column(name, schema[name]) for name in problem.features]
     return Known(LOOK, columns, dtype).ask()
 
 
+def about(plan: Plan) -> str:
+    """Return what a round does: of a boosted fit, which many rounds take, the trees so far."""
+    problem, known = _parts(plan)
+    if known.step != BOOST:
+        return ""
+    most, made = trees_at_most(problem.spec), max(len(run.trees) for run in known.runs)
+    return f"tree {min(made + 1, most)} of at most {most:,}"
+
+
 def sums(
-    plan: Plan, source: Source, memory: Memory, *, threads: int, train: Source | None
+    plan: Plan,
+    source: Source,
+    memory: Memory,
+    *,
+    threads: int,
+    train: Source | None,
+    kept: Kept | None = None,
 ) -> Counted:
-    """Return what a shard answers, in one pass.
+    """Return what a shard answers, in one pass; see `calibkit.rounds.protocol.Rounds.sums`.
 
     Raises
     ------
@@ -101,7 +124,10 @@ def sums(
     numbers = Numbers()
     passing = Pass(source, used_columns(problem), rows_at_a_time(memory))
     with ThreadPoolExecutor(threads) as pool:
-        counter = counter_of(known, problem, pool, threads)
+        if known.step in COUNTERS:
+            counter = COUNTERS[known.step](known, problem, Shared(pool, threads), kept)
+        else:
+            counter = counter_of(known, problem, pool, threads)
         remarks: list[Remark] = []
         for block in passing.through(lambda window: read_block(window, problem, known)):
             if isinstance(block, NothingLeft):
@@ -127,6 +153,9 @@ def _parts(plan: Plan) -> tuple[HetcalProblem, Known]:
         and 0 <= chosen.shrinkage < len(grid.shrinkages)
     ):
         raise ModelError("a damaged plan: its choice is none of those that there were")
+    steps = (LOOK, REFINE, GROW, *BOOSTED) if problem.spec.partition == "boosted" else STEPS
+    if known.step not in steps:
+        raise ModelError("a damaged plan: its step is none of such a fit")
     return problem, known
 
 
@@ -163,7 +192,7 @@ def advance(plan: Plan, sums: Sums) -> dict[str, Any] | Fitted[HetcalModel]:
         Rows of one class, or that all have weight 0.
     """
     problem, known = _parts(plan)
-    if known.step == FINISH:
+    if known.step in (FINISH, SUM_UP):
         return _finished(plan, problem, known, sums)
     following = {
         LOOK: after.after_look,
@@ -175,16 +204,22 @@ def advance(plan: Plan, sums: Sums) -> dict[str, Any] | Fitted[HetcalModel]:
         BEND: leaves.after_bending,
         SEEK: leaves.after_seeking,
         RATE: leaves.after_rating,
+        ORDER: boosted.after_order,
+        BOOST: boosted.after_boost,
+        LINE_UP: boosted_end.after_line_up,
     }[known.step]
     following(known, problem, sums)
     return known.ask()
 
 
 def _finished(plan: Plan, problem: HetcalProblem, known: Known, sums: Sums) -> Fitted[HetcalModel]:
-    count = ending(known, problem.spec).leaves
-    losses = array_of(sums.table, What.TOTAL, 3)
-    cells = array_of(sums.table, What.CELL, count * BINS * 3)
     files = sorted({name for shard in plan.shards for name in shard.files})
-    model = model_of(known, problem, losses, cells, files)
+    if known.step == SUM_UP:
+        model = boosted_model(known, problem, sums, files)
+    else:
+        count = ending(known, problem.spec).leaves
+        losses = array_of(sums.table, What.TOTAL, 3)
+        cells = array_of(sums.table, What.CELL, count * BINS * 3)
+        model = model_of(known, problem, losses, cells, files)
     said = known.grown.warnings if known.grown is not None else []
     return Fitted(model, (*said, *known.rows.warnings))
