@@ -98,7 +98,7 @@ def test_what_all_rows_show_is_said_as_in_memory(tmp_path: Path, invoke: Invoke)
 
 
 @pytest.mark.parametrize(
-    "more", [["--map", "isotonic"], ["--partition", "boosted"], ["--criterion", "auc"]]
+    "more", [["--map", "isotonic"], ["--partition", "forest"], ["--criterion", "auc"]]
 )
 def test_what_has_no_rounds_says_what_would_do(
     folder: Path, tmp_path: Path, invoke: Invoke, more: list[str]
