@@ -70,7 +70,6 @@ class Booster:
     """What all runs share."""
 
     rows: HetcalRows
-    features: Features
     binned: Binned
     spec: HetcalSpec
     scale: float
@@ -91,8 +90,6 @@ class Booster:
         aside[held] = rows.weight[held]
         payload = np.empty((rows.count, 3), np.int64)
         everyone = np.arange(rows.count, dtype=np.int32)
-        values = np.ascontiguousarray(self.features.values[:, held])
-        known = tuple(len(names or ()) for names in self.features.categories)
         made, best = Steps(), 0
         rules = rules_of(spec, self.scale, rows.size)
         for number in range(most):
@@ -109,8 +106,6 @@ class Booster:
             )
             if len(tree.nodes) == 1:
                 break
-            # As in the model: a bin in which no row was learnt from may be on both sides of a cut.
-            ends[held] = tree.routes(known).ends(values)
             steps = self._steps(tree, ends, payload)
             kernels.move_scores(score, ends, steps)
             made.trees.append(tree)
@@ -188,7 +183,7 @@ def fit(rows: HetcalRows, spec: HetcalSpec, folds: Folds | None) -> Fit:
     """Return the partitions of a boosted model; see `calibkit.hetcal.fit.Found`."""
     features = rows.features.with_number(SCORE_FEATURE, rows.score)
     binned = bin_features(features, spec.threads, spec.bins)
-    booster = Booster(rows, features, binned, spec, scale_of(int(rows.weight.sum())))
+    booster = Booster(rows, binned, spec, scale_of(int(rows.weight.sum())))
     most = trees_at_most(spec)
     everyone, nobody = np.ones(rows.count, np.bool_), np.empty(0, np.int64)
     checked = None

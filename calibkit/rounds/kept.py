@@ -2,73 +2,84 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from contextlib import suppress
-from typing import Any, BinaryIO, Self, cast
+from typing import Any, BinaryIO, Final, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+#: So much of the free space on the disk may be taken.
+_SHARE: Final = 0.5
+
 
 class Kept:
-    """Numbers of the rows of one source, in a temporary file that has no name.
+    """Numbers of the rows of one source, in temporary files that have no name.
 
-    A round may read what an earlier one of the same process wrote, in the place of finding it again
-    from the plan; what it answers is the same.  Where there is no room for the file nothing is kept.
+    A round may read what an earlier one of the same process wrote, in the place of finding it again;
+    what it answers is the same.  Where there is no room for the files nothing is kept.
 
     Attributes
     ----------
     content
-        What the numbers are, as the last round said that wrote all of them; None: there are none.
+        Of each file that is whole, what is in it, as the round said that wrote it.
     """
 
     def __init__(self) -> None:
-        self.content: Any = None
-        self._file: BinaryIO | None = None
+        self.content: dict[str, Any] = {}
+        self._files: dict[str, BinaryIO] = {}
         self._full = False
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.content = None
-        if self._file is not None:
-            with suppress(OSError):  # what could not be written is of no use to anyone
-                self._file.close()
-            self._file = None
+        for name in list(self._files):
+            self._drop(name)
 
-    def read(self, place: int, numbers: NDArray[np.float64]) -> bool:
-        """Read the numbers that stand from a place on; return whether they were all there."""
-        if self._file is None:
+    def _drop(self, name: str) -> None:
+        self.content.pop(name, None)
+        with suppress(OSError):  # what could not be written is of no use to anyone
+            self._files.pop(name).close()
+
+    def has_room(self, size: int) -> bool:
+        """Tell whether so many bytes more may be kept."""
+        try:
+            return not self._full and size < _SHARE * shutil.disk_usage(tempfile.gettempdir()).free
+        except OSError:
+            return False
+
+    def read(self, name: str, place: int, numbers: NDArray[Any]) -> bool:
+        """Fill an array with what stands in a file from a byte on; tell whether it was there."""
+        if name not in self._files:
             return False
         try:
-            self._file.seek(place * numbers.itemsize)
-            found = np.frombuffer(self._file.read(numbers.nbytes))
+            self._files[name].seek(place)
+            found = self._files[name].read(numbers.nbytes)
         except OSError:
-            self._give_up()
             return False
-        if found.size == numbers.size:
-            numbers[...] = found.reshape(numbers.shape)
-        return found.size == numbers.size
+        if len(found) == numbers.nbytes:
+            numbers[...] = np.frombuffer(found, numbers.dtype).reshape(numbers.shape)
+        return len(found) == numbers.nbytes
 
-    def write(self, place: int, numbers: NDArray[np.float64]) -> None:
-        """Write numbers from a place on, if there is room; what was kept before is void then."""
-        self.content = None
+    def write(self, name: str, place: int, numbers: NDArray[Any]) -> None:
+        """Write an array into a file from a byte on, if there is room; the file is not whole then."""
+        self.content.pop(name, None)
         if self._full:
             return
         try:
-            if self._file is None:
-                self._file = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 (see __exit__)
-            self._file.seek(place * numbers.itemsize)
-            self._file.write(numbers.tobytes())
+            if name not in self._files:
+                self._files[name] = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115
+            self._files[name].seek(place)
+            self._files[name].write(numbers.tobytes())
+            self._files[name].flush()
         except OSError:
-            self._give_up()
+            self._full = True
+            if name in self._files:
+                self._drop(name)
 
-    def written(self, content: Any) -> None:
-        """Say what the numbers are, once all of them are written."""
-        if not self._full:
-            self.content = content
-
-    def _give_up(self) -> None:
-        self._full = True
-        self.__exit__()
+    def whole(self, name: str, content: object) -> None:
+        """Say what is in a file, once all of it is written."""
+        if name in self._files and not self._full:
+            self.content[name] = content

@@ -15,8 +15,7 @@ from calibkit.files.sources import Source
 from calibkit.fitted import Fitted
 from calibkit.hetcal import boosted
 from calibkit.hetcal.rounds import boosted as growing
-from calibkit.hetcal.rounds import steps
-from calibkit.hetcal.rounds.boosted_scores import RunScores
+from calibkit.hetcal.rounds import boosted_scores, steps
 from calibkit.hetcal.rounds.reading import known_of
 from calibkit.hetcal.states import hetcal_state
 from calibkit.rounds.answers import answer
@@ -173,13 +172,13 @@ def fit_here(source: Source, problem: Any, kept: Kept | None) -> tuple[Fitted[An
 
 def test_scores_that_are_kept_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "rows_at_a_time", lambda _: 250)
-    walked, move = [0], RunScores._move
+    walked, move = [0], boosted_scores.move_scores
 
-    def counted(self: RunScores, scores: Any, values: Any, trees: list[list[Any]]) -> None:
+    def counted(scores: Any, values: Any, trees: list[list[Any]], threads: Any) -> None:
         walked[-1] += sum(map(len, trees))
-        move(self, scores, values, trees)
+        move(scores, values, trees, threads)
 
-    monkeypatch.setattr(RunScores, "_move", counted)
+    monkeypatch.setattr(boosted_scores, "move_scores", counted)
     problem = boosted_problem({"weight": "w"}, max_depth=2, trees=6)
     source = Source.from_frame(rows_of(900, 4))
     without, answers = fit_here(source, problem, None)
@@ -187,10 +186,11 @@ def test_scores_that_are_kept_change_nothing(monkeypatch: pytest.MonkeyPatch) ->
     with Kept() as kept:
         found, own = fit_here(source, problem, kept)
         assert own == answers and found.model.to_json() == without.model.to_json()
-        assert kept.content is not None
+        assert kept.content
+        walked.append(0)
         again, more = fit_here(source, problem, kept)  # what is kept is of other trees at first
         assert more == answers and again.model.to_json() == without.model.to_json()
-    assert kept.content is None and 4 * walked[1] < walked[0]
+    assert not kept.content and 4 * walked[1] < walked[0]
 
     def full() -> None:
         raise OSError("no space left on device")
@@ -198,4 +198,4 @@ def test_scores_that_are_kept_change_nothing(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("tempfile.TemporaryFile", full)
     with Kept() as kept:
         _, own = fit_here(source, problem, kept)
-        assert own == answers and kept.content is None
+        assert own == answers and not kept.content

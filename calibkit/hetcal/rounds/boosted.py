@@ -7,7 +7,7 @@ first level of the next one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -17,7 +17,7 @@ from calibkit.hetcal import boosted
 from calibkit.hetcal.grow import Rules
 from calibkit.hetcal.model import Line as Before
 from calibkit.hetcal.rounds.boosted_known import BOOST, LINE_UP, SUM_UP, Bud, Run
-from calibkit.hetcal.rounds.boosted_trees import largest_move, tree_text
+from calibkit.hetcal.rounds.boosted_trees import grown_tree, largest_move, tree_text
 from calibkit.hetcal.rounds.edges import first_edges, refined
 from calibkit.hetcal.rounds.end import ending
 from calibkit.hetcal.rounds.grow import (
@@ -33,10 +33,14 @@ from calibkit.hetcal.rounds.lines import Counts, line_from, worth
 from calibkit.hetcal.rounds.tables import What, array_of, values_of
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.hetcal.states import HetcalProblem
+from calibkit.hetcal.trees import Routes
 from calibkit.rounds.protocol import Sums
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
+
+#: How rows find their node by their bins, and the step of each node.
+Binned = tuple[Routes, Floats]
 
 #: What is summed in each bin: weight, gradient and Hessian.
 CHANNELS = 3
@@ -70,6 +74,22 @@ class Boosting:
     categories: tuple[int, ...]
     scale: float
     rules: Rules
+
+    def binned(self, text: str) -> Binned:
+        """Return a tree for the bins of rows, as it is in memory while it grows: routes and steps.
+
+        A bin that held no row of a node may lie on both sides of its cut: all of it goes left.
+        """
+        grown = grown_tree(text, self.categories)
+        return self.on_bins(grown.routes), grown.steps
+
+    def on_bins(self, routes: Routes) -> Routes:
+        """Return the routes of rows by their bins."""
+        cuts = routes.cuts.copy()
+        for node in np.flatnonzero((routes.links[:, 0] >= 0) & (routes.links[:, 4] < 0)):
+            lows = self.bins.lows[routes.links[node, 0]]
+            cuts[node] = np.searchsorted(lows, cuts[node], "right") - 1
+        return replace(routes, cuts=cuts)
 
     def drawn(self, run: Run) -> NDArray[np.int64]:
         """Return the features that the tree may use that grows in a run."""

@@ -17,13 +17,15 @@ from calibkit.hetcal.rounds.boosted import (
     Boosting,
     boosting_of,
     held_counts,
+    left_out,
     to_judge,
     tree_count,
 )
 from calibkit.hetcal.rounds.boosted_end import final_line, final_run, first_tree, held_unit
 from calibkit.hetcal.rounds.boosted_known import BOOST, LINE_UP, ORDER, SUM_UP, Run
-from calibkit.hetcal.rounds.boosted_scores import RunScores
-from calibkit.hetcal.rounds.boosted_trees import tree_of
+from calibkit.hetcal.rounds.boosted_rows import BinnedRows, RowStore, binned_rows
+from calibkit.hetcal.rounds.boosted_scores import RunScores, move_scores
+from calibkit.hetcal.rounds.boosted_trees import grown_tree, tree_of
 from calibkit.hetcal.rounds.counts import Counter, FinishCounter
 from calibkit.hetcal.rounds.edges import Look, Refine, limits
 from calibkit.hetcal.rounds.end import ending
@@ -31,17 +33,18 @@ from calibkit.hetcal.rounds.grow import Bins, Shared
 from calibkit.hetcal.rounds.growing import add_lines, tell_lines
 from calibkit.hetcal.rounds.known import Known
 from calibkit.hetcal.rounds.lines import LineSums, line_array
-from calibkit.hetcal.rounds.rows import Block, dealt, losses_of
+from calibkit.hetcal.rounds.rows import Block, losses_of, read_block
 from calibkit.hetcal.rounds.tables import Numbers, What, keys_of
 from calibkit.hetcal.states import HetcalProblem
 from calibkit.rounds.kept import Kept
+from calibkit.rounds.passes import Pass
+from calibkit.rounds.protocol import Counted, Sums
+from calibkit.rows.rows import NothingLeft
 from calibkit_kernels import boosting, leaf_maps
 from calibkit_kernels import rounds as kernels
-from calibkit_kernels import tree as splits
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
-Codes = NDArray[np.uint16]
 
 
 class OrderCounter:
@@ -82,36 +85,40 @@ class Level:
         self.asked = shared.asked(run)
         self.drawn = shared.drawn(run)
         self.bins: Bins = shared.bins.some(self.drawn)
-        self.routes = tree_of(run.growing).routes(shared.categories)
+        self.routes = shared.on_bins(tree_of(run.growing).routes(shared.categories))
         self.slots = np.full(len(run.growing), -1, np.int32)
         self.slots[self.asked] = np.arange(len(self.asked))
         self.hist = np.zeros((len(self.asked), self.bins.cells, CHANNELS), np.int64)
 
     def add(
-        self, block: Block, held: NDArray[np.bool_], score: Floats, values: Floats, codes: Codes,
+        self,
+        rows: BinnedRows,
+        held: NDArray[np.bool_],
+        score: Floats,
+        bins: Floats,
         threads: Shared,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Add some rows.
 
         Parameters
         ----------
-        block, held
+        rows, held
             The rows, and which of them the run leaves out.
-        score, values, codes
-            Their scores after its last tree; their features and first scores; the bins of these.
+        score, bins
+            Their scores after its last tree; their bins as numbers.
         threads
             What shares the features.
         """
         payload = np.empty((score.size, CHANNELS), np.int64)
-        boosting.newton_rows(score, block.label, block.weight, self.shared.scale, payload)
-        slot = self.slots[self.routes.ends(values)]
+        boosting.newton_rows(score, rows.label, rows.weight, self.shared.scale, payload)
+        slot = self.slots[self.routes.ends(bins)]
         slot[held] = -1
-        spans, rows = np.empty((len(self.asked), 2), np.int64), np.empty(slot.size, np.int32)
-        leaf_maps.rows_by_leaf(slot, spans, rows)
+        spans, order = np.empty((len(self.asked), 2), np.int64), np.empty(slot.size, np.int32)
+        leaf_maps.rows_by_leaf(slot, spans, order)
 
         def work(own: Int64s) -> None:
             kernels.count_bins(
-                codes[self.drawn[own]], payload, rows, spans, self.bins.starts[own], self.hist
+                rows.codes[self.drawn[own]], payload, order, spans, self.bins.starts[own], self.hist
             )
 
         threads.over(self.drawn.size, work)
@@ -126,48 +133,35 @@ class BoostCounter:
         self.known, self.problem, self.threads = known, problem, threads
         self.shared = boosting_of(known, problem.spec)
         trees = tuple(tuple(run.trees) for run in known.runs)
-        self.scores = RunScores(trees, self.shared.categories, threads, kept)
+        self.scores = RunScores(trees, self.shared, threads, kept)
         self.levels = [Level(run, self.shared) for run in known.runs]
-        wanted = {place for level in self.levels if level.asked for place in level.drawn.tolist()}
         edges = known.scores
         assert edges is not None and edges.lows is not None
         self.highest = None if edges.highs is not None else np.full(len(edges.lows), -np.inf)
-        if self.highest is not None:
-            wanted.add(len(known.columns))
-        self.wanted = np.array(sorted(wanted), np.int64)
         self.judged = [place for place, run in enumerate(known.runs) if to_judge(run)]
         self.units = {place: self.shared.worth(known.runs[place]) for place in self.judged}
         self.held = np.zeros((len(known.runs), HELD_SUMS), np.int64)
 
-    def add(self, block: Block) -> None:
+    def binned(self, block: Block) -> BinnedRows:
+        """Return the rows of a block by their bins."""
+        return binned_rows(block, self.known, self.problem, self.shared, self.threads)
+
+    def add(self, rows: BinnedRows) -> None:
         """Add some rows."""
-        values = with_scores(block, self.shared)
-        part = parts_of(block, self.known, self.problem)
-        codes = self._codes(values)
         if self.highest is not None:
-            np.maximum.at(self.highest, codes[-1], values[-1])
-        for place, score in enumerate(self.scores.of(values)):
+            np.maximum.at(self.highest, rows.codes[-1], rows.first)
+        bins = rows.numbers(self.shared)
+        for place, score in enumerate(self.scores.of(bins, rows.first)):
             level = self.levels[place]
-            held = part == level.run.part
+            held = rows.part == level.run.part
             if place in self.judged:
-                self.held[place] += held_sums(block, held, score, self.units[place])
+                self.held[place] += held_sums(rows, held, score, self.shared, self.units[place])
             if level.asked:
-                level.add(block, held, score, values, codes, self.threads)
-
-    def _codes(self, values: Floats) -> Codes:
-        """Return the bins of the features that are wanted; of others what was there."""
-        found = np.empty(values.shape, np.uint16)
-
-        def work(own: Int64s) -> None:
-            for place in self.wanted[own].tolist():
-                splits.bin_codes(values[place], self.shared.bins.lows[place], found[place])
-
-        self.threads.over(self.wanted.size, work)
-        return found
+                level.add(rows, held, score, bins, self.threads)
 
     def tell(self, numbers: Numbers) -> dict[str, Any]:
         """Tell the sums."""
-        self.scores.done()
+        self.scores.end()
         for place, level in enumerate(self.levels):
             numbers.add_all(What.CELL, level.hist, place)
             numbers.add_all(What.GAIN, self.held[place], place)
@@ -179,46 +173,43 @@ class BoostCounter:
 
 @dataclass(frozen=True)
 class After:
-    """Scores of a block after the trees of the model.
+    """Scores of a block after as many trees as the model has.
 
     Attributes
     ----------
-    values
-        The features, and the scores before.
+    rows
+        The rows.
     linear, held
         Of each row by the run that left it out, and whether there is one.
-    model
-        Of each row by the model's own trees.
     """
 
-    values: Floats
+    rows: BinnedRows
     linear: Floats
     held: NDArray[np.bool_]
-    model: Floats
 
 
-class AllScores:
-    """Finds scores after as many trees as the model has, block after block."""
+class HeldScores:
+    """Finds the scores that rows left out have, after as many trees as the model has."""
 
     def __init__(
         self, known: Known, problem: HetcalProblem, threads: Shared, kept: Kept | None
     ) -> None:
-        self.known, self.problem = known, problem
+        self.known, self.problem, self.threads = known, problem, threads
         self.shared, count = boosting_of(known, problem.spec), tree_count(known)
-        trees = tuple(tuple(run.trees[:count]) for run in known.runs)
-        self.runs = RunScores(trees, self.shared.categories, threads, kept)
-        self.final = known.runs.index(final_run(known))
+        self.judged = [run for run in known.runs if left_out(run)]
+        trees = tuple(tuple(run.trees[:count]) for run in self.judged)
+        self.runs = RunScores(trees, self.shared, threads, kept)
 
     def of(self, block: Block) -> After:
         """Return the scores of a block."""
-        values, part = with_scores(block, self.shared), parts_of(block, self.known, self.problem)
-        scores = self.runs.of(values)
-        linear, held = values[-1].copy(), np.zeros(part.size, np.bool_)
-        for run, score in zip(self.known.runs, scores, strict=True):
-            own = part == run.part
-            linear[own] = score[own]
-            held |= own
-        return After(values, linear, held, scores[self.final])
+        rows = binned_rows(block, self.known, self.problem, self.shared, self.threads)
+        linear, any_held = rows.first.copy(), np.zeros(rows.first.size, np.bool_)
+        scores = self.runs.of(rows.numbers(self.shared), rows.first)
+        for run, score in zip(self.judged, scores, strict=True):
+            held = rows.part == run.part
+            linear[held] = score[held]
+            any_held |= held
+        return After(rows, linear, any_held)
 
 
 class LineUpCounter:
@@ -228,7 +219,7 @@ class LineUpCounter:
         self, known: Known, problem: HetcalProblem, threads: Shared, kept: Kept | None
     ) -> None:
         assert known.correction is not None
-        self.scores = AllScores(known, problem, threads, kept)
+        self.scores = HeldScores(known, problem, threads, kept)
         self.lines = LineSums(line_array([known.correction], [held_counts(known)]))
 
     def add(self, block: Block) -> None:
@@ -240,7 +231,7 @@ class LineUpCounter:
 
     def tell(self, numbers: Numbers) -> dict[str, Any]:
         """Tell the sums."""
-        self.scores.runs.done()
+        self.scores.runs.end()
         tell_lines(self.lines, numbers)
         return {}
 
@@ -252,56 +243,85 @@ class SumUpCounter(FinishCounter):
         self, known: Known, problem: HetcalProblem, threads: Shared, kept: Kept | None
     ) -> None:
         super().__init__(known, problem)
-        self.scores = AllScores(known, problem, threads, kept)
-        self.final = final_line(known)
-        self.first = first_tree(known, self.scores.shared.categories)
-        self.numbers = leaf_numbers(self.first)
-        self.routes = self.first.routes(self.scores.shared.categories)
-        self.cells = np.zeros(((int(self.numbers.max()) + 1) * BINS, 3), np.int64)
-        self.unit, self.aside = held_unit(known, self.scores.shared), 0
+        self.scores = HeldScores(known, problem, threads, kept)
+        shared = self.scores.shared
+        texts = final_run(known).trees[: tree_count(known)]
+        grown = [grown_tree(text, shared.categories) for text in texts]
+        self.trees = [(one.routes, one.steps) for one in grown]
+        self.final, self.threads = final_line(known), threads
+        first = first_tree(known, shared.categories)
+        self.routes, self.leaves = first.routes(shared.categories), leaf_numbers(first)
+        self.cells = np.zeros(((int(self.leaves.max()) + 1) * BINS, 3), np.int64)
+        self.unit, self.aside = held_unit(known, shared), 0
 
     def add(self, block: Block) -> None:
-        """Add some rows."""
+        """Add some rows: the model's figures by their values, as it is applied."""
         after = self.scores.of(block)
-        leaf = self.numbers[self.routes.ends(after.values)]
-        found, line = np.empty(leaf.size), np.array([[self.final.a, self.final.b]])
-        leaf_maps.leaf_probabilities(after.model, np.zeros_like(leaf), line, found)
-        self.count(block, after.values[-1], leaf, found)
+        values = np.vstack([block.features.values, after.rows.first])
+        leaf = self.leaves[self.routes.ends(values)]
+        score, found = after.rows.first.copy(), np.empty(leaf.size)
+        move_scores(score[None], values, [self.trees], self.threads)
+        line = np.array([[self.final.a, self.final.b]])
+        leaf_maps.leaf_probabilities(score, np.zeros_like(leaf), line, found)
+        self.count(block, after.rows.first, leaf, found)
         linear = self.final.a * after.linear + self.final.b
-        self.aside += int(held_sums(block, after.held, linear, self.unit)[0])
+        self.aside += int(
+            held_sums(after.rows, after.held, linear, self.scores.shared, self.unit)[0]
+        )
 
     def tell(self, numbers: Numbers) -> dict[str, Any]:
         """Tell the sums."""
-        self.scores.runs.done()
+        self.scores.runs.end()
         numbers.add_all(What.GAIN, np.array([self.aside]))
         return super().tell(numbers)
 
 
-def with_scores(block: Block, shared: Boosting) -> Floats:
-    """Return the features of a block, and its scores before the first tree."""
-    return np.vstack([block.features.values, shared.before.a * block.score + shared.before.b])
-
-
-def parts_of(block: Block, known: Known, problem: HetcalProblem) -> NDArray[np.int64]:
-    """Return the part of each row."""
-    if not known.folds:
-        return np.zeros(block.label.size, np.int64)
-    return dealt(block, problem, known.folds)[0].astype(np.int64)
-
-
-def held_sums(block: Block, held: NDArray[np.bool_], linear: Floats, unit: float) -> Int64s:
+def held_sums(
+    rows: BinnedRows, held: NDArray[np.bool_], linear: Floats, shared: Boosting, unit: float
+) -> Int64s:
     """Return what some rows lose, in units, their weight, and that of the positive ones."""
-    weight = block.weight * held
-    losses = np.rint(block.masses[0] * held * losses_of(linear, block.label) * unit)
+    weight = rows.weight * held
+    losses = np.rint(weight * shared.known.rows.size * losses_of(linear, rows.label) * unit)
     return np.array(
-        [losses.astype(np.int64).sum(), weight.sum(), (weight * block.label).sum()], np.int64
+        [losses.astype(np.int64).sum(), weight.sum(), (weight * rows.label).sum()], np.int64
     )
 
 
-#: What sums for each round.
-COUNTERS: Final[dict[str, Callable[[Known, HetcalProblem, Shared, Kept | None], Counter]]] = {
+#: What sums for each round but those of `BOOST`.
+_OTHERS: Final[dict[str, Callable[[Known, HetcalProblem, Shared, Kept | None], Counter]]] = {
     ORDER: OrderCounter,
-    BOOST: BoostCounter,
     LINE_UP: LineUpCounter,
     SUM_UP: SumUpCounter,
 }
+
+
+def answered(
+    known: Known, problem: HetcalProblem, passing: Pass, threads: Shared, kept: Kept | None
+) -> Counted:
+    """Return what a shard answers; rows that this process has kept are not read again."""
+    blocks = (
+        block
+        for block in passing.through(lambda window: read_block(window, problem, known))
+        if not isinstance(block, NothingLeft)
+    )
+    numbers = Numbers()
+    if known.step != BOOST:
+        other = _OTHERS[known.step](known, problem, threads, kept)
+        for block in blocks:
+            other.add(block)
+        payload = other.tell(numbers)
+        return Counted(Sums(payload, numbers.table()), passing.hash, passing.read)
+    counter = BoostCounter(known, problem, threads, kept)
+    store = RowStore(known, counter.shared, kept)
+    shard = store.shard
+    if shard is not None:
+        for rows in store.read():
+            counter.add(rows)
+    else:
+        for block in blocks:
+            rows = counter.binned(block)
+            store.write(rows)
+            counter.add(rows)
+        shard = passing.hash, passing.read
+        store.end(shard)
+    return Counted(Sums(counter.tell(numbers), numbers.table()), *shard)

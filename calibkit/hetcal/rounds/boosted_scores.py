@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.hetcal.rounds.boosted_trees import GrownTree, grown_tree
+from calibkit.hetcal.rounds.boosted import Binned, Boosting
 from calibkit.hetcal.rounds.grow import Shared
 from calibkit.rounds.kept import Kept
 from calibkit_kernels import boosting as kernels
@@ -17,6 +18,9 @@ Int64s = NDArray[np.int64]
 
 #: Rows that one thread works on at a time.
 _STRETCH: Final = 1 << 14
+
+#: What the file of scores is called.
+_FILE: Final = "scores"
 
 #: The trees of each run.
 Trees = tuple[tuple[str, ...], ...]
@@ -29,70 +33,76 @@ class RunScores:
     ----------
     trees
         Those of each run.
-    known
-        How many categories each feature has, and the score.
-    shared
-        Threads.
+    shared, threads
+        What all runs share; what shares the rows.
     kept
         Where scores after the first of the trees may have been left, and these are left; None: nowhere.
     """
 
-    def __init__(
-        self, trees: Trees, known: tuple[int, ...], shared: Shared, kept: Kept | None
-    ) -> None:
-        self.trees, self.shared, self.kept = trees, shared, kept
-        before: Trees = ((),) * len(trees)
-        self.kept_before = kept is not None and _begins_with(trees, kept.content)
-        if kept is not None and self.kept_before:
-            before = kept.content
-        self.known = known
-        self.further = [
-            [grown_tree(text, known) for text in own[len(done) :]]
-            for own, done in zip(trees, before, strict=True)
-        ]
-        self.first = [[grown_tree(text, known) for text in own] for own in before]
+    def __init__(self, trees: Trees, shared: Boosting, threads: Shared, kept: Kept | None) -> None:
+        self.trees, self.shared, self.threads, self.kept = trees, shared, threads, kept
         self.place = 0
+        done = None if kept is None else kept.content.get(_FILE)
+        self.known: Trees = ((),) * len(trees)
+        self.is_known = done is not None and _begins_with(trees, done)
+        if done is not None and self.is_known:
+            self.known = done
+        self.further = self._after(self.known)
 
-    def of(self, values: Floats) -> Floats:
-        """Return run x row: the scores of a block, of whose `values` the last are those before."""
-        size = values.shape[1]
-        found = np.empty((len(self.trees), size))
-        known = self.kept_before and self.kept is not None and self.kept.read(self.place, found)
-        if not known:
-            found[:] = values[-1]
-        todo = self.further if known else [
-            [*first, *further] for first, further in zip(self.first, self.further, strict=True)
-        ]  # fmt: skip
-        if any(todo):
-            self._move(found, values, todo)
-        if self.kept is not None and (any(todo) or not known):
-            self.kept.write(self.place, found)
-        self.place += found.size
+    def _after(self, known: Trees) -> list[list[Binned]]:
+        """Return the trees that come after those that are known."""
+        return [
+            [self.shared.binned(text) for text in own[len(first) :]]
+            for own, first in zip(self.trees, known, strict=True)
+        ]
+
+    def of(self, bins: Floats, first: Floats) -> Floats:
+        """Return run x row: the scores of a block.
+
+        Parameters
+        ----------
+        bins
+            The bin of each feature of each row, NaN for missing values.
+        first
+            The scores before the first tree.
+        """
+        found = np.empty((len(self.trees), first.size))
+        if self.is_known and not (self.kept and self.kept.read(_FILE, self.place, found)):
+            self.is_known, self.further = False, self._after(((),) * len(self.trees))
+        if not self.is_known:
+            found[:] = first
+        if any(self.further):
+            move_scores(found, bins, self.further, self.threads)
+        if self.kept is not None and (any(self.further) or not self.is_known):
+            self.kept.write(_FILE, self.place, found)
+        self.place += found.nbytes
         return found
 
-    def _move(self, scores: Floats, values: Floats, trees: list[list[GrownTree]]) -> None:
-        starts = range(0, values.shape[1], _STRETCH)
-
-        def work(own: Int64s) -> None:
-            for place in own.tolist():
-                stretch = slice(starts[place], starts[place] + _STRETCH)
-                here = np.ascontiguousarray(values[:, stretch])
-                for score, run in zip(scores, trees, strict=True):
-                    for tree in run:
-                        kernels.move_scores(score[stretch], tree.routes.ends(here), tree.steps)
-
-        self.shared.over(len(starts), work)
-
-    def done(self) -> None:
+    def end(self) -> None:
         """Say that all rows have been seen."""
-        if self.kept is not None and self.place:
-            self.kept.written(self.trees)
+        if self.kept is not None:
+            self.kept.whole(_FILE, self.trees)
 
 
-def _begins_with(trees: Trees, content: object) -> bool:
-    """Tell whether scores are kept after the first of some trees."""
-    return (
-        isinstance(content, tuple)
-        and len(content) == len(trees)
-        and all(own[: len(done)] == done for own, done in zip(trees, content, strict=True))
+def move_scores(
+    scores: Floats, values: Floats, trees: Sequence[Sequence[Binned]], threads: Shared
+) -> None:
+    """Move run x row scores by the trees of each run, whose routes are by some values of the rows."""
+    starts = range(0, values.shape[1], _STRETCH)
+
+    def work(own: Int64s) -> None:
+        for place in own.tolist():
+            stretch = slice(starts[place], starts[place] + _STRETCH)
+            here = np.ascontiguousarray(values[:, stretch])
+            for score, run in zip(scores, trees, strict=True):
+                for routes, steps in run:
+                    kernels.move_scores(score[stretch], routes.ends(here), steps)
+
+    threads.over(len(starts), work)
+
+
+def _begins_with(trees: Trees, done: Trees) -> bool:
+    """Tell whether some trees are the first ones of others, run by run."""
+    return len(done) == len(trees) and all(
+        own[: len(first)] == first for own, first in zip(trees, done, strict=True)
     )

@@ -22,7 +22,7 @@ from calibkit.hetcal.cells import BINS
 from calibkit.hetcal.features import feature_column
 from calibkit.hetcal.model import HetcalModel
 from calibkit.hetcal.rounds import after, boosted, boosted_end, leaves, look, trained
-from calibkit.hetcal.rounds.boosted_counts import COUNTERS
+from calibkit.hetcal.rounds.boosted_counts import answered
 from calibkit.hetcal.rounds.boosted_end import boosted_model
 from calibkit.hetcal.rounds.boosted_known import BOOST, LINE_UP, ORDER, SUM_UP
 from calibkit.hetcal.rounds.boosted_known import STEPS as BOOSTED
@@ -124,10 +124,9 @@ def sums(
     numbers = Numbers()
     passing = Pass(source, used_columns(problem), rows_at_a_time(memory))
     with ThreadPoolExecutor(threads) as pool:
-        if known.step in COUNTERS:
-            counter = COUNTERS[known.step](known, problem, Shared(pool, threads), kept)
-        else:
-            counter = counter_of(known, problem, pool, threads)
+        if known.step in BOOSTED:
+            return answered(known, problem, passing, Shared(pool, threads), kept)
+        counter = counter_of(known, problem, pool, threads)
         remarks: list[Remark] = []
         for block in passing.through(lambda window: read_block(window, problem, known)):
             if isinstance(block, NothingLeft):
