@@ -70,14 +70,16 @@ def read_delimited(source: Path | bytes, path: str, separator: str, dtype: str) 
     )
 
 
-def scan_delimited(source: Path, path: str, separator: str, dtype: str) -> pl.LazyFrame | None:
-    """Return a scan that gives what `read_delimited` gives, a batch at a time.
+def scan_delimited(
+    source: Path, path: str, separator: str, dtype: str
+) -> tuple[pl.LazyFrame, int] | None:
+    """Return a scan that gives what `read_delimited` gives, a batch at a time, and the rows.
 
     The file is parsed once to see whether the types that its first rows show hold throughout.
 
     Returns
     -------
-    pl.LazyFrame | None
+    tuple[pl.LazyFrame, int] | None
         None where only the whole text can tell the types, or what is wrong with it.
     """
     _header(source, path, separator)
@@ -87,7 +89,10 @@ def scan_delimited(source: Path, path: str, separator: str, dtype: str) -> pl.La
     scan = _scan(source, separator, infer_schema_length=_GUESS_ROWS, schema_overrides=overrides)
     try:
         first = scan.head(_GUESS_ROWS).collect()
-        nulls = scan.select(pl.all().null_count()).collect(engine="streaming")
+        count = "rows" + "".join(guess)  # no column has this name
+        # Both in one pass: for the rows alone polars would map the whole file.
+        seen = scan.select(pl.len().alias(count), pl.all().null_count())
+        rows, *nulls = seen.collect(engine="streaming").row(0)
     except pl.exceptions.ComputeError:
         return None
     open_types = [
@@ -96,8 +101,8 @@ def scan_delimited(source: Path, path: str, separator: str, dtype: str) -> pl.La
         if first[name].null_count() == first.height
         or (kind == pl.String and _typed(first[name], floats).dtype != pl.String)
     ]
-    short = first.width > 1 and nulls.to_series(-1).item()
-    return None if open_types or short else scan
+    short = first.width > 1 and nulls[-1]
+    return None if open_types or short else (scan, rows)
 
 
 def _scan(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections.abc import Iterator
+from io import BufferedReader, RawIOBase
 from pathlib import PurePath
-from typing import Final
+from typing import Any, Final, Protocol
 
 from calibkit.errors import DataError, UsageError, nearest
 
@@ -45,6 +47,9 @@ _PARQUET: Final = (b"PAR1", b"PARE")
 
 #: Enough leading bytes for `sniff_format` and for the checks of the readers.
 HEAD_BYTES: Final = 4096
+
+#: Bytes that are decompressed at a time.
+_CHUNK: Final = 2**20
 
 
 def suffix_compression(path: str) -> str | None:
@@ -148,34 +153,65 @@ def is_compressed(head: bytes) -> bool:
     return head.startswith((_GZIP, _ZSTD))
 
 
-def decompress(data: bytes, path: str) -> bytes:
-    """Return `data` with every layer of gzip or zstd compression removed.
+class Readable(Protocol):
+    """What bytes can be read from."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return at most so many bytes, none at the end."""
+
+
+def decompressed(stream: Readable, path: str) -> Iterator[bytes]:
+    """Yield the bytes of a stream, with every layer of gzip or zstd compression removed.
 
     Parameters
     ----------
-    data
-        All bytes of the input.
+    stream
+        The input, read once from where it stands.
     path
-        The name of the input, for the message.
+        Its name, for the message.
 
     Raises
     ------
     DataError
         If a compressed stream is truncated or corrupt.
     """
+    layer, packed = BufferedReader(_Raw(stream)), False
     try:
-        while is_compressed(data):
-            data = gzip.decompress(data) if data.startswith(_GZIP) else _unzstd(data)
+        while is_compressed(head := layer.peek(HEAD_BYTES)):
+            packed = True
+            layer = BufferedReader(_Raw(_unpacked(layer, head)))
+        while chunk := layer.read(_CHUNK):
+            yield chunk
     except (OSError, EOFError, ValueError, zlib.error) as error:
+        if not packed or getattr(error, "errno", None) is not None:
+            raise
         raise DataError(
             f"{path}: the compressed data is truncated or corrupt ({error}); write the file again",
             file=path,
         ) from error
-    return data
 
 
-def _unzstd(data: bytes) -> bytes:
-    import pyarrow as pa  # polars decompresses files only, and not for a second look
+def _unpacked(layer: Any, head: bytes) -> Readable:
+    if head.startswith(_GZIP):
+        return gzip.GzipFile(fileobj=layer)
+    import pyarrow as pa  # polars decompresses files only
 
-    with pa.input_stream(pa.BufferReader(data), compression="zstd") as stream:
-        return bytes(stream.read())
+    found: Readable = pa.CompressedInputStream(pa.PythonFile(layer, mode="r"), "zstd")
+    return found
+
+
+class _Raw(RawIOBase):
+    """A stream with no more than `read`, as readers that buffer take it."""
+
+    def __init__(self, stream: Readable) -> None:
+        self._stream = stream
+
+    def readable(self) -> bool:
+        """Say that it is read from."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read as many bytes as there are, at most as many as asked for."""
+        data = self._stream.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import stat
 import sys
+from collections.abc import Iterator
+from io import BytesIO
+from itertools import chain
 from pathlib import Path
 
 from calibkit.errors import UsageError
 from calibkit.files.formats import (
     TEXT_FORMATS,
-    decompress,
+    decompressed,
     known_suffixes,
     sniff_format,
     suffix_format,
 )
 from calibkit.files.inputs import STDIN, Part, folder_keys
-from calibkit.files.readers import Table, open_table, reading
-from calibkit.files.remote import is_remote, read_text
+from calibkit.files.readers import Table, head_of, open_table, reading
+from calibkit.files.remote import is_remote, text_of
+from calibkit.files.scratch import Scratch
 from calibkit.memory import Memory
 
 
@@ -34,31 +38,49 @@ def open_part(
     dtype, memory
         As for `open_source`.
     """
-    data = _stream(path)
+    large = None if memory is None else memory.text
+    source = _source(path, large)
     known = forced or suffix_format(path)
-    if data is not None and known is None:
-        known = sniff_format(data)
+    if known is None and isinstance(source, bytes | Scratch):
+        known = sniff_format(head_of(source))
     if known is None:
         raise UsageError(
             f"{path}: the suffix tells no format; name it by --input-format, or use one of "
             + known_suffixes(),
             file=path,
         )
-    large = None if memory is None else memory.text
-    table = open_table(path, data, known, dtype, large)
+    table = open_table(path, source, known, dtype, large)
     keys = dict(folder_keys(relative))
     return Part(path, known, keys, table.rows, relative), table
 
 
-def _stream(path: str) -> bytes | None:
-    """Return all bytes of a stream, decompressed, or None for a file: a pipe is read once only."""
+def _source(path: str, large: int | None) -> Path | Scratch | bytes | str:
+    """Return where an input can be read as often as need be.
+
+    A file is that itself, and so is an address that polars reads parts of.  All else comes but once,
+    and is held, from so many bytes on (`large`) in a file of its own.
+    """
     with reading(path):
         if path == STDIN:
-            data = sys.stdin.buffer.read()
-        elif is_remote(path):
-            return read_text(path) if suffix_format(path) in TEXT_FORMATS else None
-        elif path.startswith("/dev/") or not stat.S_ISREG(Path(path).stat().st_mode):
-            data = Path(path).read_bytes()
-        else:
-            return None
-    return decompress(data, path)
+            return _held(decompressed(sys.stdin.buffer, path), large)
+        if is_remote(path):
+            return _held(text_of(path), large) if suffix_format(path) in TEXT_FORMATS else path
+        if path.startswith("/dev/") or not stat.S_ISREG(Path(path).stat().st_mode):
+            with Path(path).open("rb") as stream:
+                return _held(decompressed(stream, path), large)
+        return Path(path)
+
+
+def _held(chunks: Iterator[bytes], large: int | None) -> bytes | Scratch:
+    held = BytesIO()
+    for chunk in chunks:
+        held.write(chunk)
+        if large is not None and held.tell() >= large:
+            break
+    else:
+        return held.getvalue()
+    scratch = Scratch()
+    for chunk in chain((held.getvalue(),), chunks):
+        scratch.write(chunk)
+    scratch.close()
+    return scratch

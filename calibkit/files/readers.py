@@ -8,7 +8,7 @@ import json
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
@@ -18,7 +18,7 @@ import polars as pl
 from polars.selectors import by_name
 
 from calibkit.errors import DataError, ResourceError, UsageError
-from calibkit.files import remote
+from calibkit.files import arrow, remote
 from calibkit.files.delimited import read_delimited, refuse_repeated, scan_delimited
 from calibkit.files.formats import (
     HEAD_BYTES,
@@ -27,6 +27,7 @@ from calibkit.files.formats import (
     text_problem,
     without_bom,
 )
+from calibkit.files.scratch import Scratch
 
 _OS_ERROR: Final = re.compile(r"(?:os error |Errno )(\d+)")
 _REPEATED: Final = re.compile(r"name '(.*)' has more than one occurrence")
@@ -38,10 +39,16 @@ _NOT_READABLE: Final = frozenset(
 _ALLOCATION: Final = re.compile(r"(?:malloc|realloc) of size (\d+) failed")
 _MOST_EXPANSION: Final = 100_000
 
+#: How far the text of score files is compressed, at most: beyond, it may be parsed in vain twice.
+_EXPANSION: Final = 8
+
 #: What seeking to an offset that a corrupt file names ends in.
 _NONSENSE: Final = frozenset({errno.EINVAL, errno.EOVERFLOW})
 
 Schema = dict[str, pl.DataType]
+
+#: Where an input is: a file, the bytes of a stream, or a file that holds these, or an address.
+Where = Path | bytes | Scratch | str
 
 
 def system_error(error: BaseException) -> OSError | None:
@@ -137,12 +144,15 @@ class Table:
         The number of rows.
     stored
         A Parquet file, or its bytes, for `metadata`.
+    kept
+        The file that is scanned, where it is the run's own.
     """
 
     frame: pl.DataFrame | pl.LazyFrame
     schema: Schema
     rows: int
     stored: Path | str | bytes | None = None
+    kept: Scratch | None = None
 
     def metadata(self) -> dict[str, str]:
         """Return the keys and values of a Parquet file's footer; other formats have none."""
@@ -190,22 +200,23 @@ def _gathered(frames: Iterable[pl.DataFrame], rows: int) -> Iterator[pl.DataFram
 
 
 def open_table(
-    path: str, data: bytes | None, format_name: str, dtype: str, large: int | None = None
+    path: str, where: Where, format_name: str, dtype: str, large: int | None = None
 ) -> Table:
     """Open one input.
 
     Parameters
     ----------
     path
-        The file, or the name of the stream in messages.
-    data
-        All bytes of the stream; None for a file.
+        Its name in messages.
+    where
+        The file, all bytes of a stream, a file that holds these, or an address.
     format_name
         One of `calibkit.files.formats.FORMATS`.
     dtype
         The type of fractional numbers in text, ``"float64"`` or ``"float32"``.
     large
-        Text files of so many bytes are parsed whenever they are read, not held; None holds all.
+        Text and Arrow streams of so many bytes are read whenever they are needed, not held; None
+        holds all.
 
     Raises
     ------
@@ -213,23 +224,25 @@ def open_table(
         As `reading` says; an input without rows is a `DataError`.
     """
     with reading(path):
-        if data is None and remote.is_remote(path):
-            return _elsewhere(path, format_name)
-        head = data[:HEAD_BYTES] if data is not None else _head(path)
+        if isinstance(where, str):
+            return _elsewhere(where, format_name)
+        head = head_of(where)
         if not head:
             raise DataError(f"{path}: the file is empty (0 bytes); write it again", file=path)
-        source = Path(path) if data is None else data
+        kept = where if isinstance(where, Scratch) else None
+        source = where.path if isinstance(where, Scratch) else where
         if format_name == "parquet":
             scan = pl.scan_parquet(source, glob=False, hive_partitioning=False)
             table = replace(_scanned(scan), stored=source)
         elif format_name == "arrow" and not is_arrow_stream(head):
-            _check_arrow(source, path, stream=False)
+            arrow.refuse_damage(source, path, stream=False)
             table = _scanned(pl.scan_ipc(source, glob=False, hive_partitioning=False))
         elif format_name == "arrow":
-            _check_arrow(source, path, stream=True)
-            table = _loaded(pl.read_ipc_stream(source))
+            table = _table_of_stream(source, path, large)
         else:
             table = _table_of_text(source, path, head, format_name, dtype, large)
+        if kept is not None and isinstance(table.frame, pl.LazyFrame) and table.kept is None:
+            table = replace(table, kept=kept)
     if not table.rows:
         raise DataError(f"{path}: the file is empty (0 rows); give a file with rows", file=path)
     return table
@@ -242,25 +255,25 @@ def _elsewhere(path: str, format_name: str) -> Table:
     return replace(table, stored=path) if format_name == "parquet" else table
 
 
-def _head(path: str) -> bytes:
-    with Path(path).open("rb") as file:
+def head_of(where: Where) -> bytes:
+    """Return the first bytes of an input; of an address none."""
+    if isinstance(where, str):
+        return b""
+    if isinstance(where, bytes):
+        return where[:HEAD_BYTES]
+    with (where.path if isinstance(where, Scratch) else where).open("rb") as file:
         return file.read(HEAD_BYTES)
 
 
-def _check_arrow(source: Path | bytes, path: str, *, stream: bool) -> None:
-    """Refuse what polars panics at, in its own words: repeated names, damaged batches."""
-    import pyarrow as pa
-
-    is_file = isinstance(source, Path)
-    try:
-        with pa.memory_map(str(source)) if is_file else pa.BufferReader(source) as data:
-            found = pa.ipc.open_stream(data) if stream else pa.ipc.open_file(data)
-            refuse_repeated(list(found.schema.names), path)
-            numbered = () if stream else map(found.get_batch, range(found.num_record_batches))
-            for batch in found if stream else numbered:
-                batch.validate(full=True)
-    except pa.ArrowNotImplementedError as error:  # such types come of damage
-        raise ValueError(str(error)) from error
+def _table_of_stream(source: Path | bytes, path: str, large: int | None) -> Table:
+    """Open an Arrow stream; a large one is copied to an Arrow file, which can be read in parts."""
+    if isinstance(source, Path) and large is not None and source.stat().st_size >= large:
+        # What Arrow files cannot hold is read as a whole; that also says what is damaged.
+        with suppress(ValueError, NotImplementedError):
+            kept = arrow.as_file(source, path)
+            return replace(_scanned(pl.scan_ipc(kept.path, glob=False)), kept=kept)
+    arrow.refuse_damage(source, path, stream=True)
+    return _loaded(pl.read_ipc_stream(source))
 
 
 def _scanned(scan: pl.LazyFrame) -> Table:
@@ -283,16 +296,18 @@ def _table_of_text(
     if (
         isinstance(source, Path)
         and large is not None
-        and source.stat().st_size >= large
-        and not is_compressed(head)
+        and source.stat().st_size * (_EXPANSION if is_compressed(head) else 1) >= large
         and text_problem(head) is None
     ):
         if format_name == "ndjson":
             scan = _scan_ndjson(source, path, head, dtype)
+            if scan is not None:
+                return _scanned(scan)
         else:
-            scan = scan_delimited(source, path, "\t" if format_name == "tsv" else ",", dtype)
-        if scan is not None:
-            return _scanned(scan)
+            found = scan_delimited(source, path, "\t" if format_name == "tsv" else ",", dtype)
+            if found is not None:
+                scan, rows = found
+                return Table(scan, dict(scan.collect_schema()), rows)
     return _loaded(_read_text(source, path, head, format_name, dtype))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final, NoReturn
 
 import polars as pl
@@ -38,10 +39,10 @@ def is_remote(name: str) -> bool:
     return True
 
 
-def read_text(path: str) -> bytes:
-    """Return a text file elsewhere, decompressed."""
-    lines = pl.scan_lines(path).collect().to_series()
-    return "\n".join([*lines.to_list(), ""]).encode()
+def text_of(path: str) -> Iterator[bytes]:
+    """Yield the bytes of a text file elsewhere, decompressed."""
+    for lines in pl.scan_lines(path).collect_batches(maintain_order=True):
+        yield "\n".join([*lines.to_series().to_list(), ""]).encode()
 
 
 def explain(path: str, error: BaseException) -> None:

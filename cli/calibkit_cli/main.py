@@ -177,6 +177,8 @@ def main() -> None:
     # numpy would start a thread a processor, with 30 MB each, for matrix products of which there
     # are none here.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # polars reads text ahead in so large pieces that some hundred MB of them wait to be parsed.
+    os.environ.setdefault("POLARS_CSV_CHUNK_SIZE", str(4 << 20))
     take_few_addresses()
     gc.set_threshold(GARBAGE)
     if not sys.warnoptions:
@@ -229,6 +231,9 @@ def end(code: int) -> NoReturn:
             stream.flush()
         except (OSError, ValueError):
             drop_stdout()
+    scratch = sys.modules.get("calibkit.files.scratch")
+    if scratch is not None:
+        scratch.remove_all()
     os._exit(code)
 
 

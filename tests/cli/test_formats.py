@@ -422,3 +422,19 @@ def test_metadata_of_grids_only_where_there_is_a_place_for_it(
         assert table["count"].sum() == 40
     metadata = pq.read_metadata(tmp_path / "grid.parquet").metadata
     assert {b"uncertainty_min", b"score_min"} <= set(metadata)
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".csv.gz", ".arrows"])
+def test_streams_that_do_not_fit_leave_nothing_behind(
+    suffix: str, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, folder = write(simulate(20_000), tmp_path / f"rows{suffix}"), tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    line = ["--method", "isotonic", "--memory", "400KB", "--provenance", "hash", "-o", "-"]
+    kept = command("calibrate", path, *line)
+    with path.open("rb") as file:
+        piped = command("calibrate", "-", *line, stdin=file)
+    assert (piped.returncode, piped.stderr) == (0, kept.stderr)
+    assert piped.stdout == kept.stdout
+    assert not list(folder.iterdir())

@@ -1,0 +1,85 @@
+"""Files of a run's own in the temporary folder, gone with what holds them or with the run."""
+
+from __future__ import annotations
+
+import tempfile
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from calibkit.errors import ResourceError
+
+#: What removes the files that there are.
+_REMOVERS: set[weakref.finalize[..., Any]] = set()
+
+
+class Scratch:
+    """A file in the temporary folder (``TMPDIR``), open for writing at first.
+
+    Attributes
+    ----------
+    path
+        Where it is, as long as this object is held.
+
+    Raises
+    ------
+    ResourceError
+        What the disk refuses, now or while it is written.
+    """
+
+    def __init__(self) -> None:
+        with _room():
+            self._file = tempfile.NamedTemporaryFile(  # noqa: SIM115 (closed by `close`)
+                prefix="calibkit-", buffering=0, delete=False
+            )
+        self.path = Path(self._file.name)
+        _REMOVERS.add(weakref.finalize(self, _remove, self.path))
+
+    def write(self, data: Any) -> int:
+        """Write bytes, all of them, as files do."""
+        rest = memoryview(data).cast("B")
+        size = len(rest)
+        while rest:
+            with _room():
+                rest = rest[self._file.write(rest) :]
+        return size
+
+    def flush(self) -> None:
+        """Do nothing: nothing waits in memory."""
+
+    def close(self) -> None:
+        """End writing."""
+        with _room():
+            self._file.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether writing has ended."""
+        return self._file.closed
+
+
+@contextmanager
+def _room() -> Iterator[None]:
+    """Say of what the disk refuses what to do."""
+    try:
+        yield
+    except OSError as error:
+        folder = tempfile.gettempdir()
+        raise ResourceError(
+            f"{folder}: what does not fit into --memory cannot be written there "
+            f"({error.strerror or error}); name a folder with more room by TMPDIR, or raise --memory",
+            file=folder,
+        ) from error
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
+
+
+def remove_all() -> None:
+    """Remove all files that are still there, for a process that ends without Python's own end."""
+    for remover in _REMOVERS:
+        remover()
+    _REMOVERS.clear()

@@ -1,0 +1,192 @@
+"""Inputs that come but once, or that have no parts to be read by, where they are large."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import gzip
+import io
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+from polars.testing import assert_frame_equal
+
+from calibkit.errors import DataError, ResourceError
+from calibkit.files import scratch
+from calibkit.files.sources import Source, open_source
+from calibkit.memory import Memory
+
+ROWS = 3000
+FRAME = pl.DataFrame(
+    {
+        "score": np.random.default_rng(3).random(ROWS),
+        "label": np.arange(ROWS) % 2,
+        "rows": [f"a {row}" for row in range(ROWS)],
+    }
+)
+#: Of which an eighth is less than any of the inputs here, packed or not.
+LITTLE = Memory(2**15)
+
+
+def written(kind: str, frame: pl.DataFrame = FRAME) -> bytes:
+    buffer = io.BytesIO()
+    write: dict[str, Callable[[io.BytesIO], object]] = {
+        "csv": frame.write_csv,
+        "ndjson": frame.write_ndjson,
+        "parquet": frame.write_parquet,
+        "arrow": frame.write_ipc,
+        "stream": frame.write_ipc_stream,
+    }
+    write[kind](buffer)
+    return buffer.getvalue()
+
+
+def zstd(data: bytes) -> bytes:
+    return bytes(pa.compress(data, codec="zstd", asbytes=True))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder that temporary files are made in."""
+    found = tmp_path / "temporary"
+    found.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(found))
+    return found
+
+
+def piped(monkeypatch: pytest.MonkeyPatch, data: bytes, memory: Memory | None = LITTLE) -> Source:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+    return open_source(["-"], memory=memory)
+
+
+def read_twice(source: Source) -> None:
+    """See that all rows are there, as often as they are read."""
+    assert source.rows == ROWS
+    for rows in (500, ROWS):
+        windows = [window.read() for window in source.windows(rows=rows)]
+        assert max(window.height for window in windows) <= rows
+        assert_frame_equal(pl.concat(windows), FRAME)
+    assert_frame_equal(source.read(["label"]), FRAME.select("label"))
+
+
+@pytest.mark.parametrize(
+    "packed", [bytes, gzip.compress, zstd, lambda data: gzip.compress(zstd(data))]
+)
+@pytest.mark.parametrize("kind", ["csv", "ndjson", "parquet", "arrow", "stream"])
+def test_a_large_stream_is_kept_in_a_file_as_long_as_it_is_used(
+    kind: str, packed: Callable[[bytes], bytes], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = piped(monkeypatch, packed(written(kind)))
+    assert len(list(folder.iterdir())) == 1
+    read_twice(source)
+    part = source.stretch(2990, 10)
+    del source
+    gc.collect()
+    assert_frame_equal(part.read(), FRAME[2990:])
+    del part
+    gc.collect()
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("memory", [None, Memory(2**24)])
+def test_a_small_stream_needs_no_file(
+    memory: Memory | None, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_twice(piped(monkeypatch, gzip.compress(written("csv")), memory))
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstd])
+@pytest.mark.parametrize("kind", ["csv", "ndjson"])
+def test_compressed_text_is_parsed_as_it_is_read(
+    kind: str, pack: Callable[[bytes], bytes], tmp_path: Path, folder: Path
+) -> None:
+    path = tmp_path / f"x.{kind}.{'gz' if pack is gzip.compress else 'zst'}"
+    path.write_bytes(pack(written(kind)))
+    source = open_source([str(path)], memory=LITTLE)
+    assert isinstance(source._tables[0].frame, pl.LazyFrame)
+    read_twice(source)
+    assert not list(folder.iterdir())
+
+
+def test_a_large_file_of_an_arrow_stream_becomes_one_of_parts(tmp_path: Path, folder: Path) -> None:
+    path = tmp_path / "x.arrows"
+    path.write_bytes(written("stream"))
+    source = open_source([str(path)], memory=LITTLE)
+    assert len(list(folder.iterdir())) == 1
+    read_twice(source)
+
+
+def test_an_arrow_stream_that_no_file_can_hold_is_read_as_a_whole(
+    tmp_path: Path, folder: Path
+) -> None:
+    path = tmp_path / "x.arrows"
+    texts = [pa.array(values).dictionary_encode() for values in (["a", "b"] * 999, ["c"] * 999)]
+    batches = [pa.record_batch({"text": text}) for text in texts]
+    with pa.ipc.new_stream(path, batches[0].schema) as stream:
+        for batch in batches:  # each with a dictionary of its own
+            stream.write_batch(batch)
+    source = open_source([str(path)], memory=LITTLE)
+    assert source.read()["text"].cast(pl.String).to_list() == ["a", "b"] * 999 + ["c"] * 999
+    gc.collect()
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["csv", "stream", "parquet"])
+def test_a_damaged_stream_is_told_as_one(
+    kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = gzip.compress(written(kind))[:-99] if kind == "csv" else written(kind)[:-9999]
+    with pytest.raises(DataError, match=r"^-: .*(truncated|corrupt)"):
+        piped(monkeypatch, data)
+    gc.collect()
+    assert not list(folder.iterdir())
+
+
+def test_a_full_disk_is_told_with_what_to_do(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(io.BytesIO):
+        name = str(folder / "x")
+
+        def write(self, data: object) -> int:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(scratch.tempfile, "NamedTemporaryFile", lambda **_: Full())
+    with pytest.raises(ResourceError, match=r"No space left .*TMPDIR.*--memory"):
+        piped(monkeypatch, written("csv"))
+
+
+def test_no_folder_for_temporary_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    with pytest.raises(ResourceError, match="TMPDIR"):
+        piped(monkeypatch, written("csv"))
+
+
+def test_a_stream_that_cannot_be_read_is_no_fault_of_the_disk(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Broken(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            if self.tell() > 2**14:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return super().read(size)
+
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Broken(written("csv"))))
+    with pytest.raises(ResourceError, match="-: read error"):
+        open_source(["-"], memory=LITTLE)
+
+
+def test_a_process_that_ends_at_once_removes_its_files(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = piped(monkeypatch, written("csv"))
+    assert len(list(folder.iterdir())) == 1
+    scratch.remove_all()
+    assert not list(folder.iterdir())
+    assert source.rows == ROWS
