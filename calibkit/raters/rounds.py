@@ -38,13 +38,7 @@ from calibkit.raters.asking import (
 from calibkit.raters.logit_maps import LogitMap
 from calibkit.raters.map_search import MapAt, map_search
 from calibkit.raters.rows import described, read_rater_rows
-from calibkit.raters.states import (
-    ALPHA,
-    AlphaProblem,
-    ClassProblem,
-    record_makers,
-    used_columns,
-)
+from calibkit.raters.states import ALPHA, AlphaProblem, ClassProblem, record_makers, used_columns
 from calibkit.raters.step_cells import SCHEMA, open_cells, steps_from
 from calibkit.raters.summing import Batch, merged_tables, sums_of, table_of
 from calibkit.rounds.exact import Whole, added, as_text, from_text
@@ -94,19 +88,8 @@ def first_ask(state: State) -> Ask:
     return _plain(ask)
 
 
-def about(plan: Plan) -> str:
-    """Return what a round does: all of them seek."""
-    return ""
-
-
 def sums(
-    plan: Plan,
-    source: Source,
-    memory: Memory,
-    *,
-    threads: int,
-    train: Source | None = None,
-    kept: Kept | None = None,
+    plan: Plan, source: Source, memory: Memory, *, threads: int, kept: Kept | None = None
 ) -> Counted:
     """Return what a shard answers; nothing is kept."""
     ask, problem = _read(plan)

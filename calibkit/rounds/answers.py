@@ -19,13 +19,7 @@ __all__ = ["answer", "answer_shard", "check_state", "merge_states"]
 
 
 def answer(
-    plan: Plan,
-    source: Source,
-    memory: Memory,
-    *,
-    threads: int = 1,
-    train: Source | None = None,
-    kept: Kept | None = None,
+    plan: Plan, source: Source, memory: Memory, *, threads: int = 1, kept: Kept | None = None
 ) -> State:
     """Return what all rows of a source, as one shard, answer to a plan.
 
@@ -36,14 +30,11 @@ def answer(
     UsageError, DataError
         Rows that cannot be used, as in the first round.
     """
-    rounds = rounds_of(plan.of)
-    found = rounds.sums(plan, source, memory, threads=threads, train=train, kept=kept)
+    found = rounds_of(plan.of).sums(plan, source, memory, threads=threads, kept=kept)
     return _state(plan, found, Shard(found.hash, found.rows))
 
 
-def answer_shard(
-    plan: Plan, source: Source, memory: Memory, *, threads: int = 1, train: Source | None = None
-) -> State:
+def answer_shard(plan: Plan, source: Source, memory: Memory, *, threads: int = 1) -> State:
     """Return what a shard that the plan knows answers to it.
 
     Raises
@@ -51,7 +42,7 @@ def answer_shard(
     UsageError, DataError
         As `answer`; a shard that the plan does not know.
     """
-    found = rounds_of(plan.of).sums(plan, source, memory, threads=threads, train=train)
+    found = rounds_of(plan.of).sums(plan, source, memory, threads=threads)
     for shard in plan.shards:
         if (shard.hash, shard.rows) == (found.hash, found.rows):
             return _state(plan, found, shard)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import shutil
 import tempfile
 from contextlib import suppress
-from typing import Any, BinaryIO, Final, Self, cast
+from typing import IO, Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+from calibkit.files.scratch import unnamed_file
 
 #: So much of the free space on the disk may be taken.
 _SHARE: Final = 0.5
@@ -28,7 +30,7 @@ class Kept:
 
     def __init__(self) -> None:
         self.content: dict[str, Any] = {}
-        self._files: dict[str, BinaryIO] = {}
+        self._files: dict[str, IO[bytes]] = {}
         self._full = False
 
     def __enter__(self) -> Self:
@@ -70,7 +72,7 @@ class Kept:
             return
         try:
             if name not in self._files:
-                self._files[name] = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115
+                self._files[name] = unnamed_file()
             self._files[name].seek(place)
             self._files[name].write(numbers.tobytes())
             self._files[name].flush()

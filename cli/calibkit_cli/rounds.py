@@ -246,10 +246,10 @@ def fit(console: Console, state: State, answer: Callable[[Plan], State]) -> Fitt
 
 def round_teller(console: Console) -> Callable[[Plan], None]:
     """Return what says of a plan which round over how many rows comes now."""
-    from calibkit.rounds.protocol import rounds_of
+    from calibkit.rounds.protocol import about
 
     def tell(plan: Plan) -> None:
-        about = rounds_of(plan.of).about(plan)
-        console.detail(f"round {plan.round} over {plan.rows:,} rows{about and f': {about}'}")
+        said = about(plan)
+        console.detail(f"round {plan.round} over {plan.rows:,} rows{said and f': {said}'}")
 
     return tell

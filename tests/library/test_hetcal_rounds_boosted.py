@@ -195,7 +195,7 @@ def test_scores_that_are_kept_change_nothing(monkeypatch: pytest.MonkeyPatch) ->
     def full() -> None:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("tempfile.TemporaryFile", full)
+    monkeypatch.setattr("calibkit.rounds.kept.unnamed_file", full)
     with Kept() as kept:
         _, own = fit_here(source, problem, kept)
         assert own == answers and not kept.content

@@ -103,13 +103,7 @@ def about(plan: Plan) -> str:
 
 
 def sums(
-    plan: Plan,
-    source: Source,
-    memory: Memory,
-    *,
-    threads: int,
-    train: Source | None,
-    kept: Kept | None = None,
+    plan: Plan, source: Source, memory: Memory, *, threads: int, kept: Kept | None = None
 ) -> Counted:
     """Return what a shard answers, in one pass; see `calibkit.rounds.protocol.Rounds.sums`.
 
