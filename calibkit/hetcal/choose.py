@@ -113,7 +113,7 @@ def choose(rows: HetcalRows, growth: Growth, grid: Grid, folds: Folds, threads: 
     pooled = np.zeros(len(parts))
     linear = np.zeros(0 if grid.open else rows.count)
     shared: dict[int, Tree] = {}
-    if growth.own is None:
+    if not growth.own:
         with ThreadPoolExecutor(threads) as pool:
             for place, size in enumerate(grid.leaf_sizes):
                 shared[place] = growth.tree(growth.rules(deepest, size), pool, threads)
@@ -139,7 +139,7 @@ def choose(rows: HetcalRows, growth: Growth, grid: Grid, folds: Folds, threads: 
     slope, intercept = 1.0, 0.0
     if not grid.open:
         slope, intercept = line_through(rows, linear, kept)
-    elif growth.own is not None:
+    elif growth.own:
         only = Grid((grid.depths[depth],), (grid.leaf_sizes[size],), (grid.shrinkages[weight],))
         again = choose(rows, growth, only, folds, threads)
         slope, intercept = again.slope, again.intercept

@@ -32,7 +32,7 @@ from calibkit.hetcal.model import (
     Losses,
     PartitionPart,
 )
-from calibkit.hetcal.payload import growth_of
+from calibkit.hetcal.payload import Growth, growth_of
 from calibkit.hetcal.rows import HetcalRows, need_both_classes
 from calibkit.hetcal.spec import DEPTHS, LEAF_SIZES, SHRINKAGES, HetcalSpec
 from calibkit.models import Column, Provenance
@@ -111,18 +111,21 @@ def fit_hetcal(
         before = Line(a=slope, b=intercept)
     moved = replace(rows, score=before.a * rows.score + before.b)
     pooled = pooled_line(moved)
-    if spec.partition == "tree":
-        found = _fit_tree(moved, train, spec, folds, pooled)
-    elif spec.partition == "forest":
-        found = Found(*forest.fit(moved, train, spec, folds, pooled))
-    else:
+    if spec.partition == "boosted":
         found = Found(*boosted.fit(moved, spec, folds))
+    else:
+        # Trees look at scores as they are, so that they need no map to be fitted before.
+        growth = growth_of(train or rows, spec, own=train is None)
+        if spec.partition == "tree":
+            found = _fit_tree(moved, growth, spec, folds, pooled)
+        else:
+            found = Found(*forest.fit(moved, growth, spec, folds, pooled))
     model = HetcalModel(
         kind=HetcalModel.KIND,
         version=HetcalModel.VERSION,
         columns=_columns(rows),
         partition=spec.partition,
-        criterion="log-loss" if spec.partition == "boosted" else spec.criterion,
+        criterion=criterion_of(spec),
         map=spec.map,
         precalibrate=before if spec.precalibrate == "platt" else None,
         pooled=Line(a=float(pooled[0]), b=float(pooled[1])),
@@ -158,22 +161,15 @@ def _folds(rows: HetcalRows, spec: HetcalSpec) -> tuple[Folds | None, list[str]]
 
 
 def _fit_tree(
-    rows: HetcalRows,
-    train: HetcalRows | None,
-    spec: HetcalSpec,
-    folds: Folds | None,
-    pooled: Floats,
+    rows: HetcalRows, growth: Growth, spec: HetcalSpec, folds: Folds | None, pooled: Floats
 ) -> Found:
-    growth = growth_of(
-        train or rows, spec.criterion, spec.max_bins, spec.threads, own=train is None
-    )
     grid = Grid(
         DEPTHS if spec.max_depth is None else (spec.max_depth,),
         LEAF_SIZES if spec.min_leaf is None else (spec.min_leaf,),
         SHRINKAGES if spec.shrinkage is None else (spec.shrinkage,),
     )
     choice, checked = None, None
-    if folds is not None and (grid.open or train is None):
+    if folds is not None and (grid.open or growth.own):
         choice = choose(rows, growth, grid, folds, spec.threads)
         checked = CrossValidated(
             pooled=choice.pooled,
@@ -198,10 +194,10 @@ def _fit_tree(
     leaf = numbers[tree.routes(growth.known).ends(rows.features.values)]
     count = int(numbers.max()) + 1
     maps = fit_maps(rows, leaf, count, pooled, choice.shrinkage, spec.map)
-    if growth.own is not None and spec.map in ("platt", "beta") and count > 1:
+    if growth.own and spec.map in ("platt", "beta") and count > 1:
         maps = maps.composed(choice.slope, choice.intercept)
     part = PartitionPart(
-        tree=described_tree(tree, growth.weight_unit, (train or rows).features),
+        tree=described_tree(tree, growth.weight_unit, growth.features),
         maps=maps.described(rows.unit, rows.size),
     )
     return Found(
@@ -252,6 +248,11 @@ def _figures(
 
 def _columns(rows: HetcalRows) -> dict[str, Column]:
     return columns_of(rows.data.options, str(rows.data.score.dtype), rows.features.columns)
+
+
+def criterion_of(spec: HetcalSpec) -> str:
+    """Return what a model says of the criterion."""
+    return "log-loss" if spec.partition == "boosted" else spec.criterion
 
 
 def columns_of(options: ColumnOptions, dtype: str, features: Sequence[Column]) -> dict[str, Column]:

@@ -21,7 +21,7 @@ from calibkit.hetcal.maps import (
     shrunk,
 )
 from calibkit.hetcal.model import CrossValidated, Line, PartitionPart
-from calibkit.hetcal.payload import Growth, growth_of
+from calibkit.hetcal.payload import Growth
 from calibkit.hetcal.rows import HetcalRows
 from calibkit.hetcal.spec import FOREST_LEAF_SIZES, SHRINKAGES, HetcalSpec
 from calibkit.hetcal.trees import Tree
@@ -51,27 +51,54 @@ class Grower:
 
     def tree(self, number: int, max_depth: int, min_leaf: int) -> tuple[Tree, Int64s]:
         """Return a tree and how often each row was drawn for it (Poisson, mean 1)."""
-        size = self.growth.payload.shape[0]
-        random = stream(self.seed, _BOOTSTRAP, number)
-        counts = np.asarray(random.poisson(1.0, size), np.int64)
-        if not counts.any():
-            counts[:] = 1
+        counts = self.counts(number)
         rules = self.growth.rules(max_depth, min_leaf)
         return self.growth.tree(rules, counts=counts, subsets=self._subsets(number)), counts
 
+    def counts(self, number: int) -> Int64s:
+        """Return how often each row is drawn for a tree."""
+        random = stream(self.seed, _BOOTSTRAP, number)
+        counts = np.asarray(random.poisson(1.0, self.growth.payload.shape[0]), np.int64)
+        if not counts.any():
+            counts[:] = 1
+        return counts
+
     def _subsets(self, number: int) -> Subsets:
-        """Return what draws a third of the features, at least two, for each node."""
+        """Return what draws the features of each node, level by level."""
         features = self.growth.binned.codes.shape[0]
-        kept = min(features, max(2, -(-features // 3)))
-        random = stream(self.seed, _FEATURES, number)
+        random = feature_stream(self.seed, number)
 
         def draw(_: int, nodes: int) -> NDArray[np.bool_]:
-            ranks = random.random((nodes, features)).argsort(axis=1, kind="stable")
-            chosen = np.zeros((nodes, features), np.bool_)
-            np.put_along_axis(chosen, ranks[:, :kept], True, axis=1)
-            return chosen
+            return some_features(random, nodes, features)
 
         return draw
+
+
+def feature_stream(seed: int, number: int) -> np.random.Generator:
+    """Return the random numbers that choose the features of the nodes of a tree."""
+    return stream(seed, _FEATURES, number)
+
+
+def some_features(random: np.random.Generator, nodes: int, features: int) -> NDArray[np.bool_]:
+    """Return a third of the features, at least two, for each of the next nodes of a tree.
+
+    Nodes come level by level, from left to right; each takes as many random numbers as there are
+    features, so that it does not matter how many are asked for at a time.
+    """
+    kept = min(features, max(2, -(-features // 3)))
+    ranks = random.random((nodes, features)).argsort(axis=1, kind="stable")
+    chosen = np.zeros((nodes, features), np.bool_)
+    np.put_along_axis(chosen, ranks[:, :kept], True, axis=1)
+    return chosen
+
+
+def forest_grid(spec: HetcalSpec) -> Grid:
+    """Return what depth, leaf size and shrinkage of a forest are chosen from."""
+    return Grid(
+        DEPTHS if spec.max_depth is None else (spec.max_depth,),
+        FOREST_LEAF_SIZES if spec.min_leaf is None else (spec.min_leaf,),
+        SHRINKAGES if spec.shrinkage is None else (spec.shrinkage,),
+    )
 
 
 Fit = tuple[
@@ -80,25 +107,15 @@ Fit = tuple[
 
 
 def fit(
-    rows: HetcalRows,
-    train: HetcalRows | None,
-    spec: HetcalSpec,
-    folds: Folds | None,
-    pooled: Floats,
+    rows: HetcalRows, growth: Growth, spec: HetcalSpec, folds: Folds | None, pooled: Floats
 ) -> Fit:
     """Return the partitions and maps of a forest; see `calibkit.hetcal.fit.Found`.
 
-    Without `train` the maps of a tree are fitted on the rows it was not grown on (out of the bag).
+    Where it is grown on the rows themselves, the maps of a tree are fitted on those that it was not
+    grown on (out of the bag).
     """
-    growth = growth_of(
-        train or rows, spec.criterion, spec.max_bins, spec.threads, own=train is None
-    )
     grower = Grower(growth, spec.seed)
-    grid = Grid(
-        DEPTHS if spec.max_depth is None else (spec.max_depth,),
-        FOREST_LEAF_SIZES if spec.min_leaf is None else (spec.min_leaf,),
-        SHRINKAGES if spec.shrinkage is None else (spec.shrinkage,),
-    )
+    grid = forest_grid(spec)
     depth, least, shrinkage = grid.depths[-1], grid.leaf_sizes[0], grid.shrinkages[0]
     checked = None
     if folds is not None and grid.open:
@@ -109,7 +126,7 @@ def fit(
         tree, counts = grower.tree(number, depth, least)
         numbers = tree.leaves()
         leaf = numbers[tree.routes(growth.known).ends(rows.features.values)]
-        used = leaf if growth.own is None else np.where(counts > 0, -1, leaf).astype(np.int32)
+        used = np.where(counts > 0, -1, leaf) if growth.own else leaf.astype(np.int32)
         maps = fit_maps(rows, used, int(numbers.max()) + 1, pooled, shrinkage, spec.map)
         return tree, maps, leaf
 
@@ -118,10 +135,9 @@ def fit(
     total = np.zeros(rows.count)
     for _, maps, leaf in made:
         total += maps.probabilities(rows.score, leaf)
-    features = (train or rows).features
     parts = [
         PartitionPart(
-            tree=described_tree(tree, growth.weight_unit, features),
+            tree=described_tree(tree, growth.weight_unit, growth.features),
             maps=maps.described(rows.unit, rows.size),
         )
         for tree, maps, _ in made
@@ -139,7 +155,7 @@ def _choose(
     """
     trees = min(spec.trees or TRIED_TREES, TRIED_TREES)
     judged = folds.among(folds.judged())
-    own, everyone = grower.growth.own is not None, np.ones(rows.count, np.bool_)
+    own, everyone = grower.growth.own, np.ones(rows.count, np.bool_)
     alone, seen = _pooled_held_out(rows, folds), np.zeros(rows.count)
     shape = (len(grid.leaf_sizes), len(grid.depths), len(grid.shrinkages))
     gains, losses = np.empty((*shape, 2)), np.empty(shape)

@@ -38,8 +38,8 @@ class Rules:
     max_depth, min_leaf
         Of the tree; least count of a leaf.
     unit, second
-        Of the fixed-point sums: the unit of the scores' and that of their squares (`AUC`), the
-        unit of gradients and the ridge (`NEWTON`).
+        The unit of the sums, of scores and squared scores (`AUC`) or of gradients (`NEWTON`); the
+        variance up to which there is none (`AUC`), or the ridge (`NEWTON`).
     """
 
     kind: int

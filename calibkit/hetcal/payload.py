@@ -5,18 +5,111 @@ from __future__ import annotations
 import math
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.hetcal.features import Binned, bin_features
+from calibkit.hetcal.features import Binned, Features, bin_features
 from calibkit.hetcal.grow import CRITERIA, Rules, Subsets, grow
 from calibkit.hetcal.rows import HetcalRows
+from calibkit.hetcal.spec import HetcalSpec
 from calibkit.hetcal.trees import Tree
+from calibkit.rows.weights import Unit
 from calibkit_kernels import criteria
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
+
+#: Sums of scores stay below this power of two, so that some rows may be drawn more than once.
+_SUM_BITS: Final = 60
+
+#: Rounded weights stay below this power of two; see `calibkit.rows.weights.in_units`.
+_ROUNDED_BITS: Final = 62
+
+#: The least variance that counts is that of so many rows, where there are fewer: a number has 53 bits.
+_FEWEST: Final = 512
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """How rows become the integer vectors whose sums a criterion compares.
+
+    For the AUC these are scores and their squares.  It does not depend on where scores begin nor on
+    what they are measured in, so they are counted from the middle of their range and in (about)
+    halves of it: large scores that are close together keep their digits.
+
+    Attributes
+    ----------
+    kind
+        The criterion, one of `calibkit_kernels.criteria`.
+    low, high
+        Scores lie in between.
+    room
+        A score at an end of the range counts as about 2^`room` for each unit of weight.
+    least
+        Variances up to this one are due to rounding.
+    """
+
+    kind: int
+    low: float = 0.0
+    high: float = 0.0
+    room: int = 0
+    least: float = 1.0
+
+    @property
+    def width(self) -> int:
+        """How many integers a vector has."""
+        return 6 if self.kind == criteria.AUC else 2
+
+    def rules(self, max_depth: int, min_leaf: int) -> Rules:
+        """Return the rules of a tree; the least leaf is in units of weight."""
+        return Rules(self.kind, max_depth, min_leaf, math.ldexp(1.0, -self.room), self.least)
+
+    def of(self, score: Floats, label: NDArray[np.uint8], weight: Int64s) -> Int64s:
+        """Return the vector of each row.
+
+        Weight and that of a positive; for the AUC also score and squared score of a positive, and
+        of a negative, each times the weight.
+        """
+        columns = [weight, weight * label]
+        if self.kind == criteria.AUC:
+            middle = 0.5 * self.low + 0.5 * self.high
+            away = np.clip(score, self.low, self.high) - middle
+            away = np.ldexp(away, -math.frexp(max(self.high - middle, middle - self.low))[1])
+            sums = [
+                np.rint(np.ldexp(weight * power, self.room)).astype(np.int64)
+                for power in (away, away * away)
+            ]
+            hit = label.astype(np.int64)
+            columns += [one * own for own in (hit, 1 - hit) for one in sums]
+        return np.stack(columns, axis=1)
+
+
+def vectors_of(
+    criterion: str, low: float, high: float, rows: int, weight: int, unit: Unit
+) -> Vectors:
+    """Return how rows become vectors.
+
+    Parameters
+    ----------
+    criterion
+        One of `CRITERIA`.
+    low, high
+        Scores lie in between.
+    rows, weight, unit
+        How many rows there are, their weight in units, and what a unit is worth.
+
+    Notes
+    -----
+    The weight of all rows times 2^`room` is at most 2^60, and in general at least 2^58.  Squares are
+    rounded by half at most, so their mean is off by up to 2^-59 a row; four times as much counts as
+    no variance.  What rounded weights come to is not known before they are added up, only between
+    which powers of two.
+    """
+    bits = weight.bit_length() if unit.exact else _ROUNDED_BITS
+    least = math.ldexp(max(rows, _FEWEST), 3 - _SUM_BITS)
+    return Vectors(CRITERIA[criterion], low, high, _SUM_BITS - bits, least)
 
 
 @dataclass(frozen=True)
@@ -27,29 +120,32 @@ class Growth:
     ----------
     binned, payload
         Their features and integer vectors.
-    kind, unit, second
-        The criterion and its units; see `Rules`.
+    vectors
+        What `payload` holds.
     weight_unit
         How many rows a unit of weight stands for.
-    known
-        How many categories each feature has (0 for numbers).
+    features
+        As they were read.
     own
-        The calibration rows, where these are what is grown on; None for other rows.
+        Whether these are the rows that are calibrated.
     """
 
     binned: Binned
     payload: Int64s
-    kind: int
-    unit: float
-    second: float
+    vectors: Vectors
     weight_unit: float
-    known: tuple[int, ...]
-    own: HetcalRows | None
+    features: Features
+    own: bool
+
+    @property
+    def known(self) -> tuple[int, ...]:
+        """How many categories each feature has (0 for numbers)."""
+        return tuple(len(names or ()) for names in self.features.categories)
 
     def rules(self, max_depth: int, min_leaf: int) -> Rules:
         """Return the rules of a tree; the least leaf is in rows."""
         least = math.ceil(min_leaf / self.weight_unit)
-        return Rules(self.kind, max_depth, max(least, 1), self.unit, self.second)
+        return self.vectors.rules(max_depth, max(least, 1))
 
     def tree(
         self,
@@ -70,43 +166,15 @@ class Growth:
         return grown.pruned(rules.max_depth)
 
 
-def growth_of(
-    rows: HetcalRows, criterion: str, max_bins: int | None, threads: int, *, own: bool
-) -> Growth:
-    """Return what trees of a criterion are grown on."""
-    binned = bin_features(rows.features, threads, max_bins)
-    kind = CRITERIA[criterion]
-    hits = rows.weight * rows.label
-    columns = [rows.weight, hits]
-    unit = second = 1.0
-    if kind == criteria.AUC:
-        more, unit, second = moments(rows.score, rows.label, rows.weight)
-        columns += more
+def growth_of(rows: HetcalRows, spec: HetcalSpec, *, own: bool) -> Growth:
+    """Return what trees are grown on; `own`: whether these are the rows that are calibrated."""
+    low, high = float(rows.score.min()), float(rows.score.max())
+    vectors = vectors_of(spec.criterion, low, high, rows.count, int(rows.weight.sum()), rows.unit)
     return Growth(
-        binned,
-        np.ascontiguousarray(np.stack(columns, axis=1)),
-        kind,
-        unit,
-        second,
+        bin_features(rows.features, spec.threads, spec.max_bins),
+        vectors.of(rows.score, rows.label, rows.weight),
+        vectors,
         rows.size,
-        tuple(len(names or ()) for names in rows.features.categories),
-        rows if own else None,
+        rows.features,
+        own,
     )
-
-
-def moments(
-    score: Floats, label: NDArray[np.uint8], weight: Int64s
-) -> tuple[list[Int64s], float, float]:
-    """Return score and squared score of each class as integers, and what a unit of both is worth.
-
-    The units are powers of two, such that no sum can pass 2^62; integers add up to the same in any
-    order.
-    """
-    largest = float(np.abs(score).max()) if score.size else 0.0
-    size = max(math.frexp(largest)[1], -500) if largest > 0.0 else 0
-    room = 62 - int(weight.sum()).bit_length()
-    unit, second = math.ldexp(1.0, size - room), math.ldexp(1.0, 2 * size - room)
-    first = np.rint(score / unit).astype(np.int64) * weight
-    square = np.rint(score * score / second).astype(np.int64) * weight
-    hit = label.astype(np.int64)
-    return [first * hit, square * hit, first * (1 - hit), square * (1 - hit)], unit, second

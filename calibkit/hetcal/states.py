@@ -164,13 +164,9 @@ def check_state(state: State) -> None:
 
 def no_rounds(spec: HetcalSpec) -> str:
     """Return why a fit cannot be done in rounds (`calibkit.hetcal.rounds`), empty where it can."""
-    reasons = (
-        (f"--partition {spec.partition}", spec.partition == "forest"),
-        (f"--criterion {spec.criterion}", spec.criterion == "auc"),
-        (f"--map {spec.map}", spec.map == "isotonic"),
-        ("--time", spec.time is not None),
-    )
-    return ", ".join(text for text, holds in reasons if holds)
+    if spec.partition == "forest" and spec.map != "platt":
+        return f"--partition forest --map {spec.map}"
+    return ""
 
 
 def no_room(rows: int, columns: int, refusal: str) -> ResourceError:
@@ -182,8 +178,8 @@ def no_room(rows: int, columns: int, refusal: str) -> ResourceError:
     return ResourceError(
         f"memory: {rows:,} rows of {columns} columns do not fit, and with {refusal} this fit goes "
         f"through them too often for rounds; about {size:,.0f} MB would do: raise --memory, fit on a "
-        "sample of the rows, or use what has rounds: --partition tree or boosted, --map platt, beta or "
-        "histogram"
+        "sample of the rows, or use what has rounds: --partition tree, boosted, or forest with --map "
+        "platt"
     )
 
 

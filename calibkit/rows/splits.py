@@ -35,8 +35,8 @@ def group_parts(groups: pl.Series, parts: int, seed: int, where: RowFinder) -> P
 def time_parts(times: pl.Series, parts: int, where: RowFinder) -> Parts:
     """Return the block of each row: blocks of about equal size in the order of time.
 
-    Any column that can be ordered will do: numbers, dates, times, text in ISO 8601.  Rows of one
-    time are in one block.
+    Any column that can be ordered will do: numbers, dates, times, text in ISO 8601; categories are
+    text.  Rows of one time are in one block.
 
     Raises
     ------
@@ -44,6 +44,8 @@ def time_parts(times: pl.Series, parts: int, where: RowFinder) -> Parts:
         For a row without a time.
     """
     refuse_missing(times, where)
+    if isinstance(times.dtype, pl.Enum):
+        times = times.cast(pl.String)
     first = times.rank("min").to_numpy().astype(np.int64) - 1
     return (first * parts // times.len()).astype(np.uint8)
 

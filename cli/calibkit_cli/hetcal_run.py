@@ -137,7 +137,7 @@ class HetcalRun:
         if train is not None and not no_rounds(self.spec):
             opened = train()
             names = feature_columns(
-                opened, self.features, self.columns, replace(self.spec, groups=None)
+                opened, self.features, self.columns, replace(self.spec, groups=None, time=None)
             )
             if opened.rows > memory.rows_of(2 + len(names)):
                 train, trees = None, self._trees(opened, memory)
@@ -157,7 +157,7 @@ class HetcalRun:
         from calibkit.hetcal.rounds.trained import trees_in_rounds
         from calibkit.rounds.answers import answer
 
-        problem = replace(self._problem(), spec=replace(self.spec, groups=None))
+        problem = replace(self._problem(), spec=replace(self.spec, groups=None, time=None))
         self.console.detail("the training rows do not fit into --memory: trees grow in rounds")
         return trees_in_rounds(
             hetcal_state(train, problem, memory, hold=False),

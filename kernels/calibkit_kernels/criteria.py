@@ -37,8 +37,8 @@ def split_gain(left: Int64s, total: Int64s, rules: Floats) -> float:
         squares of the positives' scores, then of the negatives'; for `NEWTON` count, gradient and
         Hessian.
     rules
-        Criterion; least count; for `AUC` the unit of the sums of scores and that of their squares;
-        for `NEWTON` the unit of the sums and the ridge.
+        Criterion; least count; the unit of the sums; for `AUC` the variance up to which there is
+        none, for `NEWTON` the ridge.
     """
     kind = int(rules[0])
     if kind == GINI:
@@ -110,10 +110,9 @@ def side_line(sums: Int64s, rules: Floats, out: Floats) -> None:
     if n1 <= 0.0 or n0 <= 0.0:
         return
     mu1, mu0 = float(sums[2]) * rules[2] / n1, float(sums[4]) * rules[2] / n0
-    v1 = float(sums[3]) * rules[3] / n1 - mu1 * mu1
-    v0 = float(sums[5]) * rules[3] / n0 - mu0 * mu0
-    # The squares are rounded to their unit: below it a variance is 0.
-    if v1 <= 4.0 * rules[3] or v0 <= 4.0 * rules[3]:
+    v1 = float(sums[3]) * rules[2] / n1 - mu1 * mu1
+    v0 = float(sums[5]) * rules[2] / n0 - mu0 * mu0
+    if v1 <= rules[3] or v0 <= rules[3]:
         return
     x = crossing(mu1, v1, mu0, v0)
     a = (mu1 - x) / v1 + (x - mu0) / v0

@@ -26,8 +26,8 @@ FORK, WANTED, BEGINS, PART = range(4)
 NODE_WIDTH = 4
 
 #: How a tree begins in a node: not at all, with the rows of all other parts, with those of its part,
-#: with none.
-NOT, OTHERS, OWN, NONE = range(4)
+#: with none, with those of earlier parts.
+NOT, OTHERS, OWN, NONE, EARLIER = range(5)
 
 #: Columns of a fork: feature, both children (-1: nobody asks), whether rows without a value go left,
 #: where its categories begin (-1: a number is compared), and the next fork of the node.
@@ -93,8 +93,12 @@ def visit_rows(
     for i in range(part.size):
         first = 0
         while first < nodes.shape[0] and nodes[first, BEGINS] != NOT:
-            same = nodes[first, PART] == part[i]
-            if nodes[first, BEGINS] != NONE and same == (nodes[first, BEGINS] == OWN):
+            begins, about = nodes[first, BEGINS], nodes[first, PART]
+            if (
+                (begins == OTHERS and part[i] != about)
+                or (begins == OWN and part[i] == about)
+                or (begins == EARLIER and part[i] < about)
+            ):
                 stack[0], left = first, 1
                 while left > 0:
                     left -= 1

@@ -250,7 +250,7 @@ def test_rows_that_do_not_fit(folder: Path, tmp_path: Path, invoke: Invoke) -> N
     rows = pl.DataFrame({"score": random.random(9000), "x": random.random(9000)})
     rows = rows.with_columns(label=(pl.col("x") > 0.5).cast(pl.Int8))
     rows.write_parquet(tmp_path / "many.parquet")
-    tight = ["--features", "x", "--map", "isotonic", "--memory", "1MB"]
+    tight = ["--features", "x", "--partition", "boosted", "--memory", "1MB"]
     made = tmp_path / "many.state"
     for more in (["-o", tmp_path / "m.json"], ["--partial", "-o", made]):
         done = invoke("hetcal", tmp_path / "many.parquet", *tight, *more)

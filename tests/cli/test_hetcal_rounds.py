@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ Invoke = Callable[..., Any]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("rounds")
-    frame = rows_of(8300, 7)
+    frame = rows_of(8300, 7).with_columns(day=pl.lit(date(2026, 1, 1)) + pl.duration(days="g"))
     frame.write_parquet(made / "rows.parquet", row_group_size=1000)
     (made / "parts").mkdir()
     for place in range(2):
@@ -51,6 +52,24 @@ def test_all_ways_through_the_rounds_give_one_model(
     assert done.code == 3 and "no shard of the plan" in done.stderr
 
 
+def test_forests_go_through_the_rounds_too(folder: Path, tmp_path: Path, invoke: Invoke) -> None:
+    made = {name: tmp_path / f"{name}.json" for name in ("rounds", "merged")}
+    rows, parts = folder / "rows.parquet", sorted((folder / "parts").iterdir())
+    forest = ["--partition", "forest", "--trees", "2", "--shrinkage", "100"]
+    done = invoke("hetcal", rows, *OPTIONS, *forest, *TIGHT, "-o", made["rounds"])
+    assert done.code == 0, done.stderr
+    by_plans(invoke, parts, [*OPTIONS, *forest], made["merged"])
+    found, merged = (json.loads(made[name].read_text()) for name in ("rounds", "merged"))
+    assert merged["partitions"] == found["partitions"] and merged["fit"] == found["fit"]
+    assert invoke("show", made["rounds"]).code == 0
+    applied = tmp_path / "applied.parquet"
+    assert invoke("apply", made["rounds"], rows, "-o", applied, "-q").code == 0
+    assert pl.read_parquet(applied)["calibrated"].is_between(0.0, 1.0).all()
+    more = [*forest, "--map", "beta", *TIGHT]
+    done = invoke("hetcal", rows, *OPTIONS, *more, "-o", tmp_path / "no.json")
+    assert done.code == 5 and "--partition forest --map beta" in done.stderr
+
+
 def by_plans(invoke: Invoke, parts: list[Path], options: list[Any], output: Path) -> None:
     """Fit shards by plans, until the output is there."""
     more: list[Any] = options
@@ -64,6 +83,22 @@ def by_plans(invoke: Invoke, parts: list[Path], options: list[Any], output: Path
         if output.exists():
             return
         more = ["--plan", output.parent / "plan.json", "-q"]
+
+
+@pytest.mark.parametrize("dealt", ["--groups", "--time"])
+def test_isotonic_maps_and_folds_in_time_by_plans(
+    folder: Path, tmp_path: Path, invoke: Invoke, dealt: str
+) -> None:
+    made = {name: tmp_path / f"{name}.json" for name in ("memory", "rounds", "merged")}
+    rows, parts = folder / "rows.parquet", sorted((folder / "parts").iterdir())
+    size = ["--max-depth", "1", "--min-leaf", "900", "--shrinkage", "30", "-q"]
+    options = ["--features", "x,kind", dealt, "day", "--map", "isotonic", *size]
+    for name, more in (("memory", []), ("rounds", TIGHT)):
+        assert invoke("hetcal", rows, *options, *more, "-o", made[name]).code == 0
+    by_plans(invoke, parts, options, made["merged"])
+    expected, found, merged = (json.loads(path.read_text()) for path in made.values())
+    assert_like(found, expected)
+    assert merged["maps"] == found["maps"] and merged["fit"] == found["fit"]
 
 
 def test_training_rows_that_do_not_fit_grow_the_tree(
@@ -85,6 +120,21 @@ def test_training_rows_that_do_not_fit_grow_the_tree(
     assert merged["tree"] == found["tree"]
 
 
+def test_trees_by_the_auc_go_through_the_rounds(
+    folder: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    made = {name: tmp_path / f"{name}.json" for name in ("memory", "rounds", "merged")}
+    rows, parts = folder / "rows.parquet", sorted((folder / "parts").iterdir())
+    options = [*OPTIONS, "--criterion", "auc"]
+    assert invoke("hetcal", rows, *options, "-o", made["memory"]).code == 0
+    assert invoke("hetcal", rows, *options, *TIGHT, "-o", made["rounds"]).code == 0
+    by_plans(invoke, parts, options, made["merged"])
+    models = {name: json.loads(path.read_text()) for name, path in made.items()}
+    assert_like(models["rounds"], models["memory"])
+    assert models["rounds"]["tree"] == models["memory"]["tree"] == models["merged"]["tree"]
+    assert models["rounds"]["maps"] == models["merged"]["maps"]
+
+
 def test_what_all_rows_show_is_said_as_in_memory(tmp_path: Path, invoke: Invoke) -> None:
     frame = rows_of(8300, 7)
     label = frame["label"]
@@ -97,9 +147,7 @@ def test_what_all_rows_show_is_said_as_in_memory(tmp_path: Path, invoke: Invoke)
         assert said.code == 3 and "rows.parquet: " in said.stderr
 
 
-@pytest.mark.parametrize(
-    "more", [["--map", "isotonic"], ["--partition", "forest"], ["--criterion", "auc"]]
-)
+@pytest.mark.parametrize("more", [["--partition", "forest", "--map", "beta"]])
 def test_what_has_no_rounds_says_what_would_do(
     folder: Path, tmp_path: Path, invoke: Invoke, more: list[str]
 ) -> None:

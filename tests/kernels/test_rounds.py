@@ -29,7 +29,7 @@ def trees(draw: Any) -> tuple[Any, ...]:
     texts = draw(st.lists(st.sampled_from([0.0, 1.0, 2.0, np.nan]), min_size=size, max_size=size))
     part = draw(st.lists(st.integers(0, 1), min_size=size, max_size=size))
     nodes = [
-        [-1, draw(st.integers(0, 1)), 1 + i % 3, i // 2] for i in range(draw(st.integers(1, 4)))
+        [-1, draw(st.integers(0, 1)), 1 + i % 4, i // 2] for i in range(draw(st.integers(1, 4)))
     ]
     forks: list[list[int]] = []
     cuts, sides = [], []

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from calibkit.hetcal.features import Features, bin_features
 from calibkit.hetcal.grow import Rules, grow
-from calibkit.hetcal.payload import moments
+from calibkit.hetcal.payload import vectors_of
 from calibkit.hetcal.trees import Tree
 from calibkit.models import Column
+from calibkit.rows.weights import ROW
 from calibkit_kernels import criteria
 from calibkit_kernels import tree as kernels
 from tests.naive import trees as naive
@@ -229,10 +230,11 @@ def test_the_auc_of_a_split_is_its_definition(rows: list[tuple[float, int, bool]
     score = np.array([score for score, _, _ in rows])
     label = np.array(labels, np.uint8)
     weight = np.ones(len(rows), np.int64)
-    columns, unit, second = moments(score, label, weight)
-    payload = np.stack([weight, label.astype(np.int64), *columns], axis=1)
+    low, high = float(score.min()), float(score.max())
+    vectors = vectors_of("auc", low, high, score.size, score.size, ROW)
+    payload = vectors.of(score, label, weight)
     left = np.array([left for *_, left in rows])
-    rules = np.array([criteria.AUC, 1, unit, second])
+    rules = vectors.rules(1, 1).array()
     found = criteria.auc_of_split(payload[left].sum(axis=0), payload.sum(axis=0), rules)
     assert found == pytest.approx(naive.auc_of_split(sides), rel=1e-7, abs=1e-7)
     assert 0.0 <= found <= 1.0 + 1e-12

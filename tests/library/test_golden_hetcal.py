@@ -15,10 +15,11 @@ from calibkit.hetcal.cells import cell_gaps
 from calibkit.hetcal.fit import fit_hetcal
 from calibkit.hetcal.given import apply_beside, apply_in_turn, fit_in_turn, lines_of
 from calibkit.hetcal.model import HetcalModel, TreeNode
-from calibkit.hetcal.payload import moments
+from calibkit.hetcal.payload import vectors_of
 from calibkit.hetcal.rows import read_hetcal_rows
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.rows.columns import ColumnOptions
+from calibkit.rows.weights import ROW
 from calibkit_kernels import criteria
 from tests.conftest import ROOT
 from tests.library.samples import golden
@@ -129,9 +130,10 @@ def test_the_auc_of_splits() -> None:
     cuts = table(case, "cuts.parquet")["cut"].to_list()
     score, label = rows["logit"].to_numpy(), rows["label"].to_numpy().astype(np.uint8)
     weight = np.ones(score.size, np.int64)
-    columns, unit, second = moments(score, label, weight)
-    payload = np.stack([weight, label.astype(np.int64), *columns], axis=1)
-    rules = np.array([criteria.AUC, 1, unit, second])
+    low, high = float(score.min()), float(score.max())
+    vectors = vectors_of("auc", low, high, score.size, score.size, ROW)
+    payload = vectors.of(score, label, weight)
+    rules = vectors.rules(1, 1).array()
     total = payload.sum(axis=0)
     found = [
         criteria.auc_of_split(payload[rows["x0"].to_numpy() <= cut].sum(axis=0), total, rules)

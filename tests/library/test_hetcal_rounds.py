@@ -31,7 +31,7 @@ from calibkit.hetcal.rounds.reading import known_of
 from calibkit.hetcal.rounds.rows import hash_parts
 from calibkit.hetcal.rounds.tables import Numbers, What, array_of, keys_of, together, values_of
 from calibkit.hetcal.rounds.trained import trees_in_rounds
-from calibkit.hetcal.rows import linear_scores, read_hetcal_rows
+from calibkit.hetcal.rows import HetcalRows, linear_scores, read_hetcal_rows
 from calibkit.hetcal.run import fit_source
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.hetcal.states import HetcalProblem, hetcal_state
@@ -85,22 +85,28 @@ def in_memory(
         FEATURES,
         known=grown.features if grown else None,
         groups=spec.groups,
+        time=spec.time,
         folds=spec.folds,
         seed=spec.seed,
     )
-    if spec.groups is None:
-        data = rows.data
-        assert data.label is not None and data.others is not None and data.where is not None
-        names, features = rows.features.categories, rows.features.columns
-        known = read_known_features(data.others, features, names, data.where)
-        used = {"score": data.score, "label": data.label, **known.words()}
-        if data.weight is not None:
-            used["weight"] = data.weight
-        hashes = row_hashes(used)
-        linear, _ = linear_scores(data.score, problem.columns.scale)
-        part = hash_parts(hashes, spec.folds, spec.seed)[np.lexsort((hashes, linear))]
+    if spec.groups is None and spec.time is None:
+        part = hash_parts(hashes_in_order(rows), spec.folds, spec.seed)
         rows = replace(rows, folds=Folds(part, spec.folds))
     return fit_hetcal(rows, spec, train=grown, tags=problem.tags)
+
+
+def hashes_in_order(rows: HetcalRows) -> Any:
+    """Return the hash of each row, in the order of the rows."""
+    data = rows.data
+    assert data.label is not None and data.others is not None and data.where is not None
+    names, features = rows.features.categories, rows.features.columns
+    known = read_known_features(data.others, features, names, data.where)
+    used = {"score": data.score, "label": data.label, **known.words()}
+    if data.weight is not None:
+        used["weight"] = data.weight
+    hashes = row_hashes(used)
+    linear, _ = linear_scores(data.score, data.options.scale)
+    return hashes[np.lexsort((hashes, linear))]
 
 
 def assert_like(found: Any, expected: Any, path: str = "") -> None:
@@ -344,6 +350,12 @@ def test_few_rows_are_not_cross_validated() -> None:
     assert "different rows are too few" in alike.warnings[-1]
 
 
+def test_a_deep_tree_of_rows_of_one_group_is_that_of_memory() -> None:
+    frame = rows_of(400, 4).with_columns(g=pl.lit("one"))
+    problem = problem_of({}, groups="g", max_depth=3, min_leaf=20)
+    assert_like(plain(in_rounds([frame], problem)[0]), plain(in_memory(frame, problem)))
+
+
 def test_windows_are_summed_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "rows_at_a_time", lambda _: 100)
     frame, row = rows_of(900, 11), pl.int_range(900)
@@ -462,15 +474,13 @@ def test_scores_that_rank_badly_are_told() -> None:
 def test_what_has_no_rounds_is_refused() -> None:
     frame = rows_of(9000, 1)
     for options in (
-        {"partition": "forest"},
-        {"map": "isotonic"},
-        {"criterion": "auc"},
-        {"time": "g"},
+        {"partition": "forest", "map": "beta"},
+        {"partition": "boosted", "time": "g"},
     ):
         with pytest.raises(ResourceError, match=r"9,000 rows of .* MB would do"):
             hetcal_state(Source.from_frame(frame), problem_of({}, **options), TINY)
-    state = hetcal_state(Source.from_frame(frame), problem_of({}, map="isotonic"), ROOM)
-    with pytest.raises(ResourceError, match="--map isotonic"):
+    state = hetcal_state(Source.from_frame(frame), problem_of({}, partition="boosted"), ROOM)
+    with pytest.raises(ResourceError, match="--partition boosted"):
         first_plan(without_rows(state))
     with pytest.raises(DataError, match="column 'w': weight 0 in all 100 rows"):
         in_rounds(

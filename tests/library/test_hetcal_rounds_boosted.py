@@ -43,10 +43,12 @@ def boosted_problem(columns: dict[str, str], **options: Any) -> Any:
 @pytest.mark.parametrize(
     ("columns", "options", "few"),
     [
-        ({}, {"groups": "g", "trees": 12}, True),
+        ({}, {"groups": "g", "trees": 6}, True),
         ({}, {"max_bins": 20, "seed": 3, "max_depth": 2, "trees": 30}, False),
         ({"weight": "w"}, {"groups": "g", "max_depth": 3, "trees": 8}, False),
         ({"weight": "real"}, {"max_depth": 2, "min_leaf": 60, "trees": 8}, True),
+        ({"weight": "w"}, {"time": "g", "max_depth": 2, "trees": 8}, True),
+        ({}, {"time": "g", "max_depth": 3, "trees": 5}, False),
         ({"weight": "real", "weight_kind": "sampling"}, {"groups": "g", "trees": 4}, False),
         ({"scale": "raw"}, {"precalibrate": "none", "max_depth": 2, "trees": 5}, True),
         ({}, {"max_depth": 0, "clip": 0.05, "groups": "g"}, False),

@@ -37,7 +37,8 @@ def visit_rows(
 
     for row, own in enumerate(part):
         for place, (_, _, begins, about) in enumerate(nodes):
-            if (begins == 1 and own != about) or (begins == 2 and own == about):
+            others, same, _, earlier = (begins == kind for kind in (1, 2, 3, 4))
+            if (others and own != about) or (same and own == about) or (earlier and own < about):
                 visit(row, place)
     return found
 

@@ -8,12 +8,19 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from calibkit.hetcal.rounds import leaves, look, trained
+from calibkit.hetcal.rounds import leaves, look, times, trained
 from calibkit.hetcal.rounds.boosted_known import ORDER
-from calibkit.hetcal.rounds.choose import candidates, chosen_by, first_correction
+from calibkit.hetcal.rounds.choose import candidates, chosen_by, first_correction, judged_counts
 from calibkit.hetcal.rounds.edges import refined
-from calibkit.hetcal.rounds.grow import Bins, bins_of, first_nodes, open_nodes, split_node
-from calibkit.hetcal.rounds.growing import SCORES
+from calibkit.hetcal.rounds.grow import (
+    Bins,
+    bins_of,
+    first_nodes,
+    open_nodes,
+    split_node,
+    vectors_in,
+)
+from calibkit.hetcal.rounds.growing import SCORES, histograms
 from calibkit.hetcal.rounds.known import (
     CORRECT,
     COUNT,
@@ -41,57 +48,70 @@ from calibkit_kernels import rounds as kernels
 def after_look(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     """Go on from the first look at all rows."""
     look.learn(known, problem, sums)
-    if known.grown is None:
-        _begin_trees(known, problem)
-        return
-    known.step, known.nodes = COUNT, trained.nodes_of(known.grown, known.folds)
-    known.grown.nodes = []
+    _begin_trees(known, problem)
 
 
 def _begin_trees(known: Known, problem: HetcalProblem) -> None:
-    """Go on to the growth of trees, once all bins are known."""
-    if any(edges.lows is None for edges in known.edges):
+    """Go on to the growth of trees, or to those that have grown, once all bins and parts are known."""
+    if seeks(known):
         known.step = REFINE
+        return
+    if known.grown is not None:
+        known.step, known.nodes = COUNT, trained.nodes_of(known.grown, known.judged)
+        known.grown.nodes = []
         return
     known.step = GROW
     if problem.spec.partition == "boosted":  # only the map of all rows: no tree has this root
-        known.nodes = first_nodes(0, 0)
+        known.nodes = first_nodes(range(0), 0)
     else:
-        known.nodes = first_nodes(known.folds, len(grid_of(problem.spec).leaf_sizes))
+        known.nodes = first_nodes(known.judged, len(grid_of(problem.spec).leaf_sizes))
+
+
+def seeks(known: Known) -> bool:
+    """Tell whether bins, or parts in time, are still sought."""
+    gaps = known.times is not None and known.times.gaps
+    return bool(gaps) or any(edges.lows is None for edges in known.edges)
 
 
 def after_refinement(known: Known, problem: HetcalProblem, sums: Sums) -> None:
-    """Learn the bins of features whose quantiles were sought."""
+    """Go on from a closer look at what is sought."""
+    refine(known, problem, sums)
+    _begin_trees(known, problem)
+
+
+def refine(known: Known, problem: HetcalProblem, sums: Sums) -> None:
+    """Learn the bins of features, and the parts in time, whose quantiles were sought."""
     for place, edges in enumerate(known.edges):
         if edges.lows is None:
             known.edges[place] = refined(
                 edges, sums.table, place, len(known.columns), problem.spec.bins
             )
-    _begin_trees(known, problem)
+    if known.times is not None and known.times.gaps:
+        times.learn(known.times, sums, known.rows.rows, len(known.columns))
 
 
 def after_growth(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     """Learn the histograms of nodes and the steps of their lines: split, step, go on."""
     table, spec, bins = sums.table, problem.spec, bins_of(known)
-    asked = open_nodes(known, bins.cells)
-    cells = len(asked) * bins.cells
-    hist = np.stack([array_of(table, what, cells) for what in (What.ROWS, What.HITS)], axis=1)
-    hist = hist.reshape(len(asked), bins.cells, 2)
-    _move_lines(known, table)
+    width = vectors_in(known, spec).width
+    asked = open_nodes(known, bins.cells * width)
+    hist = histograms(table, len(asked), bins, width)
+    move_lines(known, table)
     if not known.fingerprint:
-        _know_bins(known, table, bins)
+        know_bins(known, table, bins)
         know_rows(known, problem, sums)
-        known.rows.weight, known.rows.hits = bins.take(0, hist[0]).sum(axis=0).tolist()
+        known.rows.weight, known.rows.hits = bins.take(0, hist[0])[:, :2].sum(axis=0).tolist()
         bins = bins_of(known)
         if not known.folds:
             del known.nodes[1:]
     sizes = [max(1, math.ceil(size / known.rows.size)) for size in grid_of(spec).leaf_sizes]
+    there = len(known.nodes)
     for place, own in zip(asked, hist, strict=True):
-        if place >= len(known.nodes):
-            continue  # a part that turned out to be empty
+        if place >= there:
+            continue  # of a part, where parts turned out to be empty
         node = known.nodes[place]
         if node.depth == 0:
-            node.rows, node.hits = bins.take(0, own).sum(axis=0).tolist()
+            node.rows, node.hits = bins.take(0, own)[:, :2].sum(axis=0).tolist()
         known.nodes += split_node(known, node, own, bins, spec, sizes)
     if not known.apart:
         begin_lines(known, spec.max_depth)
@@ -117,14 +137,14 @@ def after_count(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     know_rows(known, problem, sums)
     known.rows.weight, known.rows.hits = known.nodes[0].rows, known.nodes[0].hits
     if not grid_of(problem.spec).open:
-        known.folds = 0  # there is nothing to choose, and no boldness to correct
+        known.judge_nothing()  # there is nothing to choose, and no boldness to correct
     if not known.folds:
         known.nodes = trained.of_everyone(known.nodes)
     begin_lines(known, problem.spec.max_depth)
     known.step = GROW
 
 
-def _know_bins(known: Known, table: pl.DataFrame, bins: Bins) -> None:
+def know_bins(known: Known, table: pl.DataFrame, bins: Bins) -> None:
     """Learn the greatest value in each bin."""
     for place, edges in enumerate(known.edges):
         if known.categories[place] is None and edges.highs is None:
@@ -142,12 +162,12 @@ def know_rows(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     seen.warnings += _of_scores(known, problem, sums.table)
     if said is not None:
         seen.warnings.append(said)
-    parts = array_of(sums.table, What.PART, max(known.folds, 1))
+    parts = array_of(sums.table, What.PART, known.parts)
     if known.folds and not parts.all():
-        groups = problem.spec.groups
-        why = "different rows are" if groups is None else f"the values of column {groups!r} are"
+        column = problem.spec.groups or problem.spec.time
+        why = "different rows are" if column is None else f"the values of column {column!r} are"
         seen.warnings.append(look.too_few(why, problem.spec.folds))
-        known.folds = 0
+        known.judge_nothing()
 
 
 def _of_scores(known: Known, problem: HetcalProblem, table: pl.DataFrame) -> list[str]:
@@ -187,7 +207,7 @@ def _may_be_leaf(node: Spot, depth: int | None) -> bool:
     return not node.open and not follow.issuperset(node.sizes)
 
 
-def _move_lines(known: Known, table: pl.DataFrame) -> None:
+def move_lines(known: Known, table: pl.DataFrame) -> None:
     """Take a Newton step in all searches."""
     moving = [node for node in known.nodes if node.line and not node.line.done]
     lines = [node.line for node in moving if node.line]
@@ -216,7 +236,7 @@ def after_judgement(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     shape = candidates(known, problem.spec).lines.shape
     found = array_of(sums.table, What.GAIN, math.prod(shape)).reshape(shape)
     known.chosen = chosen_by(known, problem.spec, found)
-    if known.grown is not None or problem.spec.map == "histogram":
+    if known.grown is not None or problem.spec.map in ("histogram", "isotonic"):
         # Rows that grew no tree are not judged too boldly, and steps are not corrected.
         leaves.begin(known, problem)
         return
@@ -227,6 +247,6 @@ def after_judgement(known: Known, problem: HetcalProblem, sums: Sums) -> None:
 def after_correction(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     """Take a step towards the map of held-out scores."""
     assert known.correction is not None
-    known.correction = moved_lines([known.correction], [known.rows.counts], sums.table)[0]
+    known.correction = moved_lines([known.correction], [judged_counts(known)], sums.table)[0]
     if known.correction.done:
         leaves.begin(known, problem)

@@ -106,9 +106,7 @@ class SeekCounter:
     def add(self, block: Block) -> None:
         """Add some rows."""
         keys = unsigned(self.end.first(block.score))
-        leaf = self.end.leaf_of(block.features.values)
-        spans, rows = np.empty((self.end.leaves, 2), np.int64), np.empty(leaf.size, np.int32)
-        leaf_maps.rows_by_leaf(leaf, spans, rows)
+        spans, rows = self.end.rows_by_leaf(block.features.values)
 
         def work(part: Int64s) -> None:
             for place in self.open[part].tolist():

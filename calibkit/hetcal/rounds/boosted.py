@@ -7,6 +7,7 @@ first level of the next one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,7 +20,7 @@ from calibkit.hetcal.model import Line as Before
 from calibkit.hetcal.rounds.boosted_known import BOOST, LINE_UP, SUM_UP, Bud, Run
 from calibkit.hetcal.rounds.boosted_trees import grown_tree, largest_move, tree_text
 from calibkit.hetcal.rounds.edges import first_edges, refined
-from calibkit.hetcal.rounds.end import ending
+from calibkit.hetcal.rounds.end import before_of
 from calibkit.hetcal.rounds.grow import (
     MOST_CELLS,
     Bins,
@@ -35,6 +36,7 @@ from calibkit.hetcal.spec import HetcalSpec
 from calibkit.hetcal.states import HetcalProblem
 from calibkit.hetcal.trees import Routes
 from calibkit.rounds.protocol import Sums
+from calibkit_kernels import tree as splits
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
@@ -91,6 +93,12 @@ class Boosting:
             cuts[node] = np.searchsorted(lows, cuts[node], "right") - 1
         return replace(routes, cuts=cuts)
 
+    def learns(self, run: Run, part: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        """Return from which rows a run learns, by the part that each was dealt to."""
+        if run.part == EVERYONE:
+            return np.ones(part.size, np.bool_)
+        return part < run.part if self.known.times is not None else part != run.part
+
     def drawn(self, run: Run) -> NDArray[np.int64]:
         """Return the features that the tree may use that grows in a run."""
         chosen = boosted.drawn_features(len(self.categories), self.spec.seed, len(run.trees))
@@ -124,7 +132,7 @@ def boosting_of(known: Known, spec: HetcalSpec) -> Boosting:
     return Boosting(
         known,
         spec,
-        ending(known, spec).before,
+        before_of(known, spec),
         side_by_side([*known.edges, known.scores], [*known.categories, None]),
         (*(len(names or ()) for names in known.categories), 0),
         scale,
@@ -157,7 +165,7 @@ def after_order(known: Known, problem: HetcalProblem, sums: Sums) -> None:
         known.scores = refined(known.scores, table, place, 1, most)
     if known.scores.lows is None:
         return
-    parts = list(range(known.folds))
+    parts = list(known.judged)
     if known.rows.rows > boosted.FEW_ROWS:
         parts = parts[-1:]
     if len(parts) != 1:
@@ -180,11 +188,11 @@ def after_boost(known: Known, problem: HetcalProblem, sums: Sums) -> None:
             run.held = held
             if len(run.trees) - 1 - _best(run) >= boosted.PATIENCE:
                 run.growing = []
-        asked, drawn = shared.asked(run), shared.drawn(run)
+        asked = shared.asked(run)
         if asked:
-            bins = shared.bins.some(drawn)
-            hist = array_of(table, What.CELL, len(asked) * bins.cells * CHANNELS, place)
-            _grow(run, asked, hist.reshape(len(asked), bins.cells, CHANNELS), drawn, shared)
+            cells = shared.bins.some(shared.drawn(run)).cells
+            hist = array_of(table, What.CELL, len(asked) * cells * CHANNELS, place)
+            _grow(run, asked, hist.reshape(len(asked), cells, CHANNELS), shared)
     _go_on(known, problem.spec)
 
 
@@ -201,16 +209,16 @@ def _know_highest(known: Known, table: pl.DataFrame) -> None:
         edges.highs = values_of(keys).tolist()
 
 
-def _grow(
-    run: Run, asked: list[int], hist: Int64s, drawn: NDArray[np.int64], shared: Boosting
-) -> None:
+def _grow(run: Run, asked: list[int], hist: Int64s, shared: Boosting) -> None:
     """Split nodes by their histograms; where none is left, begin the next tree."""
+    drawn = shared.drawn(run)
     bins = shared.bins.some(drawn)
     for place, own in zip(asked, hist, strict=True):
         bud = run.growing[place]
         if not bud.sums:
             bud.sums = bins.take(0, own).sum(axis=0).tolist()
-        run.growing += _split(bud, own, bins, drawn, shared.rules)
+        hists = [(feature, bins.take(at, own)) for at, feature in enumerate(drawn.tolist())]
+        run.growing += _split(bud, hists, shared.bins, shared.rules)
     if any(bud.open for bud in run.growing):
         return
     if len(run.growing) == 1:  # no split brings anything
@@ -225,21 +233,21 @@ def _grow(
     run.growing = [Bud(0, [])]
 
 
-def _split(bud: Bud, hist: Int64s, bins: Bins, drawn: NDArray[np.int64], rules: Rules) -> list[Bud]:
+def _split(bud: Bud, hists: Sequence[tuple[int, Int64s]], bins: Bins, rules: Rules) -> list[Bud]:
     """Write the best split into a node; return its children, none where there is no split."""
     bud.open = False
     total = np.array(bud.sums, np.int64)
     if total[0] < 2 * rules.min_leaf:
         return []
-    best = best_split(hist, bins, total, rules)
+    best = best_split(hists, bins, total, rules)
     if best is None:
         return []
     feature, split = best
-    own = bins.take(feature, hist)
+    own = dict(hists)[feature]
     fork = fork_of(feature, split, own, bins, rules)
-    bud.feature, bud.cut, bud.gain = int(drawn[feature]), fork.cut, fork.gain
+    bud.feature, bud.cut, bud.gain = feature, fork.cut, fork.gain
     bud.missing_left, bud.categories = fork.missing_left, fork.categories
-    left = left_sums(fork, split, own)
+    left = left_sums(fork, int(split[splits.LOW]), own)
     children = [Bud(bud.depth + 1, sums.tolist()) for sums in (left, total - left)]
     for child in children:
         child.open = child.depth < rules.max_depth and child.sums[0] >= 2 * rules.min_leaf

@@ -9,8 +9,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.hetcal.boosted import leaf_numbers
-from calibkit.hetcal.cells import BINS
 from calibkit.hetcal.rounds.boosted import (
     CHANNELS,
     HELD_SUMS,
@@ -21,14 +19,14 @@ from calibkit.hetcal.rounds.boosted import (
     to_judge,
     tree_count,
 )
-from calibkit.hetcal.rounds.boosted_end import final_line, final_run, first_tree, held_unit
+from calibkit.hetcal.rounds.boosted_end import final_line, held_unit
 from calibkit.hetcal.rounds.boosted_known import BOOST, LINE_UP, ORDER, SUM_UP, Run
 from calibkit.hetcal.rounds.boosted_rows import BinnedRows, RowStore, binned_rows
-from calibkit.hetcal.rounds.boosted_scores import RunScores, move_scores
-from calibkit.hetcal.rounds.boosted_trees import grown_tree, tree_of
+from calibkit.hetcal.rounds.boosted_scores import RunScores
+from calibkit.hetcal.rounds.boosted_trees import tree_of
 from calibkit.hetcal.rounds.counts import Counter, FinishCounter
 from calibkit.hetcal.rounds.edges import Look, Refine, limits
-from calibkit.hetcal.rounds.end import ending
+from calibkit.hetcal.rounds.end import before_of
 from calibkit.hetcal.rounds.grow import Bins, Shared
 from calibkit.hetcal.rounds.growing import add_lines, tell_lines
 from calibkit.hetcal.rounds.known import Known
@@ -53,7 +51,7 @@ class OrderCounter:
     def __init__(
         self, known: Known, problem: HetcalProblem, threads: Shared, kept: Kept | None
     ) -> None:
-        self.place, self.before = len(known.columns), ending(known, problem.spec).before
+        self.place, self.before = len(known.columns), before_of(known, problem.spec)
         self.look = self.refine = None
         if known.scores is None:
             self.look = Look(limits(problem.spec.bins)[0])
@@ -90,29 +88,20 @@ class Level:
         self.slots[self.asked] = np.arange(len(self.asked))
         self.hist = np.zeros((len(self.asked), self.bins.cells, CHANNELS), np.int64)
 
-    def add(
-        self,
-        rows: BinnedRows,
-        held: NDArray[np.bool_],
-        score: Floats,
-        bins: Floats,
-        threads: Shared,
-    ) -> None:
+    def add(self, rows: BinnedRows, score: Floats, bins: Floats, threads: Shared) -> None:
         """Add some rows.
 
         Parameters
         ----------
-        rows, held
-            The rows, and which of them the run leaves out.
-        score, bins
-            Their scores after its last tree; their bins as numbers.
+        rows, score, bins
+            The rows; their scores after the last tree of the run; their bins as numbers.
         threads
             What shares the features.
         """
         payload = np.empty((score.size, CHANNELS), np.int64)
         boosting.newton_rows(score, rows.label, rows.weight, self.shared.scale, payload)
         slot = self.slots[self.routes.ends(bins)]
-        slot[held] = -1
+        slot[~self.shared.learns(self.run, rows.part)] = -1
         spans, order = np.empty((len(self.asked), 2), np.int64), np.empty(slot.size, np.int32)
         leaf_maps.rows_by_leaf(slot, spans, order)
 
@@ -153,11 +142,11 @@ class BoostCounter:
         bins = rows.numbers(self.shared)
         for place, score in enumerate(self.scores.of(bins, rows.first)):
             level = self.levels[place]
-            held = rows.part == level.run.part
             if place in self.judged:
+                held = rows.part == level.run.part
                 self.held[place] += held_sums(rows, held, score, self.shared, self.units[place])
             if level.asked:
-                level.add(rows, held, score, bins, self.threads)
+                level.add(rows, score, bins, self.threads)
 
     def tell(self, numbers: Numbers) -> dict[str, Any]:
         """Tell the sums."""
@@ -244,30 +233,16 @@ class SumUpCounter(FinishCounter):
     ) -> None:
         super().__init__(known, problem)
         self.scores = HeldScores(known, problem, threads, kept)
-        shared = self.scores.shared
-        texts = final_run(known).trees[: tree_count(known)]
-        grown = [grown_tree(text, shared.categories) for text in texts]
-        self.trees = [(one.routes, one.steps) for one in grown]
-        self.final, self.threads = final_line(known), threads
-        first = first_tree(known, shared.categories)
-        self.routes, self.leaves = first.routes(shared.categories), leaf_numbers(first)
-        self.cells = np.zeros(((int(self.leaves.max()) + 1) * BINS, 3), np.int64)
-        self.unit, self.aside = held_unit(known, shared), 0
+        self.final = final_line(known)
+        self.unit, self.aside = held_unit(known, self.scores.shared), 0
 
     def add(self, block: Block) -> None:
-        """Add some rows: the model's figures by their values, as it is applied."""
+        """Add some rows."""
+        super().add(block)
         after = self.scores.of(block)
-        values = np.vstack([block.features.values, after.rows.first])
-        leaf = self.leaves[self.routes.ends(values)]
-        score, found = after.rows.first.copy(), np.empty(leaf.size)
-        move_scores(score[None], values, [self.trees], self.threads)
-        line = np.array([[self.final.a, self.final.b]])
-        leaf_maps.leaf_probabilities(score, np.zeros_like(leaf), line, found)
-        self.count(block, after.rows.first, leaf, found)
         linear = self.final.a * after.linear + self.final.b
-        self.aside += int(
-            held_sums(after.rows, after.held, linear, self.scores.shared, self.unit)[0]
-        )
+        sums = held_sums(after.rows, after.held, linear, self.scores.shared, self.unit)
+        self.aside += int(sums[0])
 
     def tell(self, numbers: Numbers) -> dict[str, Any]:
         """Tell the sums."""

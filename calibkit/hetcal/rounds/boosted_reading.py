@@ -38,7 +38,7 @@ def _run_fits(run: Run, known: Known, categories: tuple[int, ...]) -> bool:
     first = len(trees[0].steps) if trees else 0
     losses = len(run.losses) - len(run.trees)
     return (
-        EVERYONE <= run.part < known.folds
+        EVERYONE <= run.part < known.parts
         and (losses in (0, 1) if run.part != EVERYONE else not run.losses)
         and len(run.held) == 2
         and known.rows.weight >= run.held[0] >= run.held[1] >= 0

@@ -72,7 +72,7 @@ def binned_rows(
     threads.over(len(values), work)
     part = np.zeros(first.size, np.uint8)
     if known.folds:
-        part, _ = dealt(block, problem, known.folds)
+        part, _ = dealt(block, problem, known.parts)
     return BinnedRows(codes, first, block.label, block.weight, part)
 
 

@@ -56,9 +56,12 @@ class GrownTree:
     steps: Floats
     sides: NDArray[np.uint8]
 
-    def tree(self, known: Sequence[int], rows: Sequence[int], gains: Sequence[float]) -> Tree:
-        """Return its nodes; `known`: how many categories each feature has."""
-        found = []
+    def tree(
+        self, known: Sequence[int], rows: Sequence[int] = (), gains: Sequence[float] = ()
+    ) -> Tree:
+        """Return its nodes; `known`: how many categories each feature has; rows and gains: or 0."""
+        count, found = len(self.steps), list[Node]()
+        rows, gains = rows or [0] * count, gains or [0.0] * count
         for place, (feature, left, right, missing, start) in enumerate(self.routes.links.tolist()):
             node = Node(rows[place], 0, 0, feature, math.nan, left, right, bool(missing))
             node.gain, cut = gains[place], float(self.routes.cuts[place])

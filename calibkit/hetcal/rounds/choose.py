@@ -13,7 +13,7 @@ from calibkit.hetcal.choose import best_place, discounted
 from calibkit.hetcal.maps import shrunk
 from calibkit.hetcal.rounds.grow import leaves_of
 from calibkit.hetcal.rounds.known import EVERYONE, Chosen, Known, Line, grid_of
-from calibkit.hetcal.rounds.lines import line_from, worth
+from calibkit.hetcal.rounds.lines import Counts, line_from, worth
 from calibkit.hetcal.spec import HetcalSpec
 
 Floats = NDArray[np.float64]
@@ -84,6 +84,16 @@ def root_maps(known: Known) -> dict[int, Floats]:
     return {known.nodes[place].part: line.copy() for place, line in zip(roots, maps, strict=True)}
 
 
+def judged_counts(known: Known) -> Counts:
+    """Return how many rows there are in the parts that are judged, and how many positive ones."""
+    seen = known.rows
+    if known.times is None:
+        return seen.counts
+    # Of the parts that follow each other the first is judged by nothing, and judges the second.
+    first = next(node for node in known.nodes if node.part == known.judged.start)
+    return (seen.weight - first.rows) * seen.size, (seen.hits - first.hits) * seen.size
+
+
 def chosen_by(known: Known, spec: HetcalSpec, sums: Int64s) -> Chosen:
     """Return the choice by the sums of all candidates, as in `calibkit.hetcal.choose.choose`."""
     grid, asked = grid_of(spec), candidates(known, spec)
@@ -102,7 +112,7 @@ def chosen_by(known: Known, spec: HetcalSpec, sums: Int64s) -> Chosen:
         for weight, which in np.ndindex(shape[2:]):
             total[size, depth, weight, which] = math.fsum(found[leaves, 1 + weight, which])
     together = math.fsum(found[[at[root] for root in roots], 0, 0])
-    mass, _ = known.rows.counts
+    mass, _ = judged_counts(known)
     size, depth, weight = best_place(discounted(total, mass), grid)
     losses = (together - total[..., 0]) / mass
     return Chosen(

@@ -12,29 +12,40 @@ from numpy.typing import NDArray
 from calibkit.hetcal.cells import BINS
 from calibkit.hetcal.maps import log_parts_of
 from calibkit.hetcal.rounds.bins import RateCounter, SeekCounter
-from calibkit.hetcal.rounds.choose import candidates, correction_lines
+from calibkit.hetcal.rounds.choose import candidates, correction_lines, judged_counts
 from calibkit.hetcal.rounds.curves import curve_array
 from calibkit.hetcal.rounds.edges import Refine
-from calibkit.hetcal.rounds.end import Ending, ending
+from calibkit.hetcal.rounds.end import End, ending
+from calibkit.hetcal.rounds.ends import end_of
+from calibkit.hetcal.rounds.forest import branch_counter
+from calibkit.hetcal.rounds.forest_judge import WeighCounter
+from calibkit.hetcal.rounds.forest_maps import SettleCounter, TallyCounter
 from calibkit.hetcal.rounds.grow import Shared, Visits, visits_of
 from calibkit.hetcal.rounds.growing import CountCounter, GrowCounter, add_lines, tell_lines
+from calibkit.hetcal.rounds.isotonic import PoolCounter
 from calibkit.hetcal.rounds.known import (
     BEND,
+    BRANCH,
     CORRECT,
     COUNT,
     FINISH,
     GROW,
     JUDGE,
     LOOK,
+    POOL,
     RATE,
     REFINE,
     SEEK,
+    SETTLE,
+    TALLY,
+    WEIGH,
     Known,
 )
 from calibkit.hetcal.rounds.lines import LineSums, line_array
 from calibkit.hetcal.rounds.look import LookCounter
 from calibkit.hetcal.rounds.rows import Block, dealt, losses_of
 from calibkit.hetcal.rounds.tables import Numbers, What
+from calibkit.hetcal.rounds.times import TimeCounter
 from calibkit.hetcal.states import HetcalProblem
 from calibkit_kernels import leaf_maps
 from calibkit_kernels import rounds as kernels
@@ -73,12 +84,17 @@ def counter_of(
         CORRECT: CorrectCounter,
         BEND: BendCounter,
         SEEK: SeekCounter,
+        POOL: PoolCounter,
+        BRANCH: branch_counter,
+        TALLY: TallyCounter,
+        SETTLE: SettleCounter,
+        WEIGH: WeighCounter,
     }
     return together[known.step](known, problem, Shared(pool, threads))
 
 
 class RefineCounter:
-    """Counts values where quantiles are sought."""
+    """Counts values where quantiles are sought, of features and of times."""
 
     def __init__(self, known: Known) -> None:
         self.seekers = {
@@ -86,17 +102,21 @@ class RefineCounter:
             for place, edges in enumerate(known.edges)
             if edges.lows is None
         }
+        times = known.times
+        self.times = TimeCounter(times, len(known.columns)) if times and times.gaps else None
 
     def add(self, block: Block) -> None:
         """Add some rows."""
         for place, seeker in self.seekers.items():
             seeker.add(block.features.values[place])
+        if self.times is not None and block.times is not None:
+            self.times.add(block.times)
 
     def tell(self, numbers: Numbers) -> dict[str, Any]:
         """Tell the counts."""
         for place, seeker in self.seekers.items():
             seeker.tell(numbers, place)
-        return {}
+        return {} if self.times is None else self.times.tell(numbers)
 
 
 class JudgeCounter:
@@ -137,7 +157,7 @@ class CorrectCounter:
         self.leaves, self.maps = correction_lines(known, problem.spec)
         self.visits: Visits = visits_of(known, self.leaves, kernels.OWN)
         assert known.correction is not None
-        self.lines = LineSums(line_array([known.correction], [known.rows.counts]))
+        self.lines = LineSums(line_array([known.correction], [judged_counts(known)]))
 
     def add(self, block: Block) -> None:
         """Add some rows."""
@@ -147,9 +167,8 @@ class CorrectCounter:
         for place, (low, high) in enumerate(spans.tolist()):
             leaf[rows[low:high]] = place
         linear = self.maps[leaf, 0] * block.score + self.maps[leaf, 1]
-        every = np.arange(linear.size, dtype=np.int32)
-        span = np.array([[0, linear.size]], np.int64)
-        add_lines(self.lines, np.zeros(1, np.int64), block, linear, every, span)
+        span = np.array([[0, rows.size]], np.int64)  # of parts that are judged
+        add_lines(self.lines, np.zeros(1, np.int64), block, linear, rows, span)
 
     def tell(self, numbers: Numbers) -> dict[str, Any]:
         """Tell the sums."""
@@ -170,10 +189,8 @@ class BendCounter:
     def add(self, block: Block) -> None:
         """Add some rows."""
         features = np.stack(log_parts_of(self.end.first(block.score)))
-        leaf = self.end.leaf_of(block.features.values)
-        spans, rows = np.empty((self.end.leaves, 2), np.int64), np.empty(leaf.size, np.int32)
-        leaf_maps.rows_by_leaf(leaf, spans, rows)
-        spans = np.vstack([spans, [[0, leaf.size]]])
+        spans, rows = self.end.rows_by_leaf(block.features.values)
+        spans = np.vstack([spans, [[0, rows.size]]])
 
         def work(part: Int64s) -> None:
             own = self.open[part]
@@ -196,26 +213,19 @@ class FinishCounter:
 
     def __init__(self, known: Known, problem: HetcalProblem) -> None:
         self.known, self.problem = known, problem
-        self.end: Ending = ending(known, problem.spec)
+        self.end: End = end_of(known, problem)
         self.losses = np.zeros(3, np.int64)
-        self.cells = np.zeros((self.end.leaves * BINS, 3), np.int64)
+        self.cells = np.zeros((self.end.cells, 3), np.int64)
 
     def add(self, block: Block) -> None:
         """Add some rows."""
-        score = self.end.first(block.score)
-        leaf = self.end.leaf_of(block.features.values)
-        self.count(block, score, leaf, self.end.maps.probabilities(score, leaf))
-
-    def count(
-        self, block: Block, score: Floats, leaf: NDArray[np.int32], probability: Floats
-    ) -> None:
-        """Add some rows by their scores after the first map, their leaves and probabilities."""
         end, spec, mass = self.end, self.problem.spec, block.masses[0]
+        leaf, probability = end.calibrated(block)
         probability = np.clip(probability, spec.clip, 1.0 - spec.clip)
-        found = np.empty(score.size)
-        each = np.ones(score.size)
+        found = np.empty(probability.size)
+        each = np.ones(probability.size)
         leaf_maps.probability_losses(probability, block.label, each, 1e-15, found)
-        pooled = end.pooled[0] * score + end.pooled[1]
+        pooled = end.pooled[0] * (end.before.a * block.score + end.before.b) + end.pooled[1]
         kinds = [*(losses_of(linear, block.label) for linear in (block.score, pooled)), found]
         for place, (losses, units) in enumerate(zip(kinds, end.units, strict=True)):
             self.losses[place] += np.rint(mass * losses * units).astype(np.int64).sum()

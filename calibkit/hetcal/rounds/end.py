@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.errors import ModelError
+from calibkit.hetcal.cells import BINS
 from calibkit.hetcal.describe import described_tree
 from calibkit.hetcal.features import Features
-from calibkit.hetcal.fit import columns_of, origin_of
+from calibkit.hetcal.fit import columns_of, criterion_of, origin_of
 from calibkit.hetcal.maps import Maps, Steps, averaged, shrunk
 from calibkit.hetcal.model import CrossValidated, HetcalFit, HetcalModel, Line, Losses
 from calibkit.hetcal.rounds.choose import node_maps, root_maps
@@ -21,12 +22,60 @@ from calibkit.hetcal.rounds.curves import coefficients, curve_from
 from calibkit.hetcal.rounds.grow import tree_of
 from calibkit.hetcal.rounds.known import EVERYONE, FINISH, Curve, Known, grid_of
 from calibkit.hetcal.rounds.lines import Counts, worth
+from calibkit.hetcal.rounds.rows import Block
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.hetcal.states import HetcalProblem
 from calibkit.hetcal.trees import Tree
+from calibkit_kernels import leaf_maps
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
+
+
+class End(Protocol):
+    """What is fitted, of any partition; see `Ending`."""
+
+    @property
+    def before(self) -> Line:
+        """The map that all scores go through first."""
+
+    @property
+    def pooled(self) -> Floats:
+        """What follows it where there are no parts."""
+
+    @property
+    def max_depth(self) -> int:
+        """What was used."""
+
+    @property
+    def min_leaf(self) -> int:
+        """What was used."""
+
+    @property
+    def shrinkage(self) -> float | None:
+        """What was used; None where nothing is shrunk."""
+
+    @property
+    def units(self) -> tuple[float, ...]:
+        """How many units of a sum a loss has in one."""
+
+    @property
+    def cell_unit(self) -> float:
+        """The same of a probability."""
+
+    @property
+    def leaves(self) -> int:
+        """How many leaves there are."""
+
+    @property
+    def cells(self) -> int:
+        """How many cells of leaf and probability are looked at."""
+
+    def calibrated(self, block: Block) -> tuple[NDArray[np.int32], Floats]:
+        """Return the leaf of each row among those of the cells, and its probability."""
+
+    def written(self, features: Features, known: Known) -> dict[str, Any]:
+        """Return the fields of the model that hold trees and maps."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +121,11 @@ class Ending:
         """How many leaves there are."""
         return len(self.maps.lines)
 
+    @property
+    def cells(self) -> int:
+        """How many cells there are: of each leaf, all bins of the probability."""
+        return self.leaves * BINS
+
     def need(self, maps: int) -> None:
         """Raise `ModelError` where a plan has not so many maps as there are leaves."""
         _need(maps, self.leaves)
@@ -85,6 +139,26 @@ class Ending:
         found: NDArray[np.int32] = self.tree.leaves()[self.tree.routes(self.known).ends(values)]
         return found
 
+    def rows_by_leaf(self, values: Floats) -> tuple[Int64s, NDArray[np.int32]]:
+        """Return where the rows of each leaf begin and end, and the rows."""
+        leaf = self.leaf_of(values)
+        spans, rows = np.empty((self.leaves, 2), np.int64), np.empty(leaf.size, np.int32)
+        leaf_maps.rows_by_leaf(leaf, spans, rows)
+        return spans, rows
+
+    def calibrated(self, block: Block) -> tuple[NDArray[np.int32], Floats]:
+        """Return the leaf of each row, and its probability."""
+        leaf = self.leaf_of(block.features.values)
+        return leaf, self.maps.probabilities(self.first(block.score), leaf)
+
+    def written(self, features: Features, known: Known) -> dict[str, Any]:
+        """Return the fields of the model that hold the tree and its maps."""
+        seen = known.rows
+        return {
+            "tree": described_tree(self.tree, (known.grown or seen).size, features),
+            "maps": self.maps.described(seen.unit, seen.size),
+        }
+
 
 def ending(known: Known, spec: HetcalSpec) -> Ending:
     """Return what all sums say."""
@@ -96,15 +170,11 @@ def ending(known: Known, spec: HetcalSpec) -> Ending:
     root = next(place for place, node in enumerate(known.nodes) if node.part == EVERYONE)
     tree, spots = tree_of(known, root, size, depth)
     leaves = [spot for node, spot in zip(tree.nodes, spots, strict=True) if node.feature < 0]
-    lines, everyone = node_maps(known, leaves), root_maps(known)[EVERYONE]
-    before, pooled = Line(a=1.0, b=0.0), everyone
-    if spec.precalibrate == "platt":
-        before = Line(a=float(everyone[0]), b=float(everyone[1]))
-        lines[:, :2] = _after(before, lines[:, :2])
-        pooled = _after(before, everyone[None])[0]
+    lines, before = node_maps(known, leaves), before_of(known, spec)
+    lines[:, :2] = after_line(before, lines[:, :2])
+    pooled = after_line(before, root_maps(known)[EVERYONE][None])[0]
     kind = spec.map if known.step == FINISH else "platt"
-    most, (rows, _) = max(abs(seen.low), abs(seen.high)), seen.counts
-    bounds = (most + 1.0, abs(everyone[0]) * most + abs(everyone[1]) + 1.0, 36.0)
+    rows, _ = seen.counts
     return Ending(
         before,
         pooled,
@@ -117,15 +187,31 @@ def ending(known: Known, spec: HetcalSpec) -> Ending:
         depth,
         grid.leaf_sizes[size],
         grid.shrinkages[weight],
-        tuple(worth(float(bound), rows) for bound in bounds),
+        loss_units(known),
         worth(1.0, rows),
     )
+
+
+def before_of(known: Known, spec: HetcalSpec) -> Line:
+    """Return the map that all scores go through first."""
+    if spec.precalibrate != "platt":
+        return Line(a=1.0, b=0.0)
+    slope, intercept = root_maps(known)[EVERYONE].tolist()
+    return Line(a=slope, b=intercept)
+
+
+def loss_units(known: Known) -> tuple[float, ...]:
+    """Return how many units a loss has in one: of the scores, under one map, of the model."""
+    seen, (slope, intercept) = known.rows, root_maps(known)[EVERYONE].tolist()
+    most, (rows, _) = max(abs(seen.low), abs(seen.high)), seen.counts
+    bounds = (most + 1.0, abs(slope) * most + abs(intercept) + 1.0, 36.0)
+    return tuple(worth(bound, rows) for bound in bounds)
 
 
 def _maps(known: Known, kind: str, lines: Floats, pooled: Floats, shrinkage: float) -> Maps:
     """Return the maps of the leaves, whose Platt's maps, rows and positives are `lines`."""
     count, rows = len(lines), lines[:, 2]
-    if kind == "histogram":
+    if kind in ("histogram", "isotonic"):
         _need(len(known.cuts), count)
         _need(len(known.rates), count)
         steps = tuple(
@@ -164,8 +250,10 @@ def first_curves(known: Known, end: Ending) -> list[Curve]:
     return found
 
 
-def _after(before: Line, lines: Floats) -> Floats:
+def after_line(before: Line, lines: Floats) -> Floats:
     """Return the lines that do after `before` what `lines` do alone."""
+    if (before.a, before.b) == (1.0, 0.0):
+        return lines
     if before.a == 0.0:  # one score in all rows: nothing has a slope
         return np.column_stack([np.zeros(len(lines)), lines[:, 1]])
     slopes = lines[:, 0] / before.a
@@ -173,14 +261,19 @@ def _after(before: Line, lines: Floats) -> Floats:
 
 
 def model_of(
-    known: Known, problem: HetcalProblem, losses: Int64s, cells: Int64s, files: Sequence[str]
+    known: Known,
+    problem: HetcalProblem,
+    end: End,
+    losses: Int64s,
+    cells: Int64s,
+    files: Sequence[str],
 ) -> HetcalModel:
     """Return the model.
 
     Parameters
     ----------
-    known, problem
-        What the rounds found, and what was to be fitted.
+    known, problem, end
+        What the rounds found, what was to be fitted, and what is.
     losses, cells
         The sums of the last round.
     files
@@ -190,7 +283,6 @@ def model_of(
     seen, grown, more = known.rows, known.grown, dict[str, str]()
     if grown is not None:
         files, more = [*files, *grown.files], {"train_data_hash": grown.fingerprint}
-    end = ending(known, spec)
     features = Features(
         tuple(known.columns),
         np.empty((len(known.columns), 0)),
@@ -201,15 +293,14 @@ def model_of(
         version=HetcalModel.VERSION,
         columns=columns_of(columns, known.dtype, known.columns),
         partition=spec.partition,
-        criterion=spec.criterion,
+        criterion=criterion_of(spec),
         map=spec.map,
         precalibrate=end.before if spec.precalibrate == "platt" else None,
         pooled=Line(a=float(end.pooled[0]), b=float(end.pooled[1])),
         clip=spec.clip,
         fit=_figures(known, problem, end, losses, cells),
-        tree=described_tree(end.tree, (grown or seen).size, features),
-        maps=end.maps.described(seen.unit, seen.size),
         tags=dict(problem.tags),
+        **end.written(features, known),
     )
     if problem.provenance != "none":
         origin = origin_of(spec, columns, seen.rows, known.fingerprint, more)
@@ -218,7 +309,7 @@ def model_of(
 
 
 def _figures(
-    known: Known, problem: HetcalProblem, end: Ending, losses: Int64s, cells: Int64s
+    known: Known, problem: HetcalProblem, end: End, losses: Int64s, cells: Int64s
 ) -> HetcalFit:
     seen, checked = known.rows, None
     grown = known.grown or seen
@@ -230,7 +321,7 @@ def _figures(
             folds=known.folds,
             by_depth=known.chosen.by_depth,
         )
-        if problem.spec.groups is None:
+        if problem.spec.groups is None and problem.spec.time is None:
             checked.dealt = "by hash"
     scores, pooled, calibrated = (
         float(loss / unit / rows) for loss, unit in zip(losses.tolist(), end.units, strict=True)

@@ -10,13 +10,14 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.hetcal.features import Features
-from calibkit.hetcal.grow import CRITERIA, Rules, midpoint, sides_of
+from calibkit.hetcal.grow import Rules, midpoint, sides_of
+from calibkit.hetcal.payload import Vectors, vectors_of
 from calibkit.hetcal.rounds.known import EVERYONE, Edges, Fork, Known, Spot, grid_of
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.hetcal.trees import Node, Tree
@@ -26,8 +27,10 @@ from calibkit_kernels import tree as splits
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
 Places = NDArray[np.int32]
+T = TypeVar("T")
 
-#: Bins of all histograms of a round together, at most, unless one histogram alone has more.
+#: Bins of all histograms of a round together, at most, unless one histogram alone has more; where a
+#: bin has more than two sums, so many fewer.
 MOST_CELLS: Final = 1 << 20
 
 
@@ -92,15 +95,24 @@ def side_by_side(all_edges: Sequence[Edges], categories: Sequence[list[str] | No
     return Bins(tuple(lows), tuple(highs), kinds, starts)
 
 
-def open_nodes(known: Known, cells: int) -> list[int]:
-    """Return the nodes whose histograms the next round sums: as many as there is room for."""
-    room = max(1, MOST_CELLS // cells)
+def open_nodes(known: Known, sums: int) -> list[int]:
+    """Return the nodes whose histograms the next round sums: as many as there is room for.
+
+    `sums`: how many numbers a histogram has.
+    """
+    room = max(1, 2 * MOST_CELLS // sums)
     return [place for place, node in enumerate(known.nodes) if node.open][:room]
 
 
-def first_nodes(parts: int, sizes: int) -> list[Spot]:
-    """Return the roots: of the trees of all rows, and of those without each part."""
-    return [Spot(part, 0, list(range(sizes))) for part in (EVERYONE, *range(parts))]
+def vectors_in(known: Known, spec: HetcalSpec) -> Vectors:
+    """Return how rows become the vectors that trees grow on: as in a fit in memory."""
+    seen = known.rows
+    return vectors_of(spec.criterion, seen.low, seen.high, seen.rows, seen.weight, seen.unit)
+
+
+def first_nodes(parts: Iterable[int], sizes: int) -> list[Spot]:
+    """Return the roots: of the trees of all rows, and of those that judge each part."""
+    return [Spot(part, 0, list(range(sizes))) for part in (EVERYONE, *parts)]
 
 
 def split_node(
@@ -113,7 +125,7 @@ def split_node(
     known, node
         The trees, and a node whose rows and positives are known.
     hist
-        Bin x (rows, positives).
+        Bin x sum; see `Vectors.of`.
     bins, spec, sizes
         The bins; what is fitted; the leaf sizes.
     """
@@ -123,12 +135,13 @@ def split_node(
     children: list[Spot] = []
     if node.depth >= deepest or node.hits in (0, node.rows):
         return children
-    total = np.array([node.rows, node.hits], np.int64)
+    total, vectors = bins.take(0, hist).sum(axis=0), vectors_in(known, spec)
     for size in node.sizes:
         if node.rows < 2 * sizes[size]:
             continue
-        rules = Rules(CRITERIA[spec.criterion], deepest, sizes[size])
-        best = best_split(hist, bins, total, rules)
+        rules = vectors.rules(deepest, sizes[size])
+        hists = [(feature, bins.take(feature, hist)) for feature in range(len(bins.lows))]
+        best = best_split(hists, bins, total, rules)
         if best is None:
             continue
         feature, split = best
@@ -142,7 +155,7 @@ def split_node(
         found[like] = fork
         fork.left = len(known.nodes) + len(children)
         fork.right = fork.left + 1
-        rows, hits = left_sums(fork, split, own)[:2].tolist()
+        rows, hits = left_sums(fork, int(split[splits.LOW]), own)[:2].tolist()
         # Both children share the list of sizes with the fork while it grows.
         for count, positives in ((rows, hits), (node.rows - rows, node.hits - hits)):
             children.append(Spot(node.part, node.depth + 1, fork.sizes, count, positives))
@@ -154,23 +167,24 @@ def split_node(
     return children
 
 
-def best_split(hist: Int64s, bins: Bins, total: Int64s, rules: Rules) -> tuple[int, Floats] | None:
-    """Return the feature and the split that bring the most."""
-    count = len(bins.lows)
-    found = np.full((count, 1, splits.SPLIT_WIDTH), splits.NONE)
-    for feature, lows in enumerate(bins.lows):
-        own = bins.take(feature, hist)
+def best_split(
+    hists: Sequence[tuple[int, Int64s]], bins: Bins, total: Int64s, rules: Rules
+) -> tuple[int, Floats] | None:
+    """Return the feature and the split that bring the most; `hists`: features that may be used."""
+    found = np.full((len(hists), 1, splits.SPLIT_WIDTH), splits.NONE)
+    for (feature, own), best in zip(hists, found[:, 0], strict=True):
         ranks = np.empty(len(own), np.int64)
-        used = splits.scan_order(own, lows.size, bins.kinds[feature], rules.array(), ranks)
-        splits.best_cut(own, ranks[:used], own[lows.size], total, rules.array(), found[feature, 0])
+        size = bins.lows[feature].size
+        used = splits.scan_order(own, size, bins.kinds[feature], rules.array(), ranks)
+        splits.best_cut(own, ranks[:used], own[size], total, rules.array(), best)
     chosen = np.full(1, -1, np.int64)
     splits.choose_splits(found, total[None], rules.kind, chosen)
-    feature = int(chosen[0])
-    return None if feature < 0 else (feature, found[feature, 0])
+    place = int(chosen[0])
+    return None if place < 0 else (hists[place][0], found[place, 0])
 
 
 def fork_of(feature: int, split: Floats, hist: Int64s, bins: Bins, rules: Rules) -> Fork:
-    """Return a split of a node; `hist`: that of the node for the feature."""
+    """Return the fork of a split of a feature, whose bins are `hist`."""
     fork = Fork([], feature, float(split[splits.GAIN]), bool(split[splits.MISSING_LEFT]), -1, -1)
     low, high = int(split[splits.LOW]), int(split[splits.HIGH])
     if bins.kinds[feature]:
@@ -180,12 +194,12 @@ def fork_of(feature: int, split: Floats, hist: Int64s, bins: Bins, rules: Rules)
     return fork
 
 
-def left_sums(fork: Fork, split: Floats, hist: Int64s) -> Int64s:
+def left_sums(fork: Fork, low: int, hist: Int64s) -> Int64s:
     """Return the sums of the rows that go left at a fork: what the split says of them is rounded."""
     if fork.categories is not None:
         left = hist[fork.categories[0]]
     else:
-        left = hist[:-1] if fork.cut is None else hist[: int(split[splits.LOW]) + 1]
+        left = hist[:-1] if fork.cut is None else hist[: low + 1]
     sums: Int64s = left.sum(axis=0) + hist[-1] * fork.missing_left
     return sums
 
@@ -220,8 +234,12 @@ class Shared:
 
     def over(self, count: int, work: Callable[[Int64s], None]) -> None:
         """Do some work on all of so many things, every so many of them in each thread."""
+        self.each(count, work)
+
+    def each(self, count: int, work: Callable[[Int64s], T]) -> list[T]:
+        """Do the same, and return what each thread returns."""
         parts = min(self.threads, count)
-        list(self.pool.map(work, [np.arange(start, count, parts) for start in range(parts)]))
+        return list(self.pool.map(work, [np.arange(start, count, parts) for start in range(parts)]))
 
 
 @dataclass(frozen=True)
@@ -277,6 +295,7 @@ def visits_of(known: Known, wanted: Iterable[int], begins: int) -> Visits:
     begins
         `calibkit_kernels.rounds.OTHERS`: with the rows a tree is grown on, `OWN`: with those left out.
     """
+    others = kernels.OTHERS if known.times is None else kernels.EARLIER
     asked = sorted(wanted)
     nodes = np.zeros((len(known.nodes), kernels.NODE_WIDTH), np.int64)
     nodes[:, kernels.FORK] = -1
@@ -288,7 +307,8 @@ def visits_of(known: Known, wanted: Iterable[int], begins: int) -> Visits:
     for place in reversed(range(len(known.nodes))):  # children stand after their parents
         spot = known.nodes[place]
         if spot.depth == 0:
-            nodes[place, kernels.BEGINS], nodes[place, kernels.PART] = begins, spot.part
+            own = others if begins == kernels.OTHERS and spot.part != EVERYONE else begins
+            nodes[place, kernels.BEGINS], nodes[place, kernels.PART] = own, spot.part
         for fork in spot.forks:
             if not (needed[fork.left] or needed[fork.right]):
                 continue

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.hetcal.rounds.grow import Shared, bins_of, open_nodes, visits_of
+from calibkit.hetcal.rounds.grow import Bins, Shared, bins_of, open_nodes, vectors_in, visits_of
 from calibkit.hetcal.rounds.known import (
     Known,
 )
 from calibkit.hetcal.rounds.lines import LineSums, line_array
 from calibkit.hetcal.rounds.rows import Block, dealt
-from calibkit.hetcal.rounds.tables import Numbers, What, keys_of
+from calibkit.hetcal.rounds.tables import Numbers, What, array_of, keys_of
 from calibkit.hetcal.states import HetcalProblem
 from calibkit_kernels import rounds as kernels
 
@@ -30,14 +31,14 @@ class GrowCounter:
 
     def __init__(self, known: Known, problem: HetcalProblem, shared: Shared) -> None:
         self.known, self.problem, self.shared = known, problem, shared
-        self.bins = bins_of(known)
-        self.open = open_nodes(known, self.bins.cells)
+        self.bins, self.vectors = bins_of(known), vectors_in(known, problem.spec)
+        self.open = open_nodes(known, self.bins.cells * self.vectors.width)
         self.moving = [
             place for place, node in enumerate(known.nodes) if node.line and not node.line.done
         ]
         self.first = not known.fingerprint
         self.visits = visits_of(known, {*self.open, *self.moving}, kernels.OTHERS)
-        self.hist = np.zeros((len(self.open), self.bins.cells, 2), np.int64)
+        self.hist = np.zeros((len(self.open), self.bins.cells, self.vectors.width), np.int64)
         lines, counts = [], []
         for place in self.moving:
             node = known.nodes[place]
@@ -63,7 +64,7 @@ class GrowCounter:
         spans, rows = self.visits.rows(block.features, part, self.shared)
         at = {place: index for index, place in enumerate(self.visits.wanted)}
         if codes is not None:
-            payload = np.stack([block.weight, block.weight * block.label], axis=1)
+            payload = self.vectors.of(block.score, block.label, block.weight)
             own_spans = spans[[at[place] for place in self.open]]
             self.shared.over(
                 len(self.open), lambda own: self._count(own, codes, payload, rows, own_spans)
@@ -91,8 +92,10 @@ class GrowCounter:
 
     def tell(self, numbers: Numbers) -> dict[str, Any]:
         """Tell the sums."""
-        numbers.add_all(What.ROWS, self.hist[:, :, 0])
-        numbers.add_all(What.HITS, self.hist[:, :, 1])
+        for (what, column), sums in zip(
+            columns_of(self.vectors.width), np.moveaxis(self.hist, 2, 0), strict=True
+        ):
+            numbers.add_all(what, sums, column)
         tell_lines(self.lines, numbers)
         if not self.first:
             return {}
@@ -101,6 +104,19 @@ class GrowCounter:
                 seen = np.flatnonzero(highest > -np.inf)
                 numbers.add(What.HIGHEST, seen, keys_of(highest[seen]), place)
         return self.overview.tell(numbers)
+
+
+def columns_of(width: int) -> list[tuple[What, int]]:
+    """Return what the sums of histograms are told as, and beside which number."""
+    return [(What.ROWS, 0), (What.HITS, 0), *((What.MOMENT, place) for place in range(width - 2))]
+
+
+def histograms(table: pl.DataFrame, nodes: int, bins: Bins, width: int) -> Int64s:
+    """Return the histograms that shards told: node x bin x sum."""
+    columns = [
+        array_of(table, what, nodes * bins.cells, place) for what, place in columns_of(width)
+    ]
+    return np.stack(columns, axis=1).reshape(nodes, bins.cells, width)
 
 
 class CountCounter:
@@ -134,7 +150,7 @@ class Overview:
 
     def __init__(self, known: Known) -> None:
         self.known = known
-        self.parts, self.hash = np.zeros(max(known.folds, 1), np.int64), 0
+        self.parts, self.hash = np.zeros(known.parts, np.int64), 0
         self.scores = np.zeros((2, SCORES), np.int64)
 
     def add(self, block: Block, part: NDArray[np.uint8], total: int) -> None:

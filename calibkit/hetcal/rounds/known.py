@@ -8,7 +8,10 @@ from typing import Any
 
 from calibkit.errors import ModelError
 from calibkit.hetcal.choose import Grid
-from calibkit.hetcal.rounds.boosted_known import Run
+from calibkit.hetcal.forest import forest_grid
+from calibkit.hetcal.rounds import boosted_known
+from calibkit.hetcal.rounds.forest_known import Forest, Grove
+from calibkit.hetcal.rounds.known_times import Times
 from calibkit.hetcal.spec import DEPTHS, LEAF_SIZES, SHRINKAGES, HetcalSpec
 from calibkit.models import Column
 from calibkit.rows.weights import Unit
@@ -18,9 +21,14 @@ from calibkit.summaries.plain import as_plain
 EVERYONE = -1
 
 #: The rounds, by what they ask for.
-LOOK, REFINE, GROW, GROWN, COUNT, JUDGE, CORRECT, BEND, SEEK, RATE, FINISH = STEPS = (
-    "look", "refine", "grow", "grown", "count", "judge", "correct", "bend", "seek", "rate", "finish",
+LOOK, REFINE, GROW, GROWN, COUNT, JUDGE, CORRECT, BEND, SEEK, RATE, POOL, FINISH = _OF_TREES = (
+    "look", "refine", "grow", "grown", "count", "judge", "correct", "bend", "seek", "rate", "pool",
+    "finish",
 )  # fmt: skip
+
+#: Those of forests alone.
+BRANCH, TALLY, SETTLE, WEIGH = _OF_FORESTS = "branch", "tally", "settle", "weigh"
+STEPS = *_OF_TREES, *_OF_FORESTS, *boosted_known.STEPS
 
 
 @dataclass
@@ -54,6 +62,25 @@ class Edges:
     lows: list[float] | None = None
     highs: list[float] | None = None
     buckets: list[Bucket] = field(default_factory=list)
+
+
+@dataclass
+class Stretches:
+    """The scores of a leaf by stretches that its isotonic map is made of, from the lowest.
+
+    Attributes
+    ----------
+    lows, highs
+        The keys (integers in the order of the scores) of the least and the greatest score of each;
+        the same one where no block of the map can begin inside.
+    rows, hits
+        Of each, in units of weight.
+    """
+
+    lows: list[int] = field(default_factory=list)
+    highs: list[int] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+    hits: list[int] = field(default_factory=list)
 
 
 @dataclass
@@ -221,6 +248,8 @@ class Grown:
         The hash of the data, and where it came from if that is to be named.
     warnings
         What the user should be told.
+    groves
+        The trees of forests, of each leaf size; then there are no nodes.
     """
 
     nodes: list[Spot]
@@ -230,6 +259,7 @@ class Grown:
     fingerprint: str
     files: list[str]
     warnings: list[str]
+    groves: list[Grove] = field(default_factory=list)
 
 
 @dataclass
@@ -257,7 +287,10 @@ class Known:
     seen, edges, categories
         Of all rows; of each feature.
     folds
-        Parts of the rows; 0: nothing is cross-validated.
+        Parts of the rows that are judged; 0: nothing is cross-validated.
+    times
+        How rows are dealt where parts follow each other in time: there is one more then, the first
+        is judged by nothing, and each other one by what came before it; None: otherwise.
     fingerprint
         The hash of the data.
     nodes
@@ -270,13 +303,16 @@ class Known:
         Beta maps, of the leaves and of all rows; none before they are looked for.
     cuts, rates
         The bins of the histogram maps of the leaves, or how far they are known, and their positive
-        rates.
+        rates; the blocks of isotonic maps.
+    stretches
+        How far the blocks of isotonic maps are known; none once they are.
     apart
         Whether trees are all that these rows are for.
     grown
         Trees of other rows; None: of these.
-    scores, runs
-        Of a boosted model: the bins of the scores; its runs, none before they begin.
+    forest, scores, runs
+        What a forest has besides; the bins of the scores and the runs of a boosted model.  None, or
+        none, before these begin.
     """
 
     step: str
@@ -286,6 +322,7 @@ class Known:
     edges: list[Edges] = field(default_factory=list)
     categories: list[list[str] | None] = field(default_factory=list)
     folds: int = 0
+    times: Times | None = None
     fingerprint: str = ""
     nodes: list[Spot] = field(default_factory=list)
     chosen: Chosen | None = None
@@ -293,15 +330,31 @@ class Known:
     curves: list[Curve] = field(default_factory=list)
     cuts: list[Edges] = field(default_factory=list)
     rates: list[list[float]] = field(default_factory=list)
+    stretches: list[Stretches] = field(default_factory=list)
     apart: bool = False
     grown: Grown | None = None
+    forest: Forest | None = None
     scores: Edges | None = None
-    runs: list[Run] = field(default_factory=list)
+    runs: list[boosted_known.Run] = field(default_factory=list)
 
     def ask(self) -> dict[str, Any]:
         """Return it as a plan holds it."""
         found: dict[str, Any] = as_plain(self)
         return found
+
+    @property
+    def parts(self) -> int:
+        """How many parts the rows are dealt to."""
+        return self.folds + 1 if self.times is not None else max(self.folds, 1)
+
+    @property
+    def judged(self) -> range:
+        """The parts that are judged."""
+        return range(self.parts - self.folds, self.parts)
+
+    def judge_nothing(self) -> None:
+        """Do without cross-validation."""
+        self.folds, self.times = 0, None
 
     def counts(self, node: Spot) -> tuple[float, float]:
         """Return how many rows a node has, and how many positive ones; see `Seen.counts`."""
@@ -313,6 +366,13 @@ class Known:
         if self.seen is None:
             raise ModelError("a damaged plan: it does not say what rows there are")
         return self.seen
+
+    @property
+    def wood(self) -> Forest:
+        """The forest; only of one, and after the bins are known."""
+        if self.forest is None:
+            raise ModelError("a damaged plan: it has no forest")
+        return self.forest
 
 
 @dataclass(frozen=True)
@@ -330,7 +390,9 @@ class Trees:
 
 
 def grid_of(spec: HetcalSpec) -> Grid:
-    """Return what depth, leaf size and shrinkage of a tree are chosen from."""
+    """Return what depth, leaf size and shrinkage are chosen from."""
+    if spec.partition == "forest":
+        return forest_grid(spec)
     return Grid(
         DEPTHS if spec.max_depth is None else (spec.max_depth,),
         LEAF_SIZES if spec.min_leaf is None else (spec.min_leaf,),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from calibkit.hetcal.rounds.bins import cut_finer, first_cuts, rates_of
 from calibkit.hetcal.rounds.curves import bent, curve_array
 from calibkit.hetcal.rounds.end import ending, first_curves
-from calibkit.hetcal.rounds.known import BEND, FINISH, RATE, SEEK, Known
+from calibkit.hetcal.rounds.isotonic import blocks_of, cut_stretches, first_stretches
+from calibkit.hetcal.rounds.known import BEND, FINISH, POOL, RATE, SEEK, Known
 from calibkit.hetcal.rounds.tables import What, array_of
 from calibkit.hetcal.states import HetcalProblem
 from calibkit.rounds.protocol import Sums
@@ -14,18 +15,30 @@ from calibkit_kernels import rounds as kernels
 
 def begin(known: Known, problem: HetcalProblem) -> None:
     """Go on to the maps of the leaves if they are not Platt's, else to the figures of the fit."""
-    known.step = {"beta": BEND, "histogram": SEEK}.get(problem.spec.map, FINISH)
+    steps = {"beta": BEND, "histogram": SEEK, "isotonic": POOL}
+    known.step = steps.get(problem.spec.map, FINISH)
     if known.step == BEND:
         known.curves = first_curves(known, ending(known, problem.spec))
     elif known.step == SEEK:
         known.cuts = first_cuts(known, ending(known, problem.spec))
         _begin_rates(known)
+    elif known.step == POOL:
+        known.stretches = first_stretches(known, ending(known, problem.spec))
+        _end_pools(known)
 
 
 def _begin_rates(known: Known) -> None:
     """Go on to the rates of the bins, once all of these are known."""
     if not any(edges.buckets for edges in known.cuts):
         known.step = RATE
+
+
+def _end_pools(known: Known) -> None:
+    """Go on to the figures of the fit, once no stretch of scores can hold a corner."""
+    if all(one.lows == one.highs for one in known.stretches):
+        known.cuts, known.rates = blocks_of(known.stretches)
+        known.stretches = []
+        known.step = FINISH
 
 
 def after_bending(known: Known, problem: HetcalProblem, sums: Sums) -> None:
@@ -51,3 +64,9 @@ def after_rating(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     """Learn the positive rates of the bins."""
     known.rates = rates_of(known.cuts, sums.table)
     known.step = FINISH
+
+
+def after_pooling(known: Known, problem: HetcalProblem, sums: Sums) -> None:
+    """Learn where the blocks of isotonic maps begin, as far as this round tells."""
+    known.stretches = cut_stretches(known.stretches, sums.table)
+    _end_pools(known)

@@ -15,6 +15,7 @@ from calibkit.hetcal.rounds.edges import Look, first_edges, limits
 from calibkit.hetcal.rounds.known import Edges, Known, Seen
 from calibkit.hetcal.rounds.rows import Block, text_counts
 from calibkit.hetcal.rounds.tables import Numbers, What, array_of, keys_of, values_of
+from calibkit.hetcal.rounds.times import TIMES, begin, first_draw, merged_draws
 from calibkit.hetcal.rows import refuse_one_class
 from calibkit.hetcal.states import HetcalProblem
 from calibkit.maths.sums import LEAST_PRODUCT, ExactSum
@@ -47,6 +48,7 @@ class LookCounter:
         self.bits = _NO_BITS
         self.low, self.high = np.inf, -np.inf
         self.remarks: list[Remark] = []
+        self.times = first_draw()
 
     def add(self, block: Block) -> None:
         """Add some rows."""
@@ -60,6 +62,8 @@ class LookCounter:
         self.low = min(self.low, float(block.score.min()))
         self.high = max(self.high, float(block.score.max()))
         self.remarks += block.data.remarks
+        if block.times is not None:
+            self.times.add(block.times)
         for place, look in self.looks.items():
             look.add(block.features.values[place])
         assert block.data.others is not None
@@ -83,6 +87,7 @@ class LookCounter:
             "many": [place for place, look in self.looks.items() if look.keys is None],
             "texts": {str(place): counts for place, counts in self.texts.items()},
             "remarks": plain_remarks(self.remarks),
+            TIMES: [] if self.known.times is None else [self.times.keys()],
         }
 
 
@@ -111,6 +116,10 @@ def learn(known: Known, problem: HetcalProblem, sums: Sums) -> None:
         rows, positives, weight, hits, unit, problem.columns.sampled, top, clipped,
         low, high, said,
     )  # fmt: skip
+    if not known.folds:
+        known.judge_nothing()
+    elif known.times is not None:
+        begin(known.times, payload, rows, known.folds)
     if known.grown is None:
         _learn_bins(known, problem, sums)
 
@@ -162,6 +171,7 @@ def merged(parts: Sequence[Sums]) -> dict[str, Any]:
         "read": sum(payload["read"] for payload in payloads),
         "weights": as_text(weights),
         "texts": texts_of(parts),
+        TIMES: merged_draws(payloads),
     }
 
 

@@ -9,9 +9,20 @@ from typing import Any, Final
 import msgspec
 
 from calibkit.errors import ModelError
-from calibkit.hetcal.rounds.boosted_known import STEPS as BOOSTED
 from calibkit.hetcal.rounds.boosted_reading import runs_fit
-from calibkit.hetcal.rounds.known import EVERYONE, LOOK, REFINE, STEPS, Curve, Fork, Known, Spot
+from calibkit.hetcal.rounds.forest_packed import lines_fit
+from calibkit.hetcal.rounds.known import (
+    BRANCH,
+    EVERYONE,
+    LOOK,
+    REFINE,
+    STEPS,
+    Curve,
+    Fork,
+    Known,
+    Spot,
+    Stretches,
+)
 from calibkit.hetcal.spec import LEAF_SIZES
 from calibkit.models import Column
 from calibkit.summaries.plain import from_plain
@@ -22,6 +33,12 @@ _MOST_FOLDS: Final = 100
 
 #: No map makes such a score.
 _MOST: Final = 1e100
+
+#: What stands for times.
+_TIMES: Final = ("number", "whole", "text", "wide")
+
+#: The key of infinity; those of scores are nearer to 0.
+_INFINITE: Final = 0x7FF << 52
 
 
 def known_of(ask: dict[str, Any]) -> Known:
@@ -39,8 +56,9 @@ def known_of(ask: dict[str, Any]) -> Known:
     known.columns = from_plain(ask["columns"], list[Column], "the plan")
     trees = [known.nodes, known.grown.nodes if known.grown else []]
     fit = _bins_fit(known) and all(_nodes_fit(known, nodes) for nodes in trees)
-    maps = _lines_fit(known) and _cuts_fit(known)
-    fit = known.step in (*STEPS, *BOOSTED) and fit and maps and _rows_fit(known)
+    maps = _lines_fit(known) and _cuts_fit(known) and _forest_fits(known)
+    maps = maps and _times_fit(known) and all(stretches_fit(one) for one in known.stretches)
+    fit = fit and maps and known.step in STEPS and _rows_fit(known)
     if not (known.columns and fit and runs_fit(known)):
         raise ModelError("a damaged plan: its parts do not fit together")
     return known
@@ -54,6 +72,7 @@ def _bins_fit(known: Known) -> bool:
     scores = [] if known.scores is None else [known.scores]
     return len(known.edges) == len(known.categories) == count and all(
         (one.lows is not None or len(one.buckets) > 0)
+        and max(len(one.lows or []), len(one.buckets)) <= _MOST_VALUES
         and _rising(one.lows or [])
         and (one.highs is None or len(one.highs) == len(one.lows or []))
         and _rising([bucket.first for bucket in one.buckets])
@@ -63,14 +82,14 @@ def _bins_fit(known: Known) -> bool:
 
 
 def _rising(values: Sequence[float]) -> bool:
-    return len(values) <= _MOST_VALUES and all(low < high for low, high in pairwise(values))
+    return all(low < high for low, high in pairwise(values))
 
 
 def _nodes_fit(known: Known, nodes: Sequence[Spot]) -> bool:
     """Tell whether nodes are trees, whose splits are of features and categories that there are."""
     count, parents = len(known.columns), [0] * len(nodes)
     for place, node in enumerate(nodes):
-        if not (EVERYONE <= node.part < max(known.folds, 1) and node.rows >= node.hits >= 0):
+        if not (EVERYONE <= node.part < known.parts and node.rows >= node.hits >= 0):
             return False
         if any(not 0 <= size < len(LEAF_SIZES) for size in node.sizes):
             return False
@@ -96,7 +115,7 @@ def _categories_fit(fork: Fork, known: Known) -> bool:
 def _rows_fit(known: Known) -> bool:
     """Tell whether there are rows, and trees once these have begun."""
     if known.step == LOOK:
-        return known.grown is None or len(known.grown.nodes) > 0
+        return known.grown is None or len(known.grown.nodes) + len(known.grown.groves) > 0
     seen, roots = known.rows, [node.part for node in known.nodes if node.depth == 0]
     return (
         seen.rows > 0
@@ -131,6 +150,54 @@ def _cuts_fit(known: Known) -> bool:
     )
 
 
+def _times_fit(known: Known) -> bool:
+    """Tell whether times are of one kind and in order, and the parts known once trees begin."""
+    times = known.times
+    if times is None or known.step == LOOK:
+        return times is None or times.kind in _TIMES
+    whole = times.kind in ("whole", "number")
+    ends = _without_none(times.ends)
+    gaps = [_without_none([one.after, *one.drawn, one.before]) for one in times.gaps]
+    return (
+        times.kind in _TIMES
+        and all(isinstance(key, int if whole else str) for own in (ends, *gaps) for key in own)
+        and not (whole and any(key.bit_length() > 63 for own in (ends, *gaps) for key in own))
+        and all(end <= other for end, other in pairwise(ends))
+        and all(_rising(own) for own in gaps)
+        and len({len(one.drawn) > 0 for one in times.gaps}) <= 1
+        and len(times.ends) == known.folds > 0
+        and (known.step == REFINE or (len(ends) == known.folds and not times.gaps))
+    )
+
+
+def _without_none(keys: Sequence[Any]) -> list[Any]:
+    return [key for key in keys if key is not None]
+
+
+def _forest_fits(known: Known) -> bool:
+    """Tell whether the maps of a forest are numbers too, and its trees are those that are searched."""
+    wood = known.forest
+    return wood is None or (
+        lines_fit(wood.lines, _MOST)
+        and (known.step != BRANCH or len(wood.searched) == len(wood.grove.sizes))
+        and all(place >= 0 for place in wood.searched)
+        and wood.size >= 0
+    )
+
+
 def _curve_fits(curve: Curve) -> bool:
     sizes = [len(values) for values in (curve.point, curve.shifts, curve.scales, curve.step)]
     return sizes == [3, 2, 2, 3]
+
+
+def stretches_fit(found: Stretches) -> bool:
+    """Tell whether stretches of keys are in order, and hold rows that sums have room for."""
+    lows, highs, rows, hits = found.lows, found.highs, found.rows, found.hits
+    return (
+        len(lows) == len(highs) == len(rows) == len(hits)
+        and all(low <= high for low, high in zip(lows, highs, strict=True))
+        and all(high < low for high, low in zip(highs, lows[1:], strict=False))
+        and all(-_INFINITE < end < _INFINITE for end in (*lows[:1], *highs[-1:]))
+        and all(0 <= own <= count and count > 0 for own, count in zip(hits, rows, strict=True))
+        and sum(rows) < 1 << 63
+    )

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from calibkit.files.sources import Source
 from calibkit.hetcal.features import Features, read_known_features
 from calibkit.hetcal.rounds.known import Known
+from calibkit.hetcal.rounds.times import parts_of, time_keys
 from calibkit.hetcal.rows import linear_scores
 from calibkit.hetcal.states import HetcalProblem
 from calibkit.memory import Memory
 from calibkit.rows.columns import ScoreRows, read_score_rows
 from calibkit.rows.provenance import row_hashes
-from calibkit.rows.splits import group_parts
+from calibkit.rows.splits import group_parts, refuse_missing
 from calibkit.rows.weights import whole_units
 from calibkit_kernels import digest, leaf_maps
 
@@ -45,6 +46,9 @@ class Block:
         Of each row; categories that are not known yet are missing.
     clipped
         How many probabilities were moved away from 0 or 1.
+    times, part
+        What stands for the time of each row, and the part that it is in, once that is known; None
+        where parts do not follow each other in time.
     data
         The columns as they were read.
     """
@@ -55,6 +59,8 @@ class Block:
     masses: Floats
     features: Features
     clipped: int
+    times: pl.Series | None
+    part: NDArray[np.uint8] | None
     data: ScoreRows
 
 
@@ -65,9 +71,15 @@ def rows_at_a_time(memory: Memory) -> int:
 
 def used_columns(problem: HetcalProblem) -> list[str]:
     """Return the columns that a fit reads, in the order of its states."""
-    columns, spec = problem.columns, problem.spec
+    columns = problem.columns
     found = [columns.score, columns.label, *([columns.weight] if columns.weight else [])]
-    return [*found, *problem.features, *([spec.groups] if spec.groups else [])]
+    return [*found, *_beside(problem)]
+
+
+def _beside(problem: HetcalProblem) -> list[str]:
+    """Return the features, and the column that deals rows to parts."""
+    dealing = problem.spec.groups or problem.spec.time
+    return [*problem.features, *([dealing] if dealing else [])]
 
 
 def read_block(window: Source, problem: HetcalProblem, known: Known) -> Block:
@@ -79,9 +91,8 @@ def read_block(window: Source, problem: HetcalProblem, known: Known) -> Block:
         As `calibkit.hetcal.rows.read_hetcal_rows`.
     """
     spec = problem.spec
-    beside = [*problem.features, *([spec.groups] if spec.groups else [])]
     data = read_score_rows(
-        window, problem.columns, uncertainty=False, finite_scores=True, features=beside
+        window, problem.columns, uncertainty=False, finite_scores=True, features=_beside(problem)
     )
     assert data.label is not None and data.others is not None and data.where is not None
     categories: list[tuple[str, ...] | None]
@@ -95,28 +106,47 @@ def read_block(window: Source, problem: HetcalProblem, known: Known) -> Block:
         weight, size = whole_units(data.weight, known.seen.unit), known.seen.size
     mass = weight * size
     squares = mass * mass if problem.columns.sampled else mass
-    return Block(score, data.label, weight, np.stack([mass, squares]), features, clipped, data)
+    times, part = None, None
+    if known.times is not None and spec.time is not None:
+        refuse_missing(data.others[spec.time], data.where)
+        times = time_keys(data.others[spec.time], known.times.kind)
+        if None not in known.times.ends and known.times.ends:
+            part = parts_of(known.times, times)
+    masses = np.stack([mass, squares])
+    return Block(score, data.label, weight, masses, features, clipped, times, part, data)
 
 
 def dealt(block: Block, problem: HetcalProblem, parts: int) -> tuple[NDArray[np.uint8], int]:
     """Return the part of each row, and the sum of the hashes of all rows modulo 2^64.
 
-    Groups are dealt as in memory, other rows by the hash of all that is used of them: rows that are
-    equal in everything are in one part.
+    Groups and times are dealt as in memory, other rows by the hash of all that is used of them: rows
+    that are equal in everything are in one part.
     """
-    data, spec = block.data, problem.spec
+    hashes = hashes_of(block)
+    return parts_by(block, hashes, problem, parts), int(digest.total(hashes))
+
+
+def hashes_of(block: Block) -> NDArray[np.uint64]:
+    """Return the hash of all that is used of each row."""
+    data = block.data
     used: dict[str, NDArray[Any]] = {"score": data.score, "label": block.label}
     used |= block.features.words()
     if data.weight is not None:
         used["weight"] = data.weight
-    hashes = row_hashes(used)
-    total = int(digest.total(hashes))
+    return row_hashes(used)
+
+
+def parts_by(
+    block: Block, hashes: NDArray[np.uint64], problem: HetcalProblem, parts: int
+) -> NDArray[np.uint8]:
+    """Return the part of each row; see `dealt`."""
+    data, spec = block.data, problem.spec
+    if block.part is not None:
+        return block.part
     if spec.groups is None:
-        found = hash_parts(hashes, max(parts, 1), spec.seed)
-    else:
-        assert data.others is not None and data.where is not None
-        found = group_parts(data.others[spec.groups], max(parts, 1), spec.seed, data.where)
-    return found, total
+        return hash_parts(hashes, max(parts, 1), spec.seed)
+    assert data.others is not None and data.where is not None
+    return group_parts(data.others[spec.groups], max(parts, 1), spec.seed, data.where)
 
 
 def hash_parts(hashes: NDArray[np.uint64], parts: int, seed: int) -> NDArray[np.uint8]:

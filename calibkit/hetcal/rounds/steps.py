@@ -8,7 +8,7 @@ out, fit the correction of held-out scores, and last sum the figures of the fit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,16 +18,16 @@ from calibkit.errors import ModelError
 from calibkit.files.sources import Source
 from calibkit.fitted import Fitted
 from calibkit.hetcal.boosted import trees_at_most
-from calibkit.hetcal.cells import BINS
 from calibkit.hetcal.features import feature_column
 from calibkit.hetcal.model import HetcalModel
-from calibkit.hetcal.rounds import after, boosted, boosted_end, leaves, look, trained
+from calibkit.hetcal.rounds import after, boosted_end, forest, leaves, look, trained
 from calibkit.hetcal.rounds.boosted_counts import answered
-from calibkit.hetcal.rounds.boosted_end import boosted_model
-from calibkit.hetcal.rounds.boosted_known import BOOST, LINE_UP, ORDER, SUM_UP
+from calibkit.hetcal.rounds.boosted_end import checked_by
+from calibkit.hetcal.rounds.boosted_known import BOOST, SUM_UP
 from calibkit.hetcal.rounds.boosted_known import STEPS as BOOSTED
 from calibkit.hetcal.rounds.counts import counter_of
-from calibkit.hetcal.rounds.end import ending, model_of
+from calibkit.hetcal.rounds.end import model_of
+from calibkit.hetcal.rounds.ends import end_of
 from calibkit.hetcal.rounds.grow import Shared
 from calibkit.hetcal.rounds.known import (
     BEND,
@@ -37,14 +37,15 @@ from calibkit.hetcal.rounds.known import (
     GROW,
     JUDGE,
     LOOK,
+    POOL,
     RATE,
     REFINE,
     SEEK,
-    STEPS,
     Known,
     Trees,
     grid_of,
 )
+from calibkit.hetcal.rounds.known_times import Times
 from calibkit.hetcal.rounds.reading import known_of
 from calibkit.hetcal.rounds.rows import read_block, rows_at_a_time, used_columns
 from calibkit.hetcal.rounds.tables import (
@@ -54,6 +55,8 @@ from calibkit.hetcal.rounds.tables import (
     check_table,
     together,
 )
+from calibkit.hetcal.rounds.times import TIMES, drawn_in, kind_of, merged_draws
+from calibkit.hetcal.spec import HetcalSpec
 from calibkit.hetcal.states import HetcalProblem, hetcal_problem, no_room, no_rounds
 from calibkit.memory import Memory
 from calibkit.rounds.kept import Kept
@@ -86,11 +89,15 @@ def first_ask(state: State) -> dict[str, Any]:
     dtype, train = "float32" if small else "float64", train_of(state, None)
     learnt = learnt_of(state)
     if learnt is not None:
-        return from_plain(learnt, Trees, state.path).begin(dtype).ask()
-    if train is not None and problem.spec.partition != "boosted":
-        return trained.trees_in_memory(train, problem, train_files(state)).begin(dtype).ask()
-    columns = [feature_column(name, schema[name]) for name in problem.features]
-    return Known(LOOK, columns, dtype).ask()
+        known = from_plain(learnt, Trees, state.path).begin(dtype)
+    elif train is not None and problem.spec.partition != "boosted":
+        known = trained.trees_in_memory(train, problem, train_files(state)).begin(dtype)
+    else:
+        columns = [feature_column(name, schema[name]) for name in problem.features]
+        known = Known(LOOK, columns, dtype)
+    time = problem.spec.time
+    known.times = None if time is None else Times(kind_of(time, schema[time]))
+    return known.ask()
 
 
 def about(plan: Plan) -> str:
@@ -139,6 +146,8 @@ def _parts(plan: Plan) -> tuple[HetcalProblem, Known]:
     problem, known = hetcal_problem(plan.options, "the plan"), known_of(plan.ask)
     if [column.name for column in known.columns] != list(problem.features):
         raise ModelError("a damaged plan: its features are not those of its options")
+    if known.folds and (known.times is None) != (problem.spec.time is None):
+        raise ModelError("a damaged plan: its parts are not those of its options")
     grid, chosen = grid_of(problem.spec), known.chosen
     if chosen is not None and not (
         0 <= chosen.depth < len(grid.depths)
@@ -146,8 +155,8 @@ def _parts(plan: Plan) -> tuple[HetcalProblem, Known]:
         and 0 <= chosen.shrinkage < len(grid.shrinkages)
     ):
         raise ModelError("a damaged plan: its choice is none of those that there were")
-    steps = (LOOK, REFINE, GROW, *BOOSTED) if problem.spec.partition == "boosted" else STEPS
-    if known.step not in steps:
+    last = SUM_UP if problem.spec.partition == "boosted" else FINISH
+    if known.step not in (*_following(problem.spec), last):
         raise ModelError("a damaged plan: its step is none of such a fit")
     return problem, known
 
@@ -159,6 +168,7 @@ def check_sums(sums: Sums) -> None:
         look.remarks_of(sums.payload.get("remarks", []))
         int(sums.payload.get("hash", "0"), 16)
         look.texts_of([sums])
+        drawn_in(sums.payload)
     except (TypeError, ValueError, AttributeError) as error:
         raise ModelError(f"a damaged state: {error}") from None
 
@@ -173,6 +183,8 @@ def merge_sums(parts: Sequence[Sums]) -> Sums:
             payload["hash"] = added_hashes(payload["hash"], part.payload["hash"])
     if "read" in first:
         payload |= look.merged(parts)
+    elif TIMES in first:
+        payload[TIMES] = merged_draws([part.payload for part in parts])
     return Sums(payload, together([part.table for part in parts]))
 
 
@@ -187,32 +199,39 @@ def advance(plan: Plan, sums: Sums) -> dict[str, Any] | Fitted[HetcalModel]:
     problem, known = _parts(plan)
     if known.step in (FINISH, SUM_UP):
         return _finished(plan, problem, known, sums)
-    following = {
-        LOOK: after.after_look,
-        REFINE: after.after_refinement,
-        GROW: after.after_growth,
-        COUNT: after.after_count,
-        JUDGE: after.after_judgement,
-        CORRECT: after.after_correction,
-        BEND: leaves.after_bending,
-        SEEK: leaves.after_seeking,
-        RATE: leaves.after_rating,
-        ORDER: boosted.after_order,
-        BOOST: boosted.after_boost,
-        LINE_UP: boosted_end.after_line_up,
-    }[known.step]
-    following(known, problem, sums)
+    _following(problem.spec)[known.step](known, problem, sums)
     return known.ask()
 
 
+def _following(spec: HetcalSpec) -> Mapping[str, Callable[[Known, HetcalProblem, Sums], None]]:
+    """Return what follows each round."""
+    if spec.partition == "boosted":
+        return boosted_end.FOLLOWING
+    return forest.FOLLOWING if spec.partition == "forest" else _FOLLOWING
+
+
+#: What follows each round of a tree.
+_FOLLOWING = {
+    LOOK: after.after_look,
+    REFINE: after.after_refinement,
+    GROW: after.after_growth,
+    COUNT: after.after_count,
+    JUDGE: after.after_judgement,
+    CORRECT: after.after_correction,
+    BEND: leaves.after_bending,
+    SEEK: leaves.after_seeking,
+    RATE: leaves.after_rating,
+    POOL: leaves.after_pooling,
+}
+
+
 def _finished(plan: Plan, problem: HetcalProblem, known: Known, sums: Sums) -> Fitted[HetcalModel]:
+    end = end_of(known, problem)
+    losses = array_of(sums.table, What.TOTAL, 3)
+    cells = array_of(sums.table, What.CELL, end.cells * 3)
     files = sorted({name for shard in plan.shards for name in shard.files})
+    model = model_of(known, problem, end, losses, cells, files)
     if known.step == SUM_UP:
-        model = boosted_model(known, problem, sums, files)
-    else:
-        count = ending(known, problem.spec).leaves
-        losses = array_of(sums.table, What.TOTAL, 3)
-        cells = array_of(sums.table, What.CELL, count * BINS * 3)
-        model = model_of(known, problem, losses, cells, files)
+        model.fit.cross_validated = checked_by(known, problem, sums)
     said = known.grown.warnings if known.grown is not None else []
     return Fitted(model, (*said, *known.rows.warnings))

@@ -20,7 +20,8 @@ class What(IntEnum):
     """What a number is; those from `GREATEST` on are greatest ones, not sums."""
 
     TOTAL, PART, COARSE, VALUE, SHARE, SCORES, POSITIVES, ROWS, HITS, LINE, GAIN, CELL = range(12)
-    GREATEST, HIGHEST, HIGH, LOW, BITS, MANY = range(12, 18)
+    MOMENT = 12
+    GREATEST, HIGHEST, HIGH, LOW, BITS, MANY = range(13, 19)
 
 
 #: A feature is told beside what a number is.
