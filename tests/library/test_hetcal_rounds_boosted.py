@@ -43,8 +43,8 @@ def boosted_problem(columns: dict[str, str], **options: Any) -> Any:
 @pytest.mark.parametrize(
     ("columns", "options", "few"),
     [
-        ({}, {"groups": "g", "trees": 6}, True),
-        ({}, {"max_bins": 20, "seed": 3, "max_depth": 2, "trees": 30}, False),
+        ({}, {"groups": "g", "trees": 4}, True),
+        ({}, {"max_bins": 20, "seed": 3, "max_depth": 2, "trees": 15}, False),
         ({"weight": "w"}, {"groups": "g", "max_depth": 3, "trees": 8}, False),
         ({"weight": "real"}, {"max_depth": 2, "min_leaf": 60, "trees": 8}, True),
         ({"weight": "w"}, {"time": "g", "max_depth": 2, "trees": 8}, True),
@@ -97,7 +97,7 @@ def test_rows_of_every_kind(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     }  # fmt: skip
     for name, rows in odd.items():
-        problem = boosted_problem({}, groups="g", max_depth=3, trees=6, max_bins=32)
+        problem = boosted_problem({}, groups="g", max_depth=2, trees=3, max_bins=32)
         found, _ = in_rounds([rows[:200], rows[200:]], problem)
         assert_like(plain(found), plain(in_memory(rows, problem)), name)
     few = frame[:9].with_columns(label=pl.Series([0, 1, 1, 0, 1, 0, 1, 0, 1]))
@@ -108,11 +108,15 @@ def test_rows_of_every_kind(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_shards_batches_and_room_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    frame = rows_of(900, 2)
-    problem = boosted_problem({"weight": "real"}, max_depth=3, trees=4)
+    frame = rows_of(600, 2)
+    problem = boosted_problem({"weight": "real"}, max_depth=2, trees=2, max_bins=32)
     whole, plans = in_rounds([frame], problem)
-    mixed = frame[np.random.default_rng(1).permutation(900)]
-    parts = [mixed[low:high] for low, high in pairwise([0, 100, 101, 600, 900])]
+    for plan in plans[-8::3]:  # whatever the threads
+        source = Source.from_frame(frame)
+        one, three = (answer(plan, source, TINY, threads=threads) for threads in (1, 3))
+        assert one.to_bytes() == three.to_bytes()
+    mixed = frame[np.random.default_rng(1).permutation(600)]
+    parts = [mixed[low:high] for low, high in pairwise([0, 100, 101, 600])]
     monkeypatch.setattr(steps, "rows_at_a_time", lambda _: 130)
     again, _ = in_rounds(parts[::-1], problem)
     assert again.model.to_json() == whole.model.to_json()
@@ -181,8 +185,8 @@ def test_scores_that_are_kept_change_nothing(monkeypatch: pytest.MonkeyPatch) ->
         move(scores, values, trees, threads)
 
     monkeypatch.setattr(boosted_scores, "move_scores", counted)
-    problem = boosted_problem({"weight": "w"}, max_depth=2, trees=6)
-    source = Source.from_frame(rows_of(900, 4))
+    problem = boosted_problem({"weight": "w"}, max_depth=1, trees=6, max_bins=16)
+    source = Source.from_frame(rows_of(600, 4))
     without, answers = fit_here(source, problem, None)
     walked.append(0)
     with Kept() as kept:
