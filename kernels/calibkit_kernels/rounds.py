@@ -20,10 +20,10 @@ Floats = NDArray[np.float64]
 Labels = NDArray[np.uint8]
 Places = NDArray[np.int32]
 
-#: Columns of a node: its first fork (-1: none), whether its rows are asked for, how a tree begins
-#: in it, and the part of the rows that this is about.
-FORK, WANTED, BEGINS, PART = range(4)
-NODE_WIDTH = 4
+#: Columns of a node: its first fork (-1: none), how a tree begins in it, and the part of the rows
+#: that this is about.
+FORK, BEGINS, PART = range(3)
+NODE_WIDTH = 3
 
 #: How a tree begins in a node: not at all, with the rows of all other parts, with those of its part,
 #: with none, with those of earlier parts.
@@ -51,13 +51,71 @@ CURVE_WIDTH = CURVE_UNITS + CURVE_SUMS
 
 
 @kernel
-def goes_left(x: float, fork: Int64s, cut: float, sides: Labels) -> bool:
-    """Tell whether a value goes left at a fork."""
-    if x != x:
-        return bool(fork[MISSING_LEFT] == 1)
-    if fork[SIDES] >= 0:
-        return bool(sides[fork[SIDES] + int(x)] == 1)
-    return bool(x <= cut)
+def begins_in(node: Int64s, part: int) -> bool:
+    """Tell whether rows of a part begin in a node."""
+    begins, about = node[BEGINS], node[PART]
+    return bool(
+        (begins == OTHERS and part != about)
+        or (begins == OWN and part == about)
+        or (begins == EARLIER and part < about)
+    )
+
+
+@kernel
+def part_rows(
+    values: Floats,
+    rows: Places,
+    fork: Int64s,
+    cut: float,
+    sides: Labels,
+    out: Places,
+    spare: Places,
+) -> int:
+    """Write the rows that go left at a fork, then the others, each in their order; return how many do.
+
+    Parameters
+    ----------
+    values
+        Of the feature, by row.
+    rows, fork, cut, sides
+        The rows, and where they part; see `visit_rows`.
+    out, spare
+        As many places as there are rows; `out` may be `rows`.
+    """
+    # Both sides are written to each time, and one of them goes on: which one cannot be foreseen.
+    missing, start = fork[MISSING_LEFT], fork[SIDES]
+    left, right = 0, 0
+    if start < 0:
+        for i in range(rows.size):
+            row = rows[i]
+            x = values[row]
+            here = 1 if x <= cut else 0
+            here = missing if x != x else here
+            out[left] = row
+            spare[right] = row
+            left += here
+            right += 1 - here
+    else:
+        for i in range(rows.size):
+            row = rows[i]
+            x = values[row]
+            here = missing if x != x else int(sides[start + int(x)])
+            out[left] = row
+            spare[right] = row
+            left += here
+            right += 1 - here
+    out[left:] = spare[:right]
+    return left
+
+
+@kernel
+def with_room(rows: Places, used: int, more: int) -> Places:
+    """Return rows with room for more behind those in use: the same, or a longer copy."""
+    if used + more <= rows.size:
+        return rows
+    longer = np.empty(max(used + more, 2 * rows.size), np.int32)
+    longer[:used] = rows[:used]
+    return longer
 
 
 @kernel
@@ -69,9 +127,11 @@ def visit_rows(
     cuts: Floats,
     sides: Labels,
     spans: Int64s,
-    out: Places,
-) -> None:
-    """Count the rows that come through each node, or write them one node after the other.
+) -> Places:
+    """Return rows such that those that come through a node stand side by side, and write where.
+
+    Those of a node and of its children are the same places, unless the node has further forks, which
+    take a copy each.
 
     Parameters
     ----------
@@ -80,44 +140,45 @@ def visit_rows(
     part
         The part that each row was dealt to.
     nodes, forks
-        The trees; those in which a tree begins come first.
+        The trees; children come after their parents.
     cuts, sides
         Of each fork: values up to the cut go left; whether a category goes left.
     spans
-        Where the rows of each node begin and end in `out`: with an empty `out` the second column
-        grows by the rows of each node that is asked for; else it comes in as the first.
-    out
-        Rows in their own order; empty: they are counted only.
+        Node x 2: gets where the rows of each node begin and end.
     """
-    stack = np.empty(nodes.shape[0] + 1, np.int64)
-    for i in range(part.size):
-        first = 0
-        while first < nodes.shape[0] and nodes[first, BEGINS] != NOT:
-            begins, about = nodes[first, BEGINS], nodes[first, PART]
-            if (
-                (begins == OTHERS and part[i] != about)
-                or (begins == OWN and part[i] == about)
-                or (begins == EARLIER and part[i] < about)
-            ):
-                stack[0], left = first, 1
-                while left > 0:
-                    left -= 1
-                    node = stack[left]
-                    if nodes[node, WANTED] == 1:
-                        if out.size > 0:
-                            out[spans[node, 1]] = i
-                        spans[node, 1] += 1
-                    fork = nodes[node, FORK]
-                    while fork >= 0:
-                        x = values[forks[fork, FEATURE], i]
-                        side = RIGHT
-                        if goes_left(x, forks[fork], cuts[fork], sides):
-                            side = LEFT
-                        if forks[fork, side] >= 0:
-                            stack[left] = forks[fork, side]
-                            left += 1
-                        fork = forks[fork, NEXT]
-            first += 1
+    spans[:] = 0
+    used = 0
+    out, spare = np.empty(part.size, np.int32), np.empty(part.size, np.int32)
+    for node in range(nodes.shape[0]):
+        if nodes[node, BEGINS] != NOT and nodes[node, BEGINS] != NONE:
+            out = with_room(out, used, part.size)
+            spans[node, 0] = used
+            for i in range(part.size):
+                if begins_in(nodes[node], part[i]):
+                    out[used] = i
+                    used += 1
+            spans[node, 1] = used
+        low, high = spans[node, 0], spans[node, 1]
+        fork = nodes[node, FORK] if high > low else -1
+        while fork >= 0:
+            start = low
+            if forks[fork, NEXT] >= 0:  # the next one finds the rows as they are
+                out = with_room(out, used, high - low)
+                start = used
+                used += high - low
+            end = start + high - low
+            left = part_rows(
+                values[forks[fork, FEATURE]], out[low:high], forks[fork], cuts[fork], sides,
+                out[start:end], spare,
+            )  # fmt: skip
+            if forks[fork, LEFT] >= 0:
+                spans[forks[fork, LEFT], 0] = start
+                spans[forks[fork, LEFT], 1] = start + left
+            if forks[fork, RIGHT] >= 0:
+                spans[forks[fork, RIGHT], 0] = start + left
+                spans[forks[fork, RIGHT], 1] = end
+            fork = forks[fork, NEXT]
+    return out[:used]
 
 
 @kernel

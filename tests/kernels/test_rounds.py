@@ -28,19 +28,17 @@ def trees(draw: Any) -> tuple[Any, ...]:
     )
     texts = draw(st.lists(st.sampled_from([0.0, 1.0, 2.0, np.nan]), min_size=size, max_size=size))
     part = draw(st.lists(st.integers(0, 1), min_size=size, max_size=size))
-    nodes = [
-        [-1, draw(st.integers(0, 1)), 1 + i % 4, i // 2] for i in range(draw(st.integers(1, 4)))
-    ]
+    nodes = [[-1, 1 + i % 4, i // 2] for i in range(draw(st.integers(1, 4)))]
     forks: list[list[int]] = []
     cuts, sides = [], []
     for _ in range(draw(st.integers(0, 5))):
         place = draw(st.integers(0, len(nodes) - 1))
         children = []
         for _ in range(2):
-            wanted = draw(st.integers(-1, 1))
-            children.append(len(nodes) if wanted >= 0 else -1)
-            if wanted >= 0:
-                nodes.append([-1, wanted, 0, 0])
+            needed = draw(st.booleans())
+            children.append(len(nodes) if needed else -1)
+            if needed:
+                nodes.append([-1, 0, 0])
         feature = draw(st.integers(0, 1))
         start = len(sides) if feature else -1
         sides += draw(st.lists(st.integers(0, 1), min_size=3, max_size=3))
@@ -59,36 +57,38 @@ def arrays(drawn: tuple[Any, ...]) -> tuple[np.ndarray, ...]:
     )  # fmt: skip
 
 
-def visited(drawn: tuple[Any, ...]) -> tuple[np.ndarray, np.ndarray]:
-    given_arrays = arrays(drawn)
-    spans = np.zeros((len(drawn[2]), 2), np.int64)
-    kernels.visit_rows(*given_arrays, spans, np.empty(0, np.int32))
-    ends = np.cumsum(spans[:, 1])
-    spans[:, 0] = ends - spans[:, 1]
-    spans[:, 1] = spans[:, 0]
-    rows = np.empty(int(ends[-1]), np.int32)
-    if rows.size:
-        kernels.visit_rows(*given_arrays, spans, rows)
-    return spans, rows
-
-
 @given(trees())
 def test_rows_come_through_the_nodes_that_enumeration_finds(drawn: tuple[Any, ...]) -> None:
-    spans, rows = visited(drawn)
-    found = {
-        place: rows[low:high].tolist()
-        for place, (low, high) in enumerate(spans.tolist())
-        if drawn[2][place][1]
-    }
+    spans = np.empty((len(drawn[2]), 2), np.int64)
+    rows = kernels.visit_rows(*arrays(drawn), spans)
+    found = [sorted(rows[low:high].tolist()) for low, high in spans.tolist()]
     assert found == naive.visit_rows(*drawn)
 
 
-@given(st.sampled_from([-1.0, 0.5, 1.0, np.nan]), st.integers(0, 1), st.integers(-1, 0))
-def test_a_value_goes_left_as_defined(x: float, missing: int, categories: int) -> None:
-    x = x if np.isnan(x) or categories < 0 else abs(round(x))
-    fork, sides = [0, 1, 2, missing, categories, -1], [0, 1]
-    found = kernels.goes_left(x, np.array(fork, np.int64), 0.5, np.array(sides, np.uint8))
-    assert found == naive.goes_left(x, fork, 0.5, sides)
+@given(trees(), st.booleans())
+def test_rows_part_in_place_or_elsewhere(drawn: tuple[Any, ...], in_place: bool) -> None:
+    values, part, _, forks, cuts, sides = drawn
+    for fork, cut in zip(forks, cuts, strict=True):
+        rows = np.arange(len(part), dtype=np.int32)
+        out, spare = rows if in_place else np.empty_like(rows), np.empty_like(rows)
+        own, expected = np.array(values[fork[0]]), np.array(fork, np.int64)
+        left = kernels.part_rows(own, rows, expected, cut, np.array(sides, np.uint8), out, spare)
+        found = [out[:left].tolist(), out[left:].tolist()]
+        assert found == naive.parted_rows(values[fork[0]], range(len(part)), fork, cut, sides)
+
+
+@given(st.integers(0, 4), st.integers(-1, 3), st.integers(0, 3))
+def test_rows_begin_in_nodes_as_defined(begins: int, about: int, part: int) -> None:
+    node = [-1, begins, about]
+    assert kernels.begins_in(np.array(node, np.int64), part) == naive.begins_in(node, part)
+
+
+@given(st.integers(0, 9), st.integers(0, 9), st.data())
+def test_room_is_made_behind_the_rows_in_use(size: int, more: int, data: Any) -> None:
+    rows, used = np.arange(size, dtype=np.int32), data.draw(st.integers(0, size))
+    found = kernels.with_room(rows, used, more)
+    assert found.size >= naive.with_room(range(size), used, more)
+    assert found[:used].tolist() == rows[:used].tolist()
 
 
 @given(

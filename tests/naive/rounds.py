@@ -6,40 +6,52 @@ import math
 from fractions import Fraction
 from typing import Any
 
-TWINS = {"count_bins": "counted_bins", "in_units": "whole_units"}
+TWINS = {"count_bins": "counted_bins", "in_units": "whole_units", "part_rows": "parted_rows"}
 
 
-def goes_left(x: float, fork: Any, cut: float, sides: Any) -> bool:
-    """Tell whether a value goes left."""
+def begins_in(node: Any, part: int) -> bool:
+    """Tell whether rows of a part begin in a node."""
+    _, begins, about = node
+    return {1: part != about, 2: part == about, 4: part < about}.get(begins, False)
+
+
+def parted_rows(values: Any, rows: Any, fork: Any, cut: float, sides: Any) -> list[list[int]]:
+    """Return the rows that go left at a fork, and the others."""
     _, _, _, missing_left, categories, _ = fork
-    if math.isnan(x):
-        return bool(missing_left)
-    return bool(sides[categories + int(x)]) if categories >= 0 else x <= cut
+
+    def goes_left(x: float) -> bool:
+        if math.isnan(x):
+            return bool(missing_left)
+        return bool(sides[categories + int(x)]) if categories >= 0 else x <= cut
+
+    return [[row for row in rows if goes_left(values[row]) == side] for side in (True, False)]
+
+
+def with_room(rows: Any, used: int, more: int) -> int:
+    """Return how many places rows take, with room for more behind those in use."""
+    return max(len(rows), used + more)
 
 
 def visit_rows(
     values: Any, part: Any, nodes: Any, forks: Any, cuts: Any, sides: Any
-) -> dict[int, list[int]]:
-    """Return the rows of each node that is asked for, in their own order."""
-    found: dict[int, list[int]] = {place: [] for place, node in enumerate(nodes) if node[1]}
+) -> list[list[int]]:
+    """Return the rows that come through each node, in their own order."""
+    found: list[list[int]] = [[] for _ in nodes]
 
-    def visit(row: int, place: int) -> None:
+    def visit(rows: list[int], place: int) -> None:
         if place < 0:
             return
-        if nodes[place][1]:
-            found[place].append(row)
+        found[place] += rows
         fork = nodes[place][0]
         while fork >= 0:
             feature, left, right, *_, following = forks[fork]
-            here = goes_left(values[feature][row], forks[fork], cuts[fork], sides)
-            visit(row, left if here else right)
+            both = parted_rows(values[feature], rows, forks[fork], cuts[fork], sides)
+            for own, child in zip(both, (left, right), strict=True):
+                visit(own, child)
             fork = following
 
-    for row, own in enumerate(part):
-        for place, (_, _, begins, about) in enumerate(nodes):
-            others, same, _, earlier = (begins == kind for kind in (1, 2, 3, 4))
-            if (others and own != about) or (same and own == about) or (earlier and own < about):
-                visit(row, place)
+    for place, node in enumerate(nodes):
+        visit([row for row, own in enumerate(part) if begins_in(node, own)], place)
     return found
 
 

@@ -164,11 +164,13 @@ class CorrectCounter:
         part, _ = dealt(block, self.problem, self.known.folds)
         spans, rows = self.visits.rows(block.features, part, self.shared)
         leaf = np.zeros(block.label.size, np.int64)
-        for place, (low, high) in enumerate(spans.tolist()):
-            leaf[rows[low:high]] = place
+        judged = [rows[low:high] for low, high in spans.tolist()]
+        for place, own in enumerate(judged):
+            leaf[own] = place
         linear = self.maps[leaf, 0] * block.score + self.maps[leaf, 1]
-        span = np.array([[0, rows.size]], np.int64)  # of parts that are judged
-        add_lines(self.lines, np.zeros(1, np.int64), block, linear, rows, span)
+        everyone = np.concatenate(judged)
+        span = np.array([[0, everyone.size]], np.int64)
+        add_lines(self.lines, np.zeros(1, np.int64), block, linear, everyone, span)
 
     def tell(self, numbers: Numbers) -> dict[str, Any]:
         """Tell the sums."""

@@ -263,26 +263,24 @@ class Visits:
     def rows(
         self, features: Features, part: NDArray[np.uint8], shared: Shared
     ) -> tuple[Int64s, Places]:
-        """Return where the rows of each node that is wanted stand, and the rows."""
-        spans, out = np.zeros((len(self.nodes), 2), np.int64), np.empty(0, np.int32)
+        """Return where the rows of each node that is wanted stand, and rows: more than these."""
         roots = np.flatnonzero(self.nodes[:, kernels.BEGINS])
+        found = list[tuple[Int64s, Places]]()
 
         def visit(own: Int64s) -> None:
             # The nodes of different roots are different ones: each thread has its own places.
             nodes = self.nodes.copy()
             nodes[np.setdiff1d(roots, roots[own]), kernels.BEGINS] = kernels.NONE
-            kernels.visit_rows(
-                features.values, part, nodes, self.forks, self.cuts, self.sides, spans, out
-            )
+            spans = np.empty((len(nodes), 2), np.int64)
+            trees = nodes, self.forks, self.cuts, self.sides
+            found.append((spans, kernels.visit_rows(features.values, part, *trees, spans)))
 
         shared.over(roots.size, visit)
-        ends = np.cumsum(spans[:, 1])
-        spans[:, 0] = ends - spans[:, 1]
-        spans[:, 1] = spans[:, 0]
-        if ends[-1] > 0:
-            out = np.empty(int(ends[-1]), np.int32)
-            shared.over(roots.size, visit)
-        return spans[self.wanted], out
+        every, start = np.zeros((len(self.nodes), 2), np.int64), 0
+        for spans, rows in found:
+            every += np.where(spans[:, 1:] > 0, spans + start, 0)
+            start += rows.size
+        return every[self.wanted], np.concatenate([rows for _, rows in found])
 
 
 def visits_of(known: Known, wanted: Iterable[int], begins: int) -> Visits:
@@ -299,8 +297,8 @@ def visits_of(known: Known, wanted: Iterable[int], begins: int) -> Visits:
     asked = sorted(wanted)
     nodes = np.zeros((len(known.nodes), kernels.NODE_WIDTH), np.int64)
     nodes[:, kernels.FORK] = -1
-    nodes[asked, kernels.WANTED] = 1
-    needed = nodes[:, kernels.WANTED] == 1
+    needed = np.zeros(len(nodes), np.bool_)
+    needed[asked] = True
     forks: list[list[int]] = []
     cuts: list[float] = []
     sides: list[int] = []
