@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from calibkit.errors import ModelError
+from calibkit.errors import ModelError, ResourceError
 from calibkit.files.sources import Source
 from calibkit.fitted import Fitted
 from calibkit.hetcal import boosted
@@ -197,6 +197,17 @@ def test_scores_that_are_kept_change_nothing(monkeypatch: pytest.MonkeyPatch) ->
         again, more = fit_here(source, problem, kept)  # what is kept is of other trees at first
         assert more == answers and again.model.to_json() == without.model.to_json()
     assert not kept.content and 4 * walked[1] < walked[0]
+
+    read = Kept.read
+    with Kept() as kept, monkeypatch.context() as patch:
+        patch.setattr(
+            Kept, "read", lambda self, name, *to: name == "rows" and read(self, name, *to)
+        )
+        _, own = fit_here(source, problem, kept)
+        assert own == answers
+        patch.setattr(Kept, "read", lambda *_: False)
+        with pytest.raises(ResourceError, match="cannot be read any more"):
+            fit_here(source, problem, kept)
 
     def full() -> None:
         raise OSError("no space left on device")
