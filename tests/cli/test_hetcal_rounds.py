@@ -146,7 +146,7 @@ def test_what_all_rows_show_is_said_as_in_memory(tmp_path: Path, invoke: Invoke)
         assert said.code == 3 and "rows.parquet: " in said.stderr
 
 
-@pytest.mark.parametrize("more", [["--partition", "boosted"]])
+@pytest.mark.parametrize("more", [["--partition", "forest", "--map", "beta"]])
 def test_what_has_no_rounds_says_what_would_do(
     folder: Path, tmp_path: Path, invoke: Invoke, more: list[str]
 ) -> None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from calibkit.errors import ModelError
 from calibkit.hetcal.rounds import leaves, look, times, trained
+from calibkit.hetcal.rounds.boosted_known import ORDER
 from calibkit.hetcal.rounds.choose import candidates, chosen_by, first_correction, judged_counts
 from calibkit.hetcal.rounds.edges import refined
 from calibkit.hetcal.rounds.grow import (
@@ -64,7 +65,10 @@ def _begin_trees(known: Known, problem: HetcalProblem) -> None:
         known.grown.nodes = []
         return
     known.step = GROW
-    known.nodes = first_nodes(known.judged, len(grid_of(problem.spec).leaf_sizes))
+    if problem.spec.partition == "boosted":  # only the map of all rows: no tree has this root
+        known.nodes = first_nodes(range(0), 0)
+    else:
+        known.nodes = first_nodes(known.judged, len(grid_of(problem.spec).leaf_sizes))
 
 
 def seeks(known: Known) -> bool:
@@ -84,7 +88,7 @@ def refine(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     for place, edges in enumerate(known.edges):
         if edges.lows is None:
             known.edges[place] = refined(
-                edges, sums.table, place, len(known.columns), problem.spec.max_bins
+                edges, sums.table, place, len(known.columns), problem.spec.bins
             )
     if known.times is not None and known.times.gaps:
         times.learn(known.times, sums, known.rows.rows, len(known.columns))
@@ -122,6 +126,8 @@ def after_growth(known: Known, problem: HetcalProblem, sums: Sums) -> None:
         return
     if known.apart:
         known.step = GROWN
+    elif spec.partition == "boosted":
+        known.step = ORDER
     elif known.folds:
         known.step = JUDGE
     else:

@@ -43,7 +43,7 @@ from calibkit.hetcal.rounds.known import (
 )
 from calibkit.hetcal.rounds.lines import LineSums, line_array
 from calibkit.hetcal.rounds.look import LookCounter
-from calibkit.hetcal.rounds.rows import Block, dealt
+from calibkit.hetcal.rounds.rows import Block, dealt, losses_of
 from calibkit.hetcal.rounds.tables import Numbers, What
 from calibkit.hetcal.rounds.times import TimeCounter
 from calibkit.hetcal.states import HetcalProblem
@@ -228,7 +228,7 @@ class FinishCounter:
         each = np.ones(probability.size)
         leaf_maps.probability_losses(probability, block.label, each, 1e-15, found)
         pooled = end.pooled[0] * (end.before.a * block.score + end.before.b) + end.pooled[1]
-        kinds = [self._losses(block.score, block), self._losses(pooled, block), found]
+        kinds = [*(losses_of(linear, block.label) for linear in (block.score, pooled)), found]
         for place, (losses, units) in enumerate(zip(kinds, end.units, strict=True)):
             self.losses[place] += np.rint(mass * losses * units).astype(np.int64).sum()
         edges = np.arange(1, BINS) / BINS
@@ -236,14 +236,6 @@ class FinishCounter:
         chance = np.rint(mass * probability * end.cell_unit).astype(np.int64)
         sums = np.stack([block.weight, block.weight * block.label, chance], axis=1)
         np.add.at(self.cells, cell, sums)
-
-    @staticmethod
-    def _losses(linear: Floats, block: Block) -> Floats:
-        found = np.empty((2, linear.size))
-        root, line = np.zeros(linear.size, np.int32), np.array([[1.0, 0.0]])
-        leaf_maps.leaf_losses(linear, block.label, np.ones(linear.size), root, line, found)
-        losses: Floats = found[1]
-        return losses
 
     def tell(self, numbers: Numbers) -> dict[str, Any]:
         """Tell the sums."""

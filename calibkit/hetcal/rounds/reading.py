@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from calibkit.errors import ModelError
+from calibkit.hetcal.rounds.boosted_reading import runs_fit
 from calibkit.hetcal.rounds.forest_packed import lines_fit
 from calibkit.hetcal.rounds.known import (
     BRANCH,
@@ -60,7 +61,8 @@ def known_of(ask: dict[str, Any]) -> Known:
     fit = _bins_fit(known) and all(_nodes_fit(known, nodes) for nodes in trees)
     maps = _lines_fit(known) and _cuts_fit(known) and _forest_fits(known)
     maps = maps and _times_fit(known) and all(stretches_fit(one) for one in known.stretches)
-    if not (known.step in STEPS and known.columns and fit and maps and _rows_fit(known)):
+    fit = fit and maps and known.step in STEPS and _rows_fit(known)
+    if not (known.columns and fit and runs_fit(known)):
         raise ModelError("a damaged plan: its parts do not fit together")
     return known
 
@@ -70,6 +72,7 @@ def _bins_fit(known: Known) -> bool:
     if known.step == LOOK and known.grown is None:
         return True
     count = len(known.columns)
+    scores = [] if known.scores is None else [known.scores]
     return len(known.edges) == len(known.categories) == count and all(
         (one.lows is not None or len(one.buckets) > 0)
         and max(len(one.lows or []), len(one.buckets)) <= _MOST_VALUES
@@ -77,7 +80,7 @@ def _bins_fit(known: Known) -> bool:
         and (one.highs is None or len(one.highs) == len(one.lows or []))
         and _rising([bucket.first for bucket in one.buckets])
         and all(0 <= bucket.bits <= 48 for bucket in one.buckets)
-        for one in known.edges
+        for one in [*known.edges, *scores]
     )
 
 
