@@ -166,10 +166,6 @@ def no_rounds(spec: HetcalSpec) -> str:
     """Return why a fit cannot be done in rounds (`calibkit.hetcal.rounds`), empty where it can."""
     reasons = (
         (f"--partition {spec.partition}", spec.partition == "boosted"),
-        (
-            f"--partition forest --map {spec.map}",
-            spec.partition == "forest" and spec.map != "platt",
-        ),
         ("--time", spec.time is not None and spec.partition == "boosted"),
     )
     return ", ".join(text for text, holds in reasons if holds)
@@ -184,7 +180,7 @@ def no_room(rows: int, columns: int, refusal: str) -> ResourceError:
     return ResourceError(
         f"memory: {rows:,} rows of {columns} columns do not fit, and with {refusal} this fit goes "
         f"through them too often for rounds; about {size:,.0f} MB would do: raise --memory, fit on a "
-        "sample of the rows, or use what has rounds: --partition tree, or forest with --map platt"
+        "sample of the rows, or use what has rounds: --partition tree or forest"
     )
 
 

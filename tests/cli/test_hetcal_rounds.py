@@ -65,9 +65,6 @@ def test_forests_go_through_the_rounds_too(folder: Path, tmp_path: Path, invoke:
     applied = tmp_path / "applied.parquet"
     assert invoke("apply", made["rounds"], rows, "-o", applied, "-q").code == 0
     assert pl.read_parquet(applied)["calibrated"].is_between(0.0, 1.0).all()
-    more = [*forest, "--map", "beta", *TIGHT]
-    done = invoke("hetcal", rows, *OPTIONS, *more, "-o", tmp_path / "no.json")
-    assert done.code == 5 and "--partition forest --map beta" in done.stderr
 
 
 def by_plans(invoke: Invoke, parts: list[Path], options: list[Any], output: Path) -> None:

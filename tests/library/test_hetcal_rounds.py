@@ -474,7 +474,7 @@ def test_scores_that_rank_badly_are_told() -> None:
 def test_what_has_no_rounds_is_refused() -> None:
     frame = rows_of(9000, 1)
     for options in (
-        {"partition": "forest", "map": "beta"},
+        {"partition": "boosted"},
         {"partition": "boosted", "time": "g"},
     ):
         with pytest.raises(ResourceError, match=r"9,000 rows of .* MB would do"):

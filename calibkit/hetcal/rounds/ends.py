@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from calibkit.hetcal.rounds.end import End, ending
+from calibkit.hetcal.rounds.end import ending
 from calibkit.hetcal.rounds.forest_end import ForestEnding
 from calibkit.hetcal.rounds.known import Known
+from calibkit.hetcal.rounds.protocol import End
 from calibkit.hetcal.states import HetcalProblem
 
 

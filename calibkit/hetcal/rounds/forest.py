@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
 from calibkit.hetcal.grow import Rules
+from calibkit.hetcal.rounds import leaves as after_trees
 from calibkit.hetcal.rounds import look
 from calibkit.hetcal.rounds.after import (
     begin_lines,
@@ -38,16 +40,20 @@ from calibkit.hetcal.rounds.forest_packed import (
     as_bytes,
     grove_of,
     lines_as_bytes,
+    need_room,
     trees_of,
 )
 from calibkit.hetcal.rounds.grow import Shared, bins_of, first_nodes, vectors_in
 from calibkit.hetcal.rounds.known import (
+    BEND,
     BRANCH,
     EVERYONE,
-    FINISH,
     GROWN,
     LOOK,
+    POOL,
+    RATE,
     REFINE,
+    SEEK,
     SETTLE,
     TALLY,
     WEIGH,
@@ -61,6 +67,9 @@ from calibkit.hetcal.spec import HetcalSpec
 from calibkit.hetcal.states import HetcalProblem
 from calibkit.hetcal.trees import Node, Tree
 from calibkit.rounds.protocol import Sums
+
+#: What a map that is not Platt's may hold, at most, or while it is sought.
+_STEPS: Final = 16
 
 
 def after_look(known: Known, problem: HetcalProblem, sums: Sums) -> None:
@@ -212,7 +221,12 @@ def after_settling(known: Known, problem: HetcalProblem, sums: Sums) -> None:
         lines[place] = line
     known.wood.lines = lines_as_bytes(lines)
     if all(line.done for line in lines):
-        known.step = WEIGH if is_judged(known, problem.spec) else FINISH
+        if is_judged(known, problem.spec):
+            known.step = WEIGH
+        else:
+            if problem.spec.map != "platt":
+                need_room(leaves.count * _STEPS)
+            after_trees.begin(known, problem)
 
 
 def after_weighing(known: Known, problem: HetcalProblem, sums: Sums) -> None:
@@ -232,6 +246,12 @@ def after_weighing(known: Known, problem: HetcalProblem, sums: Sums) -> None:
         _take(known, spec, known.grown.groves)
 
 
+def after_pooling(known: Known, problem: HetcalProblem, sums: Sums) -> None:
+    """Learn where the blocks of isotonic maps begin, as far as this round tells."""
+    after_trees.after_pooling(known, problem, sums)
+    need_room(sum(len(one.lows) for one in known.stretches))
+
+
 #: What follows each round of a forest.
 FOLLOWING = {
     LOOK: after_look,
@@ -240,4 +260,8 @@ FOLLOWING = {
     TALLY: after_tally,
     SETTLE: after_settling,
     WEIGH: after_weighing,
+    BEND: after_trees.after_bending,
+    SEEK: after_trees.after_seeking,
+    RATE: after_trees.after_rating,
+    POOL: after_pooling,
 }

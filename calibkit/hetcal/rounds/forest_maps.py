@@ -117,14 +117,18 @@ class Leaves:
         """How many maps there are."""
         return self.firsts[-1]
 
+    def weights(self) -> Int64s:
+        """Return rows and positives of each map, in units of weight: map x 2."""
+        found = integers_of(self.known.wood.counts, 2)
+        rows, hits = found.T
+        if not (len(found) == self.count and (hits >= 0).all() and (hits <= rows).all()):
+            raise ModelError("a damaged plan: a leaf has no map")
+        return found
+
     def counts(self) -> list[Counts]:
         """Return how many rows each map is of, and how many positive ones."""
-        counts = integers_of(self.known.wood.counts, 2)
-        rows, hits = counts.T
-        if not (len(counts) == self.count and (hits >= 0).all() and (hits <= rows).all()):
-            raise ModelError("a damaged plan: a leaf has no map")
         size = self.known.rows.size
-        return [(own * size, positives * size) for own, positives in counts.tolist()]
+        return [(rows * size, hits * size) for rows, hits in self.weights().tolist()]
 
     def lines(self) -> list[Line]:
         """Return the maps, as far as they are known."""
