@@ -8,7 +8,6 @@ on the rows left out.  All of it is what `calibkit.hetcal.forest` does in memory
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -35,7 +34,14 @@ from calibkit.hetcal.rounds.forest_grow import (
 )
 from calibkit.hetcal.rounds.forest_judge import chosen_by, judged_by, shape_of
 from calibkit.hetcal.rounds.forest_known import Forest, Grove
-from calibkit.hetcal.rounds.forest_maps import Leaves, is_judged, settled, tallied, tree_count
+from calibkit.hetcal.rounds.forest_maps import (
+    Leaves,
+    is_judged,
+    parts_used,
+    settled,
+    tallied,
+    tree_count,
+)
 from calibkit.hetcal.rounds.forest_packed import (
     as_bytes,
     grove_of,
@@ -47,7 +53,6 @@ from calibkit.hetcal.rounds.grow import Shared, bins_of, first_nodes, vectors_in
 from calibkit.hetcal.rounds.known import (
     BEND,
     BRANCH,
-    EVERYONE,
     GROWN,
     LOOK,
     POOL,
@@ -57,6 +62,7 @@ from calibkit.hetcal.rounds.known import (
     SETTLE,
     TALLY,
     WEIGH,
+    Grown,
     Known,
     Line,
     grid_of,
@@ -111,12 +117,14 @@ def _add_roots(trees: list[Tree], known: Known, spec: HetcalSpec) -> None:
     known.wood.searched += [0] * more
 
 
-def _take(known: Known, spec: HetcalSpec, groves: Sequence[Grove]) -> None:
+def _take(known: Known, spec: HetcalSpec, grown: Grown) -> None:
     """Go on to the maps of trees of a leaf size that other rows grew."""
     chosen, wood = known.chosen, known.wood
     place, depth = wood.size if chosen is None else chosen.size, _deepest(known, spec)
-    trees = trees_of(groves[place], known.categories)[: tree_count(known, spec)]
+    trees = trees_of(grown.groves[place], known.categories)[: tree_count(known, spec)]
     wood.grove, known.step = grove_of([tree.pruned(depth) for tree in trees]), TALLY
+    if not is_judged(known, spec):
+        grown.groves = []  # these are the trees of the model
 
 
 def _deepest(known: Known, spec: HetcalSpec) -> int:
@@ -159,7 +167,7 @@ def after_branching(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     if open_yet or any(node.line and not node.line.done for node in known.nodes):
         wood.grove = grove_of(trees)
     elif known.grown is not None:
-        _take(known, spec, known.grown.groves)
+        _take(known, spec, known.grown)
     else:
         wood.grove, wood.searched = grove_of([tree.pruned(rules.max_depth) for tree in trees]), []
         _grown(known, spec)
@@ -175,9 +183,10 @@ def _know_rows(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     if not grid_of(problem.spec).open:
         known.judge_nothing()  # there is nothing to choose
     del known.nodes[known.folds + 1 :]
+    parts = np.arange(len(totals))
     for node in known.nodes:
-        own = totals[: node.part] if known.times else np.delete(totals, node.part, axis=0)
-        node.rows, node.hits = (totals if node.part == EVERYONE else own).sum(axis=0).tolist()
+        used = parts_used(known, parts, node.part)
+        node.rows, node.hits = totals[used].sum(axis=0).tolist()
     begin_lines(known, 0)
 
 
@@ -220,13 +229,14 @@ def after_settling(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     for place, line in zip(moving, found, strict=True):
         lines[place] = line
     known.wood.lines = lines_as_bytes(lines)
-    if all(line.done for line in lines):
-        if is_judged(known, problem.spec):
-            known.step = WEIGH
-        else:
-            if problem.spec.map != "platt":
-                need_room(leaves.count * _STEPS)
-            after_trees.begin(known, problem)
+    if not all(line.done for line in lines):
+        return
+    if is_judged(known, problem.spec):
+        known.step = WEIGH
+        return
+    if problem.spec.map != "platt":
+        need_room(leaves.count * _STEPS)
+    after_trees.begin(known, problem)
 
 
 def after_weighing(known: Known, problem: HetcalProblem, sums: Sums) -> None:
@@ -243,7 +253,7 @@ def after_weighing(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     if known.grown is None:
         _sow(known, spec)
     else:
-        _take(known, spec, known.grown.groves)
+        _take(known, spec, known.grown)
 
 
 def after_pooling(known: Known, problem: HetcalProblem, sums: Sums) -> None:

@@ -96,8 +96,25 @@ def places_of(tree: Tree, depths: Sequence[int]) -> Places:
     return Places(count, at, fresh)
 
 
+def parts_used(known: Known, part: NDArray[Any], judged: int) -> Bools:
+    """Tell which parts the maps are of that judge one: all, for `EVERYONE`."""
+    forward = judged != EVERYONE and known.times is not None
+    found: Bools = part < judged if forward else part != judged
+    return found
+
+
 class Leaves:
-    """The maps of a forest: of each tree those of its nodes, all of them for each part in turn."""
+    """The maps of a forest, tree by tree: those of all its nodes, for each part that is judged.
+
+    Attributes
+    ----------
+    depths, judged
+        The depths that trees are cut off at, and the parts: `EVERYONE` alone for those of the model.
+    trees, routes, places
+        The trees, how rows go through them, and which of their nodes have a map.
+    firsts
+        Where the maps of each tree begin, and where the last end.
+    """
 
     def __init__(self, known: Known, problem: HetcalProblem) -> None:
         self.known, self.problem = known, problem
@@ -147,12 +164,6 @@ class Leaves:
         first = self.firsts[tree] + (part - self.judged.start) * self.places[tree].count
         return slice(first, first + self.places[tree].count)
 
-    def used(self, part: NDArray[Any], judged: int) -> Bools:
-        """Tell which parts the maps are of that judge one: all, for `EVERYONE`."""
-        forward = judged != EVERYONE and self.known.times is not None
-        found: Bools = part < judged if forward else part != judged
-        return found
-
     def dealt(self, block: Block) -> tuple[Words, NDArray[np.uint8]]:
         """Return the hash and the part of each row."""
         hashes = hashes_of(block)
@@ -185,10 +196,8 @@ class TallyCounter:
 
         def work(own: Int64s) -> None:
             for tree in own.tolist():
-                eligible, ends = (
-                    leaves.eligible(hashes, tree),
-                    leaves.ends(block.features.values, tree),
-                )
+                eligible = leaves.eligible(hashes, tree)
+                ends = leaves.ends(block.features.values, tree)
                 for fresh in leaves.places[tree].fresh:
                     rows = np.flatnonzero(eligible & (fresh[ends] >= 0))
                     at = (self.starts[tree] + fresh[ends[rows]]) * parts + part[rows]
@@ -213,7 +222,10 @@ def tallied(leaves: Leaves, table: pl.DataFrame) -> Int64s:
     sums = array_of(table, What.CELL, 2 * parts * starts[-1]).reshape(-1, parts, 2)
     every, found = np.arange(parts), list[Int64s]()
     for first, last in pairwise(starts):
-        found += [sums[first:last, leaves.used(every, part)].sum(axis=1) for part in leaves.judged]
+        found += [
+            sums[first:last, parts_used(leaves.known, every, part)].sum(axis=1)
+            for part in leaves.judged
+        ]
     return np.concatenate(found)
 
 
@@ -249,7 +261,7 @@ class SettleCounter:
         for judged in leaves.judged:
             own = leaves.own(tree, judged)
             first, last = self.before[own.start], self.before[own.stop]
-            used = eligible & leaves.used(part, judged)
+            used = eligible & parts_used(leaves.known, part, judged)
             # Of a map its place among those of the slice that move; the last entry is of none.
             moving = np.append(np.where(self.at[own] >= 0, self.at[own] - first, -1), -1)
             for fresh in leaves.places[tree].fresh if last > first else ():
