@@ -257,25 +257,31 @@ class SettleCounter:
         leaves = self.leaves
         if self.before[leaves.firsts[tree]] == self.before[leaves.firsts[tree + 1]]:
             return
-        eligible, ends = leaves.eligible(hashes, tree), leaves.ends(block.features.values, tree)
+        rows = np.flatnonzero(leaves.eligible(hashes, tree)).astype(np.int32)
+        ends, part = leaves.ends(block.features.values, tree)[rows], part[rows]
         for judged in leaves.judged:
             own = leaves.own(tree, judged)
             first, last = self.before[own.start], self.before[own.stop]
-            used = eligible & parts_used(leaves.known, part, judged)
+            if first == last:
+                continue
+            used = parts_used(leaves.known, part, judged)
             # Of a map its place among those of the slice that move; the last entry is of none.
             moving = np.append(np.where(self.at[own] >= 0, self.at[own] - first, -1), -1)
-            for fresh in leaves.places[tree].fresh if last > first else ():
-                leaf = np.where(used, moving[fresh][ends], -1).astype(np.int32)
-                self._sum(leaf, slice(int(first), int(last)), block)
+            moving = moving.astype(np.int32)
+            for fresh in leaves.places[tree].fresh:
+                leaf = np.where(used, moving[fresh][ends], np.int32(-1))
+                self._sum(leaf, rows, slice(int(first), int(last)), block)
 
-    def _sum(self, leaf: NDArray[np.int32], own: slice, block: Block) -> None:
-        """Add the rows of some maps, which stand side by side."""
+    def _sum(
+        self, leaf: NDArray[np.int32], rows: NDArray[np.int32], own: slice, block: Block
+    ) -> None:
+        """Add some rows to some maps, which stand side by side; `leaf`: the map of each, or -1."""
         spans = np.empty((own.stop - own.start, 2), np.int64)
         order = np.empty(leaf.size, np.int32)
         leaf_maps.rows_by_leaf(leaf, spans, order)
         kernels.sum_lines(
-            block.score, block.label, block.masses[0], order, spans, self.lines.lines[own],
-            self.lines.sums[own], self.lines.ranges[own],
+            block.score, block.label, block.masses[0], rows[order[: spans[-1, 1]]], spans,
+            self.lines.lines[own], self.lines.sums[own], self.lines.ranges[own],
         )  # fmt: skip
 
     def tell(self, numbers: Numbers) -> dict[str, Any]:
