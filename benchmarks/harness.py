@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +37,13 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True)
 class Run:
-    """One process: seconds on the clock and of the processors (user and system), peak bytes."""
+    """One process: seconds on the clock and of the processors, peak bytes, what it said."""
 
     wall: float
     user: float
     system: float
     peak: int
+    said: str = field(default="", repr=False)
 
     @property
     def cpu(self) -> float:
@@ -172,12 +173,12 @@ def run(command: Sequence[str], **more: str) -> Run:
         _, status, used = os.wait4(process.pid, 0)
         wall = time.perf_counter() - start
         process.returncode = os.waitstatus_to_exitcode(status)
+        said.seek(0)
+        text = said.read().decode(errors="replace")
         if process.returncode:
-            said.seek(0)
-            text = said.read().decode(errors="replace")
             sys.exit(f"{' '.join(command)}\nended with {process.returncode}:\n{text}")
     unit = 1 if sys.platform == "darwin" else 1024
-    return Run(wall, used.ru_utime, used.ru_stime, used.ru_maxrss * unit)
+    return Run(wall, used.ru_utime, used.ru_stime, used.ru_maxrss * unit, text)
 
 
 def answer(command: Sequence[str]) -> Any:

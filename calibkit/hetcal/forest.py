@@ -51,27 +51,54 @@ class Grower:
 
     def tree(self, number: int, max_depth: int, min_leaf: int) -> tuple[Tree, Int64s]:
         """Return a tree and how often each row was drawn for it (Poisson, mean 1)."""
-        size = self.growth.payload.shape[0]
-        random = stream(self.seed, _BOOTSTRAP, number)
-        counts = np.asarray(random.poisson(1.0, size), np.int64)
-        if not counts.any():
-            counts[:] = 1
+        counts = self.counts(number)
         rules = self.growth.rules(max_depth, min_leaf)
         return self.growth.tree(rules, counts=counts, subsets=self._subsets(number)), counts
 
+    def counts(self, number: int) -> Int64s:
+        """Return how often each row is drawn for a tree."""
+        random = stream(self.seed, _BOOTSTRAP, number)
+        counts = np.asarray(random.poisson(1.0, self.growth.payload.shape[0]), np.int64)
+        if not counts.any():
+            counts[:] = 1
+        return counts
+
     def _subsets(self, number: int) -> Subsets:
-        """Return what draws a third of the features, at least two, for each node."""
+        """Return what draws the features of each node, level by level."""
         features = self.growth.binned.codes.shape[0]
-        kept = min(features, max(2, -(-features // 3)))
-        random = stream(self.seed, _FEATURES, number)
+        random = feature_stream(self.seed, number)
 
         def draw(_: int, nodes: int) -> NDArray[np.bool_]:
-            ranks = random.random((nodes, features)).argsort(axis=1, kind="stable")
-            chosen = np.zeros((nodes, features), np.bool_)
-            np.put_along_axis(chosen, ranks[:, :kept], True, axis=1)
-            return chosen
+            return some_features(random, nodes, features)
 
         return draw
+
+
+def feature_stream(seed: int, number: int) -> np.random.Generator:
+    """Return the random numbers that choose the features of the nodes of a tree."""
+    return stream(seed, _FEATURES, number)
+
+
+def some_features(random: np.random.Generator, nodes: int, features: int) -> NDArray[np.bool_]:
+    """Return a third of the features, at least two, for each of the next nodes of a tree.
+
+    Nodes come level by level, from left to right; each takes as many random numbers as there are
+    features, so that it does not matter how many are asked for at a time.
+    """
+    kept = min(features, max(2, -(-features // 3)))
+    ranks = random.random((nodes, features)).argsort(axis=1, kind="stable")
+    chosen = np.zeros((nodes, features), np.bool_)
+    np.put_along_axis(chosen, ranks[:, :kept], True, axis=1)
+    return chosen
+
+
+def forest_grid(spec: HetcalSpec) -> Grid:
+    """Return what depth, leaf size and shrinkage of a forest are chosen from."""
+    return Grid(
+        DEPTHS if spec.max_depth is None else (spec.max_depth,),
+        FOREST_LEAF_SIZES if spec.min_leaf is None else (spec.min_leaf,),
+        SHRINKAGES if spec.shrinkage is None else (spec.shrinkage,),
+    )
 
 
 Fit = tuple[
@@ -88,11 +115,7 @@ def fit(
     grown on (out of the bag).
     """
     grower = Grower(growth, spec.seed)
-    grid = Grid(
-        DEPTHS if spec.max_depth is None else (spec.max_depth,),
-        FOREST_LEAF_SIZES if spec.min_leaf is None else (spec.min_leaf,),
-        SHRINKAGES if spec.shrinkage is None else (spec.shrinkage,),
-    )
+    grid = forest_grid(spec)
     depth, least, shrinkage = grid.depths[-1], grid.leaf_sizes[0], grid.shrinkages[0]
     checked = None
     if folds is not None and grid.open:

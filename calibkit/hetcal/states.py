@@ -164,11 +164,9 @@ def check_state(state: State) -> None:
 
 def no_rounds(spec: HetcalSpec) -> str:
     """Return why a fit cannot be done in rounds (`calibkit.hetcal.rounds`), empty where it can."""
-    reasons = (
-        (f"--partition {spec.partition}", spec.partition != "tree"),
-        ("--time", spec.time is not None and spec.partition != "tree"),
-    )
-    return ", ".join(text for text, holds in reasons if holds)
+    if spec.partition == "forest" and spec.map != "platt":
+        return f"--partition forest --map {spec.map}"
+    return ""
 
 
 def no_room(rows: int, columns: int, refusal: str) -> ResourceError:
@@ -180,7 +178,8 @@ def no_room(rows: int, columns: int, refusal: str) -> ResourceError:
     return ResourceError(
         f"memory: {rows:,} rows of {columns} columns do not fit, and with {refusal} this fit goes "
         f"through them too often for rounds; about {size:,.0f} MB would do: raise --memory, fit on a "
-        "sample of the rows, or use what has rounds: --partition tree"
+        "sample of the rows, or use what has rounds: --partition tree, boosted, or forest with --map "
+        "platt"
     )
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.maths.sums import exact_sum, exact_sum_products
+from calibkit.maths.sums import ExactSum
 from calibkit.metrics.views import View
 from calibkit.summaries.resolution import Range
-
-Floats = NDArray[np.float64]
 
 
 def ranges(view: View) -> dict[str, Range]:
@@ -23,29 +22,43 @@ def ranges(view: View) -> dict[str, Range]:
     """
     if not view.positives or not view.negatives:
         return {}
-    positive = view.positive.astype(np.float64)
-    negative = view.count.astype(np.float64) - positive
+    above = [(rows, hits, view.negatives) for rows, hits in view.starts[:-1]]
+    parts = view.each(_sums_of_block, view.count, view.positive, given=above)
+    apart, tied, best, least = (_total(sums) for sums in zip(*parts, strict=True))
+    pairs = float(view.positives) * float(view.negatives)
+    lowest = math.nextafter(least / view.positives, 0.0)
     return {
-        "auc": _auc(positive, negative),
-        "average_precision": _average_precision(positive, negative),
+        "auc": Range(apart / pairs, min(1.0, (apart + tied) / pairs)),
+        "average_precision": Range(max(0.0, lowest), min(1.0, best / view.positives)),
     }
 
 
-def _auc(positive: Floats, negative: Floats) -> Range:
-    below = negative.sum() - np.cumsum(negative)  # whole numbers: exact below 2^53
-    pairs = float(positive.sum()) * float(negative.sum())
-    least = exact_sum_products(positive, below)
-    return Range(least / pairs, min(1.0, (least + exact_sum_products(positive, negative)) / pairs))
+def _sums_of_block(
+    count: NDArray[Any], positive: NDArray[Any], rows: int, hits: int, negatives: int
+) -> tuple[ExactSum, ...]:
+    """Return pairs in different scores and in one, then largest and least precisions, summed.
 
-
-def _average_precision(positive: Floats, negative: Floats) -> Range:
-    hits = np.cumsum(positive)
-    rows = np.cumsum(positive + negative)
-    total = float(hits[-1])
-    best = positive * (hits / np.maximum(rows - negative, 1.0))
-    before = rows - positive  # of the rows of a score its negative ones come first
-    harm = before - (hits - positive)
+    `rows` and `hits` say what stands above the block, `negatives` how many there are in all.
+    """
+    positive = positive.astype(np.int64)
+    negative = count - positive
+    hits_above = np.cumsum(positive) - positive + hits
+    harm_above = np.cumsum(negative) - negative + (rows - hits)
+    apart, tied, best, least = (ExactSum() for _ in range(4))
+    apart.add_products(positive, negatives - harm_above - negative)
+    tied.add_products(positive, negative)
+    reached = hits_above + positive
+    best.add(positive * (reached / np.maximum(reached + harm_above, 1)))
+    harm = harm_above + negative  # of the rows of a score its negative ones come first
     with np.errstate(divide="ignore", invalid="ignore"):
-        lost = np.where(harm > 0, harm * np.log1p(positive / before), 0.0)
-    least = exact_sum(positive - lost) / total
-    return Range(max(0.0, math.nextafter(least, 0.0)), min(1.0, exact_sum(best) / total))
+        lost = np.where(harm > 0, harm * np.log1p(positive / (hits_above + harm)), 0.0)
+    least.add(positive - lost)
+    return apart, tied, best, least
+
+
+def _total(sums: tuple[ExactSum, ...]) -> float:
+    """Return the float nearest to the sum of some sums."""
+    total = ExactSum()
+    for own in sums:
+        total.merge(own)
+    return total.value

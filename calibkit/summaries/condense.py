@@ -11,16 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 import polars as pl
 
-from calibkit.summaries.coarse import keys_of
 from calibkit.summaries.interleave import interleaved
 from calibkit.summaries.ladder import Role
 from calibkit.summaries.packed import COUNT, Packed
+from calibkit_kernels import digest
 
 __all__ = ["COUNT", "Condensed", "Condenser", "NoRoomError", "merge"]
+
+
+#: Rows are of few kinds where all columns but the first have at most so many combinations of values.
+_FEW_KINDS: Final = 32
 
 
 class NoRoomError(Exception):
@@ -140,13 +145,20 @@ class Condenser:
 
     def _settle(self) -> None:
         """Group what is held: exactly if it has room then, else packed and coarser."""
-        packed = Packed(self.roles, self.most, max(self.rung, 1))
         packable = self._held > self.most and self._packs_fast
-        too_many = packable and packed.begin(self._frames)
-        if self.rung == 0 and not too_many and not self._surely_too_many():
-            frame = pl.concat([_counted(one, self._names) for one in self._frames])
-            self._frames = []
-            grouped = _grouped(frame, self.roles)
+        too_many = (self.exactly or not packable) and self._surely_too_many()
+        if self.exactly and too_many:
+            raise NoRoomError
+        packed = Packed(self.roles, self.most, max(self.rung, 1))
+        if packable:
+            too_many = packed.begin(self._frames)
+        if self.rung == 0 and not too_many:
+            frames, self._frames = self._frames, []
+            grouped = _of_few_kinds(frames, self._names) if self.roles[0].coarse else None
+            if grouped is None:
+                frame = pl.concat([_counted(one, self._names) for one in frames])
+                frames.clear()
+                grouped = _grouped(frame, self.roles)
             self._frames, self._held, self._settled = [grouped], grouped.height, grouped.height
             if grouped.height <= self.most:
                 return
@@ -165,27 +177,59 @@ class Condenser:
         return len(fixed) < len(self.roles) and all(kinds[name] == pl.UInt8 for name in fixed)
 
     def _surely_too_many(self) -> bool:
-        """Tell cheaply where even the scores alone have too many distinct values."""
-        if self._held <= self.most or self._packs_fast:
+        """Tell cheaply where even one column has too many distinct values."""
+        if self._held <= self.most:
             return False
-        for role in self.roles:
-            if role.coarse:
-                keys = np.concatenate(
-                    [
-                        keys_of(one[role.name].to_numpy(), probability=role.probability)
-                        for one in self._frames
-                    ]
-                )
-                keys.sort()
-                if np.count_nonzero(keys[1:] != keys[:-1]) >= self.most:
-                    return True
-        return False
+        names = [role.name for role in self.roles if role.coarse]
+        return any(
+            _least_distinct([frame[name] for frame in self._frames], self.most) > self.most
+            for name in names
+        )
+
+
+def _least_distinct(columns: Sequence[pl.Series], most: int) -> int:
+    """Return how many hashes floats have, with many times `most` hashes there could be.
+
+    At least so many of the floats are distinct.
+    """
+    marks = np.zeros(max(1, (1 << most.bit_length()) // 4), np.uint64)
+    words = (column.to_numpy().astype(np.float64).view(np.uint64) for column in columns)
+    return sum(digest.mark_hashes(own, marks) for own in words)
 
 
 def _counted(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     if COUNT in frame.columns:
         return frame.select(*names, COUNT)
     return frame.select(*names, pl.lit(1, pl.Int64).alias(COUNT))
+
+
+def _of_few_kinds(frames: Sequence[pl.DataFrame], names: Sequence[str]) -> pl.DataFrame | None:
+    """Return the distinct rows of frames, sorted, where all columns but the first say little.
+
+    As labels do.  The floats of the first column are then sorted by themselves, kind by kind, which
+    takes a small part of the time of sorting rows; condensed rows are sorted already.  None where
+    there are many kinds of rows, or values that `interleaved` refuses.
+    """
+    fresh = [frame.select(names) for frame in frames if COUNT not in frame.columns]
+    sorted_ones = [frame.select(*names, COUNT) for frame in frames if COUNT in frame.columns]
+    if fresh:
+        rows, others = pl.concat(fresh), list(names[1:])
+        if others and rows.select(others).n_unique() > _FEW_KINDS:
+            return None
+        kinds = rows.partition_by(others) if others else [rows]
+        sorted_ones += [_distinct(kind, names[0]) for kind in kinds]
+    together = interleaved(sorted_ones, names)
+    return None if together is None else _gathered(together, names)
+
+
+def _distinct(kind: pl.DataFrame, name: str) -> pl.DataFrame:
+    """Return the distinct rows, with counts, of rows that differ in one column of floats alone."""
+    values = np.sort(kind[name].to_numpy())
+    starts = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
+    counts = np.diff(np.append(starts, values.size))
+    return kind.head(starts.size).with_columns(
+        pl.Series(name, values[starts]), pl.Series(COUNT, counts)
+    )
 
 
 def _grouped(frame: pl.DataFrame, roles: Sequence[Role]) -> pl.DataFrame:

@@ -34,15 +34,10 @@ def falling_places(score: Floats, second: NDArray[Any], threads: int) -> NDArray
 
     Condensed rows rise by both already: they are turned round, and those of equal scores once more.
     """
-    changes = score[1:] != score[:-1]
-    if (score[1:] >= score[:-1]).all() and (changes | (second[1:] >= second[:-1])).all():
-        starts = np.concatenate([[0], np.flatnonzero(changes) + 1])[::-1]
-        sizes = np.diff(starts, prepend=score.size) * -1
-        begins = np.cumsum(sizes) - sizes
-        found = np.arange(score.size, dtype=np.uint32)
-        found += np.repeat((starts - begins).astype(np.uint32), sizes)  # modulo 2^32
-        return found
-    places = np.arange(score.size, dtype=np.uint32)
+    places = np.empty(score.size, np.uint32)
+    if sorting.turn_round(score, second, places):
+        return places
+    places[:] = np.arange(score.size)
     below = second.astype(np.uint64)
     _, places = sorting.sort_pairs(below, places, int(below.max()).bit_length(), threads)
     keys, _ = falling_keys(score)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
@@ -28,29 +28,39 @@ _FEWEST, _BLOCK = 2**12, 2**13
 #: Bits behind the first column of which all values have a place in a table.
 _MOST_REST: Final = 12
 
-
-def _no_words() -> tuple[Words, Counts]:
-    return np.empty(0, np.uint64), np.empty(0, np.int64)
+#: The counts of words that count once each.
+_ONCE: Final = np.empty(0, np.int64)
 
 
 @dataclass
 class Packed:
     """Condensed rows of which each is one word: the cut keys of its values, then their codes.
 
-    Rows wait in a buffer until it is full; they are sorted then, and merged with the rest into
-    arrays that take turns, since new ones would have to be cleared by the system each time.
+    Rows wait in a buffer until it is full; they are sorted then, and merged with the rest in place.
+    What there is room for is taken once, since the system has to clear memory that is new: `room` and
+    `room_counts` begin with the words and counts of the `size` rows that are there.
     """
 
     roles: tuple[Role, ...]
     most: int
     rung: int
-    words: Words = field(default_factory=lambda: np.empty(0, np.uint64))
-    counts: Counts = field(default_factory=lambda: np.empty(0, np.int64))
+    room: Words = field(default_factory=lambda: np.empty(0, np.uint64))
+    room_counts: Counts = field(default_factory=lambda: np.empty(0, np.int64))
+    size: int = 0
     dtypes: dict[str, Any] = field(default_factory=dict)
     codes: dict[str, _Codes] = field(default_factory=dict)
     waiting: Words = field(default_factory=lambda: np.empty(0, np.uint64))
     waits: int = 0
-    spare: tuple[Words, Counts] = field(default_factory=_no_words)
+
+    @property
+    def words(self) -> Words:
+        """The rows, rising."""
+        return self.room[: self.size]
+
+    @property
+    def counts(self) -> Counts:
+        """How often each of them occurs."""
+        return self.room_counts[: self.size]
 
     def begin(self, frames: Sequence[pl.DataFrame]) -> bool:
         """Take the rows of some frames, and return whether they have no room at the step that is set.
@@ -62,54 +72,65 @@ class Packed:
                 if not role.coarse:
                     self._learn(frame[role.name])
         self._make_room([])
-        pairs = [
-            _gathered(self._words(frame), _counts(frame)) for frame in frames if _counted(frame)
-        ]
         rows = [frame for frame in frames if not _counted(frame)]
-        words, place = np.empty(sum(frame.height for frame in rows), np.uint64), 0
+        self._reserve(sum(frame.height for frame in rows))
+        end = 0
         for frame in rows:
-            words[place : place + frame.height] = self._words(frame)
-            place += frame.height
-        words.sort()
-        counts = np.empty(words.size, np.int64)
-        size = runs.count_runs(words, counts)
-        self.words, self.counts = words[:size], counts[:size]
-        for pair in pairs:
-            self._merge(*pair)
-        return self.words.size > self.most
+            begin, end = end, end + frame.height
+            self._pack(frame, self.room[begin:end])
+        self.room[:end].sort()
+        self._merge(self.room[:end], _ONCE)
+        for frame in frames:
+            if _counted(frame):
+                self._add_counted(frame)
+        return self.size > self.most
 
     def add(self, frame: pl.DataFrame) -> None:
         """Add rows, or rows with counts."""
         if _counted(frame):
-            self._merge(*_gathered(self._words(frame), _counts(frame)))
+            self._add_counted(frame)
             self.fit()
             return
         if not self.waiting.size:
-            self.waiting = np.empty(max(_FEWEST, self.most // 2), np.uint64)
+            self.waiting = np.empty(self._most_waiting, np.uint64)
         for rows in frame.iter_slices(self.waiting.size):
             if self.waits + rows.height > self.waiting.size:
                 self.merge()
-            words = self._words(rows)
-            self.waiting[self.waits : self.waits + words.size] = words
-            self.waits += words.size
+            self._pack(rows, self.waiting[self.waits : self.waits + rows.height])
+            self.waits += rows.height
 
-    def _words(self, frame: pl.DataFrame) -> Words:
-        """Return rows as words; what is there already makes room for new codes."""
+    def _add_counted(self, frame: pl.DataFrame) -> None:
+        words, counts = np.empty(frame.height, np.uint64), frame[COUNT].to_numpy(writable=True)
+        self._pack(frame, words)
+        self._merge(*_sorted(words, counts))
+
+    @property
+    def _most_waiting(self) -> int:
+        return max(_FEWEST, self.most // 2)
+
+    def _reserve(self, size: int) -> None:
+        """Take room for so many words, if there is not."""
+        if self.room.size < size:
+            size = max(size, self.most + self._most_waiting)
+            words, counts = np.empty(size, np.uint64), np.empty(size, np.int64)
+            words[: self.size], counts[: self.size] = self.words, self.counts
+            self.room, self.room_counts = words, counts
+
+    def _pack(self, frame: pl.DataFrame, words: Words) -> None:
+        """Write rows as words; what is there already makes room for new codes."""
         before = self._widths(self.rung)
         fixed = {role.name: self._learn(frame[role.name]) for role in self.roles if not role.coarse}
         values = {role.name: frame[role.name].to_numpy() for role in self.roles if role.coarse}
         self.dtypes |= {name: column.dtype for name, column in values.items()}
         self._make_room(before)
-        words = np.zeros(frame.height, np.uint64)
+        words[:] = 0
         for role, width in zip(self.roles, self._widths(self.rung), strict=True):
             if not role.coarse:
-                codes = fixed[role.name].of(frame[role.name])
-                runs.add_field(words, codes, np.uint64(width), np.uint64(0))
+                fixed[role.name].append_to(words, frame[role.name], np.uint64(width))
                 continue
             for part in _blocks(words.size):  # their keys stay in the cache
                 keys = keys_of(values[role.name][part], probability=role.probability)
                 runs.add_field(words[part], keys, np.uint64(width), role.dropped(self.rung))
-        return words
 
     def _learn(self, column: pl.Series) -> _Codes:
         """Return the codes of a column, those of new values among them."""
@@ -121,34 +142,18 @@ class Packed:
         """Put what waits with the rest, coarser if it has no room otherwise."""
         rows = self.waiting[: self.waits]
         rows.sort()
-        words, counts = self._room(self.words.size + rows.size)
-        size = runs.add_words(self.words, self.counts, rows, words, counts)
         self.waits = 0
-        self._take(words, counts, size)
+        self._merge(rows, _ONCE)
         self.fit()
 
     def _merge(self, words: Words, counts: Counts) -> None:
-        """Put words with counts with the rest."""
-        merged, sums = self._room(self.words.size + words.size)
-        size = runs.merge_runs(self.words, self.counts, words, counts, merged, sums)
-        self._take(merged, sums, size)
-
-    def _room(self, size: int) -> tuple[Words, Counts]:
-        """Return arrays of at least some size to merge into."""
-        if min(array.size for array in self.spare) < size:
-            self.spare = _no_words()  # before the new ones come
-            size = max(size, self.most + self.waiting.size)
-            self.spare = np.empty(size, np.uint64), np.empty(size, np.int64)
-        return self.spare
-
-    def _take(self, words: Words, counts: Counts, size: int) -> None:
-        """Take over what was merged; the arrays that it was in are the next room."""
-        self.spare = _whole(self.words), _whole(self.counts)
-        self.words, self.counts = words[:size], counts[:size]
+        """Put sorted words with the rest; without counts they count once each."""
+        self._reserve(self.size + words.size)
+        self.size = runs.merge_runs(self.room, self.room_counts, self.size, words, counts)
 
     def fit(self) -> None:
         """Take the first coarser step at which the words have room, if they have none."""
-        if self.words.size > self.most:
+        if self.size > self.most:
             self._repack(self._widths(self.rung), self._enough(self.rung + 1))
 
     def frame(self) -> pl.DataFrame:
@@ -162,14 +167,27 @@ class Packed:
 
     def _column(self, role: Role, shift: np.uint64, mask: np.uint64) -> pl.Series:
         """Return the values of a column, which stand in some bits of the words."""
-        if not role.coarse:
-            places = ((self.words >> shift) & mask).astype(np.uint32)
-            return self.codes[role.name].values.gather(places).alias(role.name)
-        values = np.empty(self.words.size, self.dtypes[role.name])
-        for part in _blocks(values.size):
-            keys = ((self.words[part] >> shift) & mask) << role.dropped(self.rung)
-            values[part] = least_of(keys, values.dtype, probability=role.probability)
-        return pl.Series(role.name, values)
+        if role.coarse:
+            values = np.empty(self.size, self.dtypes[role.name])
+            for part, keys in self._bits(shift, mask):
+                keys <<= role.dropped(self.rung)
+                values[part] = least_of(keys, values.dtype, probability=role.probability)
+            return pl.Series(role.name, values)
+        known = self.codes[role.name].values
+        if known.dtype == pl.UInt8:
+            found, table = np.empty(self.size, np.uint8), known.to_numpy()
+            for part, codes in self._bits(shift, mask):
+                found[part] = table[codes]
+            return pl.Series(role.name, found)
+        places = np.empty(self.size, np.uint32)
+        for part, codes in self._bits(shift, mask):
+            places[part] = codes
+        return known.gather(places).alias(role.name)
+
+    def _bits(self, shift: np.uint64, mask: np.uint64) -> Iterator[tuple[slice, Words]]:
+        """Yield some bits of the words, a block at a time."""
+        for part in _blocks(self.size):
+            yield part, (self.words[part] >> shift) & mask
 
     @property
     def in_order(self) -> bool:
@@ -207,13 +225,21 @@ class Packed:
 
     def _enough(self, first: int) -> int:
         """Return the first step from one on at which the words have room."""
-        widths, steps = self._widths(self.rung), range(len(LADDER))
-        found = bisect_left(
-            steps, True, lo=first, key=lambda rung: self._distinct(widths, rung) <= self.most
-        )
+        left, steps = self._left(), range(len(LADDER))
+        found = bisect_left(steps, True, lo=first, key=lambda rung: left(rung) <= self.most)
         if found == len(LADDER):
             self._refuse()
         return found
+
+    def _left(self) -> Callable[[int], int]:
+        """Return what tells how many distinct words there would be at a step."""
+        widths = self._widths(self.rung)
+        rest = self._rest(widths, self.rung)
+        if rest is None:
+            return lambda rung: _distinct(self._cut(self.words, widths, rung))
+        last, counts = np.zeros(1 << rest, np.uint64), np.zeros(65, np.int64)
+        runs.count_apart(self.words, np.uint64(rest), last, np.zeros(1 << rest, np.bool_), counts)
+        return lambda rung: int(counts[int(self._drop(rung)) :].sum())
 
     def _rest(self, widths: list[int], rung: int) -> int | None:
         """Return how many bits stand behind the first field, if few do and a step leaves them alone."""
@@ -222,16 +248,6 @@ class Packed:
         return (
             rest if alone and rest <= _MOST_REST and self._widths(rung)[1:] == widths[1:] else None
         )
-
-    def _distinct(self, before: list[int], rung: int) -> int:
-        """Return how many distinct rows there would be at a step."""
-        rest = self._rest(before, rung)
-        if rest is not None:
-            last = np.full(1 << rest, -1, np.int64)
-            return int(runs.count_cells(self.words, np.uint64(rest), self._drop(rung), last))
-        words = self._cut(self.words, before, rung)
-        words.sort()
-        return 1 + int(np.count_nonzero(words[1:] != words[:-1]))
 
     def _drop(self, rung: int) -> np.uint64:
         """Return how many bits the first column loses from the present step to another."""
@@ -244,7 +260,7 @@ class Packed:
         rest = self._rest(before, rung)
         if rest is not None and rung > self.rung:
             slot = np.full(1 << rest, -1, np.int64)
-            size = runs.cut_cells(
+            self.size = runs.cut_cells(
                 self.words,
                 self.counts,
                 np.uint64(rest),
@@ -252,10 +268,10 @@ class Packed:
                 slot,
                 np.empty_like(slot),
             )
-            self.words, self.counts = self.words[:size], self.counts[:size]
         else:
-            words = self._cut(self.words, before, rung)
-            self.words, self.counts = _gathered(words, self.counts)
+            words, counts = self._cut(self.words, before, rung), self.counts
+            self.size = 0
+            self._merge(*_sorted(words, counts))
         self.rung = rung
 
     def _cut(self, words: Words, before: list[int], rung: int) -> Words:
@@ -293,12 +309,17 @@ class _Codes:
         if new.len():
             self.values = self.values.append(new)
 
-    def of(self, column: pl.Series) -> Words:
-        """Return the number of each value; all of them are known."""
+    def append_to(self, words: Words, column: pl.Series, width: np.uint64) -> None:
+        """Append to each word the number of a value; all of them are known."""
         if column.dtype == pl.UInt8:
-            codes = np.zeros(256, np.uint64)
+            codes = np.zeros(256, np.uint8)
             codes[self.values.to_numpy()] = np.arange(self.values.len())
-            return np.take(codes, column.to_numpy())
+            runs.add_codes(words, column.to_numpy(), codes, width)
+        else:
+            runs.add_field(words, self._of(column), width, np.uint64(0))
+
+    def _of(self, column: pl.Series) -> Words:
+        """Return the number of each value."""
         if column.dtype.is_float():
             values = self.values.to_numpy()
             order = np.argsort(values)
@@ -316,25 +337,19 @@ def _blocks(size: int) -> list[slice]:
     return [slice(start, start + _BLOCK) for start in range(0, size, _BLOCK)]
 
 
-def _whole(array: NDArray[Any]) -> Any:
-    """Return the array of which one holds the first entries."""
-    return array if array.base is None else array.base
-
-
 def _counted(frame: pl.DataFrame) -> bool:
     return COUNT in frame.columns
 
 
-def _counts(frame: pl.DataFrame) -> Counts:
-    counts: Counts = frame[COUNT].to_numpy()
-    return counts
+def _distinct(words: Words) -> int:
+    """Return how many different words there are; they are sorted."""
+    words.sort()
+    return 1 + int(np.count_nonzero(words[1:] != words[:-1]))
 
 
-def _gathered(words: Words, counts: Counts) -> tuple[Words, Counts]:
-    """Return words sorted, each once, with the sums of their counts."""
-    if not (words[1:] > words[:-1]).all():
-        order = np.argsort(words)
-        words, counts = words[order], counts[order]
-        size = runs.gather_runs(words, counts)
-        return words[:size], counts[:size]
-    return words, counts.copy()  # frames lend theirs
+def _sorted(words: Words, counts: Counts) -> tuple[Words, Counts]:
+    """Return words with counts, sorted."""
+    if (words[1:] >= words[:-1]).all():
+        return words, counts
+    order = np.argsort(words)
+    return words[order], counts[order]

@@ -127,6 +127,8 @@ class ScoreSummary:
         found: NDArray[Any] | None = column_of(frame, "uncertainty")
         if found is None or self.edges is None or self.lowest is None:
             return found
+        if found.min(initial=np.inf) >= self.lowest:  # nearly always, and then no copy is needed
+            return found
         raised: NDArray[Any] = fixed(np.maximum(found, found.dtype.type(self.lowest)))
         return raised
 

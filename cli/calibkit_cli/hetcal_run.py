@@ -224,7 +224,8 @@ class HetcalRun:
                 continue
             if console.output not in (None, "-"):
                 spare_inputs(console.output, one.parts)
-            large = large or one.rows > self.memory.rows_of(width)
+            ignored = one is train and self.spec.partition == "boosted"
+            large = large or (one.rows > self.memory.rows_of(width) and not ignored)
             if refusal and large:
                 raise no_room(one.rows, width, refusal)
         later(self.spec.threads, warm_up)

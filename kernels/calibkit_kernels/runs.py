@@ -12,55 +12,36 @@ Counts = NDArray[np.int64]
 
 
 @kernel
-def gather_runs(words: Words, counts: Counts) -> int:
-    """Gather equal neighbours in place, their counts added; return how many words are left."""
-    size = 0
-    for i in range(words.size):
-        if size > 0 and words[size - 1] == words[i]:
-            counts[size - 1] += counts[i]
-        else:
-            words[size] = words[i]
-            counts[size] = counts[i]
-            size += 1
-    return size
+def merge_runs(words: Words, counts: Counts, size: int, more: Words, more_counts: Counts) -> int:
+    """Merge sorted words into a strictly rising list with counts, in place; return its new size.
 
-
-@kernel
-def count_runs(words: Words, counts: Counts) -> int:
-    """Gather equal neighbours in place, each counted once; return how many words are left."""
-    size = 0
-    for i in range(words.size):
-        if size > 0 and words[size - 1] == words[i]:
-            counts[size - 1] += 1
-        else:
-            words[size] = words[i]
-            counts[size] = 1
-            size += 1
-    return size
-
-
-@kernel
-def merge_runs(
-    one: Words, one_counts: Counts, two: Words, two_counts: Counts, words: Words, counts: Counts
-) -> int:
-    """Merge two strictly rising lists of words into a third; return how long it is.
-
-    `words` and `counts` have room for both.
+    The list stands in the first `size` places of `words` and `counts`, which have room for `more`
+    behind it.  Words of `more` may repeat, and count once each where `more_counts` is empty.  `more`
+    and its counts may stand in the first places themselves, if the list is empty.
     """
-    i, j, size = 0, 0, 0
-    while i < one.size or j < two.size:
-        first = j == two.size or (i < one.size and one[i] <= two[j])
-        second = i == one.size or (j < two.size and two[j] <= one[i])
-        words[size] = one[i] if first else two[j]
-        counts[size] = 0
-        if first:
-            counts[size] += one_counts[i]
-            i += 1
-        if second:
-            counts[size] += two_counts[j]
-            j += 1
-        size += 1
-    return size
+    i, j, place = size - 1, more.size - 1, size + more.size
+    while j >= 0:  # from the end, so that nothing is overwritten that is still to be read
+        word, count = more[j], np.int64(0)
+        while j >= 0 and more[j] == word:
+            count += more_counts[j] if more_counts.size > 0 else np.int64(1)
+            j -= 1
+        while i >= 0 and words[i] > word:
+            place -= 1
+            words[place] = words[i]
+            counts[place] = counts[i]
+            i -= 1
+        if i >= 0 and words[i] == word:
+            count += counts[i]
+            i -= 1
+        place -= 1
+        words[place] = word
+        counts[place] = count
+    gap, end = place - (i + 1), size + more.size
+    if gap > 0:  # as many places as words were equal
+        for k in range(place, end):
+            words[k - gap] = words[k]
+            counts[k - gap] = counts[k]
+    return end - gap
 
 
 @kernel
@@ -68,6 +49,15 @@ def add_field(words: Words, column: Words, width: np.uint64, drop: np.uint64) ->
     """Append to each word the bits of a column without its last ones, `width` bits wide."""
     for i in range(words.size):
         words[i] = (words[i] << width) | (column[i] >> drop)
+
+
+@kernel
+def add_codes(
+    words: Words, column: NDArray[np.uint8], codes: NDArray[np.uint8], width: np.uint64
+) -> None:
+    """Append to each word the code of a byte, `width` bits wide; `codes` has one for each byte."""
+    for i in range(words.size):
+        words[i] = (words[i] << width) | np.uint64(codes[column[i]])
 
 
 @kernel
@@ -95,64 +85,32 @@ def cut_fields(words: Words, widths: Words, drops: Words, room: Words, out: Word
 
 
 @kernel
-def add_words(one: Words, one_counts: Counts, rows: Words, words: Words, counts: Counts) -> int:
-    """Merge a strictly rising list with counts and sorted words that count once each; return its size.
+def count_apart(
+    words: Words, rest: np.uint64, last: Words, seen: NDArray[np.bool_], counts: Counts
+) -> None:
+    """Add to ``counts[b]`` the sorted words that b is the highest bit to tell from the one before.
 
-    `words` and `counts` have room for both.
+    The word before is the last one with the same fields behind the first field, which take `rest`
+    bits; bit 0 is the last one of the first field.  A word that has none before it adds to
+    ``counts[64]``.  So many words stay different when d bits are cut: those of b >= d.  `last` and
+    `seen`, all false, have an entry for each value of the fields behind.
     """
-    i, j, size = 0, 0, 0
-    while i < one.size and j < rows.size:
-        if one[i] < rows[j]:
-            words[size] = one[i]
-            counts[size] = one_counts[i]
-            i += 1
-        else:
-            word, count = rows[j], np.int64(0)
-            while j < rows.size and rows[j] == word:
-                count += 1
-                j += 1
-            if one[i] == word:
-                count += one_counts[i]
-                i += 1
-            words[size] = word
-            counts[size] = count
-        size += 1
-    while i < one.size:
-        words[size] = one[i]
-        counts[size] = one_counts[i]
-        i += 1
-        size += 1
-    while j < rows.size:
-        word, count = rows[j], np.int64(0)
-        while j < rows.size and rows[j] == word:
-            count += 1
-            j += 1
-        words[size] = word
-        counts[size] = count
-        size += 1
-    return size
-
-
-@kernel
-def count_cells(words: Words, rest: np.uint64, drop: np.uint64, last: Counts) -> int:
-    """Return how many words are left of sorted ones when the last bits of their first field are cut.
-
-    The fields behind the first one take `rest` bits and stay.  `last` has an entry for each of their
-    values, below 0 to begin with.
-    """
-    mask = (np.uint64(1) << rest) - np.uint64(1)
-    cell, size = np.int64(-1), 0
-    first = np.uint64(0)
+    one = np.uint64(1)
+    mask = (one << rest) - one
     for i in range(words.size):
-        own = words[i] >> rest >> drop
-        if i == 0 or own != first:
-            cell += 1
-            first = own
-        place = words[i] & mask
-        if last[place] != cell:
-            last[place] = cell
-            size += 1
-    return size
+        place, own = words[i] & mask, words[i] >> rest
+        differ = own ^ last[place]
+        last[place] = own
+        bit = np.uint64(0)
+        for k in range(6):  # halves, without branches: which one is chance
+            size = np.uint64(5 - k)
+            step = np.uint64((differ >> (one << size)) != 0) << size
+            differ >>= step
+            bit += step
+        if not seen[place]:
+            seen[place] = True
+            bit = np.uint64(64)
+        counts[bit] += 1
 
 
 @kernel

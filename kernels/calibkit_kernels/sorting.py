@@ -67,6 +67,25 @@ def pack(
 
 
 @kernel
+def turn_round(score: NDArray[Any], second: NDArray[Any], places: Tags) -> bool:
+    """Write the places of rows by falling score, then by rising second column, if they rise by both.
+
+    Tells whether they do; `places` stays as it is if not.
+    """
+    for i in range(1, score.size):
+        if score[i] < score[i - 1] or (score[i] == score[i - 1] and second[i] < second[i - 1]):
+            return False
+    end, size = score.size, 0
+    for i in range(score.size - 1, -1, -1):
+        if i == 0 or score[i - 1] != score[i]:
+            for row in range(i, end):
+                places[size] = row
+                size += 1
+            end = i
+    return True
+
+
+@kernel
 def count_digits(words: Words, shift: np.uint64, mask: np.uint64, counts: Counts) -> None:
     """Add to `counts` how often each digit occurs."""
     for i in range(words.size):

@@ -22,29 +22,23 @@ def arrays(pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
     )
 
 
-@given(words)
-def test_runs_are_counted(values: list[int]) -> None:
-    found, counts = np.array(values, np.uint64), np.empty(len(values), np.int64)
-    size = kernels.count_runs(found, counts)
-    expected = naive.count_runs(values)
-    assert list(zip(found[:size].tolist(), counts[:size].tolist(), strict=True)) == expected
-
-
-@given(words, words)
-def test_counts_of_equal_words_are_added(one: list[int], two: list[int]) -> None:
-    pairs = sorted((word, place + 1) for place, word in enumerate(one + two))
-    found, counts = arrays(pairs)
-    size = kernels.gather_runs(found, counts)
-    expected = naive.gather_runs(pairs)
-    assert list(zip(found[:size].tolist(), counts[:size].tolist(), strict=True)) == expected
-
-
-@given(words, words)
-def test_two_lists_become_one(one: list[int], two: list[int]) -> None:
-    first, second = naive.count_runs(one), naive.count_runs(two)
-    found, counts = np.empty(len(one + two), np.uint64), np.empty(len(one + two), np.int64)
-    size = kernels.merge_runs(*arrays(first), *arrays(second), found, counts)
+@given(words, words, st.booleans())
+def test_words_are_merged_into_a_list(one: list[int], more: list[int], counted: bool) -> None:
+    first = naive.count_runs(one)
+    second = [(word, place + 1 if counted else 1) for place, word in enumerate(more)]
+    found, counts = arrays([*first, *((9, 9) for _ in more)])
+    words, times = arrays(second)
+    size = kernels.merge_runs(found, counts, len(first), words, times if counted else times[:0])
     expected = naive.merge_runs(first, second)
+    assert list(zip(found[:size].tolist(), counts[:size].tolist(), strict=True)) == expected
+
+
+@given(words)
+def test_words_are_gathered_where_they_stand(values: list[int]) -> None:
+    pairs = [(word, place + 1) for place, word in enumerate(values)]
+    found, counts = arrays(pairs)
+    size = kernels.merge_runs(found, counts, 0, found, counts)
+    expected = naive.gather_runs(pairs)
     assert list(zip(found[:size].tolist(), counts[:size].tolist(), strict=True)) == expected
 
 
@@ -74,15 +68,6 @@ def test_fields_are_packed_and_cut(shape: list[tuple[int, int, int]], seeds: lis
     assert out.tolist() == naive.cut_fields(fields, drops, room)
 
 
-@given(words, words)
-def test_rows_are_added_to_counts(one: list[int], rows: list[int]) -> None:
-    first = naive.count_runs(one)
-    found, counts = np.empty(len(one + rows), np.uint64), np.empty(len(one + rows), np.int64)
-    size = kernels.add_words(*arrays(first), np.array(rows, np.uint64), found, counts)
-    expected = naive.add_words(first, rows)
-    assert list(zip(found[:size].tolist(), counts[:size].tolist(), strict=True)) == expected
-
-
 @given(
     st.lists(st.tuples(st.integers(0, 6), st.integers(0, 63)), max_size=60),
     st.integers(0, 6),
@@ -95,9 +80,32 @@ def test_cells_are_cut_and_stay_sorted(fields: list[Pair], rest: int, drop: int)
     table = np.full(2**rest, -1, np.int64)
     found, counts = arrays(pairs)
     bits = np.uint64(rest), np.uint64(drop)
-    assert kernels.count_cells(found, *bits, table.copy()) == len(expected)
     size = kernels.cut_cells(found, counts, *bits, table, np.empty_like(table))
     assert list(zip(found[:size].tolist(), counts[:size].tolist(), strict=True)) == expected
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 9) | st.integers(0, 2**60 - 1), st.integers(0, 63)), max_size=30
+    ),
+    st.integers(0, 4),
+)
+def test_what_cuts_leave_apart_is_counted(fields: list[Pair], rest: int) -> None:
+    rows = sorted((first << rest) + last % 2**rest for first, last in fields)
+    counts, seen = np.zeros(65, np.int64), np.zeros(2**rest, np.bool_)
+    last = np.zeros(2**rest, np.uint64)
+    kernels.count_apart(np.array(rows, np.uint64), np.uint64(rest), last, seen, counts)
+    counts[0] -= len(rows) - len(set(rows))  # equal words differ in no bit
+    assert counts.tolist() == naive.count_apart(rows, rest)
+
+
+@given(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 255)), max_size=9))
+def test_codes_of_bytes_are_packed(rows: list[Pair]) -> None:
+    codes = [byte * 7 % 256 for byte in range(256)]
+    words = np.array([word for word, _ in rows], np.uint64)
+    column = [byte for _, byte in rows]
+    kernels.add_codes(words, *(np.array(a, np.uint8) for a in (column, codes)), np.uint64(8))
+    assert words.tolist() == naive.add_codes([word for word, _ in rows], column, codes, 8)
 
 
 @given(st.lists(st.integers(0, 255), max_size=9))

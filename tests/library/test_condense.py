@@ -7,7 +7,7 @@ import math
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from calibkit.errors import ResourceError
@@ -66,7 +66,10 @@ def test_the_whole_and_its_parts_condense_alike(
     roles: tuple[Role, ...], data: Rows, most: int, random: object
 ) -> None:
     frame = frame_of(data).select(role.name for role in roles)
-    whole = condensed([frame], most, roles)
+    try:
+        whole = condensed([frame], most, roles)
+    except ResourceError:  # powers of two stay apart at every step
+        reject()
     places = np.array([random.randrange(3) for _ in data])  # type: ignore[attr-defined]
     order = np.random.default_rng(most).permutation(len(data))
     parts = [frame[order][np.flatnonzero(places[order] == own)] for own in range(3)]
@@ -220,3 +223,21 @@ def test_merging_is_the_same_with_and_without_room_to_spare(
 def test_what_cannot_be_interleaved(odd: list[object]) -> None:
     one = pl.DataFrame({"x": odd[:1]})
     assert interleaved([pl.DataFrame({"x": odd}), one], ["x"]) is None
+
+
+@pytest.mark.parametrize("kinds", [0, 1, 3, 40])
+@given(st.integers(0, 2**32), st.integers(0, 12))
+@settings(max_examples=15)
+def test_rows_that_repeat_are_counted_kind_by_kind(kinds: int, seed: int, most: int) -> None:
+    """Few scores, whatever stands beside them: nothing, labels, labels and weights, many kinds."""
+    random = np.random.default_rng(seed)
+    size = 200 + most
+    columns = {"score": random.integers(0, 9, size) / 8.0}
+    if kinds:
+        columns |= {"label": random.integers(0, 2, size), "weight": random.integers(0, kinds, size)}
+    frame = pl.DataFrame(columns)
+    roles = (Role("score", SCORE), *(Role(name) for name in frame.columns[1:]))
+    found = condensed(list(frame.iter_slices(37)), 100 + 7 * kinds, roles)
+    expected = frame.group_by(pl.all()).len(COUNT).sort(frame.columns)
+    assert found.frame.equals(expected.cast({COUNT: pl.Int64}))
+    assert found.exact

@@ -31,7 +31,7 @@ from calibkit.hetcal.rounds.reading import known_of
 from calibkit.hetcal.rounds.rows import hash_parts
 from calibkit.hetcal.rounds.tables import Numbers, What, array_of, keys_of, together, values_of
 from calibkit.hetcal.rounds.trained import trees_in_rounds
-from calibkit.hetcal.rows import linear_scores, read_hetcal_rows
+from calibkit.hetcal.rows import HetcalRows, linear_scores, read_hetcal_rows
 from calibkit.hetcal.run import fit_source
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.hetcal.states import HetcalProblem, hetcal_state
@@ -85,22 +85,28 @@ def in_memory(
         FEATURES,
         known=grown.features if grown else None,
         groups=spec.groups,
+        time=spec.time,
         folds=spec.folds,
         seed=spec.seed,
     )
-    if spec.groups is None:
-        data = rows.data
-        assert data.label is not None and data.others is not None and data.where is not None
-        names, features = rows.features.categories, rows.features.columns
-        known = read_known_features(data.others, features, names, data.where)
-        used = {"score": data.score, "label": data.label, **known.words()}
-        if data.weight is not None:
-            used["weight"] = data.weight
-        hashes = row_hashes(used)
-        linear, _ = linear_scores(data.score, problem.columns.scale)
-        part = hash_parts(hashes, spec.folds, spec.seed)[np.lexsort((hashes, linear))]
+    if spec.groups is None and spec.time is None:
+        part = hash_parts(hashes_in_order(rows), spec.folds, spec.seed)
         rows = replace(rows, folds=Folds(part, spec.folds))
     return fit_hetcal(rows, spec, train=grown, tags=problem.tags)
+
+
+def hashes_in_order(rows: HetcalRows) -> Any:
+    """Return the hash of each row, in the order of the rows."""
+    data = rows.data
+    assert data.label is not None and data.others is not None and data.where is not None
+    names, features = rows.features.categories, rows.features.columns
+    known = read_known_features(data.others, features, names, data.where)
+    used = {"score": data.score, "label": data.label, **known.words()}
+    if data.weight is not None:
+        used["weight"] = data.weight
+    hashes = row_hashes(used)
+    linear, _ = linear_scores(data.score, data.options.scale)
+    return hashes[np.lexsort((hashes, linear))]
 
 
 def assert_like(found: Any, expected: Any, path: str = "") -> None:
@@ -468,13 +474,13 @@ def test_scores_that_rank_badly_are_told() -> None:
 def test_what_has_no_rounds_is_refused() -> None:
     frame = rows_of(9000, 1)
     for options in (
-        {"partition": "forest"},
+        {"partition": "forest", "map": "beta"},
         {"partition": "boosted", "time": "g"},
     ):
         with pytest.raises(ResourceError, match=r"9,000 rows of .* MB would do"):
             hetcal_state(Source.from_frame(frame), problem_of({}, **options), TINY)
-    state = hetcal_state(Source.from_frame(frame), problem_of({}, partition="forest"), ROOM)
-    with pytest.raises(ResourceError, match="--partition forest"):
+    state = hetcal_state(Source.from_frame(frame), problem_of({}, partition="boosted"), ROOM)
+    with pytest.raises(ResourceError, match="--partition boosted"):
         first_plan(without_rows(state))
     with pytest.raises(DataError, match="column 'w': weight 0 in all 100 rows"):
         in_rounds(
@@ -541,3 +547,27 @@ def test_damaged_plans_and_answers_are_refused() -> None:
     place = state.table.with_columns(place=pl.lit(10**9))
     with pytest.raises(ModelError, match="not asked"):
         steps.advance(plans[-1], Sums({}, place))
+
+
+def test_answers_that_do_not_add_up_are_refused() -> None:
+    frame = rows_of(300, 1)
+    _, plans = in_rounds([frame], problem_of({}, max_depth=2, min_leaf=30))
+    source = Source.from_frame(frame)
+    grow = next(plan for plan in plans if plan.ask["step"] == "grow")
+    table = answer(grow, source, TINY).table
+    hits = pl.when(pl.col("what") == What.HITS << 16).then(10**6).otherwise("value")
+    with pytest.raises(ModelError, match="more positives than rows"):
+        steps.advance(grow, Sums({}, table.with_columns(value=hits)))
+    first = pl.col("what").eq(What.ROWS << 16) & pl.col("what").is_first_distinct()
+    more = pl.when(first).then(10**6).otherwise("value")
+    with pytest.raises(ModelError, match="different rows"):
+        steps.advance(grow, Sums({}, table.with_columns(value=more)))
+    hits = pl.when(pl.col("what") == What.POSITIVES << 16).then(0).otherwise("value")
+    whole = answer(grow, source, TINY).header.payload
+    with pytest.raises(ModelError, match="its scores"):
+        steps.advance(grow, Sums(whole, table.with_columns(value=hits)))
+    double = pl.when(pl.col("what") < What.LINE << 16).then(2 * pl.col("value")).otherwise("value")
+    later = next(plan for plan in plans if any(n["depth"] and n["open"] for n in plan.ask["nodes"]))
+    table = answer(later, source, TINY).table
+    with pytest.raises(ModelError, match="not those of the plan"):
+        steps.advance(later, Sums({}, table.with_columns(value=double)))

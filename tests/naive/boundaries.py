@@ -229,6 +229,11 @@ def total(hashes: list[int]) -> int:
     return sum(hashes) % WORD
 
 
+def mark_hashes(words: list[int], bits: int) -> set[int]:
+    """Return the bits of the hashes of words."""
+    return {mix(word) % bits for word in words}
+
+
 def falling_ranks(values: list[float]) -> list[int]:
     """Return the rank of each value from the largest down; equal values share one."""
     distinct = sorted(set(values), reverse=True)
@@ -239,6 +244,14 @@ def pack(keys: list[int], level: list[int], label: list[int], tag_bits: int) -> 
     """Return the words ``key, level, label`` side by side."""
     tags = make_tags(level, label)
     return [key * 2**tag_bits + tag for key, tag in zip(keys, tags, strict=True)]
+
+
+def turn_round(score: list[float], second: list[int]) -> list[int] | None:
+    """Return the order by falling score, then by rising second number; None if rows do not rise."""
+    rows = list(zip(score, second, strict=True))
+    if rows != sorted(rows):
+        return None
+    return sorted(range(len(rows)), key=lambda row: (-score[row], second[row]))
 
 
 def make_tags(level: list[int], label: list[int]) -> list[int]:

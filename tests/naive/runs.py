@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 
 def count_runs(words: list[int]) -> list[tuple[int, int]]:
@@ -36,15 +37,16 @@ def cut_fields(fields: list[list[int]], drops: list[int], room: list[int]) -> li
     return words
 
 
-def add_words(one: list[tuple[int, int]], rows: list[int]) -> list[tuple[int, int]]:
-    """Return the pairs with the words of a list, which count once each."""
-    return gather_runs([*one, *((word, 1) for word in rows)])
-
-
 def cut_cells(pairs: list[tuple[int, int]], rest: int, drop: int) -> list[tuple[int, int]]:
     """Return the pairs without the last bits of the first field, equal words together."""
     cut = [((word >> rest >> drop) << rest | word % 2**rest, count) for word, count in pairs]
     return gather_runs(cut)
+
+
+def count_apart(words: list[int], rest: int) -> list[int]:
+    """Return how many words a cut of one bit more makes equal, for each number of bits."""
+    first = [len({(word >> rest >> drop, word % 2**rest) for word in words}) for drop in range(65)]
+    return [*(own - more for own, more in pairwise(first)), first[64]]
 
 
 def rows_rise(rows: list[tuple[int, ...]]) -> bool:
@@ -57,9 +59,11 @@ def merge_rows(rows: list[tuple[int, ...]]) -> list[int]:
     return sorted(range(len(rows)), key=lambda place: rows[place])
 
 
+def add_codes(words: list[int], column: list[int], codes: list[int], width: int) -> list[int]:
+    """Return the words with the codes of bytes behind them."""
+    return [word * 2**width + codes[value] for word, value in zip(words, column, strict=True)]
+
+
 def mark_bytes(values: list[int]) -> list[bool]:
     """Tell of all numbers that a byte holds whether they occur."""
     return [number in values for number in range(256)]
-
-
-TWINS = {"count_cells": "cut_cells"}

@@ -15,12 +15,17 @@ from calibkit.hetcal.rounds.bins import RateCounter, SeekCounter
 from calibkit.hetcal.rounds.choose import candidates, correction_lines, judged_counts
 from calibkit.hetcal.rounds.curves import curve_array
 from calibkit.hetcal.rounds.edges import Refine
-from calibkit.hetcal.rounds.end import Ending, ending
+from calibkit.hetcal.rounds.end import End, ending
+from calibkit.hetcal.rounds.ends import end_of
+from calibkit.hetcal.rounds.forest import branch_counter
+from calibkit.hetcal.rounds.forest_judge import WeighCounter
+from calibkit.hetcal.rounds.forest_maps import SettleCounter, TallyCounter
 from calibkit.hetcal.rounds.grow import Shared, Visits, visits_of
 from calibkit.hetcal.rounds.growing import CountCounter, GrowCounter, add_lines, tell_lines
 from calibkit.hetcal.rounds.isotonic import PoolCounter
 from calibkit.hetcal.rounds.known import (
     BEND,
+    BRANCH,
     CORRECT,
     COUNT,
     FINISH,
@@ -31,11 +36,14 @@ from calibkit.hetcal.rounds.known import (
     RATE,
     REFINE,
     SEEK,
+    SETTLE,
+    TALLY,
+    WEIGH,
     Known,
 )
 from calibkit.hetcal.rounds.lines import LineSums, line_array
 from calibkit.hetcal.rounds.look import LookCounter
-from calibkit.hetcal.rounds.rows import Block, dealt
+from calibkit.hetcal.rounds.rows import Block, dealt, losses_of
 from calibkit.hetcal.rounds.tables import Numbers, What
 from calibkit.hetcal.rounds.times import TimeCounter
 from calibkit.hetcal.states import HetcalProblem
@@ -77,6 +85,10 @@ def counter_of(
         BEND: BendCounter,
         SEEK: SeekCounter,
         POOL: PoolCounter,
+        BRANCH: branch_counter,
+        TALLY: TallyCounter,
+        SETTLE: SettleCounter,
+        WEIGH: WeighCounter,
     }
     return together[known.step](known, problem, Shared(pool, threads))
 
@@ -203,21 +215,20 @@ class FinishCounter:
 
     def __init__(self, known: Known, problem: HetcalProblem) -> None:
         self.known, self.problem = known, problem
-        self.end: Ending = ending(known, problem.spec)
+        self.end: End = end_of(known, problem)
         self.losses = np.zeros(3, np.int64)
-        self.cells = np.zeros((self.end.leaves * BINS, 3), np.int64)
+        self.cells = np.zeros((self.end.cells, 3), np.int64)
 
     def add(self, block: Block) -> None:
         """Add some rows."""
         end, spec, mass = self.end, self.problem.spec, block.masses[0]
-        score = end.first(block.score)
-        leaf = end.leaf_of(block.features.values)
-        probability = np.clip(end.maps.probabilities(score, leaf), spec.clip, 1.0 - spec.clip)
-        found = np.empty(score.size)
-        each = np.ones(score.size)
+        leaf, probability = end.calibrated(block)
+        probability = np.clip(probability, spec.clip, 1.0 - spec.clip)
+        found = np.empty(probability.size)
+        each = np.ones(probability.size)
         leaf_maps.probability_losses(probability, block.label, each, 1e-15, found)
-        pooled = end.pooled[0] * score + end.pooled[1]
-        kinds = [self._losses(block.score, block), self._losses(pooled, block), found]
+        pooled = end.pooled[0] * (end.before.a * block.score + end.before.b) + end.pooled[1]
+        kinds = [*(losses_of(linear, block.label) for linear in (block.score, pooled)), found]
         for place, (losses, units) in enumerate(zip(kinds, end.units, strict=True)):
             self.losses[place] += np.rint(mass * losses * units).astype(np.int64).sum()
         edges = np.arange(1, BINS) / BINS
@@ -225,14 +236,6 @@ class FinishCounter:
         chance = np.rint(mass * probability * end.cell_unit).astype(np.int64)
         sums = np.stack([block.weight, block.weight * block.label, chance], axis=1)
         np.add.at(self.cells, cell, sums)
-
-    @staticmethod
-    def _losses(linear: Floats, block: Block) -> Floats:
-        found = np.empty((2, linear.size))
-        root, line = np.zeros(linear.size, np.int32), np.array([[1.0, 0.0]])
-        leaf_maps.leaf_losses(linear, block.label, np.ones(linear.size), root, line, found)
-        losses: Floats = found[1]
-        return losses
 
     def tell(self, numbers: Numbers) -> dict[str, Any]:
         """Tell the sums."""

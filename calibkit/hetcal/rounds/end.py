@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from msgspec.structs import replace
@@ -14,7 +14,7 @@ from calibkit.errors import ModelError
 from calibkit.hetcal.cells import BINS
 from calibkit.hetcal.describe import described_tree
 from calibkit.hetcal.features import Features
-from calibkit.hetcal.fit import columns_of, origin_of
+from calibkit.hetcal.fit import columns_of, criterion_of, origin_of
 from calibkit.hetcal.maps import Maps, Steps, averaged, shrunk
 from calibkit.hetcal.model import CrossValidated, HetcalFit, HetcalModel, Line, Losses
 from calibkit.hetcal.rounds.choose import node_maps, root_maps
@@ -22,6 +22,7 @@ from calibkit.hetcal.rounds.curves import coefficients, curve_from
 from calibkit.hetcal.rounds.grow import tree_of
 from calibkit.hetcal.rounds.known import EVERYONE, FINISH, Curve, Known, grid_of
 from calibkit.hetcal.rounds.lines import Counts, worth
+from calibkit.hetcal.rounds.rows import Block
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.hetcal.states import HetcalProblem
 from calibkit.hetcal.trees import Tree
@@ -29,6 +30,52 @@ from calibkit_kernels import leaf_maps
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
+
+
+class End(Protocol):
+    """What is fitted, of any partition; see `Ending`."""
+
+    @property
+    def before(self) -> Line:
+        """The map that all scores go through first."""
+
+    @property
+    def pooled(self) -> Floats:
+        """What follows it where there are no parts."""
+
+    @property
+    def max_depth(self) -> int:
+        """What was used."""
+
+    @property
+    def min_leaf(self) -> int:
+        """What was used."""
+
+    @property
+    def shrinkage(self) -> float | None:
+        """What was used; None where nothing is shrunk."""
+
+    @property
+    def units(self) -> tuple[float, ...]:
+        """How many units of a sum a loss has in one."""
+
+    @property
+    def cell_unit(self) -> float:
+        """The same of a probability."""
+
+    @property
+    def leaves(self) -> int:
+        """How many leaves there are."""
+
+    @property
+    def cells(self) -> int:
+        """How many cells of leaf and probability are looked at."""
+
+    def calibrated(self, block: Block) -> tuple[NDArray[np.int32], Floats]:
+        """Return the leaf of each row among those of the cells, and its probability."""
+
+    def written(self, features: Features, known: Known) -> dict[str, Any]:
+        """Return the fields of the model that hold trees and maps."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +121,11 @@ class Ending:
         """How many leaves there are."""
         return len(self.maps.lines)
 
+    @property
+    def cells(self) -> int:
+        """How many cells there are: of each leaf, all bins of the probability."""
+        return self.leaves * BINS
+
     def need(self, maps: int) -> None:
         """Raise `ModelError` where a plan has not so many maps as there are leaves."""
         _need(maps, self.leaves)
@@ -94,6 +146,19 @@ class Ending:
         leaf_maps.rows_by_leaf(leaf, spans, rows)
         return spans, rows
 
+    def calibrated(self, block: Block) -> tuple[NDArray[np.int32], Floats]:
+        """Return the leaf of each row, and its probability."""
+        leaf = self.leaf_of(block.features.values)
+        return leaf, self.maps.probabilities(self.first(block.score), leaf)
+
+    def written(self, features: Features, known: Known) -> dict[str, Any]:
+        """Return the fields of the model that hold the tree and its maps."""
+        seen = known.rows
+        return {
+            "tree": described_tree(self.tree, (known.grown or seen).size, features),
+            "maps": self.maps.described(seen.unit, seen.size),
+        }
+
 
 def ending(known: Known, spec: HetcalSpec) -> Ending:
     """Return what all sums say."""
@@ -105,15 +170,11 @@ def ending(known: Known, spec: HetcalSpec) -> Ending:
     root = next(place for place, node in enumerate(known.nodes) if node.part == EVERYONE)
     tree, spots = tree_of(known, root, size, depth)
     leaves = [spot for node, spot in zip(tree.nodes, spots, strict=True) if node.feature < 0]
-    lines, everyone = node_maps(known, leaves), root_maps(known)[EVERYONE]
-    before, pooled = Line(a=1.0, b=0.0), everyone
-    if spec.precalibrate == "platt":
-        before = Line(a=float(everyone[0]), b=float(everyone[1]))
-        lines[:, :2] = _after(before, lines[:, :2])
-        pooled = _after(before, everyone[None])[0]
+    lines, before = node_maps(known, leaves), before_of(known, spec)
+    lines[:, :2] = after_line(before, lines[:, :2])
+    pooled = after_line(before, root_maps(known)[EVERYONE][None])[0]
     kind = spec.map if known.step == FINISH else "platt"
-    most, (rows, _) = max(abs(seen.low), abs(seen.high)), seen.counts
-    bounds = (most + 1.0, abs(everyone[0]) * most + abs(everyone[1]) + 1.0, 36.0)
+    rows, _ = seen.counts
     return Ending(
         before,
         pooled,
@@ -126,9 +187,25 @@ def ending(known: Known, spec: HetcalSpec) -> Ending:
         depth,
         grid.leaf_sizes[size],
         grid.shrinkages[weight],
-        tuple(worth(float(bound), rows) for bound in bounds),
+        loss_units(known),
         worth(1.0, rows),
     )
+
+
+def before_of(known: Known, spec: HetcalSpec) -> Line:
+    """Return the map that all scores go through first."""
+    if spec.precalibrate != "platt":
+        return Line(a=1.0, b=0.0)
+    slope, intercept = root_maps(known)[EVERYONE].tolist()
+    return Line(a=slope, b=intercept)
+
+
+def loss_units(known: Known) -> tuple[float, ...]:
+    """Return how many units a loss has in one: of the scores, under one map, of the model."""
+    seen, (slope, intercept) = known.rows, root_maps(known)[EVERYONE].tolist()
+    most, (rows, _) = max(abs(seen.low), abs(seen.high)), seen.counts
+    bounds = (most + 1.0, abs(slope) * most + abs(intercept) + 1.0, 36.0)
+    return tuple(worth(bound, rows) for bound in bounds)
 
 
 def _maps(known: Known, kind: str, lines: Floats, pooled: Floats, shrinkage: float) -> Maps:
@@ -173,8 +250,10 @@ def first_curves(known: Known, end: Ending) -> list[Curve]:
     return found
 
 
-def _after(before: Line, lines: Floats) -> Floats:
+def after_line(before: Line, lines: Floats) -> Floats:
     """Return the lines that do after `before` what `lines` do alone."""
+    if (before.a, before.b) == (1.0, 0.0):
+        return lines
     if before.a == 0.0:  # one score in all rows: nothing has a slope
         return np.column_stack([np.zeros(len(lines)), lines[:, 1]])
     slopes = lines[:, 0] / before.a
@@ -182,14 +261,19 @@ def _after(before: Line, lines: Floats) -> Floats:
 
 
 def model_of(
-    known: Known, problem: HetcalProblem, losses: Int64s, cells: Int64s, files: Sequence[str]
+    known: Known,
+    problem: HetcalProblem,
+    end: End,
+    losses: Int64s,
+    cells: Int64s,
+    files: Sequence[str],
 ) -> HetcalModel:
     """Return the model.
 
     Parameters
     ----------
-    known, problem
-        What the rounds found, and what was to be fitted.
+    known, problem, end
+        What the rounds found, what was to be fitted, and what is.
     losses, cells
         The sums of the last round.
     files
@@ -199,7 +283,6 @@ def model_of(
     seen, grown, more = known.rows, known.grown, dict[str, str]()
     if grown is not None:
         files, more = [*files, *grown.files], {"train_data_hash": grown.fingerprint}
-    end = ending(known, spec)
     features = Features(
         tuple(known.columns),
         np.empty((len(known.columns), 0)),
@@ -210,15 +293,14 @@ def model_of(
         version=HetcalModel.VERSION,
         columns=columns_of(columns, known.dtype, known.columns),
         partition=spec.partition,
-        criterion=spec.criterion,
+        criterion=criterion_of(spec),
         map=spec.map,
         precalibrate=end.before if spec.precalibrate == "platt" else None,
         pooled=Line(a=float(end.pooled[0]), b=float(end.pooled[1])),
         clip=spec.clip,
         fit=_figures(known, problem, end, losses, cells),
-        tree=described_tree(end.tree, (grown or seen).size, features),
-        maps=end.maps.described(seen.unit, seen.size),
         tags=dict(problem.tags),
+        **end.written(features, known),
     )
     if problem.provenance != "none":
         origin = origin_of(spec, columns, seen.rows, known.fingerprint, more)
@@ -227,7 +309,7 @@ def model_of(
 
 
 def _figures(
-    known: Known, problem: HetcalProblem, end: Ending, losses: Int64s, cells: Int64s
+    known: Known, problem: HetcalProblem, end: End, losses: Int64s, cells: Int64s
 ) -> HetcalFit:
     seen, checked = known.rows, None
     grown = known.grown or seen
@@ -245,7 +327,7 @@ def _figures(
         float(loss / unit / rows) for loss, unit in zip(losses.tolist(), end.units, strict=True)
     )
     amounts = np.array([seen.size, seen.size, 1.0 / end.cell_unit])
-    largest, mean, count = _gaps(cells.reshape(end.leaves * BINS, 3) * amounts, rows)
+    largest, mean, count = _gaps(cells.reshape(-1, 3) * amounts, rows)
     return HetcalFit(
         rows=seen.unit.amount(seen.weight),
         positives=seen.unit.amount(seen.hits),

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from calibkit.hetcal.features import Features
 from calibkit.hetcal.grow import Rules, midpoint, sides_of
 from calibkit.hetcal.payload import Vectors, vectors_of
-from calibkit.hetcal.rounds.known import EVERYONE, Fork, Known, Spot, grid_of
+from calibkit.hetcal.rounds.known import EVERYONE, Edges, Fork, Known, Spot, grid_of
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.hetcal.trees import Node, Tree
 from calibkit_kernels import rounds as kernels
@@ -27,6 +27,7 @@ from calibkit_kernels import tree as splits
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
 Places = NDArray[np.int32]
+T = TypeVar("T")
 
 #: Bins of all histograms of a round together, at most, unless one histogram alone has more; where a
 #: bin has more than two sums, so many fewer.
@@ -68,17 +69,29 @@ class Bins:
         """Return what belongs to one feature, of values side by side."""
         return values[self.starts[feature] : self.starts[feature + 1]]
 
+    def some(self, features: Int64s) -> Bins:
+        """Return the bins of some features, which rise."""
+        chosen = features.tolist()
+        starts = np.append(0, np.cumsum(np.diff(self.starts)[features]))
+        lows, highs = (tuple(of[place] for place in chosen) for of in (self.lows, self.highs))
+        return Bins(lows, highs, tuple(self.kinds[place] for place in chosen), starts)
+
 
 def bins_of(known: Known) -> Bins:
-    """Return the bins that a plan knows."""
+    """Return the bins of all features that a plan knows."""
+    return side_by_side(known.edges, known.categories)
+
+
+def side_by_side(all_edges: Sequence[Edges], categories: Sequence[list[str] | None]) -> Bins:
+    """Return the bins of some features: edges of numbers, the names of categories."""
     lows, highs = [], []
-    for edges, names in zip(known.edges, known.categories, strict=True):
+    for edges, names in zip(all_edges, categories, strict=True):
         numbers = None if names is None else np.arange(float(len(names)))
         lows.append(np.array(edges.lows, np.float64) if numbers is None else numbers)
         top = edges.highs or edges.lows
         highs.append(np.array(top, np.float64) if numbers is None else numbers)
     starts = np.cumsum([0, *(low.size + 1 for low in lows)])
-    kinds = tuple(names is not None for names in known.categories)
+    kinds = tuple(names is not None for names in categories)
     return Bins(tuple(lows), tuple(highs), kinds, starts)
 
 
@@ -127,7 +140,8 @@ def split_node(
         if node.rows < 2 * sizes[size]:
             continue
         rules = vectors.rules(deepest, sizes[size])
-        best = _best_split(hist, bins, total, rules)
+        hists = [(feature, bins.take(feature, hist)) for feature in range(len(bins.lows))]
+        best = best_split(hists, bins, total, rules)
         if best is None:
             continue
         feature, split = best
@@ -136,12 +150,12 @@ def split_node(
             found[like].sizes.append(size)
             continue
         own = bins.take(feature, hist)
-        fork = _fork(feature, split, own, bins, rules)
+        fork = fork_of(feature, split, own, bins, rules)
         fork.sizes.append(size)
         found[like] = fork
         fork.left = len(known.nodes) + len(children)
         fork.right = fork.left + 1
-        rows, hits = _left_sums(fork, int(split[splits.LOW]), own)
+        rows, hits = left_sums(fork, int(split[splits.LOW]), own)[:2].tolist()
         # Both children share the list of sizes with the fork while it grows.
         for count, positives in ((rows, hits), (node.rows - rows, node.hits - hits)):
             children.append(Spot(node.part, node.depth + 1, fork.sizes, count, positives))
@@ -153,22 +167,24 @@ def split_node(
     return children
 
 
-def _best_split(hist: Int64s, bins: Bins, total: Int64s, rules: Rules) -> tuple[int, Floats] | None:
-    """Return the feature and the split that bring the most."""
-    count = len(bins.lows)
-    found = np.full((count, 1, splits.SPLIT_WIDTH), splits.NONE)
-    for feature, lows in enumerate(bins.lows):
-        own = bins.take(feature, hist)
+def best_split(
+    hists: Sequence[tuple[int, Int64s]], bins: Bins, total: Int64s, rules: Rules
+) -> tuple[int, Floats] | None:
+    """Return the feature and the split that bring the most; `hists`: features that may be used."""
+    found = np.full((len(hists), 1, splits.SPLIT_WIDTH), splits.NONE)
+    for (feature, own), best in zip(hists, found[:, 0], strict=True):
         ranks = np.empty(len(own), np.int64)
-        used = splits.scan_order(own, lows.size, bins.kinds[feature], rules.array(), ranks)
-        splits.best_cut(own, ranks[:used], own[lows.size], total, rules.array(), found[feature, 0])
+        size = bins.lows[feature].size
+        used = splits.scan_order(own, size, bins.kinds[feature], rules.array(), ranks)
+        splits.best_cut(own, ranks[:used], own[size], total, rules.array(), best)
     chosen = np.full(1, -1, np.int64)
     splits.choose_splits(found, total[None], rules.kind, chosen)
-    feature = int(chosen[0])
-    return None if feature < 0 else (feature, found[feature, 0])
+    place = int(chosen[0])
+    return None if place < 0 else (hists[place][0], found[place, 0])
 
 
-def _fork(feature: int, split: Floats, hist: Int64s, bins: Bins, rules: Rules) -> Fork:
+def fork_of(feature: int, split: Floats, hist: Int64s, bins: Bins, rules: Rules) -> Fork:
+    """Return the fork of a split of a feature, whose bins are `hist`."""
     fork = Fork([], feature, float(split[splits.GAIN]), bool(split[splits.MISSING_LEFT]), -1, -1)
     low, high = int(split[splits.LOW]), int(split[splits.HIGH])
     if bins.kinds[feature]:
@@ -178,14 +194,14 @@ def _fork(feature: int, split: Floats, hist: Int64s, bins: Bins, rules: Rules) -
     return fork
 
 
-def _left_sums(fork: Fork, low: int, hist: Int64s) -> tuple[int, int]:
-    """Return rows and positives that go left at a fork: what the split says of them is rounded."""
+def left_sums(fork: Fork, low: int, hist: Int64s) -> Int64s:
+    """Return the sums of the rows that go left at a fork: what the split says of them is rounded."""
     if fork.categories is not None:
         left = hist[fork.categories[0]]
     else:
         left = hist[:-1] if fork.cut is None else hist[: low + 1]
-    rows, hits, *_ = (left.sum(axis=0) + hist[-1] * fork.missing_left).tolist()
-    return rows, hits
+    sums: Int64s = left.sum(axis=0) + hist[-1] * fork.missing_left
+    return sums
 
 
 def tree_of(known: Known, root: int, size: int, depth: int) -> tuple[Tree, list[int]]:
@@ -218,8 +234,12 @@ class Shared:
 
     def over(self, count: int, work: Callable[[Int64s], None]) -> None:
         """Do some work on all of so many things, every so many of them in each thread."""
+        self.each(count, work)
+
+    def each(self, count: int, work: Callable[[Int64s], T]) -> list[T]:
+        """Do the same, and return what each thread returns."""
         parts = min(self.threads, count)
-        list(self.pool.map(work, [np.arange(start, count, parts) for start in range(parts)]))
+        return list(self.pool.map(work, [np.arange(start, count, parts) for start in range(parts)]))
 
 
 @dataclass(frozen=True)

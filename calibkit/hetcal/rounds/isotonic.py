@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from calibkit.errors import ModelError
 from calibkit.hetcal.rounds.end import Ending, ending
 from calibkit.hetcal.rounds.grow import MOST_CELLS, Shared
-from calibkit.hetcal.rounds.known import Edges, Known, Stretches
+from calibkit.hetcal.rounds.known import Edges, Known
 from calibkit.hetcal.rounds.reading import stretches_fit
 from calibkit.hetcal.rounds.rows import Block
+from calibkit.hetcal.rounds.sought import Stretches
 from calibkit.hetcal.rounds.tables import Numbers, What, array_of, keys_of, values_of
 from calibkit.hetcal.states import HetcalProblem
 from calibkit_kernels.isotonic import concave_hull
@@ -140,7 +141,8 @@ def _above(keys: Int64s, lows: Int64s) -> Keys:
 
 def cuts_of(leaves: Sequence[Stretches]) -> list[Cuts]:
     """Return the parts that the next round tells: of as many stretches as there is room for."""
-    lows, highs = ([np.array(one, np.int64) for one in ends] for ends in _ends(leaves))
+    lows = [np.array(one.lows, np.int64) for one in leaves]
+    highs = [np.array(one.highs, np.int64) for one in leaves]
     places = [np.flatnonzero(low < high) for low, high in zip(lows, highs, strict=True)]
     count = min(sum(own.size for own in places), _MOST_PARTS >> 1)
     bits = (_MOST_PARTS // max(count, 1)).bit_length() - 1
@@ -155,10 +157,6 @@ def cuts_of(leaves: Sequence[Stretches]) -> list[Cuts]:
         start = int(starts[-1])
         found.append(Cuts(own, low[own], high[own], np.array(shifts, np.uint64), starts))
     return found
-
-
-def _ends(leaves: Sequence[Stretches]) -> tuple[list[list[int]], list[list[int]]]:
-    return [one.lows for one in leaves], [one.highs for one in leaves]
 
 
 def cut_stretches(leaves: Sequence[Stretches], table: pl.DataFrame) -> list[Stretches]:

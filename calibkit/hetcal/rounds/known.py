@@ -8,6 +8,10 @@ from typing import Any
 
 from calibkit.errors import ModelError
 from calibkit.hetcal.choose import Grid
+from calibkit.hetcal.forest import forest_grid
+from calibkit.hetcal.rounds import boosted_known
+from calibkit.hetcal.rounds.forest_known import Forest, Grove
+from calibkit.hetcal.rounds.sought import Stretches, Times
 from calibkit.hetcal.spec import DEPTHS, LEAF_SIZES, SHRINKAGES, HetcalSpec
 from calibkit.models import Column
 from calibkit.rows.weights import Unit
@@ -17,10 +21,14 @@ from calibkit.summaries.plain import as_plain
 EVERYONE = -1
 
 #: The rounds, by what they ask for.
-LOOK, REFINE, GROW, GROWN, COUNT, JUDGE, CORRECT, BEND, SEEK, RATE, POOL, FINISH = STEPS = (
+LOOK, REFINE, GROW, GROWN, COUNT, JUDGE, CORRECT, BEND, SEEK, RATE, POOL, FINISH = _OF_TREES = (
     "look", "refine", "grow", "grown", "count", "judge", "correct", "bend", "seek", "rate", "pool",
     "finish",
 )  # fmt: skip
+
+#: Those of forests alone.
+BRANCH, TALLY, SETTLE, WEIGH = _OF_FORESTS = "branch", "tally", "settle", "weigh"
+STEPS = *_OF_TREES, *_OF_FORESTS, *boosted_known.STEPS
 
 
 @dataclass
@@ -54,64 +62,6 @@ class Edges:
     lows: list[float] | None = None
     highs: list[float] | None = None
     buckets: list[Bucket] = field(default_factory=list)
-
-
-#: A time as an integer, or a text, in its order.
-Key = int | str
-
-
-@dataclass
-class Gap:
-    """Times in which parts of the rows end, `after` one and `before` another (None: of all).
-
-    `below` are the rows before them, `rows` those of them; `drawn` are some of them, which are to be
-    counted, none where some are to be drawn.
-    """
-
-    after: Key | None
-    before: Key | None
-    below: int
-    rows: int
-    drawn: list[Key] = field(default_factory=list)
-
-
-@dataclass
-class Times:
-    """The parts of rows that follow each other in time, or how far they are known.
-
-    Attributes
-    ----------
-    kind
-        What stands for a time: the integer of a `number` or of a `whole` one such as a date, a
-        `text`, or as a text the digits of a `wide` integer.
-    ends
-        The last time of each part but the last; None as long as it is sought.
-    gaps
-        Where they are sought, in order.
-    """
-
-    kind: str
-    ends: list[Key | None] = field(default_factory=list)
-    gaps: list[Gap] = field(default_factory=list)
-
-
-@dataclass
-class Stretches:
-    """The scores of a leaf by stretches that its isotonic map is made of, from the lowest.
-
-    Attributes
-    ----------
-    lows, highs
-        The keys (integers in the order of the scores) of the least and the greatest score of each;
-        the same one where no block of the map can begin inside.
-    rows, hits
-        Of each, in units of weight.
-    """
-
-    lows: list[int] = field(default_factory=list)
-    highs: list[int] = field(default_factory=list)
-    rows: list[int] = field(default_factory=list)
-    hits: list[int] = field(default_factory=list)
 
 
 @dataclass
@@ -279,6 +229,8 @@ class Grown:
         The hash of the data, and where it came from if that is to be named.
     warnings
         What the user should be told.
+    groves
+        The trees of forests, of each leaf size; then there are no nodes.
     """
 
     nodes: list[Spot]
@@ -288,6 +240,7 @@ class Grown:
     fingerprint: str
     files: list[str]
     warnings: list[str]
+    groves: list[Grove] = field(default_factory=list)
 
 
 @dataclass
@@ -338,6 +291,9 @@ class Known:
         Whether trees are all that these rows are for.
     grown
         Trees of other rows; None: of these.
+    forest, scores, runs
+        What a forest has besides; the bins of the scores and the runs of a boosted model.  None, or
+        none, before these begin.
     """
 
     step: str
@@ -358,6 +314,9 @@ class Known:
     stretches: list[Stretches] = field(default_factory=list)
     apart: bool = False
     grown: Grown | None = None
+    forest: Forest | None = None
+    scores: Edges | None = None
+    runs: list[boosted_known.Run] = field(default_factory=list)
 
     def ask(self) -> dict[str, Any]:
         """Return it as a plan holds it."""
@@ -389,6 +348,13 @@ class Known:
             raise ModelError("a damaged plan: it does not say what rows there are")
         return self.seen
 
+    @property
+    def wood(self) -> Forest:
+        """The forest; only of one, and after the bins are known."""
+        if self.forest is None:
+            raise ModelError("a damaged plan: it has no forest")
+        return self.forest
+
 
 @dataclass(frozen=True)
 class Trees:
@@ -405,7 +371,9 @@ class Trees:
 
 
 def grid_of(spec: HetcalSpec) -> Grid:
-    """Return what depth, leaf size and shrinkage of a tree are chosen from."""
+    """Return what depth, leaf size and shrinkage are chosen from."""
+    if spec.partition == "forest":
+        return forest_grid(spec)
     return Grid(
         DEPTHS if spec.max_depth is None else (spec.max_depth,),
         LEAF_SIZES if spec.min_leaf is None else (spec.min_leaf,),

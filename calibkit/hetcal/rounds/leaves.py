@@ -68,5 +68,6 @@ def after_rating(known: Known, problem: HetcalProblem, sums: Sums) -> None:
 
 def after_pooling(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     """Learn where the blocks of isotonic maps begin, as far as this round tells."""
+    ending(known, problem.spec).need(len(known.stretches))
     known.stretches = cut_stretches(known.stretches, sums.table)
     _end_pools(known)

@@ -21,7 +21,7 @@ from calibkit.rows.columns import ScoreRows, read_score_rows
 from calibkit.rows.provenance import row_hashes
 from calibkit.rows.splits import group_parts, refuse_missing
 from calibkit.rows.weights import whole_units
-from calibkit_kernels import digest
+from calibkit_kernels import digest, leaf_maps
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
@@ -122,21 +122,31 @@ def dealt(block: Block, problem: HetcalProblem, parts: int) -> tuple[NDArray[np.
     Groups and times are dealt as in memory, other rows by the hash of all that is used of them: rows
     that are equal in everything are in one part.
     """
-    data, spec = block.data, problem.spec
+    hashes = hashes_of(block)
+    return parts_by(block, hashes, problem, parts), int(digest.total(hashes))
+
+
+def hashes_of(block: Block) -> NDArray[np.uint64]:
+    """Return the hash of all that is used of each row."""
+    data = block.data
     used: dict[str, NDArray[Any]] = {"score": data.score, "label": block.label}
     used |= block.features.words()
     if data.weight is not None:
         used["weight"] = data.weight
-    hashes = row_hashes(used)
-    total = int(digest.total(hashes))
+    return row_hashes(used)
+
+
+def parts_by(
+    block: Block, hashes: NDArray[np.uint64], problem: HetcalProblem, parts: int
+) -> NDArray[np.uint8]:
+    """Return the part of each row; see `dealt`."""
+    data, spec = block.data, problem.spec
     if block.part is not None:
-        found = block.part
-    elif spec.groups is None:
-        found = hash_parts(hashes, max(parts, 1), spec.seed)
-    else:
-        assert data.others is not None and data.where is not None
-        found = group_parts(data.others[spec.groups], max(parts, 1), spec.seed, data.where)
-    return found, total
+        return block.part
+    if spec.groups is None:
+        return hash_parts(hashes, max(parts, 1), spec.seed)
+    assert data.others is not None and data.where is not None
+    return group_parts(data.others[spec.groups], max(parts, 1), spec.seed, data.where)
 
 
 def hash_parts(hashes: NDArray[np.uint64], parts: int, seed: int) -> NDArray[np.uint8]:
@@ -145,6 +155,15 @@ def hash_parts(hashes: NDArray[np.uint64], parts: int, seed: int) -> NDArray[np.
     # Scrambled: the same salt for all rows, but another for each seed.
     digest.absorb(mixed, np.zeros_like(mixed), np.uint64(digest.mix(np.uint64(seed))))
     return (mixed % np.uint64(parts)).astype(np.uint8)
+
+
+def losses_of(linear: Floats, label: NDArray[np.uint8]) -> Floats:
+    """Return the log loss of each row under its linear score."""
+    found = np.empty((2, linear.size))
+    root, line = np.zeros(linear.size, np.int32), np.array([[1.0, 0.0]])
+    leaf_maps.leaf_losses(linear, label, np.ones(linear.size), root, line, found)
+    losses: Floats = found[1]
+    return losses
 
 
 def text_counts(frame: pl.DataFrame, names: Sequence[str]) -> list[dict[str, int]]:

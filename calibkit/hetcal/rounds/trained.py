@@ -21,13 +21,18 @@ from calibkit.hetcal.rounds.known import (
 )
 from calibkit.hetcal.rounds.reading import known_of
 from calibkit.hetcal.rows import need_both_classes, read_hetcal_rows
-from calibkit.hetcal.states import HetcalProblem
+from calibkit.hetcal.states import HetcalProblem, hetcal_state
 from calibkit.hetcal.trees import Tree
+from calibkit.memory import Memory
+from calibkit.rounds.answers import answer
 from calibkit.rounds.loop import advanced, first_plan
 from calibkit.rounds.plans import Plan
 from calibkit.summaries.states import State
 
 _SAID = "--train: "
+
+#: Training rows that are in memory are gone through in batches as small as can be.
+_ROOM = Memory(0)
 
 
 def trees_in_memory(train: Source, problem: HetcalProblem, files: Sequence[str]) -> Trees:
@@ -46,6 +51,8 @@ def trees_in_memory(train: Source, problem: HetcalProblem, files: Sequence[str])
         As `read_hetcal_rows`; rows of one class.
     """
     spec, grid = problem.spec, grid_of(problem.spec)
+    if spec.partition == "forest":
+        return _forest_in_memory(train, problem, files)
     rows = read_hetcal_rows(train, problem.columns, problem.features)
     need_both_classes(rows)
     growth = growth_of(rows, spec, own=False)
@@ -61,6 +68,16 @@ def trees_in_memory(train: Source, problem: HetcalProblem, files: Sequence[str])
     )
     names = [None if known is None else list(known) for known in rows.features.categories]
     return Trees(list(rows.features.columns), names, grown)
+
+
+def _forest_in_memory(train: Source, problem: HetcalProblem, files: Sequence[str]) -> Trees:
+    """Return the trees of a forest, grown in rounds too, so that rows are drawn by their hash."""
+    spec = replace(problem.spec, groups=None, time=None)
+    state = hetcal_state(train, replace(problem, spec=spec), _ROOM, hold=False)
+    trees = trees_in_rounds(
+        state, lambda plan: answer(plan, train, _ROOM, threads=problem.spec.threads), lambda _: None
+    )
+    return replace(trees, grown=replace(trees.grown, files=list(files)))
 
 
 def spots_of(trees: Sequence[Tree]) -> list[Spot]:
@@ -115,14 +132,16 @@ def trees_in_rounds(
         plan = following
     known = known_of(plan.ask)
     seen = known.rows
+    forest = known.forest
     grown = Grown(
-        known.nodes,
+        known.nodes if forest is None else [],
         seen.weight,
         seen.unit,
         seen.size,
         known.fingerprint,
         sorted({name for shard in plan.shards for name in shard.files}),
         [_SAID + remark for remark in seen.warnings],
+        forest.groves if forest is not None else [],
     )
     return Trees(known.columns, known.categories, grown)
 

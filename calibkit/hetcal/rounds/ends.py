@@ -1,0 +1,18 @@
+"""What is fitted at the end of a fit in rounds, whatever the partition."""
+
+from __future__ import annotations
+
+from calibkit.hetcal.rounds.boosted_end import boosted_ending
+from calibkit.hetcal.rounds.end import End, ending
+from calibkit.hetcal.rounds.forest_end import ForestEnding
+from calibkit.hetcal.rounds.known import Known
+from calibkit.hetcal.states import HetcalProblem
+
+
+def end_of(known: Known, problem: HetcalProblem) -> End:
+    """Return what all sums say."""
+    if problem.spec.partition == "forest":
+        return ForestEnding(known, problem)
+    if problem.spec.partition == "boosted":
+        return boosted_ending(known, problem.spec)
+    return ending(known, problem.spec)
