@@ -20,7 +20,7 @@ from calibkit.hetcal.rounds.forest_draws import draws
 from calibkit.hetcal.rounds.forest_packed import as_bytes, grove_of, trees_of
 from calibkit.hetcal.rows import read_hetcal_rows
 from calibkit.hetcal.run import fit_source
-from calibkit.hetcal.states import HetcalProblem, hetcal_state, no_rounds
+from calibkit.hetcal.states import HetcalProblem, hetcal_state
 from calibkit.hetcal.trees import Node, Tree
 from calibkit.rounds.answers import answer, answer_shard
 from calibkit.rounds.loop import fit_in_rounds
@@ -77,6 +77,12 @@ def twin(
             {"max_depth": 3, "min_leaf": 30, "shrinkage": 5.0, "clip": 0.05, "max_bins": 20},
         ),
         ({}, {"max_depth": 3, "min_leaf": 40, "shrinkage": 10.0, "criterion": "auc"}),
+        ({}, {"max_depth": 2, "min_leaf": 60, "shrinkage": 10.0, "map": "beta"}),
+        (
+            {"weight": "real"},
+            {"max_depth": 2, "min_leaf": 60, "shrinkage": 9.0, "map": "histogram"},
+        ),
+        ({}, {"max_depth": 2, "min_leaf": 60, "shrinkage": 0.0, "map": "isotonic"}),
         ({}, {"time": "g", "max_depth": 2, "min_leaf": 40, "max_bins": 50}),
         ({"scale": "raw"}, {"max_depth": 0, "min_leaf": 1, "shrinkage": 0.0}),
         ({}, {"max_bins": 30, "precalibrate": "none", "max_depth": 2, "shrinkage": 9.0}),
@@ -102,7 +108,8 @@ def test_rounds_give_what_memory_gives(
     ("columns", "options"),
     [
         ({"weight": "real"}, {"max_depth": 3, "min_leaf": 40, "shrinkage": 10.0}),
-        ({}, {"max_bins": 30, "groups": "g", "max_depth": 3, "shrinkage": 5.0}),
+        ({}, {"max_bins": 30, "groups": "g", "max_depth": 3, "min_leaf": 40}),
+        ({}, {"max_depth": 2, "min_leaf": 40, "shrinkage": 5.0, "map": "beta"}),
     ],
 )
 def test_trees_of_other_rows_get_the_maps_of_memory(
@@ -193,13 +200,11 @@ def test_few_rows_and_trees_that_no_row_was_drawn_for() -> None:
     roots = [part.tree[0].rows for part in alike.model.partitions]
     assert 0 in roots and max(roots) > 50 and "different rows are too few" in alike.warnings[-1]
     assert len(alike.model.partitions) == 20
-
-
-def test_what_forests_have_no_rounds_for() -> None:
-    assert no_rounds(forest_of({}).spec) == ""
-    for kind in ("beta", "histogram", "isotonic"):
-        assert no_rounds(forest_of({}, map=kind).spec) == f"--partition forest --map {kind}"
-    assert no_rounds(forest_of({}, time="t", criterion="auc").spec) == ""
+    bent, _ = in_rounds(
+        [same], forest_of({}, trees=9, max_depth=0, min_leaf=1, shrinkage=0.0, map="beta")
+    )
+    lines = {(part.maps[0].a, part.maps[0].b) for part in bent.model.partitions}
+    assert (bent.model.pooled.a, bent.model.pooled.a) in lines  # of trees that drew both rows
 
 
 def test_forests_that_no_plan_can_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from calibkit.hetcal.choose import Grid
 from calibkit.hetcal.forest import forest_grid
 from calibkit.hetcal.rounds import boosted_known
 from calibkit.hetcal.rounds.forest_known import Forest, Grove
-from calibkit.hetcal.rounds.known_times import Times
+from calibkit.hetcal.rounds.sought import Stretches, Times
 from calibkit.hetcal.spec import DEPTHS, LEAF_SIZES, SHRINKAGES, HetcalSpec
 from calibkit.models import Column
 from calibkit.rows.weights import Unit
@@ -62,25 +62,6 @@ class Edges:
     lows: list[float] | None = None
     highs: list[float] | None = None
     buckets: list[Bucket] = field(default_factory=list)
-
-
-@dataclass
-class Stretches:
-    """The scores of a leaf by stretches that its isotonic map is made of, from the lowest.
-
-    Attributes
-    ----------
-    lows, highs
-        The keys (integers in the order of the scores) of the least and the greatest score of each;
-        the same one where no block of the map can begin inside.
-    rows, hits
-        Of each, in units of weight.
-    """
-
-    lows: list[int] = field(default_factory=list)
-    highs: list[int] = field(default_factory=list)
-    rows: list[int] = field(default_factory=list)
-    hits: list[int] = field(default_factory=list)
 
 
 @dataclass

@@ -21,8 +21,8 @@ from calibkit.hetcal.rounds.known import (
     Fork,
     Known,
     Spot,
-    Stretches,
 )
+from calibkit.hetcal.rounds.sought import Stretches
 from calibkit.hetcal.spec import LEAF_SIZES
 from calibkit.models import Column
 from calibkit.summaries.plain import from_plain
@@ -37,7 +37,10 @@ _MOST: Final = 1e100
 #: What stands for times.
 _TIMES: Final = ("number", "whole", "text", "wide")
 
-#: The key of infinity; those of scores are nearer to 0.
+#: Keys, and numbers of rows, are below this one.
+_KEYS: Final = 1 << 63
+
+#: The key of infinity; those of scores are below it, and from its opposite on.
 _INFINITE: Final = 0x7FF << 52
 
 
@@ -161,9 +164,10 @@ def _times_fit(known: Known) -> bool:
     return (
         times.kind in _TIMES
         and all(isinstance(key, int if whole else str) for own in (ends, *gaps) for key in own)
-        and not (whole and any(key.bit_length() > 63 for own in (ends, *gaps) for key in own))
+        and all(-_KEYS <= key < _KEYS for own in (ends, *gaps) for key in own if whole)
         and all(end <= other for end, other in pairwise(ends))
         and all(_rising(own) for own in gaps)
+        and all(one.below >= 0 < one.rows < _KEYS - one.below for one in times.gaps)
         and len({len(one.drawn) > 0 for one in times.gaps}) <= 1
         and len(times.ends) == known.folds > 0
         and (known.step == REFINE or (len(ends) == known.folds and not times.gaps))
@@ -197,7 +201,7 @@ def stretches_fit(found: Stretches) -> bool:
         len(lows) == len(highs) == len(rows) == len(hits)
         and all(low <= high for low, high in zip(lows, highs, strict=True))
         and all(high < low for high, low in zip(highs, lows[1:], strict=False))
-        and all(-_INFINITE < end < _INFINITE for end in (*lows[:1], *highs[-1:]))
+        and all(-_INFINITE <= end < _INFINITE for end in (*lows[:1], *highs[-1:]))
         and all(0 <= own <= count and count > 0 for own, count in zip(hits, rows, strict=True))
-        and sum(rows) < 1 << 63
+        and sum(rows) < _KEYS
     )
