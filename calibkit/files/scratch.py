@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from calibkit.errors import ResourceError
 
@@ -58,6 +58,17 @@ class Scratch:
     def closed(self) -> bool:
         """Whether writing has ended."""
         return self._file.closed
+
+
+def unnamed_file() -> IO[bytes]:
+    """Return a file in the temporary folder that has no name: it is gone once it is closed.
+
+    Raises
+    ------
+    OSError
+        What the disk refuses.
+    """
+    return tempfile.TemporaryFile()
 
 
 @contextmanager

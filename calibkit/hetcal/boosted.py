@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,9 +52,6 @@ PATIENCE = 50
 #: Up to this many rows each fold is held out in turn; beyond, one of them once.
 FEW_ROWS = 50_000
 
-#: Quantile bins of a feature.
-BINS = 255
-
 _FEATURES = 3
 
 
@@ -93,13 +91,7 @@ class Booster:
         payload = np.empty((rows.count, 3), np.int64)
         everyone = np.arange(rows.count, dtype=np.int32)
         made, best = Steps(), 0
-        rules = Rules(
-            criteria.NEWTON,
-            DEPTH if spec.max_depth is None else spec.max_depth,
-            max(1, round((spec.min_leaf or LEAST_ROWS) / rows.size)),
-            1.0 / self.scale,
-            RIDGE / rows.size,
-        )
+        rules = rules_of(spec, self.scale, rows.size)
         for number in range(most):
             kernels.newton_rows(score, rows.label, weight, self.scale, payload)
             tree, ends = grow(
@@ -132,18 +124,54 @@ class Booster:
         sums = np.zeros((len(tree.nodes), 3), np.int64)
         kernels.leaf_sums(ends, payload, sums)
         steps = np.ones((len(tree.nodes), 2))
-        bend = sums[:, 2] / self.scale + RIDGE / self.rows.size
-        steps[:, 1] = RATE * (sums[:, 1] / self.scale) / bend
+        steps[:, 1] = newton_steps(sums, self.scale, self.rows.size)
         return steps
 
     def _subset(self, number: int) -> Subsets:
         """Return what draws the features that one partition may use."""
-        features = self.binned.codes.shape[0]
-        kept = max(min(features, 2), round(FEATURE_SHARE * features))
-        random = stream(self.spec.seed, _FEATURES, number)
-        chosen = np.zeros(features, np.bool_)
-        chosen[random.permutation(features)[:kept]] = True
+        chosen = drawn_features(self.binned.codes.shape[0], self.spec.seed, number)
         return lambda _, nodes: np.tile(chosen, (nodes, 1))
+
+
+def scale_of(weight: int) -> float:
+    """Return how many units of the sums of gradients one is, where all rows weigh so many units."""
+    return 2.0 ** min(62 - weight.bit_length(), 40)
+
+
+def rules_of(spec: HetcalSpec, scale: float, size: float) -> Rules:
+    """Return when and how nodes are split; `size`: how many rows a unit of weight stands for."""
+    return Rules(
+        criteria.NEWTON,
+        depth_of(spec),
+        max(1, round((spec.min_leaf or LEAST_ROWS) / size)),
+        1.0 / scale,
+        RIDGE / size,
+    )
+
+
+def trees_at_most(spec: HetcalSpec) -> int:
+    """Return how many partitions there are at most."""
+    return spec.trees or MOST_TREES
+
+
+def depth_of(spec: HetcalSpec) -> int:
+    """Return the depth that partitions have at most."""
+    return DEPTH if spec.max_depth is None else spec.max_depth
+
+
+def newton_steps(sums: Int64s, scale: float, size: float) -> Floats:
+    """Return the step of each node by the sums of its rows: weight, gradient and Hessian."""
+    bend = sums[:, 2] / scale + RIDGE / size
+    steps: Floats = RATE * (sums[:, 1] / scale) / bend
+    return steps
+
+
+def drawn_features(features: int, seed: int, number: int) -> NDArray[np.bool_]:
+    """Return which of the features (the last is the score) the partition of a number may use."""
+    kept = max(min(features, 2), round(FEATURE_SHARE * features))
+    chosen = np.zeros(features, np.bool_)
+    chosen[stream(seed, _FEATURES, number).permutation(features)[:kept]] = True
+    return chosen
 
 
 Fit = tuple[
@@ -154,10 +182,9 @@ Fit = tuple[
 def fit(rows: HetcalRows, spec: HetcalSpec, folds: Folds | None) -> Fit:
     """Return the partitions of a boosted model; see `calibkit.hetcal.fit.Found`."""
     features = rows.features.with_number(SCORE_FEATURE, rows.score)
-    binned = bin_features(features, spec.threads, spec.max_bins or BINS)
-    room = 62 - int(rows.weight.sum()).bit_length()
-    booster = Booster(rows, binned, spec, 2.0 ** min(room, 40))
-    most = spec.trees or MOST_TREES
+    binned = bin_features(features, spec.threads, spec.bins)
+    booster = Booster(rows, binned, spec, scale_of(int(rows.weight.sum())))
+    most = trees_at_most(spec)
     everyone, nobody = np.ones(rows.count, np.bool_), np.empty(0, np.int64)
     checked = None
     slope, intercept = 1.0, 0.0
@@ -176,7 +203,7 @@ def fit(rows: HetcalRows, spec: HetcalSpec, folds: Folds | None) -> Fit:
                 runs = list(pool.map(one, range(len(parts))))
             else:
                 runs = [one(0, pool, spec.threads)]
-            count = _best_count(runs)
+            count = best_count([run.losses for run in runs])
             judged = folds.among(parts)
             linear = _held_out_scores(rows, held, runs, count)
             slope, intercept = line_through(rows, linear, judged)
@@ -195,12 +222,15 @@ def fit(rows: HetcalRows, spec: HetcalSpec, folds: Folds | None) -> Fit:
     return _written(rows, features, made, Line(a=slope, b=intercept), spec, checked)
 
 
-def _best_count(runs: list[Steps]) -> int:
-    """Return how many partitions have the least loss over all held-out rows."""
-    shortest = min(len(run.losses) for run in runs)
+def best_count(losses: Sequence[Sequence[float]]) -> int:
+    """Return how many partitions have the least loss over all held-out rows.
+
+    `losses` are those of each run, after each of its partitions; only as many count as all runs have.
+    """
+    shortest = min(map(len, losses))
     if shortest == 0:
         return 0
-    total = np.array([run.losses[:shortest] for run in runs]).sum(axis=0)
+    total = np.array([own[:shortest] for own in losses]).sum(axis=0)
     return int(np.argmin(total)) + 1
 
 
@@ -232,25 +262,40 @@ def _written(
     for number, (tree, steps) in enumerate(zip(made.trees, made.steps, strict=True)):
         ends = tree.routes(known).ends(features.values)
         kernels.move_scores(score, ends, steps)
-        ordered = tree.pruned(len(tree.nodes))
-        # The leaves of both numberings, from left to right.
-        places = _leaf_places(tree)
         if number == 0:
-            numbers = np.full(len(tree.nodes), -1, np.int32)
-            numbers[places] = np.arange(len(places))
-            first = numbers[ends]
-        maps = [LeafMap(a=float(steps[place, 0]), b=float(steps[place, 1])) for place in places]
-        nodes = described_tree(ordered, rows.size, features, brief=number > 0)
-        parts.append(PartitionPart(tree=nodes, maps=maps))
+            first = leaf_numbers(tree)[ends]
+        parts.append(described_part(tree, steps, rows.size, features, brief=number > 0))
     probability = np.empty(rows.count)
     line = np.array([[final.a, final.b]])
     leaf_kernels.leaf_probabilities(score, np.zeros(rows.count, np.int32), line, probability)
-    depth = DEPTH if spec.max_depth is None else spec.max_depth
     least = spec.min_leaf or LEAST_ROWS
-    return parts, final, probability, first, depth, least, None, checked
+    return parts, final, probability, first, depth_of(spec), least, None, checked
 
 
-def _leaf_places(tree: Tree) -> list[int]:
+def described_part(
+    tree: Tree, steps: Floats, weight_unit: float, features: Features, *, brief: bool
+) -> PartitionPart:
+    """Return a partition as a model holds it; see `calibkit.hetcal.describe.described_tree`.
+
+    `tree` may be numbered level by level; `steps` are (a, b) of each of its nodes.
+    """
+    # The leaves of both numberings, from left to right.
+    maps = [LeafMap(a=float(steps[leaf, 0]), b=float(steps[leaf, 1])) for leaf in _leaves(tree)]
+    ordered = tree.pruned(len(tree.nodes))
+    return PartitionPart(
+        tree=described_tree(ordered, weight_unit, features, brief=brief), maps=maps
+    )
+
+
+def leaf_numbers(tree: Tree) -> Ends:
+    """Return the number of each node's leaf, from left to right; -1 for nodes with children."""
+    places = _leaves(tree)
+    found = np.full(len(tree.nodes), -1, np.int32)
+    found[places] = np.arange(len(places))
+    return found
+
+
+def _leaves(tree: Tree) -> list[int]:
     """Return the nodes without children, from left to right."""
     found, waiting = [], [0]
     while waiting:

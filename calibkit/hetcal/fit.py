@@ -125,7 +125,7 @@ def fit_hetcal(
         version=HetcalModel.VERSION,
         columns=_columns(rows),
         partition=spec.partition,
-        criterion="log-loss" if spec.partition == "boosted" else spec.criterion,
+        criterion=criterion_of(spec),
         map=spec.map,
         precalibrate=before if spec.precalibrate == "platt" else None,
         pooled=Line(a=float(pooled[0]), b=float(pooled[1])),
@@ -248,6 +248,11 @@ def _figures(
 
 def _columns(rows: HetcalRows) -> dict[str, Column]:
     return columns_of(rows.data.options, str(rows.data.score.dtype), rows.features.columns)
+
+
+def criterion_of(spec: HetcalSpec) -> str:
+    """Return what a model says of the criterion."""
+    return "log-loss" if spec.partition == "boosted" else spec.criterion
 
 
 def columns_of(options: ColumnOptions, dtype: str, features: Sequence[Column]) -> dict[str, Column]:

@@ -19,6 +19,9 @@ MAPS = ("platt", "isotonic", "beta", "histogram")
 
 DEEPEST = 30
 
+#: Quantile bins of each feature of a boosted model.
+BOOSTED_BINS = 255
+
 
 @dataclass(frozen=True, kw_only=True)
 class HetcalSpec:
@@ -41,7 +44,7 @@ class HetcalSpec:
     clip
         How far probabilities stay from 0 and 1.
     max_bins
-        Quantile bins of features with more distinct values; None: 1024 beyond 65,535.
+        Quantile bins of features with more distinct values; None: 1024 beyond 65,535 (boosted: 255).
     groups, time
         A column of rows that share a fold, or of times along which folds go forward.
     folds, seed, threads
@@ -97,6 +100,11 @@ class HetcalSpec:
             raise UsageError(
                 "--partition boosted has a criterion of its own, the log loss; leave --criterion out."
             )
+
+    @property
+    def bins(self) -> int | None:
+        """Quantile bins of a feature with more values, or None; see `features.bin_features`."""
+        return self.max_bins or (BOOSTED_BINS if self.partition == "boosted" else None)
 
 
 def _choice(option: str, value: str, choices: tuple[str, ...]) -> None:

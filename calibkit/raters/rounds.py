@@ -38,16 +38,11 @@ from calibkit.raters.asking import (
 from calibkit.raters.logit_maps import LogitMap
 from calibkit.raters.map_search import MapAt, map_search
 from calibkit.raters.rows import described, read_rater_rows
-from calibkit.raters.states import (
-    ALPHA,
-    AlphaProblem,
-    ClassProblem,
-    record_makers,
-    used_columns,
-)
+from calibkit.raters.states import ALPHA, AlphaProblem, ClassProblem, record_makers, used_columns
 from calibkit.raters.step_cells import SCHEMA, open_cells, steps_from
 from calibkit.raters.summing import Batch, merged_tables, sums_of, table_of
 from calibkit.rounds.exact import Whole, added, as_text, from_text
+from calibkit.rounds.kept import Kept
 from calibkit.rounds.passes import Pass
 from calibkit.rounds.plans import Plan
 from calibkit.rounds.protocol import Ask, Counted, Sums
@@ -94,9 +89,9 @@ def first_ask(state: State) -> Ask:
 
 
 def sums(
-    plan: Plan, source: Source, memory: Memory, *, threads: int, train: Source | None = None
+    plan: Plan, source: Source, memory: Memory, *, threads: int, kept: Kept | None = None
 ) -> Counted:
-    """Return what a shard answers."""
+    """Return what a shard answers; nothing is kept."""
     ask, problem = _read(plan)
     names = used_columns(source, problem.columns)
     batch = memory.rows_of(len(names)) // (_COPIES * (threads + 2))

@@ -10,6 +10,7 @@ import polars as pl
 from calibkit.errors import ModelError
 from calibkit.files.sources import Source
 from calibkit.memory import Memory
+from calibkit.rounds.kept import Kept
 from calibkit.rounds.plans import Plan
 from calibkit.rounds.protocol import Counted, Sums, rounds_of
 from calibkit.summaries.states import Answered, Shard, State, new_state
@@ -18,22 +19,22 @@ __all__ = ["answer", "answer_shard", "check_state", "merge_states"]
 
 
 def answer(
-    plan: Plan, source: Source, memory: Memory, *, threads: int = 1, train: Source | None = None
+    plan: Plan, source: Source, memory: Memory, *, threads: int = 1, kept: Kept | None = None
 ) -> State:
     """Return what all rows of a source, as one shard, answer to a plan.
+
+    `kept` is the same for all rounds of a fit over one source; the answer is the same without it.
 
     Raises
     ------
     UsageError, DataError
         Rows that cannot be used, as in the first round.
     """
-    found = rounds_of(plan.of).sums(plan, source, memory, threads=threads, train=train)
+    found = rounds_of(plan.of).sums(plan, source, memory, threads=threads, kept=kept)
     return _state(plan, found, Shard(found.hash, found.rows))
 
 
-def answer_shard(
-    plan: Plan, source: Source, memory: Memory, *, threads: int = 1, train: Source | None = None
-) -> State:
+def answer_shard(plan: Plan, source: Source, memory: Memory, *, threads: int = 1) -> State:
     """Return what a shard that the plan knows answers to it.
 
     Raises
@@ -41,7 +42,7 @@ def answer_shard(
     UsageError, DataError
         As `answer`; a shard that the plan does not know.
     """
-    found = rounds_of(plan.of).sums(plan, source, memory, threads=threads, train=train)
+    found = rounds_of(plan.of).sums(plan, source, memory, threads=threads)
     for shard in plan.shards:
         if (shard.hash, shard.rows) == (found.hash, found.rows):
             return _state(plan, found, shard)

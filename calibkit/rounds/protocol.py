@@ -16,6 +16,7 @@ import polars as pl
 from calibkit.files.sources import Source
 from calibkit.fitted import Fitted
 from calibkit.memory import Memory
+from calibkit.rounds.kept import Kept
 from calibkit.rounds.plans import Plan
 from calibkit.summaries.states import KINDS, State
 
@@ -65,9 +66,13 @@ class Rounds(Protocol):
         """
 
     def sums(
-        self, plan: Plan, source: Source, memory: Memory, *, threads: int, train: Source | None
+        self, plan: Plan, source: Source, memory: Memory, *, threads: int, kept: Kept | None = None
     ) -> Counted:
-        """Return what a shard answers, in one pass in batches within the memory."""
+        """Return what a shard answers, in one pass in batches within the memory.
+
+        `kept` comes from a process that answers all rounds over the same source: there a round may
+        leave what spares a later one work.  The answer is the same whatever it holds, or without it.
+        """
 
     def check_sums(self, sums: Sums) -> None:
         """Raise `ModelError` for an answer that this kind cannot give: it may come from anywhere."""
@@ -82,3 +87,9 @@ class Rounds(Protocol):
 def rounds_of(kind: str) -> Rounds:
     """Return the functions of a kind of states that has them."""
     return cast(Rounds, import_module(KINDS[kind].rounds))
+
+
+def about(plan: Plan) -> str:
+    """Return what a round does, in a few words; empty for kinds that have no function to tell it."""
+    told = getattr(rounds_of(plan.of), "about", None)
+    return "" if told is None else str(told(plan))

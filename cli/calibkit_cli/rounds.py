@@ -220,9 +220,15 @@ def fit_here(
 ) -> Fitted[Any]:
     """Return what the rounds give that this process does by itself; `state` is of the first one."""
     from calibkit.rounds.answers import answer
+    from calibkit.rounds.kept import Kept
 
     try:
-        return fit(console, state, lambda plan: answer(plan, source, memory, threads=threads))
+        with Kept() as kept:
+            return fit(
+                console,
+                state,
+                lambda plan: answer(plan, source, memory, threads=threads, kept=kept),
+            )
     except DataError as error:
         if error.file is None:  # it is about all rows: found in sums, which know no file
             error.file = source.paths[0]
@@ -240,8 +246,10 @@ def fit(console: Console, state: State, answer: Callable[[Plan], State]) -> Fitt
 
 def round_teller(console: Console) -> Callable[[Plan], None]:
     """Return what says of a plan which round over how many rows comes now."""
+    from calibkit.rounds.protocol import about
 
     def tell(plan: Plan) -> None:
-        console.detail(f"round {plan.round} over {plan.rows:,} rows")
+        said = about(plan)
+        console.detail(f"round {plan.round} over {plan.rows:,} rows{said and f': {said}'}")
 
     return tell

@@ -82,14 +82,13 @@ def by_plans(invoke: Invoke, parts: list[Path], options: list[Any], output: Path
         more = ["--plan", output.parent / "plan.json", "-q"]
 
 
-@pytest.mark.parametrize("dealt", ["--groups", "--time"])
 def test_isotonic_maps_and_folds_in_time_by_plans(
-    folder: Path, tmp_path: Path, invoke: Invoke, dealt: str
+    folder: Path, tmp_path: Path, invoke: Invoke
 ) -> None:
     made = {name: tmp_path / f"{name}.json" for name in ("memory", "rounds", "merged")}
     rows, parts = folder / "rows.parquet", sorted((folder / "parts").iterdir())
     size = ["--max-depth", "1", "--min-leaf", "900", "--shrinkage", "30", "-q"]
-    options = ["--features", "x,kind", dealt, "day", "--map", "isotonic", *size]
+    options = ["--features", "x,kind", "--time", "day", "--map", "isotonic", *size]
     for name, more in (("memory", []), ("rounds", TIGHT)):
         assert invoke("hetcal", rows, *options, *more, "-o", made[name]).code == 0
     by_plans(invoke, parts, options, made["merged"])
@@ -142,13 +141,3 @@ def test_what_all_rows_show_is_said_as_in_memory(tmp_path: Path, invoke: Invoke)
         found = invoke(*line, *TIGHT, "-o", tmp_path / "m.json")
         assert (said.code, said.stderr) == (found.code, found.stderr)
         assert said.code == 3 and "rows.parquet: " in said.stderr
-
-
-@pytest.mark.parametrize("more", [["--partition", "boosted"]])
-def test_what_has_no_rounds_says_what_would_do(
-    folder: Path, tmp_path: Path, invoke: Invoke, more: list[str]
-) -> None:
-    line = ["hetcal", folder / "rows.parquet", "--features", "x", *more, *TIGHT]
-    done = invoke(*line, "-o", tmp_path / "m.json")
-    assert done.code == 5 and "MB would do" in done.stderr and " ".join(more) in done.stderr
-    assert not list(tmp_path.iterdir())

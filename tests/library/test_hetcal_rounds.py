@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibkit.errors import DataError, ModelError, ResourceError, UsageError
+from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.fitted import Fitted
 from calibkit.hetcal.features import Features, bin_features, read_known_features
@@ -38,7 +38,7 @@ from calibkit.hetcal.states import HetcalProblem, hetcal_state
 from calibkit.memory import Memory
 from calibkit.models import Column
 from calibkit.rounds.answers import answer, answer_shard
-from calibkit.rounds.loop import first_plan, fit_in_rounds
+from calibkit.rounds.loop import fit_in_rounds
 from calibkit.rounds.plans import Plan
 from calibkit.rounds.protocol import Sums
 from calibkit.rows.columns import ColumnOptions
@@ -471,17 +471,8 @@ def test_scores_that_rank_badly_are_told() -> None:
     assert found.warnings == run.warnings
 
 
-def test_what_has_no_rounds_is_refused() -> None:
-    frame = rows_of(9000, 1)
-    for options in (
-        {"partition": "boosted"},
-        {"partition": "boosted", "time": "g"},
-    ):
-        with pytest.raises(ResourceError, match=r"9,000 rows of .* MB would do"):
-            hetcal_state(Source.from_frame(frame), problem_of({}, **options), TINY)
-    state = hetcal_state(Source.from_frame(frame), problem_of({}, partition="boosted"), ROOM)
-    with pytest.raises(ResourceError, match="--partition boosted"):
-        first_plan(without_rows(state))
+def test_rows_of_one_class_or_of_no_weight_are_refused() -> None:
+    frame = rows_of(200, 1)
     with pytest.raises(DataError, match="column 'w': weight 0 in all 100 rows"):
         in_rounds(
             [frame[:50].with_columns(w=0), frame[50:100].with_columns(w=0)],
@@ -547,3 +538,27 @@ def test_damaged_plans_and_answers_are_refused() -> None:
     place = state.table.with_columns(place=pl.lit(10**9))
     with pytest.raises(ModelError, match="not asked"):
         steps.advance(plans[-1], Sums({}, place))
+
+
+def test_answers_that_do_not_add_up_are_refused() -> None:
+    frame = rows_of(300, 1)
+    _, plans = in_rounds([frame], problem_of({}, max_depth=2, min_leaf=30))
+    source = Source.from_frame(frame)
+    grow = next(plan for plan in plans if plan.ask["step"] == "grow")
+    table = answer(grow, source, TINY).table
+    hits = pl.when(pl.col("what") == What.HITS << 16).then(10**6).otherwise("value")
+    with pytest.raises(ModelError, match="more positives than rows"):
+        steps.advance(grow, Sums({}, table.with_columns(value=hits)))
+    first = pl.col("what").eq(What.ROWS << 16) & pl.col("what").is_first_distinct()
+    more = pl.when(first).then(10**6).otherwise("value")
+    with pytest.raises(ModelError, match="different rows"):
+        steps.advance(grow, Sums({}, table.with_columns(value=more)))
+    hits = pl.when(pl.col("what") == What.POSITIVES << 16).then(0).otherwise("value")
+    whole = answer(grow, source, TINY).header.payload
+    with pytest.raises(ModelError, match="its scores"):
+        steps.advance(grow, Sums(whole, table.with_columns(value=hits)))
+    double = pl.when(pl.col("what") < What.LINE << 16).then(2 * pl.col("value")).otherwise("value")
+    later = next(plan for plan in plans if any(n["depth"] and n["open"] for n in plan.ask["nodes"]))
+    table = answer(later, source, TINY).table
+    with pytest.raises(ModelError, match="not those of the plan"):
+        steps.advance(later, Sums({}, table.with_columns(value=double)))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import msgspec
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from calibkit.errors import ModelError
@@ -16,8 +17,8 @@ from calibkit.files.sources import Source
 from calibkit.hetcal.maps import _isotonic
 from calibkit.hetcal.rounds import isotonic, steps
 from calibkit.hetcal.rounds.isotonic import blocks_of, cut_stretches, cuts_of
-from calibkit.hetcal.rounds.known import Stretches
 from calibkit.hetcal.rounds.reading import known_of, stretches_fit
+from calibkit.hetcal.rounds.sought import Stretches
 from calibkit.hetcal.rounds.tables import Numbers, What, keys_of, together
 from calibkit.rounds.answers import answer_shard
 from calibkit.rounds.protocol import Sums
@@ -38,7 +39,6 @@ MAP: dict[str, Any] = {"map": "isotonic", "shrinkage": 20.0}
 @pytest.mark.parametrize(
     ("columns", "options"),
     [
-        ({}, {"groups": "g"}),
         ({"weight": "w"}, {"max_depth": 2, "groups": "g", "criterion": "entropy"}),
         ({"weight": "real"}, {"max_depth": 1, "min_leaf": 30}),
         ({"weight": "eighths", "weight_kind": "sampling"}, {"max_depth": 2, "min_leaf": 60}),
@@ -48,7 +48,7 @@ MAP: dict[str, Any] = {"map": "isotonic", "shrinkage": 20.0}
 def test_isotonic_maps_are_those_of_memory(
     columns: dict[str, str], options: dict[str, Any]
 ) -> None:
-    frame, problem = rows_of(1200, 5), problem_of(columns, **MAP, **options)
+    frame, problem = rows_of(900, 5), problem_of(columns, **MAP, **options)
     found, plans = in_rounds([frame[:500], frame[500:]], problem)
     expected = in_memory(frame, problem)
     assert_like(plain(found), plain(expected))
@@ -57,7 +57,7 @@ def test_isotonic_maps_are_those_of_memory(
 
 
 def test_maps_of_scores_as_they_are_have_the_bits_of_memory() -> None:
-    frame = rows_of(1500, 5).with_columns(score=pl.col("score").round(2))
+    frame = rows_of(900, 5).with_columns(score=pl.col("score").round(2))
     problem = problem_of({"weight": "w"}, **MAP, max_depth=2, min_leaf=90, precalibrate="none")
     found, _ = in_rounds([frame[::2], frame[1::2]], problem)
     expected = in_memory(frame, problem)
@@ -102,6 +102,7 @@ scores = st.one_of(st.integers(-3, 3).map(float), st.floats(allow_infinity=False
 weights = st.one_of(st.integers(0, 3), st.integers(0, 2**57))
 
 
+@example([(-sys.float_info.max, False, 1), (sys.float_info.max, True, 1)], 2)
 @given(
     st.lists(st.tuples(scores, st.booleans(), weights), min_size=1, max_size=30),
     st.sampled_from([2, 16, 256]),
@@ -157,6 +158,9 @@ def test_damaged_stretches_are_refused() -> None:
     frame, problem = rows_of(600, 1), problem_of({}, **MAP, max_depth=1, min_leaf=30)
     _, plans = in_rounds([frame], problem)
     plan = next(plan for plan in plans if plan.ask["step"] == "pool")
+    empty = msgspec.structs.replace(plan, ask={**plan.ask, "stretches": []})
+    with pytest.raises(ModelError, match="a leaf has no map"):
+        steps.advance(empty, Sums({}, Numbers().table()))
     (own, *others), source = plan.ask["stretches"], Source.from_frame(frame)
     count = len(own["lows"])
     for changed in (

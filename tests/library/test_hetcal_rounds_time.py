@@ -16,8 +16,8 @@ from calibkit.errors import ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.fitted import Fitted
 from calibkit.hetcal.rounds import steps, times
-from calibkit.hetcal.rounds.known_times import Times
 from calibkit.hetcal.rounds.reading import known_of
+from calibkit.hetcal.rounds.sought import Times
 from calibkit.hetcal.rounds.tables import Numbers, together
 from calibkit.hetcal.rounds.times import Draw, TimeCounter, kind_of, parts_of, time_keys
 from calibkit.hetcal.run import fit_source
@@ -71,14 +71,13 @@ def timed(count: int, seed: int) -> pl.DataFrame:
             {"weight": "real", "weight_kind": "sampling"},
             {"time": "day", "max_bins": 20, "max_depth": 2},
         ),
-        ({}, {"time": "moment", "max_depth": 2, "map": "beta", "precalibrate": "none"}),
-        ({}, {"time": "day", "max_depth": 1, "map": "isotonic", "min_leaf": 60}),
+        ({}, {"time": "day", "max_depth": 1, "map": "isotonic", "precalibrate": "none"}),
     ],
 )
 def test_folds_that_go_forward_give_what_memory_gives(
     columns: dict[str, str], options: dict[str, Any]
 ) -> None:
-    frame, problem = timed(1200, 5), problem_of(columns, **options)
+    frame, problem = timed(900, 5), problem_of(columns, **options)
     found, _ = in_rounds([frame[:500], frame[500:]], problem)
     expected = in_memory(frame, problem)
     assert_like(plain(found), plain(expected))
@@ -125,7 +124,7 @@ def test_few_times_are_not_cross_validated() -> None:
 
 
 columns = st.one_of(
-    st.lists(st.integers(-(2**63) + 1, 2**63 - 1) | st.integers(-2, 2), min_size=1),
+    st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-2, 2), min_size=1),
     st.lists(st.floats(allow_nan=False) | st.integers(-2, 2).map(float), min_size=1),
     st.lists(st.text(max_size=4) | st.sampled_from(["", "a", "a\0"]), min_size=1),
     st.lists(st.dates() | st.just(date(2026, 1, 1)), min_size=1),
@@ -199,7 +198,7 @@ def test_a_draw_is_the_same_whatever_the_order() -> None:
     for start in range(0, 5000, 700):
         own = Draw(20)
         own.add(keys[start : start + 700])
-        parts.add_drawn(own.keys())
+        parts.add(pl.Series(own.keys()))
     assert whole.keys() == parts.keys() and len(whole.keys()) == 20
 
 
@@ -219,6 +218,7 @@ def test_damaged_times_are_refused() -> None:
         {"gaps": [{**gap, "drawn": gap["drawn"][::-1]}]},
         {"gaps": [{**gap, "drawn": ["a"]}]},
         {"gaps": [{**gap, "after": -(2**63) - 1}]},
+        {"gaps": [{**gap, "below": 2**63 - 1}]},
     ):
         with pytest.raises(ModelError, match="damaged plan"):
             known_of({**plan.ask, "times": {**own, **changed}})

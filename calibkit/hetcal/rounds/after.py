@@ -7,8 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
+from calibkit.errors import ModelError
 from calibkit.hetcal.rounds import leaves, look, times, trained
+from calibkit.hetcal.rounds.boosted_known import ORDER
 from calibkit.hetcal.rounds.choose import candidates, chosen_by, first_correction, judged_counts
 from calibkit.hetcal.rounds.edges import refined
 from calibkit.hetcal.rounds.grow import (
@@ -43,6 +46,8 @@ from calibkit.rounds.protocol import Sums
 from calibkit.rows.remarks import FEWEST, constant_score, of_tally
 from calibkit_kernels import rounds as kernels
 
+Int64s = NDArray[np.int64]
+
 
 def after_look(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     """Go on from the first look at all rows."""
@@ -60,7 +65,10 @@ def _begin_trees(known: Known, problem: HetcalProblem) -> None:
         known.grown.nodes = []
         return
     known.step = GROW
-    known.nodes = first_nodes(known.judged, len(grid_of(problem.spec).leaf_sizes))
+    if problem.spec.partition == "boosted":  # only the map of all rows: no tree has this root
+        known.nodes = first_nodes(range(0), 0)
+    else:
+        known.nodes = first_nodes(known.judged, len(grid_of(problem.spec).leaf_sizes))
 
 
 def seeks(known: Known) -> bool:
@@ -80,7 +88,7 @@ def refine(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     for place, edges in enumerate(known.edges):
         if edges.lows is None:
             known.edges[place] = refined(
-                edges, sums.table, place, len(known.columns), problem.spec.max_bins
+                edges, sums.table, place, len(known.columns), problem.spec.bins
             )
     if known.times is not None and known.times.gaps:
         times.learn(known.times, sums, known.rows.rows, len(known.columns))
@@ -92,22 +100,25 @@ def after_growth(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     width = vectors_in(known, spec).width
     asked = open_nodes(known, bins.cells * width)
     hist = histograms(table, len(asked), bins, width)
+    totals = _totals(hist, bins)
     move_lines(known, table)
     if not known.fingerprint:
         know_bins(known, table, bins)
         know_rows(known, problem, sums)
-        known.rows.weight, known.rows.hits = bins.take(0, hist[0])[:, :2].sum(axis=0).tolist()
+        known.rows.weight, known.rows.hits = totals[0]
         bins = bins_of(known)
         if not known.folds:
             del known.nodes[1:]
     sizes = [max(1, math.ceil(size / known.rows.size)) for size in grid_of(spec).leaf_sizes]
     there = len(known.nodes)
-    for place, own in zip(asked, hist, strict=True):
+    for place, own, total in zip(asked, hist, totals, strict=True):
         if place >= there:
             continue  # of a part, where parts turned out to be empty
         node = known.nodes[place]
         if node.depth == 0:
-            node.rows, node.hits = bins.take(0, own)[:, :2].sum(axis=0).tolist()
+            node.rows, node.hits = total
+        elif (node.rows, node.hits) != total:
+            raise ModelError("a damaged state: its rows are not those of the plan")
         known.nodes += split_node(known, node, own, bins, spec, sizes)
     if not known.apart:
         begin_lines(known, spec.max_depth)
@@ -115,6 +126,8 @@ def after_growth(known: Known, problem: HetcalProblem, sums: Sums) -> None:
         return
     if known.apart:
         known.step = GROWN
+    elif spec.partition == "boosted":
+        known.step = ORDER
     elif known.folds:
         known.step = JUDGE
     else:
@@ -123,10 +136,9 @@ def after_growth(known: Known, problem: HetcalProblem, sums: Sums) -> None:
 
 def after_count(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     """Go on to the maps of trees that were grown on other rows."""
-    rows, hits = (
-        array_of(sums.table, what, len(known.nodes)).tolist() for what in (What.ROWS, What.HITS)
-    )
-    for node, own, positives in zip(known.nodes, rows, hits, strict=True):
+    rows, hits = (array_of(sums.table, what, len(known.nodes)) for what in (What.ROWS, What.HITS))
+    _check_counts(rows, hits)
+    for node, own, positives in zip(known.nodes, rows.tolist(), hits.tolist(), strict=True):
         node.rows, node.hits = own, positives
     know_rows(known, problem, sums)
     known.rows.weight, known.rows.hits = known.nodes[0].rows, known.nodes[0].hits
@@ -136,6 +148,21 @@ def after_count(known: Known, problem: HetcalProblem, sums: Sums) -> None:
         known.nodes = trained.of_everyone(known.nodes)
     begin_lines(known, problem.spec.max_depth)
     known.step = GROW
+
+
+def _totals(hist: Int64s, bins: Bins) -> list[tuple[int, int]]:
+    """Return the rows and positives of nodes, which are the same in the bins of any feature."""
+    _check_counts(hist[:, :, 0], hist[:, :, 1])
+    sums = np.add.reduceat(hist[:, :, :2], bins.starts[:-1], axis=1)
+    if not (sums == sums[:, :1]).all() or (sums < 0).any():
+        raise ModelError("a damaged state: its features have different rows")
+    return [(rows, hits) for rows, hits in sums[:, 0].tolist()]
+
+
+def _check_counts(rows: Int64s, hits: Int64s) -> None:
+    """Raise `ModelError` where there are more positives than rows."""
+    if not ((hits >= 0) & (hits <= rows)).all():
+        raise ModelError("a damaged state: it has more positives than rows")
 
 
 def know_bins(known: Known, table: pl.DataFrame, bins: Bins) -> None:
@@ -171,6 +198,8 @@ def _of_scores(known: Known, problem: HetcalProblem, table: pl.DataFrame) -> lis
         return [constant_score(columns.score)] if seen.rows >= FEWEST else []
     scores = np.linspace(seen.low, seen.high, SCORES)
     rows, hits = (array_of(table, what, SCORES) for what in (What.SCORES, What.POSITIVES))
+    if (int(rows.sum()), int(hits.sum())) != (seen.rows, seen.positives):
+        raise ModelError("a damaged state: its scores are not those of all rows")
     used = np.flatnonzero(rows)[::-1]
     return of_tally(columns.score, columns.scale, scores[used], rows[used], hits[used], seen.rows)
 

@@ -42,8 +42,9 @@ from calibkit.hetcal.rounds.known import (
 )
 from calibkit.hetcal.rounds.lines import LineSums, line_array
 from calibkit.hetcal.rounds.look import LookCounter
+from calibkit.hetcal.rounds.parted import parted_end
 from calibkit.hetcal.rounds.protocol import End
-from calibkit.hetcal.rounds.rows import Block, dealt
+from calibkit.hetcal.rounds.rows import Block, dealt, losses_of
 from calibkit.hetcal.rounds.tables import Numbers, What
 from calibkit.hetcal.rounds.times import TimeCounter
 from calibkit.hetcal.states import HetcalProblem
@@ -182,7 +183,7 @@ class BendCounter:
     """Sums the beta maps of the leaves, and those of all leaves of each tree."""
 
     def __init__(self, known: Known, problem: HetcalProblem, shared: Shared) -> None:
-        self.shared, self.end = shared, end_of(known, problem)
+        self.shared, self.end = shared, parted_end(known, problem)
         self.end.need(len(known.curves) - len(self.end.trees))
         self.curves = curve_array(known.curves, self.end.counts)
         self.open = np.flatnonzero([not curve.done for curve in known.curves])
@@ -229,7 +230,7 @@ class FinishCounter:
         each = np.ones(probability.size)
         leaf_maps.probability_losses(probability, block.label, each, 1e-15, found)
         pooled = end.pooled[0] * (end.before.a * block.score + end.before.b) + end.pooled[1]
-        kinds = [self._losses(block.score, block), self._losses(pooled, block), found]
+        kinds = [*(losses_of(linear, block.label) for linear in (block.score, pooled)), found]
         for place, (losses, units) in enumerate(zip(kinds, end.units, strict=True)):
             self.losses[place] += np.rint(mass * losses * units).astype(np.int64).sum()
         edges = np.arange(1, BINS) / BINS
@@ -237,14 +238,6 @@ class FinishCounter:
         chance = np.rint(mass * probability * end.cell_unit).astype(np.int64)
         sums = np.stack([block.weight, block.weight * block.label, chance], axis=1)
         np.add.at(self.cells, cell, sums)
-
-    @staticmethod
-    def _losses(linear: Floats, block: Block) -> Floats:
-        found = np.empty((2, linear.size))
-        root, line = np.zeros(linear.size, np.int32), np.array([[1.0, 0.0]])
-        leaf_maps.leaf_losses(linear, block.label, np.ones(linear.size), root, line, found)
-        losses: Floats = found[1]
-        return losses
 
     def tell(self, numbers: Numbers) -> dict[str, Any]:
         """Tell the sums."""

@@ -14,7 +14,7 @@ from calibkit.errors import ModelError
 from calibkit.hetcal.cells import BINS
 from calibkit.hetcal.describe import described_tree
 from calibkit.hetcal.features import Features
-from calibkit.hetcal.fit import columns_of, origin_of
+from calibkit.hetcal.fit import columns_of, criterion_of, origin_of
 from calibkit.hetcal.maps import Maps, Steps, averaged, shrunk
 from calibkit.hetcal.model import CrossValidated, HetcalFit, HetcalModel, Line, Losses
 from calibkit.hetcal.rounds.choose import node_maps, root_maps
@@ -279,7 +279,7 @@ def model_of(
         version=HetcalModel.VERSION,
         columns=columns_of(columns, known.dtype, known.columns),
         partition=spec.partition,
-        criterion=spec.criterion,
+        criterion=criterion_of(spec),
         map=spec.map,
         precalibrate=end.before if spec.precalibrate == "platt" else None,
         pooled=Line(a=float(end.pooled[0]), b=float(end.pooled[1])),

@@ -140,7 +140,7 @@ def split_nodes(
         node.categories = fork.categories
         node.left = len(tree.nodes)
         node.right = node.left + 1
-        rows, hits = left_sums(fork, int(split[splits.LOW]), own)
+        rows, hits = left_sums(fork, int(split[splits.LOW]), own)[:2].tolist()
         for count, positives in ((rows, hits), (node.rows - rows, node.second - hits)):
             tree.nodes.append(Node(count, positives, node.depth + 1))
 

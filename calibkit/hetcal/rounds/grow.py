@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from calibkit.hetcal.features import Features
 from calibkit.hetcal.grow import Rules, midpoint, sides_of
 from calibkit.hetcal.payload import Vectors, vectors_of
-from calibkit.hetcal.rounds.known import EVERYONE, Fork, Known, Spot, grid_of
+from calibkit.hetcal.rounds.known import EVERYONE, Edges, Fork, Known, Spot, grid_of
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.hetcal.trees import Node, Tree
 from calibkit_kernels import rounds as kernels
@@ -69,17 +69,29 @@ class Bins:
         """Return what belongs to one feature, of values side by side."""
         return values[self.starts[feature] : self.starts[feature + 1]]
 
+    def some(self, features: Int64s) -> Bins:
+        """Return the bins of some features, which rise."""
+        chosen = features.tolist()
+        starts = np.append(0, np.cumsum(np.diff(self.starts)[features]))
+        lows, highs = (tuple(of[place] for place in chosen) for of in (self.lows, self.highs))
+        return Bins(lows, highs, tuple(self.kinds[place] for place in chosen), starts)
+
 
 def bins_of(known: Known) -> Bins:
-    """Return the bins that a plan knows."""
+    """Return the bins of all features that a plan knows."""
+    return side_by_side(known.edges, known.categories)
+
+
+def side_by_side(all_edges: Sequence[Edges], categories: Sequence[list[str] | None]) -> Bins:
+    """Return the bins of some features: edges of numbers, the names of categories."""
     lows, highs = [], []
-    for edges, names in zip(known.edges, known.categories, strict=True):
+    for edges, names in zip(all_edges, categories, strict=True):
         numbers = None if names is None else np.arange(float(len(names)))
         lows.append(np.array(edges.lows, np.float64) if numbers is None else numbers)
         top = edges.highs or edges.lows
         highs.append(np.array(top, np.float64) if numbers is None else numbers)
     starts = np.cumsum([0, *(low.size + 1 for low in lows)])
-    kinds = tuple(names is not None for names in known.categories)
+    kinds = tuple(names is not None for names in categories)
     return Bins(tuple(lows), tuple(highs), kinds, starts)
 
 
@@ -143,7 +155,7 @@ def split_node(
         found[like] = fork
         fork.left = len(known.nodes) + len(children)
         fork.right = fork.left + 1
-        rows, hits = left_sums(fork, int(split[splits.LOW]), own)
+        rows, hits = left_sums(fork, int(split[splits.LOW]), own)[:2].tolist()
         # Both children share the list of sizes with the fork while it grows.
         for count, positives in ((rows, hits), (node.rows - rows, node.hits - hits)):
             children.append(Spot(node.part, node.depth + 1, fork.sizes, count, positives))
@@ -182,14 +194,14 @@ def fork_of(feature: int, split: Floats, hist: Int64s, bins: Bins, rules: Rules)
     return fork
 
 
-def left_sums(fork: Fork, low: int, hist: Int64s) -> tuple[int, int]:
-    """Return rows and positives that go left at a fork: what the split says of them is rounded."""
+def left_sums(fork: Fork, low: int, hist: Int64s) -> Int64s:
+    """Return the sums of the rows that go left at a fork: what the split says of them is rounded."""
     if fork.categories is not None:
         left = hist[fork.categories[0]]
     else:
         left = hist[:-1] if fork.cut is None else hist[: low + 1]
-    rows, hits, *_ = (left.sum(axis=0) + hist[-1] * fork.missing_left).tolist()
-    return rows, hits
+    sums: Int64s = left.sum(axis=0) + hist[-1] * fork.missing_left
+    return sums
 
 
 def tree_of(known: Known, root: int, size: int, depth: int) -> tuple[Tree, list[int]]:

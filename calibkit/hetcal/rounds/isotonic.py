@@ -18,12 +18,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.errors import ModelError
-from calibkit.hetcal.rounds.ends import end_of
 from calibkit.hetcal.rounds.grow import MOST_CELLS, Shared
-from calibkit.hetcal.rounds.known import Edges, Known, Stretches
-from calibkit.hetcal.rounds.protocol import End
+from calibkit.hetcal.rounds.known import Edges, Known
+from calibkit.hetcal.rounds.parted import parted_end
+from calibkit.hetcal.rounds.protocol import Parted
 from calibkit.hetcal.rounds.reading import stretches_fit
 from calibkit.hetcal.rounds.rows import Block
+from calibkit.hetcal.rounds.sought import Stretches
 from calibkit.hetcal.rounds.tables import Numbers, What, array_of, keys_of, values_of
 from calibkit.hetcal.states import HetcalProblem
 from calibkit_kernels.isotonic import concave_hull
@@ -39,7 +40,7 @@ _MOST_PARTS: Final = MOST_CELLS >> 2
 _NONE: Final = -(1 << 63)
 
 
-def first_stretches(end: End) -> list[Stretches]:
+def first_stretches(end: Parted) -> list[Stretches]:
     """Return all scores of each leaf as one stretch; none of a leaf without rows."""
     found = []
     for leaf in end.each_leaf():
@@ -139,7 +140,8 @@ def _above(keys: Int64s, lows: Int64s) -> Keys:
 
 def cuts_of(leaves: Sequence[Stretches]) -> list[Cuts]:
     """Return the parts that the next round tells: of as many stretches as there is room for."""
-    lows, highs = ([np.array(one, np.int64) for one in ends] for ends in _ends(leaves))
+    lows = [np.array(one.lows, np.int64) for one in leaves]
+    highs = [np.array(one.highs, np.int64) for one in leaves]
     places = [np.flatnonzero(low < high) for low, high in zip(lows, highs, strict=True)]
     count = min(sum(own.size for own in places), _MOST_PARTS >> 1)
     bits = (_MOST_PARTS // max(count, 1)).bit_length() - 1
@@ -154,10 +156,6 @@ def cuts_of(leaves: Sequence[Stretches]) -> list[Cuts]:
         start = int(starts[-1])
         found.append(Cuts(own, low[own], high[own], np.array(shifts, np.uint64), starts))
     return found
-
-
-def _ends(leaves: Sequence[Stretches]) -> tuple[list[list[int]], list[list[int]]]:
-    return [one.lows for one in leaves], [one.highs for one in leaves]
 
 
 def cut_stretches(leaves: Sequence[Stretches], table: pl.DataFrame) -> list[Stretches]:
@@ -194,7 +192,7 @@ class PoolCounter:
     """Sums the rows and the positives in parts of the stretches that may hold a corner."""
 
     def __init__(self, known: Known, problem: HetcalProblem, shared: Shared) -> None:
-        self.end, self.shared = end_of(known, problem), shared
+        self.end, self.shared = parted_end(known, problem), shared
         self.end.need(len(known.stretches))
         self.cuts = cuts_of(known.stretches)
         self.open = np.flatnonzero([cuts.places.size for cuts in self.cuts])

@@ -9,8 +9,9 @@ from typing import Any
 from calibkit.errors import ModelError
 from calibkit.hetcal.choose import Grid
 from calibkit.hetcal.forest import forest_grid
+from calibkit.hetcal.rounds import boosted_known
 from calibkit.hetcal.rounds.forest_known import Forest, Grove
-from calibkit.hetcal.rounds.known_times import Times
+from calibkit.hetcal.rounds.sought import Stretches, Times
 from calibkit.hetcal.spec import DEPTHS, LEAF_SIZES, SHRINKAGES, HetcalSpec
 from calibkit.models import Column
 from calibkit.rows.weights import Unit
@@ -27,8 +28,7 @@ LOOK, REFINE, GROW, GROWN, COUNT, JUDGE, CORRECT, BEND, SEEK, RATE, POOL, FINISH
 
 #: Those of forests alone.
 BRANCH, TALLY, SETTLE, WEIGH = _OF_FORESTS = "branch", "tally", "settle", "weigh"
-
-STEPS = *_OF_TREES, *_OF_FORESTS
+STEPS = *_OF_TREES, *_OF_FORESTS, *boosted_known.STEPS
 
 
 @dataclass
@@ -62,25 +62,6 @@ class Edges:
     lows: list[float] | None = None
     highs: list[float] | None = None
     buckets: list[Bucket] = field(default_factory=list)
-
-
-@dataclass
-class Stretches:
-    """The scores of a leaf by stretches that its isotonic map is made of, from the lowest.
-
-    Attributes
-    ----------
-    lows, highs
-        The keys (integers in the order of the scores) of the least and the greatest score of each;
-        the same one where no block of the map can begin inside.
-    rows, hits
-        Of each, in units of weight.
-    """
-
-    lows: list[int] = field(default_factory=list)
-    highs: list[int] = field(default_factory=list)
-    rows: list[int] = field(default_factory=list)
-    hits: list[int] = field(default_factory=list)
 
 
 @dataclass
@@ -310,8 +291,9 @@ class Known:
         Whether trees are all that these rows are for.
     grown
         Trees of other rows; None: of these.
-    forest
-        What a forest has besides; None before it begins, and without one.
+    forest, scores, runs
+        What a forest has besides; the bins of the scores and the runs of a boosted model.  None, or
+        none, before these begin.
     """
 
     step: str
@@ -333,6 +315,8 @@ class Known:
     apart: bool = False
     grown: Grown | None = None
     forest: Forest | None = None
+    scores: Edges | None = None
+    runs: list[boosted_known.Run] = field(default_factory=list)
 
     def ask(self) -> dict[str, Any]:
         """Return it as a plan holds it."""

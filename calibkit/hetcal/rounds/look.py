@@ -37,7 +37,7 @@ class LookCounter:
 
     def __init__(self, known: Known, problem: HetcalProblem) -> None:
         self.known, self.problem = known, problem
-        limit = limits(problem.spec.max_bins)[0]
+        limit = limits(problem.spec.bins)[0]
         features = [] if known.grown else list(enumerate(known.columns))
         self.looks = {place: Look(limit) for place, column in features if column.kind != "category"}
         self.texts: dict[int, dict[str, int]] = {
@@ -134,7 +134,7 @@ def _learn_bins(known: Known, problem: HetcalProblem, sums: Sums) -> None:
         else:
             known.categories.append(None)
             many = place in payload["many"]
-            known.edges.append(first_edges(table, place, many, problem.spec.max_bins))
+            known.edges.append(first_edges(table, place, many, problem.spec.bins))
 
 
 def _weights(

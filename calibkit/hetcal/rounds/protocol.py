@@ -37,7 +37,7 @@ class Leaf:
 
 
 class End(Protocol):
-    """What is fitted."""
+    """What is fitted, of any partition."""
 
     @property
     def before(self) -> Line:
@@ -48,10 +48,6 @@ class End(Protocol):
         """What follows it where there are no parts."""
 
     @property
-    def lines(self) -> Floats:
-        """Platt's map of each leaf after `before`, its rows and positives: leaf x 4."""
-
-    @property
     def max_depth(self) -> int:
         """What was used."""
 
@@ -60,8 +56,8 @@ class End(Protocol):
         """What was used."""
 
     @property
-    def shrinkage(self) -> float:
-        """What was used."""
+    def shrinkage(self) -> float | None:
+        """What was used; None where nothing is shrunk."""
 
     @property
     def units(self) -> tuple[float, ...]:
@@ -78,6 +74,20 @@ class End(Protocol):
     @property
     def cells(self) -> int:
         """How many cells of leaf and probability are looked at."""
+
+    def calibrated(self, block: Block) -> tuple[NDArray[np.int32], Floats]:
+        """Return the leaf of each row among those of the cells, and its probability."""
+
+    def written(self, features: Features, known: Known) -> dict[str, Any]:
+        """Return the fields of the model that hold trees and maps."""
+
+
+class Parted(End, Protocol):
+    """What is fitted of a partition whose leaves have maps of their own."""
+
+    @property
+    def lines(self) -> Floats:
+        """Platt's map of each leaf after `before`, its rows and positives: leaf x 4."""
 
     @property
     def trees(self) -> list[slice]:
@@ -98,9 +108,3 @@ class End(Protocol):
 
     def rows_by_leaf(self, block: Block) -> tuple[Int64s, NDArray[np.int32]]:
         """Return where the rows of each leaf begin and end, leaf by leaf, and the rows."""
-
-    def calibrated(self, block: Block) -> tuple[NDArray[np.int32], Floats]:
-        """Return the leaf of each row among those of the cells, and its probability."""
-
-    def written(self, features: Features, known: Known) -> dict[str, Any]:
-        """Return the fields of the model that hold trees and maps."""

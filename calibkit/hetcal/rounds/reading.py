@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from calibkit.errors import ModelError
+from calibkit.hetcal.rounds.boosted_reading import runs_fit
 from calibkit.hetcal.rounds.forest_packed import lines_fit
 from calibkit.hetcal.rounds.known import (
     BRANCH,
@@ -20,8 +21,8 @@ from calibkit.hetcal.rounds.known import (
     Fork,
     Known,
     Spot,
-    Stretches,
 )
+from calibkit.hetcal.rounds.sought import Stretches
 from calibkit.hetcal.spec import LEAF_SIZES
 from calibkit.models import Column
 from calibkit.summaries.plain import from_plain
@@ -36,7 +37,10 @@ _MOST: Final = 1e100
 #: What stands for times.
 _TIMES: Final = ("number", "whole", "text", "wide")
 
-#: The key of infinity; those of scores are nearer to 0.
+#: Keys, and numbers of rows, are below this one.
+_KEYS: Final = 1 << 63
+
+#: The key of infinity; those of scores are below it, and from its opposite on.
 _INFINITE: Final = 0x7FF << 52
 
 
@@ -57,7 +61,8 @@ def known_of(ask: dict[str, Any]) -> Known:
     fit = _bins_fit(known) and all(_nodes_fit(known, nodes) for nodes in trees)
     maps = _lines_fit(known) and _cuts_fit(known) and _forest_fits(known)
     maps = maps and _times_fit(known) and all(stretches_fit(one) for one in known.stretches)
-    if not (known.step in STEPS and known.columns and fit and maps and _rows_fit(known)):
+    fit = fit and maps and known.step in STEPS and _rows_fit(known)
+    if not (known.columns and fit and runs_fit(known)):
         raise ModelError("a damaged plan: its parts do not fit together")
     return known
 
@@ -67,6 +72,7 @@ def _bins_fit(known: Known) -> bool:
     if known.step == LOOK and known.grown is None:
         return True
     count = len(known.columns)
+    scores = [] if known.scores is None else [known.scores]
     return len(known.edges) == len(known.categories) == count and all(
         (one.lows is not None or len(one.buckets) > 0)
         and max(len(one.lows or []), len(one.buckets)) <= _MOST_VALUES
@@ -74,7 +80,7 @@ def _bins_fit(known: Known) -> bool:
         and (one.highs is None or len(one.highs) == len(one.lows or []))
         and _rising([bucket.first for bucket in one.buckets])
         and all(0 <= bucket.bits <= 48 for bucket in one.buckets)
-        for one in known.edges
+        for one in [*known.edges, *scores]
     )
 
 
@@ -158,9 +164,10 @@ def _times_fit(known: Known) -> bool:
     return (
         times.kind in _TIMES
         and all(isinstance(key, int if whole else str) for own in (ends, *gaps) for key in own)
-        and not (whole and any(key.bit_length() > 63 for own in (ends, *gaps) for key in own))
+        and all(-_KEYS <= key < _KEYS for own in (ends, *gaps) for key in own if whole)
         and all(end <= other for end, other in pairwise(ends))
         and all(_rising(own) for own in gaps)
+        and all(one.below >= 0 < one.rows < _KEYS - one.below for one in times.gaps)
         and len({len(one.drawn) > 0 for one in times.gaps}) <= 1
         and len(times.ends) == known.folds > 0
         and (known.step == REFINE or (len(ends) == known.folds and not times.gaps))
@@ -194,7 +201,7 @@ def stretches_fit(found: Stretches) -> bool:
         len(lows) == len(highs) == len(rows) == len(hits)
         and all(low <= high for low, high in zip(lows, highs, strict=True))
         and all(high < low for high, low in zip(highs, lows[1:], strict=False))
-        and all(-_INFINITE < end < _INFINITE for end in (*lows[:1], *highs[-1:]))
+        and all(-_INFINITE <= end < _INFINITE for end in (*lows[:1], *highs[-1:]))
         and all(0 <= own <= count and count > 0 for own, count in zip(hits, rows, strict=True))
-        and sum(rows) < 1 << 63
+        and sum(rows) < _KEYS
     )

@@ -21,7 +21,7 @@ from calibkit.rows.columns import ScoreRows, read_score_rows
 from calibkit.rows.provenance import row_hashes
 from calibkit.rows.splits import group_parts, refuse_missing
 from calibkit.rows.weights import whole_units
-from calibkit_kernels import digest
+from calibkit_kernels import digest, leaf_maps
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
@@ -155,6 +155,15 @@ def hash_parts(hashes: NDArray[np.uint64], parts: int, seed: int) -> NDArray[np.
     # Scrambled: the same salt for all rows, but another for each seed.
     digest.absorb(mixed, np.zeros_like(mixed), np.uint64(digest.mix(np.uint64(seed))))
     return (mixed % np.uint64(parts)).astype(np.uint8)
+
+
+def losses_of(linear: Floats, label: NDArray[np.uint8]) -> Floats:
+    """Return the log loss of each row under its linear score."""
+    found = np.empty((2, linear.size))
+    root, line = np.zeros(linear.size, np.int32), np.array([[1.0, 0.0]])
+    leaf_maps.leaf_losses(linear, label, np.ones(linear.size), root, line, found)
+    losses: Floats = found[1]
+    return losses
 
 
 def text_counts(frame: pl.DataFrame, names: Sequence[str]) -> list[dict[str, int]]:

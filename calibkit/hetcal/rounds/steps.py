@@ -8,7 +8,7 @@ out, fit the correction of held-out scores, and last sum the figures of the fit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -17,12 +17,18 @@ import polars as pl
 from calibkit.errors import ModelError
 from calibkit.files.sources import Source
 from calibkit.fitted import Fitted
+from calibkit.hetcal.boosted import trees_at_most
 from calibkit.hetcal.features import feature_column
 from calibkit.hetcal.model import HetcalModel
-from calibkit.hetcal.rounds import after, forest, leaves, look, trained
+from calibkit.hetcal.rounds import after, boosted_end, forest, leaves, look, trained
+from calibkit.hetcal.rounds.boosted_counts import answered
+from calibkit.hetcal.rounds.boosted_end import checked_by
+from calibkit.hetcal.rounds.boosted_known import BOOST, SUM_UP
+from calibkit.hetcal.rounds.boosted_known import STEPS as BOOSTED
 from calibkit.hetcal.rounds.counts import counter_of
 from calibkit.hetcal.rounds.end import model_of
 from calibkit.hetcal.rounds.ends import end_of
+from calibkit.hetcal.rounds.grow import Shared
 from calibkit.hetcal.rounds.known import (
     BEND,
     CORRECT,
@@ -39,9 +45,9 @@ from calibkit.hetcal.rounds.known import (
     Trees,
     grid_of,
 )
-from calibkit.hetcal.rounds.known_times import Times
 from calibkit.hetcal.rounds.reading import known_of
 from calibkit.hetcal.rounds.rows import read_block, rows_at_a_time, used_columns
+from calibkit.hetcal.rounds.sought import Times
 from calibkit.hetcal.rounds.tables import (
     Numbers,
     What,
@@ -50,8 +56,10 @@ from calibkit.hetcal.rounds.tables import (
     together,
 )
 from calibkit.hetcal.rounds.times import TIMES, drawn_in, kind_of, merged_draws
-from calibkit.hetcal.states import HetcalProblem, hetcal_problem, no_room, no_rounds
+from calibkit.hetcal.spec import HetcalSpec
+from calibkit.hetcal.states import HetcalProblem, hetcal_problem
 from calibkit.memory import Memory
+from calibkit.rounds.kept import Kept
 from calibkit.rounds.passes import Pass
 from calibkit.rounds.plans import Plan
 from calibkit.rounds.protocol import Counted, Sums
@@ -67,22 +75,16 @@ def first_ask(state: State) -> dict[str, Any]:
 
     Raises
     ------
-    ResourceError
-        A fit that cannot be done in rounds.
     DataError
         Training rows of one class.
     """
     problem, schema = hetcal_problem(state.header.options, state.path), empty_source(state).schema
-    refusal = no_rounds(problem.spec)
-    if refusal:
-        rows = sum(shard.rows for shard in state.header.shards)
-        raise no_room(rows, len(schema), refusal)
     small = schema[problem.columns.score] in (pl.Float32, pl.Float16)
     dtype, train = "float32" if small else "float64", train_of(state, None)
     learnt = learnt_of(state)
     if learnt is not None:
         known = from_plain(learnt, Trees, state.path).begin(dtype)
-    elif train is not None:
+    elif train is not None and problem.spec.partition != "boosted":
         known = trained.trees_in_memory(train, problem, train_files(state)).begin(dtype)
     else:
         columns = [feature_column(name, schema[name]) for name in problem.features]
@@ -92,10 +94,19 @@ def first_ask(state: State) -> dict[str, Any]:
     return known.ask()
 
 
+def about(plan: Plan) -> str:
+    """Return what a round does: of a boosted fit, which many rounds take, the trees so far."""
+    problem, known = _parts(plan)
+    if known.step != BOOST:
+        return ""
+    most, made = trees_at_most(problem.spec), max(len(run.trees) for run in known.runs)
+    return f"tree {min(made + 1, most)} of at most {most:,}"
+
+
 def sums(
-    plan: Plan, source: Source, memory: Memory, *, threads: int, train: Source | None
+    plan: Plan, source: Source, memory: Memory, *, threads: int, kept: Kept | None = None
 ) -> Counted:
-    """Return what a shard answers, in one pass.
+    """Return what a shard answers, in one pass; see `calibkit.rounds.protocol.Rounds.sums`.
 
     Raises
     ------
@@ -108,6 +119,8 @@ def sums(
     numbers = Numbers()
     passing = Pass(source, used_columns(problem), rows_at_a_time(memory))
     with ThreadPoolExecutor(threads) as pool:
+        if known.step in BOOSTED:
+            return answered(known, problem, passing, Shared(pool, threads), kept)
         counter = counter_of(known, problem, pool, threads)
         remarks: list[Remark] = []
         for block in passing.through(lambda window: read_block(window, problem, known)):
@@ -136,6 +149,9 @@ def _parts(plan: Plan) -> tuple[HetcalProblem, Known]:
         and 0 <= chosen.shrinkage < len(grid.shrinkages)
     ):
         raise ModelError("a damaged plan: its choice is none of those that there were")
+    last = SUM_UP if problem.spec.partition == "boosted" else FINISH
+    if known.step not in (*_following(problem.spec), last):
+        raise ModelError("a damaged plan: its step is none of such a fit")
     return problem, known
 
 
@@ -175,11 +191,17 @@ def advance(plan: Plan, sums: Sums) -> dict[str, Any] | Fitted[HetcalModel]:
         Rows of one class, or that all have weight 0.
     """
     problem, known = _parts(plan)
-    if known.step == FINISH:
+    if known.step in (FINISH, SUM_UP):
         return _finished(plan, problem, known, sums)
-    following = forest.FOLLOWING if problem.spec.partition == "forest" else _FOLLOWING
-    following[known.step](known, problem, sums)
+    _following(problem.spec)[known.step](known, problem, sums)
     return known.ask()
+
+
+def _following(spec: HetcalSpec) -> Mapping[str, Callable[[Known, HetcalProblem, Sums], None]]:
+    """Return what follows each round."""
+    if spec.partition == "boosted":
+        return boosted_end.FOLLOWING
+    return forest.FOLLOWING if spec.partition == "forest" else _FOLLOWING
 
 
 #: What follows each round of a tree.
@@ -203,5 +225,7 @@ def _finished(plan: Plan, problem: HetcalProblem, known: Known, sums: Sums) -> F
     cells = array_of(sums.table, What.CELL, end.cells * 3)
     files = sorted({name for shard in plan.shards for name in shard.files})
     model = model_of(known, problem, end, losses, cells, files)
+    if known.step == SUM_UP:
+        model.fit.cross_validated = checked_by(known, problem, sums)
     said = known.grown.warnings if known.grown is not None else []
     return Fitted(model, (*said, *known.rows.warnings))

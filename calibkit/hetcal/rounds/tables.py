@@ -21,7 +21,7 @@ class What(IntEnum):
 
     TOTAL, PART, COARSE, VALUE, SHARE, SCORES, POSITIVES, ROWS, HITS, LINE, GAIN, CELL = range(12)
     MOMENT = 12
-    GREATEST, HIGHEST, HIGH, LOW, BITS = range(13, 18)
+    GREATEST, HIGHEST, HIGH, LOW, BITS, MANY = range(13, 19)
 
 
 #: A feature is told beside what a number is.

@@ -17,7 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.errors import ModelError, UsageError
-from calibkit.hetcal.rounds.known_times import Gap, Key, Times
+from calibkit.hetcal.rounds.sought import Gap, Key, Times
 from calibkit.hetcal.rounds.tables import Numbers, What, array_of, keys_of
 from calibkit.rounds.protocol import Sums
 from calibkit_kernels import digest
@@ -28,8 +28,8 @@ Parts = NDArray[np.uint8]
 #: Distinct times that are drawn in a round, of all gaps together.
 _DRAWN: Final = 1 << 14
 
-#: The greatest integer that stands for a time.
-_MOST: Final = (1 << 63) - 1
+#: Integers that stand for times are below this one.
+_MOST: Final = 1 << 63
 
 #: What the payload calls the times that were drawn, gap by gap.
 TIMES: Final = "times"
@@ -90,16 +90,10 @@ class Draw:
     def add(self, keys: pl.Series) -> None:
         """Add some times."""
         distinct = keys.unique()
-        self._add(distinct.to_list(), _hashes(distinct))
-
-    def add_drawn(self, keys: Sequence[Key]) -> None:
-        """Add what was drawn of other rows."""
-        if keys:
-            self._add(keys, _hashes(pl.Series(keys)))
-
-    def _add(self, keys: Sequence[Key], hashes: NDArray[np.uint64]) -> None:
-        for place in np.flatnonzero(hashes <= self.limit).tolist():
-            self.drawn[keys[place]] = int(hashes[place])
+        hashes = _hashes(distinct)
+        least = np.flatnonzero(hashes <= self.limit)
+        found = distinct.gather(least).to_list()
+        self.drawn.update(zip(found, hashes[least].tolist(), strict=True))
         if len(self.drawn) > self.most:
             ordered = sorted(self.drawn.items(), key=lambda pair: (pair[1], pair[0]))
             self.drawn = dict(ordered[: self.most])
@@ -172,7 +166,8 @@ def merged_draws(parts: Sequence[dict[str, Any]]) -> list[list[Key]]:
         if len(own) != gaps:
             raise ModelError("a damaged state: it draws times where others draw none")
         for draw, keys in zip(draws, own, strict=True):
-            draw.add_drawn(keys)
+            if keys:
+                draw.add(pl.Series(keys))
     return [draw.keys() for draw in draws]
 
 
@@ -188,7 +183,7 @@ def drawn_in(payload: dict[str, Any]) -> list[list[Key]]:
 
 
 def _alike(keys: Sequence[Key], kind: type) -> bool:
-    return all(type(key) is kind and not (kind is int and abs(int(key)) > _MOST) for key in keys)
+    return all(type(key) is kind and (kind is str or -_MOST <= int(key) < _MOST) for key in keys)
 
 
 def begin(times: Times, payload: dict[str, Any], rows: int, folds: int) -> None:

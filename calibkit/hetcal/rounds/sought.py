@@ -1,4 +1,4 @@
-"""What a fit in rounds knows of parts that follow each other in time."""
+"""What rounds cut finer until it is found: parts that follow each other in time, isotonic blocks."""
 
 from __future__ import annotations
 
@@ -41,3 +41,22 @@ class Times:
     kind: str
     ends: list[Key | None] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
+
+
+@dataclass
+class Stretches:
+    """The scores of a leaf by stretches that its isotonic map is made of, from the lowest.
+
+    Attributes
+    ----------
+    lows, highs
+        The keys (integers in the order of the scores) of the least and the greatest score of each;
+        the same one where no block of the map can begin inside.
+    rows, hits
+        Of each, in units of weight.
+    """
+
+    lows: list[int] = field(default_factory=list)
+    highs: list[int] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+    hits: list[int] = field(default_factory=list)
