@@ -245,7 +245,7 @@ def test_rows_that_cannot_be_used_are_refused_where_they_are(
     assert done.code == 3 and "no row is positive" in done.stderr
 
 
-def test_rows_that_do_not_fit(tmp_path: Path, invoke: Invoke) -> None:
+def test_rows_that_do_not_fit(folder: Path, tmp_path: Path, invoke: Invoke) -> None:
     votes = pl.concat([voted()] * 15)  # equal rows are held once, but fitted each
     votes.write_parquet(tmp_path / "votes.parquet")
     for command in (["alpha-cal"], ["calibrate", "--probs", "prob_*", "--counts", "count_*"]):

@@ -471,8 +471,8 @@ def test_scores_that_rank_badly_are_told() -> None:
     assert found.warnings == run.warnings
 
 
-def test_rows_of_one_class_or_of_no_weight_are_refused() -> None:
-    frame = rows_of(200, 1)
+def test_rows_that_no_fit_can_use_are_refused() -> None:
+    frame = rows_of(9000, 1)
     with pytest.raises(DataError, match="column 'w': weight 0 in all 100 rows"):
         in_rounds(
             [frame[:50].with_columns(w=0), frame[50:100].with_columns(w=0)],

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from calibkit.hetcal.maps import HISTOGRAM_BINS
 from calibkit.hetcal.rounds.edges import finer, ranks_of
+from calibkit.hetcal.rounds.ends import mapped_end_of
 from calibkit.hetcal.rounds.grow import MOST_CELLS, Shared
 from calibkit.hetcal.rounds.known import Bucket, Edges, Known
-from calibkit.hetcal.rounds.parted import parted_end
-from calibkit.hetcal.rounds.protocol import Parted
+from calibkit.hetcal.rounds.protocol import Mapped
 from calibkit.hetcal.rounds.rows import Block
 from calibkit.hetcal.rounds.tables import Numbers, What, array_of, keys_of, values_of
 from calibkit.hetcal.states import HetcalProblem
@@ -33,7 +33,7 @@ Keys = NDArray[np.uint64]
 _SIGN: Final = np.uint64(1 << 63)
 
 
-def first_cuts(end: Parted) -> list[Edges]:
+def first_cuts(end: Mapped) -> list[Edges]:
     """Return where the bins of each leaf are to be sought."""
     found = []
     for leaf in end.each_leaf():
@@ -95,7 +95,7 @@ class SeekCounter:
     """Weighs the rows in the stretches of keys that hold quantiles."""
 
     def __init__(self, known: Known, problem: HetcalProblem, shared: Shared) -> None:
-        self.end, self.shared, self.cuts = parted_end(known, problem), shared, known.cuts
+        self.end, self.shared, self.cuts = mapped_end_of(known, problem), shared, known.cuts
         self.end.need(len(self.cuts))
         self.told = told_bits(self.cuts)
         self.starts = _starts(self.cuts, self.told)
@@ -133,7 +133,7 @@ class RateCounter:
     """Sums the rows and the positives in the bins of each leaf."""
 
     def __init__(self, known: Known, problem: HetcalProblem) -> None:
-        self.end = parted_end(known, problem)
+        self.end = mapped_end_of(known, problem)
         self.end.need(len(known.cuts))
         self.knots, self.starts = knots_of(known.cuts)
         self.sums = np.zeros((self.knots.size, 2), np.int64)

@@ -15,7 +15,7 @@ from calibkit.hetcal.rounds.bins import RateCounter, SeekCounter
 from calibkit.hetcal.rounds.choose import candidates, correction_lines, judged_counts
 from calibkit.hetcal.rounds.curves import curve_array
 from calibkit.hetcal.rounds.edges import Refine
-from calibkit.hetcal.rounds.ends import end_of
+from calibkit.hetcal.rounds.ends import end_of, mapped_end_of
 from calibkit.hetcal.rounds.forest import branch_counter
 from calibkit.hetcal.rounds.forest_judge import WeighCounter
 from calibkit.hetcal.rounds.forest_maps import SettleCounter, TallyCounter
@@ -42,7 +42,6 @@ from calibkit.hetcal.rounds.known import (
 )
 from calibkit.hetcal.rounds.lines import LineSums, line_array
 from calibkit.hetcal.rounds.look import LookCounter
-from calibkit.hetcal.rounds.parted import parted_end
 from calibkit.hetcal.rounds.protocol import End
 from calibkit.hetcal.rounds.rows import Block, dealt, losses_of
 from calibkit.hetcal.rounds.tables import Numbers, What
@@ -183,7 +182,7 @@ class BendCounter:
     """Sums the beta maps of the leaves, and those of all leaves of each tree."""
 
     def __init__(self, known: Known, problem: HetcalProblem, shared: Shared) -> None:
-        self.shared, self.end = shared, parted_end(known, problem)
+        self.shared, self.end = shared, mapped_end_of(known, problem)
         self.end.need(len(known.curves) - len(self.end.trees))
         self.curves = curve_array(known.curves, self.end.counts)
         self.open = np.flatnonzero([not curve.done for curve in known.curves])

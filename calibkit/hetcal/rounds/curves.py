@@ -17,7 +17,7 @@ from calibkit.errors import ModelError
 from calibkit.hetcal.maps import log_parts_of
 from calibkit.hetcal.rounds.known import Curve, Seen
 from calibkit.hetcal.rounds.lines import Counts, targets, worth
-from calibkit.hetcal.rounds.protocol import Parted
+from calibkit.hetcal.rounds.protocol import Mapped
 from calibkit_kernels import rounds as kernels
 from calibkit_kernels.logistic import FLAT, free_coordinates, moved_point, newton_step
 
@@ -47,7 +47,7 @@ def curve_from(line: Floats, low: float, high: float) -> Curve:
     return Curve(point, shifts, scales)
 
 
-def first_curves(end: Parted, seen: Seen) -> list[Curve]:
+def first_curves(end: Mapped, seen: Seen) -> list[Curve]:
     """Return where the searches begin: of each leaf, then of all leaves of each tree."""
     found = []
     for leaf, line in zip(end.each_leaf(), end.lines, strict=True):

@@ -34,7 +34,7 @@ def _made(known: Known, tree: int, own: slice) -> Made:
 
 
 class ForestEnding:
-    """What is fitted of a forest; see `calibkit.hetcal.rounds.protocol.Parted`."""
+    """What is fitted of a forest; see `calibkit.hetcal.rounds.protocol.Mapped`."""
 
     def __init__(self, known: Known, problem: HetcalProblem) -> None:
         spec, (rows, _) = problem.spec, known.rows.counts

@@ -18,10 +18,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.errors import ModelError
+from calibkit.hetcal.rounds.ends import mapped_end_of
 from calibkit.hetcal.rounds.grow import MOST_CELLS, Shared
 from calibkit.hetcal.rounds.known import Edges, Known
-from calibkit.hetcal.rounds.parted import parted_end
-from calibkit.hetcal.rounds.protocol import Parted
+from calibkit.hetcal.rounds.protocol import Mapped
 from calibkit.hetcal.rounds.reading import stretches_fit
 from calibkit.hetcal.rounds.rows import Block
 from calibkit.hetcal.rounds.sought import Stretches
@@ -40,7 +40,7 @@ _MOST_PARTS: Final = MOST_CELLS >> 2
 _NONE: Final = -(1 << 63)
 
 
-def first_stretches(end: Parted) -> list[Stretches]:
+def first_stretches(end: Mapped) -> list[Stretches]:
     """Return all scores of each leaf as one stretch; none of a leaf without rows."""
     found = []
     for leaf in end.each_leaf():
@@ -192,7 +192,7 @@ class PoolCounter:
     """Sums the rows and the positives in parts of the stretches that may hold a corner."""
 
     def __init__(self, known: Known, problem: HetcalProblem, shared: Shared) -> None:
-        self.end, self.shared = parted_end(known, problem), shared
+        self.end, self.shared = mapped_end_of(known, problem), shared
         self.end.need(len(known.stretches))
         self.cuts = cuts_of(known.stretches)
         self.open = np.flatnonzero([cuts.places.size for cuts in self.cuts])

@@ -37,7 +37,7 @@ class Leaf:
 
 
 class End(Protocol):
-    """What is fitted, of any partition."""
+    """What is fitted."""
 
     @property
     def before(self) -> Line:
@@ -82,8 +82,8 @@ class End(Protocol):
         """Return the fields of the model that hold trees and maps."""
 
 
-class Parted(End, Protocol):
-    """What is fitted of a partition whose leaves have maps of their own."""
+class Mapped(End, Protocol):
+    """What is fitted, where each leaf has a map of its own."""
 
     @property
     def lines(self) -> Floats:

@@ -20,7 +20,7 @@ from calibkit.fitted import Fitted
 from calibkit.hetcal.boosted import trees_at_most
 from calibkit.hetcal.features import feature_column
 from calibkit.hetcal.model import HetcalModel
-from calibkit.hetcal.rounds import after, boosted_end, forest, leaves, look, trained
+from calibkit.hetcal.rounds import after, boosted_after, forest, leaves, look, trained
 from calibkit.hetcal.rounds.boosted_counts import answered
 from calibkit.hetcal.rounds.boosted_end import checked_by
 from calibkit.hetcal.rounds.boosted_known import BOOST, SUM_UP
@@ -200,7 +200,7 @@ def advance(plan: Plan, sums: Sums) -> dict[str, Any] | Fitted[HetcalModel]:
 def _following(spec: HetcalSpec) -> Mapping[str, Callable[[Known, HetcalProblem, Sums], None]]:
     """Return what follows each round."""
     if spec.partition == "boosted":
-        return boosted_end.FOLLOWING
+        return boosted_after.FOLLOWING
     return forest.FOLLOWING if spec.partition == "forest" else _FOLLOWING
 
 
