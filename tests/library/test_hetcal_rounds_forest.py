@@ -23,7 +23,7 @@ from calibkit.hetcal.run import fit_source
 from calibkit.hetcal.states import HetcalProblem, hetcal_state
 from calibkit.hetcal.trees import Node, Tree
 from calibkit.rounds.answers import answer, answer_shard
-from calibkit.rounds.loop import fit_in_rounds
+from calibkit.rounds.loop import advanced, fit_in_rounds
 from calibkit.rounds.plans import Plan, damaged_else
 from calibkit.summaries.held_states import without_rows
 from tests.library.test_hetcal import FEATURES, applied, loss
@@ -108,7 +108,7 @@ def test_rounds_give_what_memory_gives(
     ("columns", "options"),
     [
         ({"weight": "real"}, {"max_depth": 3, "min_leaf": 40, "shrinkage": 10.0}),
-        ({}, {"max_bins": 30, "groups": "g", "max_depth": 3, "min_leaf": 40}),
+        ({}, {"max_bins": 30, "groups": "g", "max_depth": 2, "shrinkage": 5.0, "trees": 2}),
         ({}, {"max_depth": 2, "min_leaf": 40, "shrinkage": 5.0, "map": "beta"}),
     ],
 )
@@ -118,7 +118,7 @@ def test_trees_of_other_rows_get_the_maps_of_memory(
     frame, train, problem = (
         rows_of(900, 5),
         rows_of(1200, 6),
-        forest_of(columns, trees=4, **options),
+        forest_of(columns, **{"trees": 4, **options}),
     )
     # Leaves without rows, categories that no tree has seen, training rows without groups.
     frame = frame.filter((pl.col("x") < 1.0) | (pl.col("x") > 1.2))
@@ -245,6 +245,7 @@ def damaged_plans() -> list[tuple[str, Any]]:
         ("no counts", lambda wood: wood.update(counts="")),
         ("trees of other sizes", lambda wood: wood["grove"]["sizes"].append(1)),
         ("no trees", lambda wood: wood.update(grove={"sizes": []})),
+        ("a category that is not there", swap("sides", 2, 1, 99)),
         ("categories lost", lambda wood: wood["grove"].update(sides="")),
     ]
 
@@ -260,6 +261,18 @@ def test_damaged_plans_end_in_an_error(what: str, change: Any, settling: Plan) -
 
 def replace_plan(plan: Plan, ask: dict[str, Any]) -> Plan:
     return msgspec.structs.replace(plan, ask=ask)
+
+
+def test_every_leaf_size_has_to_be_judged() -> None:
+    problem = forest_of({}, max_depth=1, shrinkage=1.0, trees=2, max_bins=8)
+    frame = rows_of(400, 1)
+    _, plans = in_rounds([frame], problem)
+    last = [plan for plan in plans if plan.ask["step"] == "weigh"][-1]
+    wood = {**last.ask["forest"], "judged": [[0.0]] * 4}
+    plan = replace_plan(last, {**last.ask, "forest": wood})
+    told = answer_shard(plan, Source.from_frame(frame), TINY)
+    with pytest.raises(ModelError, match="a leaf size has not been judged"):
+        advanced(plan, told)
 
 
 @pytest.fixture(scope="module")
