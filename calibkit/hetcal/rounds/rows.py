@@ -29,7 +29,7 @@ Int64s = NDArray[np.int64]
 #: Rows that are worked on at a time, at most.
 _MOST_ROWS: Final = 1 << 17
 #: What each of them takes: it is listed at every node of every tree that it comes through.
-_PER_ROW: Final = 1 << 11
+_PER_ROW: Final = 1 << 10
 
 
 @dataclass(frozen=True)
