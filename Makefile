@@ -148,7 +148,7 @@ evidence-hetcal: $(EQUIPPED)  ## calibration by parts beside MCGrad and LightGBM
 	$(PIP) install 'lightgbm==4.*' 'mcgrad==0.1.5'
 	$(BIN)/python benchmarks/study_hetcal.py $(or $(DATA),../shared/data) $(BIN)/python
 
-evidence-streaming: $(EQUIPPED) $(RUN_TIME)  ## 100 million rows within 2 GB (six minutes, 3 GB of disk): docs/evidence/streaming.md
+evidence-streaming: $(EQUIPPED) $(RUN_TIME)  ## 100 million rows within 2 GB (ten minutes, 3 GB of disk): docs/evidence/streaming.md
 	$(BIN)/python benchmarks/study_streaming.py --python $(RUN_BIN)/python
 
 evidence-rounds: $(EQUIPPED) $(RUN_TIME)  ## fits that go over the rows many times, in memory and in rounds: docs/evidence/rounds.md

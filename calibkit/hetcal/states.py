@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from calibkit.errors import ResourceError, UsageError
+from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.hetcal.features import read_features
 from calibkit.hetcal.model import HetcalModel
@@ -96,12 +96,9 @@ def hetcal_state(
     roles |= {f"feature_{place}": name for place, name in enumerate(names, 1)}
     dealt = [name for name in (spec.groups, spec.time) if name is not None]
     opened = None if train is None else train()
-    refusal = no_rounds(spec)
     if trees is not None:
         _check_features(source, names, trees)
     rows = _see(source, columns, names, dealt, memory, hold=hold and trees is None)
-    if isinstance(rows, SeenRows) and refusal:
-        raise no_room(rows.rows, len(rows.columns), refusal)
     other = None
     if opened is not None:
         resolve(opened, columns, label=True, uncertainty=False)
@@ -160,27 +157,6 @@ def check_state(state: State) -> None:
     columns = problem.columns
     used = (columns.score, columns.label, columns.weight, problem.spec.groups, problem.spec.time)
     check_rows(state, [name for name in (*used, *problem.features) if name is not None])
-
-
-def no_rounds(spec: HetcalSpec) -> str:
-    """Return why a fit cannot be done in rounds (`calibkit.hetcal.rounds`), empty where it can."""
-    if spec.partition == "forest" and spec.map != "platt":
-        return f"--partition forest --map {spec.map}"
-    return ""
-
-
-def no_room(rows: int, columns: int, refusal: str) -> ResourceError:
-    """Return what is said of rows that do not fit, of a fit that cannot be done in rounds.
-
-    `refusal` says why it cannot, see `no_rounds`.
-    """
-    size = Memory.of_rows(rows, columns) / 1e6
-    return ResourceError(
-        f"memory: {rows:,} rows of {columns} columns do not fit, and with {refusal} this fit goes "
-        f"through them too often for rounds; about {size:,.0f} MB would do: raise --memory, fit on a "
-        "sample of the rows, or use what has rounds: --partition tree, boosted, or forest with --map "
-        "platt"
-    )
 
 
 def hetcal_problem(options: dict[str, Any], path: str) -> HetcalProblem:

@@ -145,14 +145,12 @@ class Condenser:
 
     def _settle(self) -> None:
         """Group what is held: exactly if it has room then, else packed and coarser."""
-        packable = self._held > self.most and self._packs_fast
-        too_many = (self.exactly or not packable) and self._surely_too_many()
-        if self.exactly and too_many:
+        if self.exactly and self._surely_too_many():
             raise NoRoomError
         packed = Packed(self.roles, self.most, max(self.rung, 1))
-        if packable:
-            too_many = packed.begin(self._frames)
-        if self.rung == 0 and not too_many:
+        packable = self._held > self.most and self._packs_fast
+        too_many = packable and packed.begin(self._frames)
+        if self.rung == 0 and not too_many and not self._surely_too_many():
             frames, self._frames = self._frames, []
             grouped = _of_few_kinds(frames, self._names) if self.roles[0].coarse else None
             if grouped is None:

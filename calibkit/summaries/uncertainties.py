@@ -66,24 +66,25 @@ class Uncertainties:
             ``equal-mass`` or ``equal-width``.
         """
         condensed = None if self._condenser is None else self._condenser.finish()
-        values, weight = _weighed(self._frames if condensed is None else [condensed.frame])
-        held = values if weight is None else values[weight > 0]
-        if not held.size:
+        parts, weight = _weighed(self._frames if condensed is None else [condensed.frame])
+        held = parts if weight is None else [parts[0][weight > 0]]
+        if not any(part.size for part in held):
             return None
-        low, high = float(held.min()), float(held.max())
+        low = min(float(part.min(initial=np.inf)) for part in held)
+        high = max(float(part.max(initial=-np.inf)) for part in held)
         if strategy == "equal-width":
             edges = [equal_width_edges(low, high, count) for count in levels]
         else:
-            edges = [quantile_edges(values, count, weight)[1] for count in levels]
+            edges = [quantile_edges(parts, count, weight)[1] for count in levels]
         return np.unique([*np.concatenate(edges), low]), _error(condensed, weight)
 
 
-def _weighed(frames: Sequence[pl.DataFrame]) -> tuple[Floats, Floats | None]:
-    """Return the values of some frames with their weights; None where each counts once."""
-    values = np.concatenate([column_of(frame, "uncertainty") for frame in frames])
+def _weighed(frames: Sequence[pl.DataFrame]) -> tuple[list[Floats], Floats | None]:
+    """Return the values of some frames, and their weights; None, and values in parts, without any."""
+    values = [column_of(frame, "uncertainty") for frame in frames]
     if all(frame.columns == ["uncertainty"] for frame in frames):
         return values, None
-    return values, np.concatenate([_weight(frame) for frame in frames])
+    return [np.concatenate(values)], np.concatenate([_weight(frame) for frame in frames])
 
 
 def _weight(frame: pl.DataFrame) -> Floats:

@@ -24,8 +24,6 @@ from calibkit.hetcal.states import (
     add_makers,
     fit_state,
     hetcal_state,
-    no_room,
-    no_rounds,
 )
 from calibkit.makers import record_makers
 from calibkit.memory import Memory
@@ -134,7 +132,7 @@ class HetcalRun:
         Training rows that do not fit grow their trees here and now.
         """
         problem, train, trees = self._problem(), self._train_opener(memory), None
-        if train is not None and not no_rounds(self.spec):
+        if train is not None:
             opened = train()
             names = feature_columns(
                 opened, self.features, self.columns, replace(self.spec, groups=None, time=None)
@@ -218,7 +216,7 @@ class HetcalRun:
         if self.train:
             train = open_source(self.train, input_format=self.input_format, dtype=self.dtype)
         width = 2 + len(feature_columns(source, self.features, self.columns, self.spec))
-        refusal, large = no_rounds(self.spec), False
+        large = False
         for one in (source, train):
             if one is None:
                 continue
@@ -226,8 +224,6 @@ class HetcalRun:
                 spare_inputs(console.output, one.parts)
             ignored = one is train and self.spec.partition == "boosted"
             large = large or (one.rows > self.memory.rows_of(width) and not ignored)
-            if refusal and large:
-                raise no_room(one.rows, width, refusal)
         later(self.spec.threads, warm_up)
         if large:
             self._fit_in_rounds(source)

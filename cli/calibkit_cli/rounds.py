@@ -15,6 +15,7 @@ from .console import Console
 from .dry_run import show_plan
 from .finishers import FINISHERS
 from .options import INPUT, option
+from .progress import begin_pass
 
 if TYPE_CHECKING:
     from calibkit.files.sources import Source
@@ -251,5 +252,6 @@ def round_teller(console: Console) -> Callable[[Plan], None]:
     def tell(plan: Plan) -> None:
         said = about(plan)
         console.detail(f"round {plan.round} over {plan.rows:,} rows{said and f': {said}'}")
+        begin_pass(f"round {plan.round}{said and f', {said}'}")
 
     return tell

@@ -6,6 +6,7 @@ which head each wanted rank falls; only the values with those heads are gathered
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -55,54 +56,59 @@ def count_heads64(bits: Bits64, counts: Int64s) -> None:
 
 
 @kernel
-def gather_heads32(bits: Bits32, wanted: Wanted, out: Bits32) -> None:
-    """Write the float32 whose heads are wanted, in their order."""
+def gather_heads32(bits: Bits32, wanted: Wanted, out: Bits32) -> int:
+    """Write the float32 whose heads are wanted, in their order; return how many they are."""
     size = 0
     for i in range(bits.size):
         if wanted[head32(bits[i])]:
             out[size] = bits[i]
             size += 1
+    return size
 
 
 @kernel
-def gather_heads64(bits: Bits64, wanted: Wanted, out: Bits64) -> None:
-    """Write the float64 whose heads are wanted, in their order."""
+def gather_heads64(bits: Bits64, wanted: Wanted, out: Bits64) -> int:
+    """Write the float64 whose heads are wanted, in their order; return how many they are."""
     size = 0
     for i in range(bits.size):
         if wanted[head64(bits[i])]:
             out[size] = bits[i]
             size += 1
+    return size
 
 
-def order_statistics(values: NDArray[Any], ranks: Int64s) -> NDArray[Any]:
+_BY_KIND: dict[Any, tuple[Any, ...]] = {
+    np.dtype(np.float32): (np.uint32, count_heads32, gather_heads32),
+    np.dtype(np.float64): (np.uint64, count_heads64, gather_heads64),
+}
+
+
+def order_statistics(parts: Sequence[NDArray[Any]], ranks: Int64s) -> NDArray[Any]:
     """Return the values of some ranks, counted from 0.
 
     Parameters
     ----------
-    values
-        float32 or float64, no NaN.
+    parts
+        The values in parts, all float32 or all float64, no NaN; they are not put together.
     ranks
         Ranks in rising order.
     """
-    if values.size < _FEW:
-        few: NDArray[Any] = np.partition(values, np.unique(ranks))[ranks]
+    if sum(part.size for part in parts) < _FEW:
+        few: NDArray[Any] = np.partition(np.concatenate(parts), np.unique(ranks))[ranks]
         return few
+    kind = parts[0].dtype
+    integers, count_heads, gather_heads = _BY_KIND[kind]
     counts = np.zeros(_HEADS, np.int64)
-    if values.dtype == np.float32:
-        bits32 = values.view(np.uint32)
-        count_heads32(bits32, counts)
-    else:
-        bits64 = values.view(np.uint64)
-        count_heads64(bits64, counts)
+    for part in parts:
+        count_heads(part.view(integers), counts)
     ends = np.cumsum(counts)
     heads = np.searchsorted(ends, ranks, side="right")
     wanted = np.zeros(_HEADS, np.bool_)
     wanted[heads] = True
-    gathered = np.empty(int(counts[wanted].sum()), values.dtype)
-    if values.dtype == np.float32:
-        gather_heads32(bits32, wanted, gathered.view(np.uint32))
-    else:
-        gather_heads64(bits64, wanted, gathered.view(np.uint64))
+    gathered = np.empty(int(counts[wanted].sum()), kind)
+    size = 0
+    for part in parts:
+        size += gather_heads(part.view(integers), wanted, gathered[size:].view(integers))
     gathered.sort()
     # A rank within the gathered values: less what lies below in heads that were not gathered.
     left_out = np.cumsum(np.where(wanted, 0, counts))

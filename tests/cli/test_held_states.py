@@ -246,20 +246,6 @@ def test_rows_that_cannot_be_used_are_refused_where_they_are(
 
 
 def test_rows_that_do_not_fit(folder: Path, tmp_path: Path, invoke: Invoke) -> None:
-    random = np.random.default_rng(0)
-    rows = pl.DataFrame({"score": random.random(9000), "x": random.random(9000)})
-    rows = rows.with_columns(label=(pl.col("x") > 0.5).cast(pl.Int8))
-    rows.write_parquet(tmp_path / "many.parquet")
-    tight = ["--features", "x", "--partition", "boosted", "--memory", "1MB"]
-    made = tmp_path / "many.state"
-    for more in (["-o", tmp_path / "m.json"], ["--partial", "-o", made]):
-        done = invoke("hetcal", tmp_path / "many.parquet", *tight, *more)
-        assert done.code == 5, done.stderr
-        assert "9,000 rows of 3 columns do not fit" in done.stderr and "MB would do" in done.stderr
-    loose = [*tight[:4], "--partial", "-q", "-o", made]
-    assert invoke("hetcal", tmp_path / "many.parquet", *loose).code == 0
-    done = invoke("merge", made, "--memory", "1MB", "-o", tmp_path / "m.json")
-    assert done.code == 5 and "--memory" in done.stderr
     votes = pl.concat([voted()] * 15)  # equal rows are held once, but fitted each
     votes.write_parquet(tmp_path / "votes.parquet")
     for command in (["alpha-cal"], ["calibrate", "--probs", "prob_*", "--counts", "count_*"]):

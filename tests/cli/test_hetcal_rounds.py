@@ -65,9 +65,6 @@ def test_forests_go_through_the_rounds_too(folder: Path, tmp_path: Path, invoke:
     applied = tmp_path / "applied.parquet"
     assert invoke("apply", made["rounds"], rows, "-o", applied, "-q").code == 0
     assert pl.read_parquet(applied)["calibrated"].is_between(0.0, 1.0).all()
-    more = [*forest, "--map", "beta", *TIGHT]
-    done = invoke("hetcal", rows, *OPTIONS, *more, "-o", tmp_path / "no.json")
-    assert done.code == 5 and "--partition forest --map beta" in done.stderr
 
 
 def by_plans(invoke: Invoke, parts: list[Path], options: list[Any], output: Path) -> None:
@@ -144,13 +141,3 @@ def test_what_all_rows_show_is_said_as_in_memory(tmp_path: Path, invoke: Invoke)
         found = invoke(*line, *TIGHT, "-o", tmp_path / "m.json")
         assert (said.code, said.stderr) == (found.code, found.stderr)
         assert said.code == 3 and "rows.parquet: " in said.stderr
-
-
-@pytest.mark.parametrize("more", [["--partition", "forest", "--map", "beta"]])
-def test_what_has_no_rounds_says_what_would_do(
-    folder: Path, tmp_path: Path, invoke: Invoke, more: list[str]
-) -> None:
-    line = ["hetcal", folder / "rows.parquet", "--features", "x", *more, *TIGHT]
-    done = invoke(*line, "-o", tmp_path / "m.json")
-    assert done.code == 5 and "MB would do" in done.stderr and " ".join(more) in done.stderr
-    assert not list(tmp_path.iterdir())

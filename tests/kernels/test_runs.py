@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from calibkit_kernels import runs as kernels
@@ -23,6 +23,8 @@ def arrays(pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
 
 
 @given(words, words, st.booleans())
+@example([5], [3], False)
+@example([1, 5], [0, 5, 5, 7], True)
 def test_words_are_merged_into_a_list(one: list[int], more: list[int], counted: bool) -> None:
     first = naive.count_runs(one)
     second = [(word, place + 1 if counted else 1) for place, word in enumerate(more)]

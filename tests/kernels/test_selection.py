@@ -27,9 +27,10 @@ def test_values_of_ranks(floats: type, values: list[float], data: st.DataObject)
     array = np.array(values, floats) + floats(0)
     rank = st.integers(0, len(values) - 1)
     ranks = sorted(data.draw(st.lists(rank, min_size=1, max_size=6)))
+    parts = np.array_split(array, data.draw(st.integers(1, 4)))
     for few in (0, 10**6):  # by counting heads, and by sorting
         with patch.object(selection, "_FEW", few):
-            found = selection.order_statistics(array, np.array(ranks))
+            found = selection.order_statistics(parts, np.array(ranks))
         assert found.dtype == floats
         assert found.tolist() == naive.order_statistics(array.tolist(), ranks)
 
@@ -38,7 +39,7 @@ def test_values_of_ranks(floats: type, values: list[float], data: st.DataObject)
 def test_values_of_ranks_among_many(floats: type) -> None:
     values = np.random.default_rng(4).normal(0, 1, 200_000).astype(floats)
     ranks = np.arange(0, values.size, 9_973)
-    assert np.array_equal(selection.order_statistics(values, ranks), np.sort(values)[ranks])
+    assert np.array_equal(selection.order_statistics([values], ranks), np.sort(values)[ranks])
 
 
 @float_types
@@ -63,7 +64,7 @@ def test_heads_rise_with_values(floats: type, values: list[float]) -> None:
     wanted = np.zeros(65_536, np.bool_)
     wanted[heads[0]] = True
     out = np.empty(heads.count(heads[0]), bits.dtype)
-    gather(bits, wanted, out)
+    assert gather(bits, wanted, out) == out.size
     chosen = [i for i, found in enumerate(heads) if found == heads[0]]
     assert out.tolist() == bits[chosen].tolist()
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibkit.errors import DataError, ModelError, ResourceError, UsageError
+from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.fitted import Fitted
 from calibkit.hetcal.features import Features, bin_features, read_known_features
@@ -38,7 +38,7 @@ from calibkit.hetcal.states import HetcalProblem, hetcal_state
 from calibkit.memory import Memory
 from calibkit.models import Column
 from calibkit.rounds.answers import answer, answer_shard
-from calibkit.rounds.loop import first_plan, fit_in_rounds
+from calibkit.rounds.loop import fit_in_rounds
 from calibkit.rounds.plans import Plan
 from calibkit.rounds.protocol import Sums
 from calibkit.rows.columns import ColumnOptions
@@ -471,17 +471,8 @@ def test_scores_that_rank_badly_are_told() -> None:
     assert found.warnings == run.warnings
 
 
-def test_what_has_no_rounds_is_refused() -> None:
+def test_rows_that_no_fit_can_use_are_refused() -> None:
     frame = rows_of(9000, 1)
-    for options in (
-        {"partition": "forest", "map": "beta"},
-        {"partition": "boosted", "time": "g"},
-    ):
-        with pytest.raises(ResourceError, match=r"9,000 rows of .* MB would do"):
-            hetcal_state(Source.from_frame(frame), problem_of({}, **options), TINY)
-    state = hetcal_state(Source.from_frame(frame), problem_of({}, partition="boosted"), ROOM)
-    with pytest.raises(ResourceError, match="--partition boosted"):
-        first_plan(without_rows(state))
     with pytest.raises(DataError, match="column 'w': weight 0 in all 100 rows"):
         in_rounds(
             [frame[:50].with_columns(w=0), frame[50:100].with_columns(w=0)],

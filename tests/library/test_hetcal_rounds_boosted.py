@@ -189,8 +189,11 @@ def test_scores_that_are_kept_change_nothing(monkeypatch: pytest.MonkeyPatch) ->
     source = Source.from_frame(rows_of(600, 4))
     without, answers = fit_here(source, problem, None)
     walked.append(0)
+    told: list[tuple[int, int]] = []
     with Kept() as kept:
+        source.progress = lambda done, total: told.append((done, total))
         found, own = fit_here(source, problem, kept)
+        assert told.count((600, 600)) == 1 + len(own)  # with the first state
         assert own == answers and found.model.to_json() == without.model.to_json()
         assert kept.content
         walked.append(0)

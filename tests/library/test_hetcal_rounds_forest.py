@@ -20,10 +20,10 @@ from calibkit.hetcal.rounds.forest_draws import draws
 from calibkit.hetcal.rounds.forest_packed import as_bytes, grove_of, trees_of
 from calibkit.hetcal.rows import read_hetcal_rows
 from calibkit.hetcal.run import fit_source
-from calibkit.hetcal.states import HetcalProblem, hetcal_state, no_rounds
+from calibkit.hetcal.states import HetcalProblem, hetcal_state
 from calibkit.hetcal.trees import Node, Tree
 from calibkit.rounds.answers import answer, answer_shard
-from calibkit.rounds.loop import fit_in_rounds
+from calibkit.rounds.loop import advanced, fit_in_rounds
 from calibkit.rounds.plans import Plan, damaged_else
 from calibkit.summaries.held_states import without_rows
 from tests.library.test_hetcal import FEATURES, applied, loss
@@ -77,6 +77,12 @@ def twin(
             {"max_depth": 3, "min_leaf": 30, "shrinkage": 5.0, "clip": 0.05, "max_bins": 20},
         ),
         ({}, {"max_depth": 3, "min_leaf": 40, "shrinkage": 10.0, "criterion": "auc"}),
+        ({}, {"max_depth": 2, "min_leaf": 60, "shrinkage": 10.0, "map": "beta"}),
+        (
+            {"weight": "real"},
+            {"max_depth": 2, "min_leaf": 60, "shrinkage": 9.0, "map": "histogram"},
+        ),
+        ({}, {"max_depth": 2, "min_leaf": 60, "shrinkage": 0.0, "map": "isotonic"}),
         ({}, {"time": "g", "max_depth": 2, "min_leaf": 40, "max_bins": 50}),
         ({"scale": "raw"}, {"max_depth": 0, "min_leaf": 1, "shrinkage": 0.0}),
         ({}, {"max_bins": 30, "precalibrate": "none", "max_depth": 2, "shrinkage": 9.0}),
@@ -102,7 +108,8 @@ def test_rounds_give_what_memory_gives(
     ("columns", "options"),
     [
         ({"weight": "real"}, {"max_depth": 3, "min_leaf": 40, "shrinkage": 10.0}),
-        ({}, {"max_bins": 30, "groups": "g", "max_depth": 3, "shrinkage": 5.0}),
+        ({}, {"max_bins": 30, "groups": "g", "max_depth": 2, "shrinkage": 5.0, "trees": 2}),
+        ({}, {"max_depth": 2, "min_leaf": 40, "shrinkage": 5.0, "map": "beta"}),
     ],
 )
 def test_trees_of_other_rows_get_the_maps_of_memory(
@@ -111,7 +118,7 @@ def test_trees_of_other_rows_get_the_maps_of_memory(
     frame, train, problem = (
         rows_of(900, 5),
         rows_of(1200, 6),
-        forest_of(columns, trees=4, **options),
+        forest_of(columns, **{"trees": 4, **options}),
     )
     # Leaves without rows, categories that no tree has seen, training rows without groups.
     frame = frame.filter((pl.col("x") < 1.0) | (pl.col("x") > 1.2))
@@ -193,13 +200,11 @@ def test_few_rows_and_trees_that_no_row_was_drawn_for() -> None:
     roots = [part.tree[0].rows for part in alike.model.partitions]
     assert 0 in roots and max(roots) > 50 and "different rows are too few" in alike.warnings[-1]
     assert len(alike.model.partitions) == 20
-
-
-def test_what_forests_have_no_rounds_for() -> None:
-    assert no_rounds(forest_of({}).spec) == ""
-    for kind in ("beta", "histogram", "isotonic"):
-        assert no_rounds(forest_of({}, map=kind).spec) == f"--partition forest --map {kind}"
-    assert no_rounds(forest_of({}, time="t", criterion="auc").spec) == ""
+    bent, _ = in_rounds(
+        [same], forest_of({}, trees=9, max_depth=0, min_leaf=1, shrinkage=0.0, map="beta")
+    )
+    lines = {(part.maps[0].a, part.maps[0].b) for part in bent.model.partitions}
+    assert (bent.model.pooled.a, bent.model.pooled.a) in lines  # of trees that drew both rows
 
 
 def test_forests_that_no_plan_can_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,6 +245,7 @@ def damaged_plans() -> list[tuple[str, Any]]:
         ("no counts", lambda wood: wood.update(counts="")),
         ("trees of other sizes", lambda wood: wood["grove"]["sizes"].append(1)),
         ("no trees", lambda wood: wood.update(grove={"sizes": []})),
+        ("a category that is not there", swap("sides", 2, 1, 99)),
         ("categories lost", lambda wood: wood["grove"].update(sides="")),
     ]
 
@@ -255,6 +261,18 @@ def test_damaged_plans_end_in_an_error(what: str, change: Any, settling: Plan) -
 
 def replace_plan(plan: Plan, ask: dict[str, Any]) -> Plan:
     return msgspec.structs.replace(plan, ask=ask)
+
+
+def test_every_leaf_size_has_to_be_judged() -> None:
+    problem = forest_of({}, max_depth=1, shrinkage=1.0, trees=2, max_bins=8)
+    frame = rows_of(400, 1)
+    _, plans = in_rounds([frame], problem)
+    last = [plan for plan in plans if plan.ask["step"] == "weigh"][-1]
+    wood = {**last.ask["forest"], "judged": [[0.0]] * 4}
+    plan = replace_plan(last, {**last.ask, "forest": wood})
+    told = answer_shard(plan, Source.from_frame(frame), TINY)
+    with pytest.raises(ModelError, match="a leaf size has not been judged"):
+        advanced(plan, told)
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from calibkit.hetcal.maps import HISTOGRAM_BINS
 from calibkit.hetcal.rounds.edges import finer, ranks_of
-from calibkit.hetcal.rounds.end import Ending, ending
+from calibkit.hetcal.rounds.ends import mapped_end_of
 from calibkit.hetcal.rounds.grow import MOST_CELLS, Shared
 from calibkit.hetcal.rounds.known import Bucket, Edges, Known
+from calibkit.hetcal.rounds.protocol import Mapped
 from calibkit.hetcal.rounds.rows import Block
 from calibkit.hetcal.rounds.tables import Numbers, What, array_of, keys_of, values_of
 from calibkit.hetcal.states import HetcalProblem
@@ -32,22 +33,20 @@ Keys = NDArray[np.uint64]
 _SIGN: Final = np.uint64(1 << 63)
 
 
-def first_cuts(known: Known, end: Ending) -> list[Edges]:
+def first_cuts(end: Mapped) -> list[Edges]:
     """Return where the bins of each leaf are to be sought."""
     found = []
-    for place in end.spots:
-        node = known.nodes[place]
-        if node.line is None:  # a leaf without rows
+    for leaf in end.each_leaf():
+        if leaf is None:
             found.append(Edges(0, [0.0]))
             continue
-        ends = np.sort(np.array([end.first(node.line.low), end.first(node.line.high)]))
-        low, high = unsigned(ends).tolist()
+        low, high = unsigned(np.array([leaf.low, leaf.high])).tolist()
         bits = (low ^ high).bit_length()
         if bits:
-            stretch = Bucket(low >> bits << bits, bits, 0, node.rows)
-            found.append(Edges(node.rows, buckets=[stretch]))
+            stretch = Bucket(low >> bits << bits, bits, 0, leaf.rows)
+            found.append(Edges(leaf.rows, buckets=[stretch]))
         else:
-            found.append(Edges(node.rows, [float(ends[0])]))
+            found.append(Edges(leaf.rows, [leaf.low]))
     return found
 
 
@@ -96,7 +95,7 @@ class SeekCounter:
     """Weighs the rows in the stretches of keys that hold quantiles."""
 
     def __init__(self, known: Known, problem: HetcalProblem, shared: Shared) -> None:
-        self.end, self.shared, self.cuts = ending(known, problem.spec), shared, known.cuts
+        self.end, self.shared, self.cuts = mapped_end_of(known, problem), shared, known.cuts
         self.end.need(len(self.cuts))
         self.told = told_bits(self.cuts)
         self.starts = _starts(self.cuts, self.told)
@@ -106,7 +105,7 @@ class SeekCounter:
     def add(self, block: Block) -> None:
         """Add some rows."""
         keys = unsigned(self.end.first(block.score))
-        spans, rows = self.end.rows_by_leaf(block.features.values)
+        spans, rows = self.end.rows_by_leaf(block)
 
         def work(part: Int64s) -> None:
             for place in self.open[part].tolist():
@@ -134,19 +133,21 @@ class RateCounter:
     """Sums the rows and the positives in the bins of each leaf."""
 
     def __init__(self, known: Known, problem: HetcalProblem) -> None:
-        self.end = ending(known, problem.spec)
+        self.end = mapped_end_of(known, problem)
         self.end.need(len(known.cuts))
         self.knots, self.starts = knots_of(known.cuts)
         self.sums = np.zeros((self.knots.size, 2), np.int64)
 
     def add(self, block: Block) -> None:
         """Add some rows."""
-        leaf, found = self.end.leaf_of(block.features.values), np.empty(block.score.size)
-        places = np.arange(self.knots.size, dtype=np.float64)
-        score = self.end.first(block.score)
+        spans, rows = self.end.rows_by_leaf(block)
+        rows = rows[: spans[-1, 1]]
+        leaf = np.repeat(np.arange(len(spans), dtype=np.int32), spans[:, 1] - spans[:, 0])
+        places, found = np.arange(self.knots.size, dtype=np.float64), np.empty(rows.size)
+        score = self.end.first(block.score)[rows]
         leaf_maps.leaf_steps(score, leaf, self.starts, self.knots, places, found)
         payload = np.stack([block.weight, block.weight * block.label], axis=1)
-        np.add.at(self.sums, found.astype(np.int64), payload)
+        np.add.at(self.sums, found.astype(np.int64), payload[rows])
 
     def tell(self, numbers: Numbers) -> dict[str, Any]:
         """Tell the sums."""

@@ -292,6 +292,7 @@ def answered(
     if shard is not None:
         for rows in store.read():
             counter.add(rows)
+            passing.source.progress(store.told, passing.source.rows)
     else:
         for block in blocks:
             rows = counter.binned(block)

@@ -1,9 +1,9 @@
-"""The end of a boosted fit in rounds: the line of the held-out scores, and the model."""
+"""The end of a boosted fit in rounds: what is fitted, and what the rows left out say of it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +12,12 @@ from calibkit.hetcal.boosted import LEAST_ROWS, depth_of, described_part, leaf_n
 from calibkit.hetcal.cells import BINS
 from calibkit.hetcal.features import Features
 from calibkit.hetcal.model import SCORE_FEATURE, CrossValidated, Line
-from calibkit.hetcal.rounds import after, boosted
 from calibkit.hetcal.rounds.boosted import Boosting, boosting_of, held_counts, left_out, tree_count
-from calibkit.hetcal.rounds.boosted_known import BOOST, LINE_UP, ORDER, SUM_UP, Run
+from calibkit.hetcal.rounds.boosted_known import Run
 from calibkit.hetcal.rounds.boosted_trees import grown_tree
 from calibkit.hetcal.rounds.choose import root_maps
 from calibkit.hetcal.rounds.end import after_line, loss_units
-from calibkit.hetcal.rounds.known import EVERYONE, GROW, LOOK, REFINE, Known
+from calibkit.hetcal.rounds.known import EVERYONE, Known
 from calibkit.hetcal.rounds.lines import worth
 from calibkit.hetcal.rounds.rows import Block
 from calibkit.hetcal.rounds.tables import What, array_of
@@ -29,14 +28,6 @@ from calibkit.rounds.protocol import Sums
 from calibkit_kernels import boosting, leaf_maps
 
 Floats = NDArray[np.float64]
-
-
-def after_line_up(known: Known, problem: HetcalProblem, sums: Sums) -> None:
-    """Take a step towards the line of the held-out scores."""
-    assert known.correction is not None
-    known.correction = after.moved_lines([known.correction], [held_counts(known)], sums.table)[0]
-    if known.correction.done:
-        known.step = SUM_UP
 
 
 def final_run(known: Known) -> Run:
@@ -60,7 +51,7 @@ def held_unit(known: Known, shared: Boosting) -> float:
 
 @dataclass(frozen=True)
 class BoostedEnding:
-    """What is fitted; see `calibkit.hetcal.rounds.end.End`.
+    """What is fitted; see `calibkit.hetcal.rounds.protocol.End`.
 
     Attributes
     ----------
@@ -157,14 +148,3 @@ def checked_by(known: Known, problem: HetcalProblem, sums: Sums) -> CrossValidat
     if problem.spec.groups is None and problem.spec.time is None:
         found.dealt = "by hash"
     return found
-
-
-#: What follows each round of a boosted model.
-FOLLOWING: Final = {
-    LOOK: after.after_look,
-    REFINE: after.after_refinement,
-    GROW: after.after_growth,
-    ORDER: boosted.after_order,
-    BOOST: boosted.after_boost,
-    LINE_UP: after_line_up,
-}

@@ -94,6 +94,11 @@ class RowStore:
         What the rounds have found so far; by their bins rows are kept.
     kept
         Where; None: nowhere.
+
+    Attributes
+    ----------
+    told
+        How many rows have been read from there.
     """
 
     def __init__(self, known: Known, shared: Boosting, kept: Kept | None) -> None:
@@ -104,7 +109,7 @@ class RowStore:
         self.key = [own.tolist() for own in shared.bins.lows], shared.before, known.folds
         self.writes = kept is not None and kept.has_room(size * known.rows.rows)
         self.blocks: list[int] = []
-        self.place = 0
+        self.place = self.told = 0
 
     def _arrays(self, rows: int) -> tuple[NDArray[Any], ...]:
         """Return room for the arrays of a block."""
@@ -146,6 +151,7 @@ class RowStore:
         """
         assert self.kept is not None
         for size in self.kept.content[_FILE].blocks:
+            self.told += size
             arrays = self._arrays(size)
             for array in arrays:
                 if not self.kept.read(_FILE, self.place, array):

@@ -15,8 +15,7 @@ from calibkit.hetcal.rounds.bins import RateCounter, SeekCounter
 from calibkit.hetcal.rounds.choose import candidates, correction_lines, judged_counts
 from calibkit.hetcal.rounds.curves import curve_array
 from calibkit.hetcal.rounds.edges import Refine
-from calibkit.hetcal.rounds.end import End, ending
-from calibkit.hetcal.rounds.ends import end_of
+from calibkit.hetcal.rounds.ends import end_of, mapped_end_of
 from calibkit.hetcal.rounds.forest import branch_counter
 from calibkit.hetcal.rounds.forest_judge import WeighCounter
 from calibkit.hetcal.rounds.forest_maps import SettleCounter, TallyCounter
@@ -43,6 +42,7 @@ from calibkit.hetcal.rounds.known import (
 )
 from calibkit.hetcal.rounds.lines import LineSums, line_array
 from calibkit.hetcal.rounds.look import LookCounter
+from calibkit.hetcal.rounds.protocol import End
 from calibkit.hetcal.rounds.rows import Block, dealt, losses_of
 from calibkit.hetcal.rounds.tables import Numbers, What
 from calibkit.hetcal.rounds.times import TimeCounter
@@ -179,11 +179,11 @@ class CorrectCounter:
 
 
 class BendCounter:
-    """Sums the beta maps of the leaves, and that of all rows."""
+    """Sums the beta maps of the leaves, and those of all leaves of each tree."""
 
     def __init__(self, known: Known, problem: HetcalProblem, shared: Shared) -> None:
-        self.shared, self.end = shared, ending(known, problem.spec)
-        self.end.need(len(known.curves) - 1)
+        self.shared, self.end = shared, mapped_end_of(known, problem)
+        self.end.need(len(known.curves) - len(self.end.trees))
         self.curves = curve_array(known.curves, self.end.counts)
         self.open = np.flatnonzero([not curve.done for curve in known.curves])
         self.sums = np.zeros((len(self.curves), kernels.CURVE_SUMS), np.int64)
@@ -191,8 +191,9 @@ class BendCounter:
     def add(self, block: Block) -> None:
         """Add some rows."""
         features = np.stack(log_parts_of(self.end.first(block.score)))
-        spans, rows = self.end.rows_by_leaf(block.features.values)
-        spans = np.vstack([spans, [[0, rows.size]]])
+        spans, rows = self.end.rows_by_leaf(block)
+        wholes = [(spans[own][0, 0], spans[own][-1, 1]) for own in self.end.trees]
+        spans = np.vstack([spans, wholes])
 
         def work(part: Int64s) -> None:
             own = self.open[part]

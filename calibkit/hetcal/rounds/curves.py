@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from calibkit.errors import ModelError
 from calibkit.hetcal.maps import log_parts_of
-from calibkit.hetcal.rounds.known import Curve
+from calibkit.hetcal.rounds.known import Curve, Seen
 from calibkit.hetcal.rounds.lines import Counts, targets, worth
+from calibkit.hetcal.rounds.protocol import Mapped
 from calibkit_kernels import rounds as kernels
 from calibkit_kernels.logistic import FLAT, free_coordinates, moved_point, newton_step
 
@@ -44,6 +45,23 @@ def curve_from(line: Floats, low: float, high: float) -> Curve:
         point = [slope / scale for scale in scales]
         point.append(level + slope * sum(shifts))
     return Curve(point, shifts, scales)
+
+
+def first_curves(end: Mapped, seen: Seen) -> list[Curve]:
+    """Return where the searches begin: of each leaf, then of all leaves of each tree."""
+    found = []
+    for leaf, line in zip(end.each_leaf(), end.lines, strict=True):
+        if leaf is None:
+            found.append(Curve([0.0] * 3, [0.0] * 2, [0.0] * 2, done=True))
+        else:
+            found.append(curve_from(line[:2], leaf.low, leaf.high))
+    slope, level = end.pooled.tolist()
+    for rows, _ in end.counts[end.leaves :]:
+        if rows > 0.0:
+            found.append(curve_from(end.pooled, end.first(seen.low), end.first(seen.high)))
+        else:
+            found.append(Curve([slope, slope, level], [0.0] * 2, [1.0] * 2, done=True))
+    return found
 
 
 def curve_array(curves: Sequence[Curve], counts: Sequence[Counts]) -> Floats:

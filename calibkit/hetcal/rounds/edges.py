@@ -91,13 +91,13 @@ def _holding(
     firsts: list[int], counts: Int64s, below: int, bits: int, ranks: Int64s
 ) -> list[Bucket]:
     """Return the stretches that hold a quantile."""
-    starts = below + np.cumsum(counts) - counts
-    found = []
-    for first, count, start in zip(firsts, counts.tolist(), starts.tolist(), strict=True):
-        place = int(np.searchsorted(ranks, start))
-        if place < ranks.size and int(ranks[place]) < start + count:
-            found.append(Bucket(first, bits, start, count))
-    return found
+    ends = below + np.cumsum(counts)
+    starts = ends - counts
+    holding = np.flatnonzero(np.searchsorted(ranks, starts) < np.searchsorted(ranks, ends))
+    return [
+        Bucket(firsts[place], bits, int(starts[place]), int(counts[place]))
+        for place in holding.tolist()
+    ]
 
 
 def finer(buckets: list[Bucket], counts: Int64s, told: int, ranks: Int64s) -> list[Bucket]:

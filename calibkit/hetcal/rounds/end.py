@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
@@ -18,10 +18,11 @@ from calibkit.hetcal.fit import columns_of, criterion_of, origin_of
 from calibkit.hetcal.maps import Maps, Steps, averaged, shrunk
 from calibkit.hetcal.model import CrossValidated, HetcalFit, HetcalModel, Line, Losses
 from calibkit.hetcal.rounds.choose import node_maps, root_maps
-from calibkit.hetcal.rounds.curves import coefficients, curve_from
+from calibkit.hetcal.rounds.curves import coefficients
 from calibkit.hetcal.rounds.grow import tree_of
-from calibkit.hetcal.rounds.known import EVERYONE, FINISH, Curve, Known, grid_of
+from calibkit.hetcal.rounds.known import EVERYONE, FINISH, Curve, Edges, Known, Spot, grid_of
 from calibkit.hetcal.rounds.lines import Counts, worth
+from calibkit.hetcal.rounds.protocol import End, Leaf
 from calibkit.hetcal.rounds.rows import Block
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.hetcal.states import HetcalProblem
@@ -30,52 +31,6 @@ from calibkit_kernels import leaf_maps
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
-
-
-class End(Protocol):
-    """What is fitted, of any partition; see `Ending`."""
-
-    @property
-    def before(self) -> Line:
-        """The map that all scores go through first."""
-
-    @property
-    def pooled(self) -> Floats:
-        """What follows it where there are no parts."""
-
-    @property
-    def max_depth(self) -> int:
-        """What was used."""
-
-    @property
-    def min_leaf(self) -> int:
-        """What was used."""
-
-    @property
-    def shrinkage(self) -> float | None:
-        """What was used; None where nothing is shrunk."""
-
-    @property
-    def units(self) -> tuple[float, ...]:
-        """How many units of a sum a loss has in one."""
-
-    @property
-    def cell_unit(self) -> float:
-        """The same of a probability."""
-
-    @property
-    def leaves(self) -> int:
-        """How many leaves there are."""
-
-    @property
-    def cells(self) -> int:
-        """How many cells of leaf and probability are looked at."""
-
-    def calibrated(self, block: Block) -> tuple[NDArray[np.int32], Floats]:
-        """Return the leaf of each row among those of the cells, and its probability."""
-
-    def written(self, features: Features, known: Known) -> dict[str, Any]:
-        """Return the fields of the model that hold trees and maps."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +62,7 @@ class Ending:
     tree: Tree
     known: tuple[int, ...]
     maps: Maps
-    spots: list[int]
+    spots: list[Spot]
     lines: Floats
     counts: list[Counts]
     max_depth: int
@@ -128,7 +83,7 @@ class Ending:
 
     def need(self, maps: int) -> None:
         """Raise `ModelError` where a plan has not so many maps as there are leaves."""
-        _need(maps, self.leaves)
+        need_maps(maps, self.leaves)
 
     def first(self, score: Any) -> Any:
         """Return scores after the map that all of them go through first."""
@@ -139,9 +94,25 @@ class Ending:
         found: NDArray[np.int32] = self.tree.leaves()[self.tree.routes(self.known).ends(values)]
         return found
 
-    def rows_by_leaf(self, values: Floats) -> tuple[Int64s, NDArray[np.int32]]:
-        """Return where the rows of each leaf begin and end, and the rows."""
-        leaf = self.leaf_of(values)
+    @property
+    def trees(self) -> list[slice]:
+        """All leaves, those of the one tree."""
+        return [slice(0, self.leaves)]
+
+    def each_leaf(self) -> list[Leaf | None]:
+        """Return the rows of each leaf; None where there are none."""
+        found = list[Leaf | None]()
+        for spot in self.spots:
+            if spot.line is None:
+                found.append(None)
+                continue
+            low, high = sorted((self.first(spot.line.low), self.first(spot.line.high)))
+            found.append(Leaf(low, high, spot.rows, spot.hits))
+        return found
+
+    def rows_by_leaf(self, block: Block) -> tuple[Int64s, NDArray[np.int32]]:
+        """Return where the rows of each leaf begin and end, leaf by leaf, and the rows."""
+        leaf = self.leaf_of(block.features.values)
         spans, rows = np.empty((self.leaves, 2), np.int64), np.empty(leaf.size, np.int32)
         leaf_maps.rows_by_leaf(leaf, spans, rows)
         return spans, rows
@@ -181,7 +152,7 @@ def ending(known: Known, spec: HetcalSpec) -> Ending:
         tree,
         tuple(len(names or ()) for names in known.categories),
         _maps(known, kind, lines, pooled, grid.shrinkages[weight]),
-        leaves,
+        [known.nodes[place] for place in leaves],
         lines,
         [*((rows, hits) for rows, hits in lines[:, 2:].tolist()), seen.counts],
         depth,
@@ -210,44 +181,59 @@ def loss_units(known: Known) -> tuple[float, ...]:
 
 def _maps(known: Known, kind: str, lines: Floats, pooled: Floats, shrinkage: float) -> Maps:
     """Return the maps of the leaves, whose Platt's maps, rows and positives are `lines`."""
-    count, rows = len(lines), lines[:, 2]
-    if kind in ("histogram", "isotonic"):
-        _need(len(known.cuts), count)
-        _need(len(known.rates), count)
-        steps = tuple(
-            Steps(
-                np.array(edges.lows), np.array(rates), own / (own + shrinkage) if own > 0 else 0.0
-            )
-            for edges, rates, own in zip(known.cuts, known.rates, rows.tolist(), strict=True)
-        )
-        return Maps(np.tile(pooled, (count, 1)), steps, lines[:, 2:])
-    found = shrunk(lines, pooled, shrinkage)
-    if kind == "beta":
-        _need(len(known.curves) - 1, count)
-        *curves, together = coefficients(known.curves)
-        found = averaged(curves, rows, together, shrinkage)
-    maps = Maps(found, None, lines[:, 2:])
-    if known.correction is not None and count > 1:
+    count = len(lines)
+    maps = maps_of(kind, lines, pooled, shrinkage, Made(known.curves, known.cuts, known.rates))
+    if known.correction is not None and count > 1 and maps.steps is None:
         maps = maps.composed(known.correction.slope, known.correction.intercept)
     return maps
 
 
-def _need(maps: int, leaves: int) -> None:
+@dataclass(frozen=True)
+class Made:
+    """What the rounds made of the leaves of a tree: curves, the last that of all rows, or steps."""
+
+    curves: Sequence[Curve]
+    cuts: Sequence[Edges]
+    rates: Sequence[Sequence[float]]
+
+
+def maps_of(kind: str, lines: Floats, pooled: Floats, shrinkage: float, made: Made) -> Maps:
+    """Return the maps of the leaves of a tree.
+
+    Parameters
+    ----------
+    kind
+        What they are.
+    lines
+        Platt's maps, rows and positives: leaf x 4.
+    pooled, shrinkage
+        The map of all rows; how strongly maps are drawn towards it.
+    made
+        Other maps.
+    """
+    count, rows = len(lines), lines[:, 2]
+    if kind in ("histogram", "isotonic"):
+        need_maps(len(made.cuts), count)
+        need_maps(len(made.rates), count)
+        steps = tuple(
+            Steps(
+                np.array(edges.lows), np.array(rates), own / (own + shrinkage) if own > 0 else 0.0
+            )
+            for edges, rates, own in zip(made.cuts, made.rates, rows.tolist(), strict=True)
+        )
+        return Maps(np.tile(pooled, (count, 1)), steps, lines[:, 2:])
+    found = shrunk(lines, pooled, shrinkage)
+    if kind == "beta":
+        need_maps(len(made.curves) - 1, count)
+        *curves, together = coefficients(made.curves)
+        found = averaged(curves, rows, together, shrinkage)
+    return Maps(found, None, lines[:, 2:])
+
+
+def need_maps(maps: int, leaves: int) -> None:
+    """Raise `ModelError` where a plan has not so many maps as there are leaves."""
     if maps != leaves:
         raise ModelError("a damaged plan: a leaf has no map")
-
-
-def first_curves(known: Known, end: Ending) -> list[Curve]:
-    """Return where the searches for the beta maps of the leaves, and of all rows, begin."""
-    seen, found = known.rows, []
-    for place, line in zip(end.spots, end.lines, strict=True):
-        ends = known.nodes[place].line
-        if ends is None:  # a leaf without rows
-            found.append(Curve([0.0] * 3, [0.0] * 2, [0.0] * 2, done=True))
-        else:
-            found.append(curve_from(line[:2], end.first(ends.low), end.first(ends.high)))
-    found.append(curve_from(end.pooled, end.first(seen.low), end.first(seen.high)))
-    return found
 
 
 def after_line(before: Line, lines: Floats) -> Floats:

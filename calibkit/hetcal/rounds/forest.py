@@ -8,11 +8,12 @@ on the rows left out.  All of it is what `calibkit.hetcal.forest` does in memory
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
 from calibkit.hetcal.grow import Rules
+from calibkit.hetcal.rounds import leaves as after_trees
 from calibkit.hetcal.rounds import look
 from calibkit.hetcal.rounds.after import (
     begin_lines,
@@ -33,24 +34,35 @@ from calibkit.hetcal.rounds.forest_grow import (
 )
 from calibkit.hetcal.rounds.forest_judge import chosen_by, judged_by, shape_of
 from calibkit.hetcal.rounds.forest_known import Forest, Grove
-from calibkit.hetcal.rounds.forest_maps import Leaves, is_judged, settled, tallied, tree_count
+from calibkit.hetcal.rounds.forest_maps import (
+    Leaves,
+    is_judged,
+    parts_used,
+    settled,
+    tallied,
+    tree_count,
+)
 from calibkit.hetcal.rounds.forest_packed import (
     as_bytes,
     grove_of,
     lines_as_bytes,
+    need_room,
     trees_of,
 )
 from calibkit.hetcal.rounds.grow import Shared, bins_of, first_nodes, vectors_in
 from calibkit.hetcal.rounds.known import (
+    BEND,
     BRANCH,
-    EVERYONE,
-    FINISH,
     GROWN,
     LOOK,
+    POOL,
+    RATE,
     REFINE,
+    SEEK,
     SETTLE,
     TALLY,
     WEIGH,
+    Grown,
     Known,
     Line,
     grid_of,
@@ -61,6 +73,9 @@ from calibkit.hetcal.spec import HetcalSpec
 from calibkit.hetcal.states import HetcalProblem
 from calibkit.hetcal.trees import Node, Tree
 from calibkit.rounds.protocol import Sums
+
+#: What a map that is not Platt's may hold, at most, or while it is sought.
+_STEPS: Final = 16
 
 
 def after_look(known: Known, problem: HetcalProblem, sums: Sums) -> None:
@@ -102,12 +117,14 @@ def _add_roots(trees: list[Tree], known: Known, spec: HetcalSpec) -> None:
     known.wood.searched += [0] * more
 
 
-def _take(known: Known, spec: HetcalSpec, groves: Sequence[Grove]) -> None:
+def _take(known: Known, spec: HetcalSpec, grown: Grown) -> None:
     """Go on to the maps of trees of a leaf size that other rows grew."""
     chosen, wood = known.chosen, known.wood
     place, depth = wood.size if chosen is None else chosen.size, _deepest(known, spec)
-    trees = trees_of(groves[place], known.categories)[: tree_count(known, spec)]
+    trees = trees_of(grown.groves[place], known.categories)[: tree_count(known, spec)]
     wood.grove, known.step = grove_of([tree.pruned(depth) for tree in trees]), TALLY
+    if not is_judged(known, spec):
+        grown.groves = []  # these are the trees of the model
 
 
 def _deepest(known: Known, spec: HetcalSpec) -> int:
@@ -150,7 +167,7 @@ def after_branching(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     if open_yet or any(node.line and not node.line.done for node in known.nodes):
         wood.grove = grove_of(trees)
     elif known.grown is not None:
-        _take(known, spec, known.grown.groves)
+        _take(known, spec, known.grown)
     else:
         wood.grove, wood.searched = grove_of([tree.pruned(rules.max_depth) for tree in trees]), []
         _grown(known, spec)
@@ -166,9 +183,10 @@ def _know_rows(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     if not grid_of(problem.spec).open:
         known.judge_nothing()  # there is nothing to choose
     del known.nodes[known.folds + 1 :]
+    parts = np.arange(len(totals))
     for node in known.nodes:
-        own = totals[: node.part] if known.times else np.delete(totals, node.part, axis=0)
-        node.rows, node.hits = (totals if node.part == EVERYONE else own).sum(axis=0).tolist()
+        used = parts_used(known, parts, node.part)
+        node.rows, node.hits = totals[used].sum(axis=0).tolist()
     begin_lines(known, 0)
 
 
@@ -211,8 +229,14 @@ def after_settling(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     for place, line in zip(moving, found, strict=True):
         lines[place] = line
     known.wood.lines = lines_as_bytes(lines)
-    if all(line.done for line in lines):
-        known.step = WEIGH if is_judged(known, problem.spec) else FINISH
+    if not all(line.done for line in lines):
+        return
+    if is_judged(known, problem.spec):
+        known.step = WEIGH
+        return
+    if problem.spec.map != "platt":
+        need_room(leaves.count * _STEPS)
+    after_trees.begin(known, problem)
 
 
 def after_weighing(known: Known, problem: HetcalProblem, sums: Sums) -> None:
@@ -229,7 +253,13 @@ def after_weighing(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     if known.grown is None:
         _sow(known, spec)
     else:
-        _take(known, spec, known.grown.groves)
+        _take(known, spec, known.grown)
+
+
+def after_pooling(known: Known, problem: HetcalProblem, sums: Sums) -> None:
+    """Learn where the blocks of isotonic maps begin, as far as this round tells."""
+    after_trees.after_pooling(known, problem, sums)
+    need_room(sum(len(one.lows) for one in known.stretches))
 
 
 #: What follows each round of a forest.
@@ -240,4 +270,8 @@ FOLLOWING = {
     TALLY: after_tally,
     SETTLE: after_settling,
     WEIGH: after_weighing,
+    BEND: after_trees.after_bending,
+    SEEK: after_trees.after_seeking,
+    RATE: after_trees.after_rating,
+    POOL: after_pooling,
 }

@@ -96,8 +96,25 @@ def places_of(tree: Tree, depths: Sequence[int]) -> Places:
     return Places(count, at, fresh)
 
 
+def parts_used(known: Known, part: NDArray[Any], judged: int) -> Bools:
+    """Tell which parts the maps are of that judge one: all, for `EVERYONE`."""
+    forward = judged != EVERYONE and known.times is not None
+    found: Bools = part < judged if forward else part != judged
+    return found
+
+
 class Leaves:
-    """The maps of a forest: of each tree those of its nodes, all of them for each part in turn."""
+    """The maps of a forest, tree by tree: those of all its nodes, for each part that is judged.
+
+    Attributes
+    ----------
+    depths, judged
+        The depths that trees are cut off at, and the parts: `EVERYONE` alone for those of the model.
+    trees, routes, places
+        The trees, how rows go through them, and which of their nodes have a map.
+    firsts
+        Where the maps of each tree begin, and where the last end.
+    """
 
     def __init__(self, known: Known, problem: HetcalProblem) -> None:
         self.known, self.problem = known, problem
@@ -117,14 +134,18 @@ class Leaves:
         """How many maps there are."""
         return self.firsts[-1]
 
+    def weights(self) -> Int64s:
+        """Return rows and positives of each map, in units of weight: map x 2."""
+        found = integers_of(self.known.wood.counts, 2)
+        rows, hits = found.T
+        if not (len(found) == self.count and (hits >= 0).all() and (hits <= rows).all()):
+            raise ModelError("a damaged plan: a leaf has no map")
+        return found
+
     def counts(self) -> list[Counts]:
         """Return how many rows each map is of, and how many positive ones."""
-        counts = integers_of(self.known.wood.counts, 2)
-        rows, hits = counts.T
-        if not (len(counts) == self.count and (hits >= 0).all() and (hits <= rows).all()):
-            raise ModelError("a damaged plan: a leaf has no map")
         size = self.known.rows.size
-        return [(own * size, positives * size) for own, positives in counts.tolist()]
+        return [(rows * size, hits * size) for rows, hits in self.weights().tolist()]
 
     def lines(self) -> list[Line]:
         """Return the maps, as far as they are known."""
@@ -142,12 +163,6 @@ class Leaves:
         """Return where the maps of the nodes of a tree stand that judge a part."""
         first = self.firsts[tree] + (part - self.judged.start) * self.places[tree].count
         return slice(first, first + self.places[tree].count)
-
-    def used(self, part: NDArray[Any], judged: int) -> Bools:
-        """Tell which parts the maps are of that judge one: all, for `EVERYONE`."""
-        forward = judged != EVERYONE and self.known.times is not None
-        found: Bools = part < judged if forward else part != judged
-        return found
 
     def dealt(self, block: Block) -> tuple[Words, NDArray[np.uint8]]:
         """Return the hash and the part of each row."""
@@ -181,10 +196,8 @@ class TallyCounter:
 
         def work(own: Int64s) -> None:
             for tree in own.tolist():
-                eligible, ends = (
-                    leaves.eligible(hashes, tree),
-                    leaves.ends(block.features.values, tree),
-                )
+                eligible = leaves.eligible(hashes, tree)
+                ends = leaves.ends(block.features.values, tree)
                 for fresh in leaves.places[tree].fresh:
                     rows = np.flatnonzero(eligible & (fresh[ends] >= 0))
                     at = (self.starts[tree] + fresh[ends[rows]]) * parts + part[rows]
@@ -209,7 +222,10 @@ def tallied(leaves: Leaves, table: pl.DataFrame) -> Int64s:
     sums = array_of(table, What.CELL, 2 * parts * starts[-1]).reshape(-1, parts, 2)
     every, found = np.arange(parts), list[Int64s]()
     for first, last in pairwise(starts):
-        found += [sums[first:last, leaves.used(every, part)].sum(axis=1) for part in leaves.judged]
+        found += [
+            sums[first:last, parts_used(leaves.known, every, part)].sum(axis=1)
+            for part in leaves.judged
+        ]
     return np.concatenate(found)
 
 
@@ -241,25 +257,31 @@ class SettleCounter:
         leaves = self.leaves
         if self.before[leaves.firsts[tree]] == self.before[leaves.firsts[tree + 1]]:
             return
-        eligible, ends = leaves.eligible(hashes, tree), leaves.ends(block.features.values, tree)
+        rows = np.flatnonzero(leaves.eligible(hashes, tree)).astype(np.int32)
+        ends, part = leaves.ends(block.features.values, tree)[rows], part[rows]
         for judged in leaves.judged:
             own = leaves.own(tree, judged)
             first, last = self.before[own.start], self.before[own.stop]
-            used = eligible & leaves.used(part, judged)
+            if first == last:
+                continue
+            used = parts_used(leaves.known, part, judged)
             # Of a map its place among those of the slice that move; the last entry is of none.
             moving = np.append(np.where(self.at[own] >= 0, self.at[own] - first, -1), -1)
-            for fresh in leaves.places[tree].fresh if last > first else ():
-                leaf = np.where(used, moving[fresh][ends], -1).astype(np.int32)
-                self._sum(leaf, slice(int(first), int(last)), block)
+            moving = moving.astype(np.int32)
+            for fresh in leaves.places[tree].fresh:
+                leaf = np.where(used, moving[fresh][ends], np.int32(-1))
+                self._sum(leaf, rows, slice(int(first), int(last)), block)
 
-    def _sum(self, leaf: NDArray[np.int32], own: slice, block: Block) -> None:
-        """Add the rows of some maps, which stand side by side."""
+    def _sum(
+        self, leaf: NDArray[np.int32], rows: NDArray[np.int32], own: slice, block: Block
+    ) -> None:
+        """Add some rows to some maps, which stand side by side; `leaf`: the map of each, or -1."""
         spans = np.empty((own.stop - own.start, 2), np.int64)
         order = np.empty(leaf.size, np.int32)
         leaf_maps.rows_by_leaf(leaf, spans, order)
         kernels.sum_lines(
-            block.score, block.label, block.masses[0], order, spans, self.lines.lines[own],
-            self.lines.sums[own], self.lines.ranges[own],
+            block.score, block.label, block.masses[0], rows[order[: spans[-1, 1]]], spans,
+            self.lines.lines[own], self.lines.sums[own], self.lines.ranges[own],
         )  # fmt: skip
 
     def tell(self, numbers: Numbers) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from calibkit.hetcal.trees import Node, Tree
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
 
-#: Nodes of all trees, or maps of all nodes, that a plan has room for.
+#: Nodes of all trees, maps of all nodes, or steps of these, that a plan has room for.
 MOST_NODES: Final = 1 << 20
 
 #: Columns of a node: depth, feature, children, where missing values go; rows, positives; cut, gain.
@@ -80,12 +80,12 @@ def grove_of(trees: Sequence[Tree]) -> Grove:
 
 
 def need_room(nodes: int) -> None:
-    """Raise `ResourceError` for more nodes, or maps, than a plan has room for."""
+    """Raise `ResourceError` for more nodes, maps or steps than a plan has room for."""
     if nodes > MOST_NODES:
         raise ResourceError(
-            f"memory: the trees of this forest have more than {MOST_NODES:,} nodes or maps of nodes "
-            "at a time, which a fit in rounds cannot hold: raise --min-leaf, lower --max-depth or "
-            "--trees, or raise --memory"
+            f"memory: the trees of this forest have more than {MOST_NODES:,} nodes, maps of nodes or "
+            "steps of maps at a time, which a fit in rounds cannot hold: raise --min-leaf, lower "
+            "--max-depth or --trees, or raise --memory"
         )
 
 

@@ -18,9 +18,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.errors import ModelError
-from calibkit.hetcal.rounds.end import Ending, ending
+from calibkit.hetcal.rounds.ends import mapped_end_of
 from calibkit.hetcal.rounds.grow import MOST_CELLS, Shared
 from calibkit.hetcal.rounds.known import Edges, Known
+from calibkit.hetcal.rounds.protocol import Mapped
 from calibkit.hetcal.rounds.reading import stretches_fit
 from calibkit.hetcal.rounds.rows import Block
 from calibkit.hetcal.rounds.sought import Stretches
@@ -39,17 +40,15 @@ _MOST_PARTS: Final = MOST_CELLS >> 2
 _NONE: Final = -(1 << 63)
 
 
-def first_stretches(known: Known, end: Ending) -> list[Stretches]:
+def first_stretches(end: Mapped) -> list[Stretches]:
     """Return all scores of each leaf as one stretch; none of a leaf without rows."""
     found = []
-    for place in end.spots:
-        node = known.nodes[place]
-        if node.line is None:
+    for leaf in end.each_leaf():
+        if leaf is None:
             found.append(Stretches())
             continue
-        low, high = sorted((end.first(node.line.low), end.first(node.line.high)))
-        lows, highs = keys_of(np.array([[low], [high]]))
-        found.append(_settled(lows, highs, np.array([node.rows]), np.array([node.hits])))
+        lows, highs = keys_of(np.array([[leaf.low], [leaf.high]]))
+        found.append(_settled(lows, highs, np.array([leaf.rows]), np.array([leaf.hits])))
     return found
 
 
@@ -193,7 +192,7 @@ class PoolCounter:
     """Sums the rows and the positives in parts of the stretches that may hold a corner."""
 
     def __init__(self, known: Known, problem: HetcalProblem, shared: Shared) -> None:
-        self.end, self.shared = ending(known, problem.spec), shared
+        self.end, self.shared = mapped_end_of(known, problem), shared
         self.end.need(len(known.stretches))
         self.cuts = cuts_of(known.stretches)
         self.open = np.flatnonzero([cuts.places.size for cuts in self.cuts])
@@ -203,7 +202,7 @@ class PoolCounter:
     def add(self, block: Block) -> None:
         """Add some rows."""
         keys = keys_of(self.end.first(block.score))
-        spans, rows = self.end.rows_by_leaf(block.features.values)
+        spans, rows = self.end.rows_by_leaf(block)
         payload = np.stack([block.weight, block.weight * block.label], axis=1)
 
         def work(part: Int64s) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from calibkit.hetcal.rounds.bins import cut_finer, first_cuts, rates_of
-from calibkit.hetcal.rounds.curves import bent, curve_array
-from calibkit.hetcal.rounds.end import ending, first_curves
+from calibkit.hetcal.rounds.curves import bent, curve_array, first_curves
+from calibkit.hetcal.rounds.ends import mapped_end_of
 from calibkit.hetcal.rounds.isotonic import blocks_of, cut_stretches, first_stretches
 from calibkit.hetcal.rounds.known import BEND, FINISH, POOL, RATE, SEEK, Known
 from calibkit.hetcal.rounds.tables import What, array_of
@@ -18,12 +18,12 @@ def begin(known: Known, problem: HetcalProblem) -> None:
     steps = {"beta": BEND, "histogram": SEEK, "isotonic": POOL}
     known.step = steps.get(problem.spec.map, FINISH)
     if known.step == BEND:
-        known.curves = first_curves(known, ending(known, problem.spec))
+        known.curves = first_curves(mapped_end_of(known, problem), known.rows)
     elif known.step == SEEK:
-        known.cuts = first_cuts(known, ending(known, problem.spec))
+        known.cuts = first_cuts(mapped_end_of(known, problem))
         _begin_rates(known)
     elif known.step == POOL:
-        known.stretches = first_stretches(known, ending(known, problem.spec))
+        known.stretches = first_stretches(mapped_end_of(known, problem))
         _end_pools(known)
 
 
@@ -43,7 +43,7 @@ def _end_pools(known: Known) -> None:
 
 def after_bending(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     """Take a Newton step in all searches for beta maps."""
-    counts = ending(known, problem.spec).counts
+    counts = mapped_end_of(known, problem).counts
     asked = curve_array(known.curves, counts)
     found = array_of(sums.table, What.LINE, asked.shape[0] * kernels.CURVE_SUMS)
     for place, own in enumerate(found.reshape(-1, kernels.CURVE_SUMS)):
@@ -68,6 +68,6 @@ def after_rating(known: Known, problem: HetcalProblem, sums: Sums) -> None:
 
 def after_pooling(known: Known, problem: HetcalProblem, sums: Sums) -> None:
     """Learn where the blocks of isotonic maps begin, as far as this round tells."""
-    ending(known, problem.spec).need(len(known.stretches))
+    mapped_end_of(known, problem).need(len(known.stretches))
     known.stretches = cut_stretches(known.stretches, sums.table)
     _end_pools(known)

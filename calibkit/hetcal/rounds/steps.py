@@ -20,7 +20,7 @@ from calibkit.fitted import Fitted
 from calibkit.hetcal.boosted import trees_at_most
 from calibkit.hetcal.features import feature_column
 from calibkit.hetcal.model import HetcalModel
-from calibkit.hetcal.rounds import after, boosted_end, forest, leaves, look, trained
+from calibkit.hetcal.rounds import after, boosted_after, forest, leaves, look, trained
 from calibkit.hetcal.rounds.boosted_counts import answered
 from calibkit.hetcal.rounds.boosted_end import checked_by
 from calibkit.hetcal.rounds.boosted_known import BOOST, SUM_UP
@@ -57,7 +57,7 @@ from calibkit.hetcal.rounds.tables import (
 )
 from calibkit.hetcal.rounds.times import TIMES, drawn_in, kind_of, merged_draws
 from calibkit.hetcal.spec import HetcalSpec
-from calibkit.hetcal.states import HetcalProblem, hetcal_problem, no_room, no_rounds
+from calibkit.hetcal.states import HetcalProblem, hetcal_problem
 from calibkit.memory import Memory
 from calibkit.rounds.kept import Kept
 from calibkit.rounds.passes import Pass
@@ -75,16 +75,10 @@ def first_ask(state: State) -> dict[str, Any]:
 
     Raises
     ------
-    ResourceError
-        A fit that cannot be done in rounds.
     DataError
         Training rows of one class.
     """
     problem, schema = hetcal_problem(state.header.options, state.path), empty_source(state).schema
-    refusal = no_rounds(problem.spec)
-    if refusal:
-        rows = sum(shard.rows for shard in state.header.shards)
-        raise no_room(rows, len(schema), refusal)
     small = schema[problem.columns.score] in (pl.Float32, pl.Float16)
     dtype, train = "float32" if small else "float64", train_of(state, None)
     learnt = learnt_of(state)
@@ -206,7 +200,7 @@ def advance(plan: Plan, sums: Sums) -> dict[str, Any] | Fitted[HetcalModel]:
 def _following(spec: HetcalSpec) -> Mapping[str, Callable[[Known, HetcalProblem, Sums], None]]:
     """Return what follows each round."""
     if spec.partition == "boosted":
-        return boosted_end.FOLLOWING
+        return boosted_after.FOLLOWING
     return forest.FOLLOWING if spec.partition == "forest" else _FOLLOWING
 
 
