@@ -149,7 +149,7 @@ def read_options() -> argparse.Namespace:
     """Return what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", default=sys.executable)
-    parser.add_argument("--rows", type=int, default=2 * harness.MILLION)
+    parser.add_argument("--rows", type=int, default=harness.MILLION)
     parser.add_argument("--memory", default="500MB")
     parser.add_argument("--make", type=Path)
     parser.add_argument("-o", "--output", type=Path, default=PAGE)

@@ -14,8 +14,9 @@ from calibkit.errors import ModelError, ResourceError
 from calibkit.files.sources import Source
 from calibkit.fitted import Fitted
 from calibkit.hetcal import boosted
-from calibkit.hetcal.rounds import boosted as growing
-from calibkit.hetcal.rounds import boosted_scores, steps
+from calibkit.hetcal.rounds import steps
+from calibkit.hetcal.rounds.boosted import runs as growing
+from calibkit.hetcal.rounds.boosted import scores as boosted_scores
 from calibkit.hetcal.rounds.reading import known_of
 from calibkit.hetcal.states import hetcal_state
 from calibkit.rounds.answers import answer

@@ -15,9 +15,11 @@ from calibkit.errors import ModelError, ResourceError
 from calibkit.files.sources import Source
 from calibkit.fitted import Fitted
 from calibkit.hetcal import forest
-from calibkit.hetcal.rounds import forest_grow, forest_packed, steps
-from calibkit.hetcal.rounds.forest_draws import draws
-from calibkit.hetcal.rounds.forest_packed import as_bytes, grove_of, trees_of
+from calibkit.hetcal.rounds import steps
+from calibkit.hetcal.rounds.forest import grow as forest_grow
+from calibkit.hetcal.rounds.forest import packed as forest_packed
+from calibkit.hetcal.rounds.forest.draws import draws
+from calibkit.hetcal.rounds.forest.packed import as_bytes, grove_of, trees_of
 from calibkit.hetcal.rows import read_hetcal_rows
 from calibkit.hetcal.run import fit_source
 from calibkit.hetcal.states import HetcalProblem, hetcal_state

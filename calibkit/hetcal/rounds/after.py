@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from calibkit.errors import ModelError
 from calibkit.hetcal.rounds import leaves, look, times, trained
-from calibkit.hetcal.rounds.boosted_known import ORDER
+from calibkit.hetcal.rounds.boosted.known import ORDER
 from calibkit.hetcal.rounds.choose import candidates, chosen_by, first_correction, judged_counts
 from calibkit.hetcal.rounds.edges import refined
 from calibkit.hetcal.rounds.grow import (

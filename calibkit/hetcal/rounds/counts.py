@@ -16,9 +16,9 @@ from calibkit.hetcal.rounds.choose import candidates, correction_lines, judged_c
 from calibkit.hetcal.rounds.curves import curve_array
 from calibkit.hetcal.rounds.edges import Refine
 from calibkit.hetcal.rounds.ends import end_of, mapped_end_of
-from calibkit.hetcal.rounds.forest import branch_counter
-from calibkit.hetcal.rounds.forest_judge import WeighCounter
-from calibkit.hetcal.rounds.forest_maps import SettleCounter, TallyCounter
+from calibkit.hetcal.rounds.forest.after import branch_counter
+from calibkit.hetcal.rounds.forest.judge import WeighCounter
+from calibkit.hetcal.rounds.forest.maps import SettleCounter, TallyCounter
 from calibkit.hetcal.rounds.grow import Shared, Visits, visits_of
 from calibkit.hetcal.rounds.growing import CountCounter, GrowCounter, add_lines, tell_lines
 from calibkit.hetcal.rounds.isotonic import PoolCounter

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from calibkit.hetcal.rounds.boosted_end import boosted_ending
+from calibkit.hetcal.rounds.boosted.end import boosted_ending
 from calibkit.hetcal.rounds.end import ending
-from calibkit.hetcal.rounds.forest_end import ForestEnding
+from calibkit.hetcal.rounds.forest.end import ForestEnding
 from calibkit.hetcal.rounds.known import Known
 from calibkit.hetcal.rounds.protocol import End, Mapped
 from calibkit.hetcal.states import HetcalProblem

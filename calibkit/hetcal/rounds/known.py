@@ -9,8 +9,8 @@ from typing import Any
 from calibkit.errors import ModelError
 from calibkit.hetcal.choose import Grid
 from calibkit.hetcal.forest import forest_grid
-from calibkit.hetcal.rounds import boosted_known
-from calibkit.hetcal.rounds.forest_known import Forest, Grove
+from calibkit.hetcal.rounds.boosted import known as boosted_known
+from calibkit.hetcal.rounds.forest.known import Forest, Grove
 from calibkit.hetcal.rounds.sought import Stretches, Times
 from calibkit.hetcal.spec import DEPTHS, LEAF_SIZES, SHRINKAGES, HetcalSpec
 from calibkit.models import Column

@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from calibkit.errors import ModelError
-from calibkit.hetcal.rounds.boosted_reading import runs_fit
-from calibkit.hetcal.rounds.forest_packed import lines_fit
+from calibkit.hetcal.rounds.boosted.reading import runs_fit
+from calibkit.hetcal.rounds.forest.packed import lines_fit
 from calibkit.hetcal.rounds.known import (
     BRANCH,
     EVERYONE,

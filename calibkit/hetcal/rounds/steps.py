@@ -20,14 +20,16 @@ from calibkit.fitted import Fitted
 from calibkit.hetcal.boosted import trees_at_most
 from calibkit.hetcal.features import feature_column
 from calibkit.hetcal.model import HetcalModel
-from calibkit.hetcal.rounds import after, boosted_after, forest, leaves, look, trained
-from calibkit.hetcal.rounds.boosted_counts import answered
-from calibkit.hetcal.rounds.boosted_end import checked_by
-from calibkit.hetcal.rounds.boosted_known import BOOST, SUM_UP
-from calibkit.hetcal.rounds.boosted_known import STEPS as BOOSTED
+from calibkit.hetcal.rounds import after, leaves, look, trained
+from calibkit.hetcal.rounds.boosted import after as after_boosting
+from calibkit.hetcal.rounds.boosted.counts import answered
+from calibkit.hetcal.rounds.boosted.end import checked_by
+from calibkit.hetcal.rounds.boosted.known import BOOST, SUM_UP
+from calibkit.hetcal.rounds.boosted.known import STEPS as BOOSTED
 from calibkit.hetcal.rounds.counts import counter_of
 from calibkit.hetcal.rounds.end import model_of
 from calibkit.hetcal.rounds.ends import end_of
+from calibkit.hetcal.rounds.forest import after as after_forest
 from calibkit.hetcal.rounds.grow import Shared
 from calibkit.hetcal.rounds.known import (
     BEND,
@@ -200,8 +202,8 @@ def advance(plan: Plan, sums: Sums) -> dict[str, Any] | Fitted[HetcalModel]:
 def _following(spec: HetcalSpec) -> Mapping[str, Callable[[Known, HetcalProblem, Sums], None]]:
     """Return what follows each round."""
     if spec.partition == "boosted":
-        return boosted_after.FOLLOWING
-    return forest.FOLLOWING if spec.partition == "forest" else _FOLLOWING
+        return after_boosting.FOLLOWING
+    return after_forest.FOLLOWING if spec.partition == "forest" else _FOLLOWING
 
 
 #: What follows each round of a tree.

@@ -9,7 +9,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.hetcal.rounds.boosted import (
+from calibkit.hetcal.rounds.boosted.end import final_line, held_unit
+from calibkit.hetcal.rounds.boosted.known import BOOST, LINE_UP, ORDER, SUM_UP, Run
+from calibkit.hetcal.rounds.boosted.rows import BinnedRows, RowStore, binned_rows
+from calibkit.hetcal.rounds.boosted.runs import (
     CHANNELS,
     HELD_SUMS,
     Boosting,
@@ -19,11 +22,8 @@ from calibkit.hetcal.rounds.boosted import (
     to_judge,
     tree_count,
 )
-from calibkit.hetcal.rounds.boosted_end import final_line, held_unit
-from calibkit.hetcal.rounds.boosted_known import BOOST, LINE_UP, ORDER, SUM_UP, Run
-from calibkit.hetcal.rounds.boosted_rows import BinnedRows, RowStore, binned_rows
-from calibkit.hetcal.rounds.boosted_scores import RunScores
-from calibkit.hetcal.rounds.boosted_trees import tree_of
+from calibkit.hetcal.rounds.boosted.scores import RunScores
+from calibkit.hetcal.rounds.boosted.trees import tree_of
 from calibkit.hetcal.rounds.counts import Counter, FinishCounter
 from calibkit.hetcal.rounds.edges import Look, Refine, limits
 from calibkit.hetcal.rounds.end import before_of

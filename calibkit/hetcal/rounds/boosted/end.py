@@ -12,9 +12,15 @@ from calibkit.hetcal.boosted import LEAST_ROWS, depth_of, described_part, leaf_n
 from calibkit.hetcal.cells import BINS
 from calibkit.hetcal.features import Features
 from calibkit.hetcal.model import SCORE_FEATURE, CrossValidated, Line
-from calibkit.hetcal.rounds.boosted import Boosting, boosting_of, held_counts, left_out, tree_count
-from calibkit.hetcal.rounds.boosted_known import Run
-from calibkit.hetcal.rounds.boosted_trees import grown_tree
+from calibkit.hetcal.rounds.boosted.known import Run
+from calibkit.hetcal.rounds.boosted.runs import (
+    Boosting,
+    boosting_of,
+    held_counts,
+    left_out,
+    tree_count,
+)
+from calibkit.hetcal.rounds.boosted.trees import grown_tree
 from calibkit.hetcal.rounds.choose import root_maps
 from calibkit.hetcal.rounds.end import after_line, loss_units
 from calibkit.hetcal.rounds.known import EVERYONE, Known

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from calibkit.hetcal.rounds import after, boosted
-from calibkit.hetcal.rounds.boosted import held_counts
-from calibkit.hetcal.rounds.boosted_known import BOOST, LINE_UP, ORDER, SUM_UP
+from calibkit.hetcal.rounds import after
+from calibkit.hetcal.rounds.boosted import runs
+from calibkit.hetcal.rounds.boosted.known import BOOST, LINE_UP, ORDER, SUM_UP
+from calibkit.hetcal.rounds.boosted.runs import held_counts
 from calibkit.hetcal.rounds.known import GROW, LOOK, REFINE, Known
 from calibkit.hetcal.states import HetcalProblem
 from calibkit.rounds.protocol import Sums
@@ -25,7 +26,7 @@ FOLLOWING: Final = {
     LOOK: after.after_look,
     REFINE: after.after_refinement,
     GROW: after.after_growth,
-    ORDER: boosted.after_order,
-    BOOST: boosted.after_boost,
+    ORDER: runs.after_order,
+    BOOST: runs.after_boost,
     LINE_UP: after_line_up,
 }

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from calibkit.hetcal.rounds.boosted import tree_count
-from calibkit.hetcal.rounds.boosted_known import BOOST, LINE_UP, ORDER, STEPS, Bud, Run
-from calibkit.hetcal.rounds.boosted_trees import grown_tree
+from calibkit.hetcal.rounds.boosted.known import BOOST, LINE_UP, ORDER, STEPS, Bud, Run
+from calibkit.hetcal.rounds.boosted.runs import tree_count
+from calibkit.hetcal.rounds.boosted.trees import grown_tree
 from calibkit.hetcal.rounds.known import EVERYONE, Known
 from calibkit.hetcal.spec import DEEPEST
 

@@ -12,8 +12,8 @@ from calibkit.errors import ModelError
 from calibkit.hetcal.choose import best_place, discounted
 from calibkit.hetcal.maps import shrunk
 from calibkit.hetcal.rounds.choose import judged_counts, root_maps
-from calibkit.hetcal.rounds.forest_draws import Words
-from calibkit.hetcal.rounds.forest_maps import Leaves
+from calibkit.hetcal.rounds.forest.draws import Words
+from calibkit.hetcal.rounds.forest.maps import Leaves
 from calibkit.hetcal.rounds.grow import Shared
 from calibkit.hetcal.rounds.known import Chosen, Known, grid_of
 from calibkit.hetcal.rounds.lines import worth

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.errors import ModelError
-from calibkit.hetcal.rounds.boosted_known import Bud, Run
+from calibkit.hetcal.rounds.boosted.known import Bud, Run
 from calibkit.hetcal.trees import Node, Routes, Tree
 
 Floats = NDArray[np.float64]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Grove:
-    """The trees of one leaf size of a forest, side by side; see `calibkit.hetcal.rounds.forest_packed`.
+    """The trees of one leaf size of a forest, side by side; see `calibkit.hetcal.rounds.forest.packed`.
 
     Attributes
     ----------

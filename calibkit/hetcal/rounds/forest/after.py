@@ -24,7 +24,7 @@ from calibkit.hetcal.rounds.after import (
     refine,
     seeks,
 )
-from calibkit.hetcal.rounds.forest_grow import (
+from calibkit.hetcal.rounds.forest.grow import (
     UNKNOWN,
     BranchCounter,
     asked_nodes,
@@ -32,9 +32,9 @@ from calibkit.hetcal.rounds.forest_grow import (
     rules_of,
     split_nodes,
 )
-from calibkit.hetcal.rounds.forest_judge import chosen_by, judged_by, shape_of
-from calibkit.hetcal.rounds.forest_known import Forest, Grove
-from calibkit.hetcal.rounds.forest_maps import (
+from calibkit.hetcal.rounds.forest.judge import chosen_by, judged_by, shape_of
+from calibkit.hetcal.rounds.forest.known import Forest, Grove
+from calibkit.hetcal.rounds.forest.maps import (
     Leaves,
     is_judged,
     parts_used,
@@ -42,7 +42,7 @@ from calibkit.hetcal.rounds.forest_maps import (
     tallied,
     tree_count,
 )
-from calibkit.hetcal.rounds.forest_packed import (
+from calibkit.hetcal.rounds.forest.packed import (
     as_bytes,
     grove_of,
     lines_as_bytes,

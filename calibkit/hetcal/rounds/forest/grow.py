@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from calibkit.hetcal.forest import feature_stream, some_features
 from calibkit.hetcal.grow import Rules
-from calibkit.hetcal.rounds.forest_draws import draws
-from calibkit.hetcal.rounds.forest_packed import trees_of
+from calibkit.hetcal.rounds.forest.draws import draws
+from calibkit.hetcal.rounds.forest.packed import trees_of
 from calibkit.hetcal.rounds.grow import (
     Bins,
     Shared,

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.errors import ModelError, ResourceError
-from calibkit.hetcal.rounds.forest_known import Grove
+from calibkit.hetcal.rounds.forest.known import Grove
 from calibkit.hetcal.rounds.known import Line
 from calibkit.hetcal.trees import Node, Tree
 

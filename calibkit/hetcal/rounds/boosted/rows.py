@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.errors import ResourceError
-from calibkit.hetcal.rounds.boosted import Boosting
+from calibkit.hetcal.rounds.boosted.runs import Boosting
 from calibkit.hetcal.rounds.grow import Shared
 from calibkit.hetcal.rounds.known import Known
 from calibkit.hetcal.rounds.rows import Block, dealt

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.hetcal.rounds.boosted import Binned, Boosting
+from calibkit.hetcal.rounds.boosted.runs import Binned, Boosting
 from calibkit.hetcal.rounds.grow import Shared
 from calibkit.rounds.kept import Kept
 from calibkit_kernels import boosting as kernels

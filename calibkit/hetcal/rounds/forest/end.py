@@ -14,7 +14,7 @@ from calibkit.hetcal.features import Features
 from calibkit.hetcal.model import PartitionPart
 from calibkit.hetcal.rounds.choose import root_maps
 from calibkit.hetcal.rounds.end import Made, after_line, before_of, loss_units, maps_of, need_maps
-from calibkit.hetcal.rounds.forest_maps import Leaves, settled
+from calibkit.hetcal.rounds.forest.maps import Leaves, settled
 from calibkit.hetcal.rounds.known import EVERYONE, FINISH, Known
 from calibkit.hetcal.rounds.lines import Counts, worth
 from calibkit.hetcal.rounds.protocol import Leaf

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from calibkit.hetcal import boosted
 from calibkit.hetcal.grow import Rules
 from calibkit.hetcal.model import Line as Before
-from calibkit.hetcal.rounds.boosted_known import BOOST, LINE_UP, SUM_UP, Bud, Run
-from calibkit.hetcal.rounds.boosted_trees import grown_tree, largest_move, tree_text
+from calibkit.hetcal.rounds.boosted.known import BOOST, LINE_UP, SUM_UP, Bud, Run
+from calibkit.hetcal.rounds.boosted.trees import grown_tree, largest_move, tree_text
 from calibkit.hetcal.rounds.edges import first_edges, refined
 from calibkit.hetcal.rounds.end import before_of
 from calibkit.hetcal.rounds.grow import (

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from calibkit.errors import ModelError
 from calibkit.hetcal.forest import TREES, TRIED_TREES
-from calibkit.hetcal.rounds.forest_draws import Words, draws
-from calibkit.hetcal.rounds.forest_packed import integers_of, lines_of, need_room, trees_of
+from calibkit.hetcal.rounds.forest.draws import Words, draws
+from calibkit.hetcal.rounds.forest.packed import integers_of, lines_of, need_room, trees_of
 from calibkit.hetcal.rounds.grow import Shared
 from calibkit.hetcal.rounds.growing import tell_lines
 from calibkit.hetcal.rounds.known import EVERYONE, Known, Line, grid_of

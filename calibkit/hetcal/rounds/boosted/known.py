@@ -46,7 +46,7 @@ class Run:
     part
         The part that is left out, or `calibkit.hetcal.rounds.known.EVERYONE`.
     trees
-        Those that have grown; see `calibkit.hetcal.rounds.boosted_trees`.
+        Those that have grown; see `calibkit.hetcal.rounds.boosted.trees`.
     growing
         The nodes of the next one, from the root on; none where there is no next one.
     losses

@@ -1,0 +1,1 @@
+"""Forests in rounds: all trees grow together, then their maps."""
