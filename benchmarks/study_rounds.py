@@ -43,7 +43,7 @@ FITS: dict[str, tuple[str, ...]] = {
     "alpha-cal": VOTES,
     "alpha-cal --features 'feature_[ab]'": (*VOTES, "--features", "feature_[ab]"),
     "calibrate --probs --method temperature": (*VOTES, "--method", "temperature"),
-    "calibrate --probs --method matrix": (*VOTES, "--method", "matrix"),
+    "calibrate --probs --method vector": (*VOTES, "--method", "vector"),
 }
 
 TEXT = """# Fits in rounds, measured
