@@ -39,7 +39,7 @@ _NOT_READABLE: Final = frozenset(
 _ALLOCATION: Final = re.compile(r"(?:malloc|realloc) of size (\d+) failed")
 _MOST_EXPANSION: Final = 100_000
 
-#: How far the text of score files is compressed, at most: beyond, it may be parsed in vain twice.
+#: Compressed text is taken for so many times as large as its file: numbers seldom shrink to less.
 _EXPANSION: Final = 8
 
 #: What seeking to an offset that a corrupt file names ends in.

@@ -11,9 +11,6 @@ from typing import IO, Any
 
 from calibkit.errors import ResourceError
 
-#: What removes the files that there are.
-_REMOVERS: set[weakref.finalize[..., Any]] = set()
-
 
 class Scratch:
     """A file in the temporary folder (``TMPDIR``), open for writing at first.
@@ -22,6 +19,8 @@ class Scratch:
     ----------
     path
         Where it is, as long as this object is held.
+    remove
+        Removes it before.
 
     Raises
     ------
@@ -35,7 +34,8 @@ class Scratch:
                 prefix="calibkit-", buffering=0, delete=False
             )
         self.path = Path(self._file.name)
-        _REMOVERS.add(weakref.finalize(self, _remove, self.path))
+        self.remove = weakref.finalize(self, _remove, self.path)
+        _HELD.add(self)
 
     def write(self, data: Any) -> int:
         """Write bytes, all of them, as files do."""
@@ -58,6 +58,10 @@ class Scratch:
     def closed(self) -> bool:
         """Whether writing has ended."""
         return self._file.closed
+
+
+#: Those that there are.
+_HELD: weakref.WeakSet[Scratch] = weakref.WeakSet()
 
 
 def unnamed_file() -> IO[bytes]:
@@ -91,6 +95,5 @@ def _remove(path: Path) -> None:
 
 def remove_all() -> None:
     """Remove all files that are still there, for a process that ends without Python's own end."""
-    for remover in _REMOVERS:
-        remover()
-    _REMOVERS.clear()
+    for scratch in list(_HELD):
+        scratch.remove()

@@ -214,7 +214,9 @@ class HetcalRun:
             raise UsageError("standard input can be read once only; give --train a file.")
         train = None
         if self.train:
-            train = open_source(self.train, input_format=self.input_format, dtype=self.dtype)
+            train = open_source(
+                self.train, input_format=self.input_format, dtype=self.dtype, memory=self.memory
+            )
         width = 2 + len(feature_columns(source, self.features, self.columns, self.spec))
         large = False
         for one in (source, train):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import resource
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from calibkit.files.scratch import Scratch
 from calibkit_cli import failures, main
 from tests.conftest import Outcome
 
@@ -57,3 +60,14 @@ def test_too_few_addresses_are_said_before_a_library_looks_for_them(
     assert (done.code, "ulimit -v" in done.stderr) == (code, code == 5)
     assert invoke("apply", "--help").code == invoke("--version").code == 0
     assert invoke("show", "none.json").code == 2  # which reads no rows
+
+
+def test_the_end_of_a_process_removes_what_did_not_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    ended: list[int] = []
+    monkeypatch.setattr(os, "_exit", ended.append)
+    held = Scratch()  # as by a thread that is still at work
+    main.end(3)
+    assert (ended, list(tmp_path.iterdir())) == ([3], []), held.path

@@ -150,6 +150,17 @@ def test_a_damaged_stream_is_told_as_one(
     assert not list(folder.iterdir())
 
 
+def test_a_stream_of_text_that_is_none_is_damaged(tmp_path: Path, folder: Path) -> None:
+    path = tmp_path / "x.arrows"
+    batch = pa.record_batch({"text": pa.array([b"\xff" * 99] * 999).view(pa.string())})
+    with pa.ipc.new_stream(path, batch.schema) as stream:
+        stream.write_batch(batch)
+    with pytest.raises(DataError, match=r"x.arrows: the file is truncated, corrupt"):
+        open_source([str(path)], memory=LITTLE)
+    gc.collect()
+    assert not list(folder.iterdir())
+
+
 def test_a_full_disk_is_told_with_what_to_do(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Full(io.BytesIO):
         name = str(folder / "x")
@@ -168,8 +179,9 @@ def test_no_folder_for_temporary_files(monkeypatch: pytest.MonkeyPatch, tmp_path
         piped(monkeypatch, written("csv"))
 
 
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_a_stream_that_cannot_be_read_is_no_fault_of_the_disk(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    pack: Callable[[bytes], bytes], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Broken(io.BytesIO):
         def read(self, size: int | None = -1, /) -> bytes:
@@ -177,9 +189,17 @@ def test_a_stream_that_cannot_be_read_is_no_fault_of_the_disk(
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
             return super().read(size)
 
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Broken(written("csv"))))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Broken(pack(written("csv")))))
     with pytest.raises(ResourceError, match="-: read error"):
         open_source(["-"], memory=LITTLE)
+
+
+def test_short_rows_of_large_text_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    lines = written("csv").splitlines()
+    path.write_bytes(b"\n".join([*lines[:2000], b"0.5,1", *lines[2000:]]))
+    with pytest.raises(DataError, match=r"x.csv: 1 row with .* row 2000 has 2, the header 3"):
+        open_source([str(path)], memory=LITTLE)
 
 
 def test_a_process_that_ends_at_once_removes_its_files(
