@@ -30,8 +30,10 @@ SAMPLE_ROWS: Final = 262_144
 
 #: Buckets at most: each is an open file.
 _MOST_BUCKETS: Final = 256
-#: How often the bytes of a bucket are needed while it is sorted.
+#: How often the bytes of a bucket are needed while it is sorted, and how many rows it has at most
+#: where there is more room: few enough to be sorted quickly.
 _COPIES: Final = 4
+_BUCKET_ROWS: Final = 2**20
 #: Values that are looked at before all of a window are.
 _LOOK: Final = 2**17
 
@@ -239,18 +241,25 @@ class RowStore:
         if not self._files:
             records = np.concatenate([np.empty(0, self._kind), *self._waiting])
             self._waiting = []
-            yield records[self._order(records)]
+            yield self._in_order(records)
         while self._files:
             with disk_room(), self._files.pop(0) as file:
                 file.seek(0)
                 records = np.fromfile(file, self._kind)
-            yield records[self._order(records)]
+            yield self._in_order(records)
 
-    def _order(self, records: NDArray[Any]) -> Places:
-        order: Places = np.argsort(records["hash"], kind="stable")  # rows of one hash are the same
+    def _in_order(self, records: NDArray[Any]) -> NDArray[Any]:
+        """Return rows by score, those of one score by their hash; rows of one hash are the same."""
+        hashes = np.ascontiguousarray(records["hash"])
+        score = np.ascontiguousarray(records["score"]) if self._ordered else hashes
+        order = np.argsort(score)
         if self._ordered:
-            order = order[np.argsort(records["score"][order], kind="stable")]
-        return order
+            same = score[order[1:]] == score[order[:-1]]
+            tied = np.flatnonzero(np.append(False, same) | np.append(same, False)[: order.size])
+            rows = order[tied]
+            order[tied] = rows[np.lexsort((hashes[rows], score[rows]))]
+        # As plain bytes: numpy gathers records field by field.
+        return records.view(f"V{records.itemsize}").take(order).view(records.dtype)
 
 
 def record_type(fields: Mapping[str, DTypeLike | tuple[DTypeLike, int]]) -> np.dtype[Any]:
@@ -266,4 +275,5 @@ def buckets(kind: np.dtype[Any], rows: int, arrays: Arrays) -> int:
     """Return into how many ranges rows are parted so that each can be sorted in memory."""
     if not arrays.mapped:
         return 1
-    return min(_MOST_BUCKETS, 1 + _COPIES * rows * kind.itemsize // arrays.room)
+    fewest = max(_COPIES * rows * kind.itemsize // arrays.room, rows // _BUCKET_ROWS)
+    return min(_MOST_BUCKETS, 1 + fewest)
