@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from calibkit.hetcal.given import apply_beside, apply_in_turn, fit_in_turn, lines_of
 
 from calibkit.apply import ApplySpec, apply_model
 from calibkit.files.sources import open_source
 from calibkit.hetcal.application import HetcalApplier
 from calibkit.hetcal.cells import cell_gaps
 from calibkit.hetcal.fit import fit_hetcal
-from calibkit.hetcal.given import apply_beside, apply_in_turn, fit_in_turn, lines_of
 from calibkit.hetcal.model import HetcalModel, TreeNode
 from calibkit.hetcal.payload import vectors_of
 from calibkit.hetcal.rows import read_hetcal_rows
