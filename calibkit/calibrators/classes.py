@@ -30,7 +30,7 @@ from calibkit.raters.logit_maps import (
 from calibkit.raters.losses import losses
 from calibkit.raters.map_fit import FOLDS, fit_logit_map
 from calibkit.raters.model import LogitMapModel
-from calibkit.raters.rows import StoredRows
+from calibkit.raters.stored import StoredRows
 from calibkit.rows.columns import RowFinder
 from calibkit.rows.patterns import Matched
 from calibkit.rows.provenance import data_hash

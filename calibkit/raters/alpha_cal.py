@@ -27,7 +27,7 @@ from calibkit.raters.logit_maps import MAPS, LogitMap, logits_of, softmax
 from calibkit.raters.losses import losses
 from calibkit.raters.map_fit import FOLDS, fit_logit_map
 from calibkit.raters.model import AlphaFit, AlphaModel, DisagreementMap, LogitMapModel
-from calibkit.raters.rows import StoredRows
+from calibkit.raters.stored import StoredRows
 from calibkit.rows.columns import RowFinder, numeric_column
 from calibkit.rows.patterns import match_columns
 from calibkit.rows.provenance import data_hash

@@ -18,13 +18,8 @@ from calibkit.memory import Memory
 from calibkit.models import Column
 from calibkit.raters.alpha_cal import AlphaSpec, feature_names, fit_alpha
 from calibkit.raters.model import AlphaModel
-from calibkit.raters.rows import (
-    RaterOptions,
-    StoredRows,
-    read_rater_rows,
-    used_columns,
-    window_reader,
-)
+from calibkit.raters.rows import RaterOptions
+from calibkit.raters.stored import StoredRows, read_rater_rows, used_columns, window_reader
 from calibkit.summaries.held_rows import see_rows
 from calibkit.summaries.held_states import (
     check_rows,

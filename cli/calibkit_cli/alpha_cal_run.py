@@ -12,8 +12,9 @@ from calibkit.fitted import Fitted
 from calibkit.memory import Memory
 from calibkit.raters.alpha_cal import AlphaSpec, feature_names, fit_alpha
 from calibkit.raters.model import AlphaModel
-from calibkit.raters.rows import RaterOptions, StoredRows, read_rater_rows
+from calibkit.raters.rows import RaterOptions
 from calibkit.raters.states import ALPHA, AlphaProblem, alpha_state, fit_alpha_state
+from calibkit.raters.stored import StoredRows, read_rater_rows
 from calibkit.summaries.score_states import source_of
 from calibkit.summaries.states import State
 

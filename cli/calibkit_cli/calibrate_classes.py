@@ -15,8 +15,9 @@ from calibkit.calibrators.classes import (
 from calibkit.calibrators.model import CalibratorModel
 from calibkit.errors import UsageError
 from calibkit.fitted import Fitted
-from calibkit.raters.rows import RaterOptions, StoredRows, read_rater_rows
+from calibkit.raters.rows import RaterOptions
 from calibkit.raters.states import CLASSES, ClassProblem, fit_class_state, rater_state
+from calibkit.raters.stored import StoredRows, read_rater_rows
 from calibkit.summaries.score_states import source_of
 
 from . import typed
