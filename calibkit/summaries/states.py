@@ -66,8 +66,8 @@ KINDS: Final = {
     },
     "vad": Kind(1, "calibkit.vad.states"),
     "hetcal": Kind(1, "calibkit.hetcal.states", "calibkit.hetcal.rounds.steps"),
-    "alpha-cal": Kind(1, "calibkit.raters.states", "calibkit.raters.rounds"),
-    "calibrate --probs": Kind(1, "calibkit.raters.states", "calibkit.raters.rounds"),
+    "alpha-cal": Kind(1, "calibkit.raters.states"),
+    "calibrate --probs": Kind(1, "calibkit.raters.states"),
 }
 
 #: Where states that answer a plan are checked and merged, by the functions that a kind has too.

@@ -21,7 +21,6 @@ from .console import Console
 from .dry_run import show_plan
 from .each_model import Fit, write_models
 from .rater_columns import rater_columns
-from .rounds import fit_here
 from .states import write_states
 from .views.alpha import alpha_lines
 
@@ -91,19 +90,11 @@ class AlphaRun:
             return
 
         def fit(part: Source) -> Fit:
-            if part.rows > self.memory.rows_of(len(named)):
-                return self._fit_in_rounds(part)
             rows = read_rater_rows(part, columns)
             made = fit_alpha(rows, spec, provenance=self.provenance, tags=self.tags)
             return _fit(made, rows)
 
         write_models(self.console, source, fit, "Model")
-
-    def _fit_in_rounds(self, source: Source) -> Fit:
-        """Fit rows that do not fit: they are read again in each round."""
-        state = self.state_maker(self.memory, hold=False)(source)
-        made = fit_here(self.console, state, source, self.memory, self.threads)
-        return Fit(made.model, (*source.warnings, *made.warnings), alpha_lines(made.model))
 
     def problem(self, source: Source) -> AlphaProblem:
         """Return what the options say, with the features that patterns stand for."""
@@ -128,15 +119,6 @@ def finish_state(console: Console, state: State, memory: Memory, threads: int) -
 
     def fit(_: Source) -> Fit:
         return _fit(*fit_alpha_state(state, memory, threads))
-
-    write_models(console, source_of(state), fit, "Model")
-
-
-def finish_rounds(console: Console, state: State, fitted: Fitted[AlphaModel]) -> None:
-    """Deliver what the last round gave."""
-
-    def fit(_: Source) -> Fit:
-        return Fit(fitted.model, fitted.warnings, alpha_lines(fitted.model))
 
     write_models(console, source_of(state), fit, "Model")
 

@@ -23,7 +23,6 @@ from . import typed
 from .dry_run import show_plan
 from .each_model import Fit, write_models
 from .rater_columns import rater_columns
-from .rounds import fit_here
 from .states import write_states
 from .views.calibrator import calibrator_lines
 
@@ -113,19 +112,11 @@ class ClassRun:
             return
 
         def fit(part: Source) -> Fit:
-            if part.rows > self.memory.rows_of(len(named)):
-                return self._fit_in_rounds(part)
             rows = read_rater_rows(part, self.columns)
             made = fit_class_calibrator(rows, self.spec, provenance=self.provenance, tags=self.tags)
             return _fit(made, rows)
 
         write_models(self.console, source, fit, "Calibrator")
-
-    def _fit_in_rounds(self, source: Source) -> Fit:
-        """Fit rows that do not fit: they are read again in each round."""
-        state = self.state_maker(self.memory, hold=False)(source)
-        made = fit_here(self.console, state, source, self.memory, self.threads)
-        return Fit(made.model, (*source.warnings, *made.warnings), calibrator_lines(made.model))
 
     def problem(self, source: Source) -> ClassProblem:
         """Return what the options say."""
@@ -146,15 +137,6 @@ def finish_state(console: Console, state: State, memory: Memory, threads: int) -
 
     def fit(_: Source) -> Fit:
         return _fit(*fit_class_state(state, memory))
-
-    write_models(console, source_of(state), fit, "Calibrator")
-
-
-def finish_rounds(console: Console, state: State, fitted: Fitted[CalibratorModel]) -> None:
-    """Deliver what the last round gave."""
-
-    def fit(_: Source) -> Fit:
-        return Fit(fitted.model, fitted.warnings, calibrator_lines(fitted.model))
 
     write_models(console, source_of(state), fit, "Calibrator")
 
