@@ -154,7 +154,7 @@ def newton_line(x: Floats, positive: Floats, negative: Floats, total: float, lin
         aa, cc, ac = sums[3] + ridge, sums[5] + ridge, sums[4]
         determinant = aa * cc - ac * ac
         if determinant <= 0.0:
-            return flat
+            return bool(flat)
         step_a = -(cc * g - ac * h) / determinant
         step_c = -(aa * h - ac * g) / determinant
         if flat:  # the step that is known already gains the last digits
