@@ -64,7 +64,7 @@ KINDS: Final = {
         name: Kind(2, "calibkit.summaries.score_states")
         for name in ("bin", "boundary", "calibrate", "evaluate")
     },
-    "vad": Kind(1, "calibkit.vad.states"),
+    "vad": Kind(2, "calibkit.vad.states"),
     "hetcal": Kind(1, "calibkit.hetcal.states"),
     "alpha-cal": Kind(1, "calibkit.raters.states"),
     "calibrate --probs": Kind(1, "calibkit.raters.states"),
