@@ -175,10 +175,10 @@ def test_merged_shards_give_the_model_of_all_rows(example: Path, shell: Shell) -
 
 
 @pytest.mark.parametrize("example", ["shards"], indirect=True)
-def test_a_loop_of_rounds_ends_with_the_model(example: Path, shell: Shell) -> None:
+def test_states_that_hold_rows_are_merged_in_one_step(example: Path, shell: Shell) -> None:
     done = shell("make raters PARTS='0 1' && make -j2 classes.json", example)
     assert done.returncode == 0, done.stderr
-    assert runs_of(done) == ["calibrate", "calibrate"]  # all rows fit: one round
+    assert runs_of(done) == ["calibrate", "calibrate", "merge"]
     assert json.loads((example / "classes.json").read_text())["fit"]["rows"] == 6000
 
 
