@@ -61,7 +61,7 @@ class Kind:
 #: The kinds of states, by the command that finishes them.
 KINDS: Final = {
     **{
-        name: Kind(1, "calibkit.summaries.score_states")
+        name: Kind(2, "calibkit.summaries.score_states")
         for name in ("bin", "boundary", "calibrate", "evaluate")
     },
     "vad": Kind(1, "calibkit.vad.states"),

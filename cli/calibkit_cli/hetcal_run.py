@@ -8,6 +8,8 @@ from functools import partial as with_arguments
 from pathlib import Path
 from typing import Final
 
+from calibkit.hetcal.rounds.known import Trees
+
 from calibkit.errors import UsageError
 from calibkit.files.inputs import find_files
 from calibkit.files.outputs import spare_inputs
@@ -15,7 +17,6 @@ from calibkit.files.remote import is_remote
 from calibkit.files.sources import STDIN, Source, open_files, open_source
 from calibkit.fitted import Fitted
 from calibkit.hetcal.model import HetcalModel
-from calibkit.hetcal.rounds.known import Trees
 from calibkit.hetcal.run import TRAIN_IGNORED, Run, feature_columns, fit_source
 from calibkit.hetcal.spec import DEPTHS, LEAF_SIZES, SHRINKAGES, HetcalSpec
 from calibkit.hetcal.states import (
@@ -153,6 +154,7 @@ class HetcalRun:
     def _trees(self, train: Source, memory: Memory) -> Trees:
         """Return the trees of training rows that do not fit: they are read again in each round."""
         from calibkit.hetcal.rounds.trained import trees_in_rounds
+
         from calibkit.rounds.answers import answer
 
         problem = replace(self._problem(), spec=replace(self.spec, groups=None, time=None))
