@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial as with_arguments
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from calibkit.calibrators.classes import (
     ClassSpec,
@@ -16,14 +16,13 @@ from calibkit.calibrators.model import CalibratorModel
 from calibkit.errors import UsageError
 from calibkit.fitted import Fitted
 from calibkit.raters.rows import RaterOptions, RaterRows, read_rater_rows
-from calibkit.raters.states import CLASSES, ClassProblem, fit_class_state, rater_state
+from calibkit.raters.states import ClassProblem, fit_class_state, rater_state
 from calibkit.summaries.score_states import source_of
 
 from . import typed
 from .dry_run import show_plan
 from .each_model import Fit, write_models
 from .rater_columns import rater_columns
-from .rounds import fit_here
 from .states import write_states
 from .views.calibrator import calibrator_lines
 
@@ -33,22 +32,6 @@ if TYPE_CHECKING:
     from calibkit.summaries.states import State
 
     from .console import Console
-
-
-#: Which field of a problem each option is.
-FIELDS: Final = {
-    "probs": "columns.probs",
-    "counts": "columns.counts",
-    "label": "columns.label",
-    "unlabelled": "columns.unlabelled",
-    "on_missing": "columns.on_missing",
-    "scale": "spec.scale",
-    "method": "spec.method",
-    "regularization": "spec.regularization",
-    "seed": "spec.seed",
-    "provenance": "provenance",
-    "tag": "tags",
-}
 
 
 def class_options(
@@ -97,10 +80,8 @@ class ClassRun:
     tags: dict[str, str]
     memory: Memory
     threads: int
-    given: Mapping[str, str]
 
-    kind = CLASSES
-    fields = FIELDS
+    of_rows = True
 
     def start(self, source: Source, *, dry_run: bool, partial: bool) -> None:
         """Do what the command line asks for."""
@@ -113,32 +94,18 @@ class ClassRun:
             return
 
         def fit(part: Source) -> Fit:
-            if part.rows > self.memory.rows_of(len(named)):
-                return self._fit_in_rounds(part)
             rows = read_rater_rows(part, self.columns)
             made = fit_class_calibrator(rows, self.spec, provenance=self.provenance, tags=self.tags)
             return _fit(made, rows)
 
         write_models(self.console, source, fit, "Calibrator")
 
-    def _fit_in_rounds(self, source: Source) -> Fit:
-        """Fit rows that do not fit: they are read again in each round."""
-        state = self.state_maker(self.memory, hold=False)(source)
-        made = fit_here(self.console, state, source, self.memory, self.threads)
-        return Fit(made.model, (*source.warnings, *made.warnings), calibrator_lines(made.model))
-
-    def problem(self, source: Source) -> ClassProblem:
-        """Return what the options say."""
-        return ClassProblem(
-            columns=self.columns, spec=self.spec, provenance=self.provenance, tags=self.tags
-        )
-
-    def state_maker(self, memory: Memory, *, hold: bool = True) -> Callable[[Source], State]:
+    def state_maker(self, memory: Memory) -> Callable[[Source], State]:
         """Return what makes the state of a source, here or on another machine."""
         problem = ClassProblem(
             columns=self.columns, spec=self.spec, provenance=self.provenance, tags=self.tags
         )
-        return with_arguments(rater_state, problem=problem, memory=memory, hold=hold)
+        return with_arguments(rater_state, problem=problem, memory=memory)
 
 
 def finish_state(console: Console, state: State, memory: Memory, threads: int) -> None:
@@ -146,15 +113,6 @@ def finish_state(console: Console, state: State, memory: Memory, threads: int) -
 
     def fit(_: Source) -> Fit:
         return _fit(*fit_class_state(state, memory))
-
-    write_models(console, source_of(state), fit, "Calibrator")
-
-
-def finish_rounds(console: Console, state: State, fitted: Fitted[CalibratorModel]) -> None:
-    """Deliver what the last round gave."""
-
-    def fit(_: Source) -> Fit:
-        return Fit(fitted.model, fitted.warnings, calibrator_lines(fitted.model))
 
     write_models(console, source_of(state), fit, "Calibrator")
 
