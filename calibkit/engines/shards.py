@@ -183,7 +183,7 @@ def divided(engine: Engine, shards: Sequence[Shard], opening: Opening) -> list[S
     if engine.at_once < 2 or not large:
         return list(shards)
     looks = dict(zip(large, engine.map(_Look(opening), large), strict=True))
-    share = max(sum(look.rows for look in looks.values()) / engine.at_once, _FEWEST_ROWS)
+    share = max(sum(looks[shard].rows for shard in large) / engine.at_once, _FEWEST_ROWS)
     found: list[Shard] = []
     for shard in shards:
         count = round(looks[shard].rows / share) if shard in looks else 1
