@@ -28,8 +28,9 @@ from calibkit.raters.logit_maps import (
     softmax,
 )
 from calibkit.raters.losses import losses
-from calibkit.raters.map_fit import fit_logit_map
+from calibkit.raters.map_fit import FOLDS, fit_logit_map
 from calibkit.raters.model import LogitMapModel
+from calibkit.raters.order import folds_of, hashes
 from calibkit.raters.rows import RaterRows
 from calibkit.rows.columns import RowFinder
 from calibkit.rows.patterns import Matched
@@ -110,7 +111,15 @@ def fit_class_calibrator(
     """
     prediction = next(iter(rows.predictions.values()))
     logits = prediction if spec.scale == "logit" else logits_of(prediction)
-    fitted = fit_logit_map(logits, rows.counts, spec.method, spec.regularization, seed=spec.seed)
+    keys = hashes(logits, rows.counts)
+    order = np.argsort(keys, kind="stable")
+    fitted = fit_logit_map(
+        logits[order],
+        rows.counts[order],
+        spec.method,
+        spec.regularization,
+        folds=folds_of(keys[order], FOLDS, spec.seed),
+    )
     figures = _figures(rows, logits, fitted, spec)
     column = rows.described(spec.scale)
     model = class_model(column, rows.classes, spec, fitted, figures, dict(tags or {}))

@@ -29,7 +29,7 @@ class Scratch:
     """
 
     def __init__(self) -> None:
-        with _room():
+        with disk_room():
             self._file = tempfile.NamedTemporaryFile(  # noqa: SIM115 (closed by `close`)
                 prefix="calibkit-", buffering=0, delete=False
             )
@@ -42,7 +42,7 @@ class Scratch:
         rest = memoryview(data).cast("B")
         size = len(rest)
         while rest:
-            with _room():
+            with disk_room():
                 rest = rest[self._file.write(rest) :]
         return size
 
@@ -51,7 +51,7 @@ class Scratch:
 
     def close(self) -> None:
         """End writing."""
-        with _room():
+        with disk_room():
             self._file.close()
 
     @property
@@ -76,15 +76,17 @@ def unnamed_file() -> IO[bytes]:
 
 
 @contextmanager
-def _room() -> Iterator[None]:
-    """Say of what the disk refuses what to do."""
+def disk_room(size: int = 0) -> Iterator[None]:
+    """Say of what the disk refuses what to do; `size`: for how many bytes, where that is known."""
     try:
         yield
     except OSError as error:
         folder = tempfile.gettempdir()
+        needed = f", {size:,} bytes are needed" if size else ""
         raise ResourceError(
             f"{folder}: what does not fit into --memory cannot be written there "
-            f"({error.strerror or error}); name a folder with more room by TMPDIR, or raise --memory",
+            f"({error.strerror or error}{needed}); name a folder with more room by TMPDIR, or raise "
+            "--memory",
             file=folder,
         ) from error
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.maths.questions import Search, answered
 from calibkit_kernels.dense import dot
 
 Floats = NDArray[np.float64]
@@ -69,14 +68,7 @@ def minimise(
     M. Overton, *Nonsmooth optimization via quasi-Newton methods*, section 4, near the minimum with
     the test on slopes of W. Hager, H. Zhang, *A new conjugate gradient method*, section 3.
     """
-    return answered(minimum_search(start, tolerance=tolerance, iterations=iterations), evaluate)
-
-
-def minimum_search(
-    start: Floats, *, tolerance: float = 1e-10, iterations: int = 1000
-) -> Search[Floats, tuple[float, Floats], Minimum]:
-    """Search for the minimum of `minimise`, asking for values and gradients."""
-    point, (value, gradient) = start, (yield start)
+    point, (value, gradient) = start, evaluate(start)
     steps: list[tuple[Floats, Floats, float]] = []
     for taken in range(iterations):
         largest = float(np.abs(gradient).max(initial=0.0))
@@ -88,7 +80,7 @@ def minimum_search(
             steps.clear()
             direction, slope = -gradient, -dot(gradient, gradient)
         first = 1.0 if steps else min(1.0, 1.0 / largest)
-        found = yield from _line_search(point, value, direction, slope, first)
+        found = _line_search(evaluate, point, value, direction, slope, first)
         if found is None:
             if not steps:  # not even along the gradient: rounding is all that is left
                 return Minimum(point, value, largest, taken, converged=True)
@@ -121,13 +113,18 @@ def _direction(gradient: Floats, steps: list[tuple[Floats, Floats, float]]) -> F
 
 
 def _line_search(
-    point: Floats, value: float, direction: Floats, slope: float, first: float
-) -> Search[Floats, tuple[float, Floats], tuple[Floats, float, Floats] | None]:
+    evaluate: Evaluate,
+    point: Floats,
+    value: float,
+    direction: Floats,
+    slope: float,
+    first: float,
+) -> tuple[Floats, float, Floats] | None:
     """Return a point along a direction that gains enough, with value and gradient there."""
     low, high, step = 0.0, np.inf, first
     for _ in range(_LINE_TRIALS):
         trial = point + step * direction
-        reached, rise = yield trial
+        reached, rise = evaluate(trial)
         left = dot(rise, direction)
         gained = reached < value + _GAIN * step * slope
         # Where the function is level to rounding, its slope still tells which way is down.

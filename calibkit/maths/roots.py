@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from calibkit.maths.questions import Search, answered
-
 
 def rising_root(function: Callable[[float], float], low: float, high: float) -> float:
     """Return where a continuous function crosses zero upwards between two points.
@@ -23,16 +21,8 @@ def rising_root(function: Callable[[float], float], low: float, high: float) -> 
     that the bracket closes whatever the shape; it ends when the two ends are neighbours, or the
     bracket is as narrow as rounding allows.
     """
-    return answered(rising_search(low, high), function)
-
-
-def rising_search(low: float, high: float, flat: float = 0.0) -> Search[float, float, float]:
-    """Search for the root of `rising_root`, asking for the function's values.
-
-    Where each value is dear, a value of at most `flat` in absolute value counts as none.
-    """
-    at_low = yield low
-    at_high = yield high
+    at_low = function(low)
+    at_high = function(high)
     if at_low >= 0.0:
         return low
     if at_high <= 0.0:
@@ -44,8 +34,8 @@ def rising_search(low: float, high: float, flat: float = 0.0) -> Search[float, f
             middle = 0.5 * (low + high)
         if middle in (low, high) or high - low <= 4e-16 * max(abs(low), abs(high)):
             break
-        value = yield middle
-        if abs(value) <= flat:
+        value = function(middle)
+        if value == 0.0:
             return middle
         if value < 0.0:
             low, at_low = middle, value

@@ -7,21 +7,17 @@ Dirichlet-multinomial likelihood.  Mimori et al., "Diagnostic uncertainty calibr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, Final, Self
+from dataclasses import dataclass, replace
+from typing import Final, Self
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.maths.minimise import minimum_search
-from calibkit.maths.questions import Search, Together, answered, translated
-from calibkit.maths.roots import rising_search
+from calibkit.maths.minimise import minimise
+from calibkit.maths.roots import rising_root
 from calibkit.raters.logit_maps import LEAST_PROBABILITY
-from calibkit.raters.order import canonical_order
-from calibkit_kernels.dense import affine_rows, column_sums, outer_sums, paired_sums
+from calibkit_kernels.dense import BLOCK_ROWS, affine_rows, column_sums, outer_sums, paired_sums
 from calibkit_kernels.dirichlet import histogram_costs
 
 Floats = NDArray[np.float64]
@@ -104,7 +100,7 @@ def fit_strength(
     Parameters
     ----------
     probabilities, counts
-        Rows x classes; every row has a vote.
+        Rows x classes; every row has a vote.  The order of the rows is as good as random.
     features
         Rows x features, or None for a constant strength.
     regularization
@@ -119,73 +115,10 @@ def fit_strength(
     and not determined without one.  The objective need not be convex: the best constant is looked
     for between e^-15 and e^25, and the search on features starts there.
     """
-    matrices = (probabilities, counts) if features is None else (probabilities, counts, features)
-    order = canonical_order(*matrices, threads=threads)
-    width = 0 if features is None else features.shape[1]
-    rows = _Rows(
-        positive_probabilities(probabilities[order]),
-        np.ascontiguousarray(counts[order]),
-        np.ascontiguousarray(features[order]) if features is not None and width else None,
-        regularization,
-        threads,
-    )
-    return answered(strength_search(width), rows.answer)
-
-
-class StrengthAt(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="strength"):
-    """A question: the mean cost of rows at weights and intercept (the last number), and its gradient.
-
-    The weights are those of standardised features: `mean` and `factor` of each say how (`Moments`).
-    """
-
-    point: list[float]
-    mean: list[float] = []
-    factor: list[float] = []
-
-
-class MomentsAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="moments"):
-    """A question: mean and scale of each feature."""
-
-
-class SampleSlopes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="sample"):
-    """A question: the derivative in one ln alpha0 at some places, on a sample of the rows.
-
-    The sample is the first `SAMPLE` rows in the order of `calibkit.raters.order`.
-    """
-
-    places: list[float]
-
-
-@dataclass(frozen=True)
-class Moments:
-    """What makes features standard: factor (x - mean) has mean 0 and standard deviation 1.
-
-    A feature that does not vary has the factor 0.
-    """
-
-    mean: Floats
-    factor: Floats
-
-    @classmethod
-    def of(cls, mean: Floats, variance: Floats) -> Self:
-        """Return what follows from mean and variance of each feature."""
-        scale = np.sqrt(variance)
-        varies = scale > 1e-12 * (1.0 + np.abs(mean))
-        return cls(mean, np.where(varies, 1.0 / np.where(varies, scale, 1.0), 0.0))
-
-
-StrengthSearch = Search[Any, Any, Strength]
-
-
-def strength_search(features: int, flat: float = 0.0) -> StrengthSearch:
-    """Search for the strength of `fit_strength` that depends on so many features, by questions.
-
-    A constant strength whose slope is at most `flat` is good enough
-    (`calibkit.maths.roots.rising_search`).
-    """
-    constant = yield from _constant_search(flat)
-    least, gradient = yield StrengthAt([constant])
-    if not features:
+    objective = Objective(probabilities, counts, None, regularization, threads)
+    constant = _best_constant(objective)
+    least, gradient = objective.at(np.array([constant]))
+    if features is None or not features.shape[1]:
         return Strength(
             weights=np.empty(0),
             intercept=constant,
@@ -195,13 +128,9 @@ def strength_search(features: int, flat: float = 0.0) -> StrengthSearch:
             iterations=0,
             converged=LEAST_LOG < constant < MOST_LOG,
         )
-    standard: Moments = yield MomentsAsked()
-    mean, factor = standard.mean.tolist(), standard.factor.tolist()
-    found = yield from translated(
-        minimum_search(np.append(np.zeros(features), constant), tolerance=1e-9),
-        lambda point: StrengthAt(point.tolist(), mean, factor),
-        lambda _, answer: answer,
-    )
+    standard = Standardised.of(features)
+    start = np.append(np.zeros(features.shape[1]), constant)
+    found = minimise(replace(objective, features=standard).at, start, tolerance=1e-9)
     weights = found.point[:-1] * standard.factor
     shift = float(np.cumsum(weights * standard.mean)[-1])
     return Strength(
@@ -215,108 +144,97 @@ def strength_search(features: int, flat: float = 0.0) -> StrengthSearch:
     )
 
 
-def row_costs(
-    probabilities: Floats,
-    counts: Counts,
-    features: Floats | None,
-    point: Floats,
-    regularization: float,
-) -> tuple[Floats, Floats]:
-    """Return the cost of each row, and its derivative in ln alpha0, at weights and intercept."""
-    log_alpha0 = np.full((counts.shape[0], 1), point[-1])
-    if features is not None:
-        affine_rows(features, point[:-1].reshape(1, -1), point[-1:], log_alpha0)
-    log_alpha0 = np.clip(log_alpha0, -LARGEST_LOG, LARGEST_LOG)
-    cost, slope = np.empty((2, counts.shape[0], 1))
-    histogram_costs(probabilities, counts, log_alpha0[:, 0], cost[:, 0], slope[:, 0])
-    cost += regularization * log_alpha0 * log_alpha0
-    slope += 2.0 * regularization * log_alpha0
-    return cost, slope
+@dataclass(frozen=True)
+class Standardised:
+    """Features made standard: factor (x - mean) has mean 0 and standard deviation 1.
 
+    A feature that does not vary has the factor 0.
+    """
 
-class _Rows:
-    """Rows in memory, which answer the questions of a search."""
+    features: Floats
+    mean: Floats
+    factor: Floats
 
-    def __init__(
-        self,
-        probabilities: Floats,
-        counts: Counts,
-        features: Floats | None,
-        regularization: float,
-        threads: int,
-    ) -> None:
-        self.constant = Objective(probabilities, counts, None, regularization, threads)
-        self.features = features
-        self.featured = self.constant
+    @classmethod
+    def of(cls, features: Floats) -> Self:
+        """Return features with their mean and factor, summed block by block."""
+        rows, width = features.shape
+        blocks = [features[low : low + BLOCK_ROWS] for low in range(0, rows, BLOCK_ROWS)]
+        mean, variance, own = np.zeros(width), np.zeros(width), np.empty(width)
+        for block in blocks:
+            column_sums(block, own)
+            mean += own
+        mean /= rows
+        for block in blocks:
+            apart = block - mean
+            paired_sums(apart, apart, own)
+            variance += own
+        scale = np.sqrt(variance / rows)
+        varies = scale > 1e-12 * (1.0 + np.abs(mean))
+        return cls(features, mean, np.where(varies, 1.0 / np.where(varies, scale, 1.0), 0.0))
 
-    def answer(self, question: StrengthAt | MomentsAsked | SampleSlopes) -> Any:
-        """Return the answer to a question."""
-        if isinstance(question, StrengthAt):
-            objective = self.featured if question.mean else self.constant
-            return objective.at(np.array(question.point))
-        if isinstance(question, SampleSlopes):
-            return self.constant.first(SAMPLE).slopes(question.places)
-        return self._standardise()
-
-    def _standardise(self) -> Moments:
-        assert self.features is not None  # who asks has features
-        rows, width = self.features.shape
-        sums = np.empty(width)
-        column_sums(self.features, sums)
-        mean = sums / rows
-        values = self.features - mean
-        paired_sums(values, values, sums)
-        found = Moments.of(mean, sums / rows)
-        whole = self.constant
-        self.featured = Objective(
-            whole.probabilities,
-            whole.counts,
-            np.ascontiguousarray(values * found.factor),
-            whole.regularization,
-            whole.threads,
-        )
+    def rows(self, rows: slice) -> Floats:
+        """Return the standard features of some rows."""
+        found: Floats = (self.features[rows] - self.mean) * self.factor
         return found
 
 
+@dataclass(frozen=True)
 class Objective:
     """The mean cost of rows as a function of weights and intercept, with its gradient.
 
     Rows are taken in fixed blocks, whose sums are added in order: the same result for any number of
     threads.
+
+    Attributes
+    ----------
+    probabilities, counts
+        Rows x classes.
+    features
+        Those that the weights are of; None where one strength is that of all rows.
+    regularization, threads
+        As of `fit_strength`.
     """
 
-    def __init__(
-        self,
-        probabilities: Floats,
-        counts: Counts,
-        features: Floats | None,
-        regularization: float,
-        threads: int,
-    ) -> None:
-        self.probabilities, self.counts, self.features = probabilities, counts, features
-        self.regularization, self.threads = regularization, threads
-        self.rows: int = counts.shape[0]
-        self.blocks = [slice(low, low + _BLOCK_ROWS) for low in range(0, self.rows, _BLOCK_ROWS)]
+    probabilities: Floats
+    counts: Counts
+    features: Standardised | None
+    regularization: float
+    threads: int
 
     def at(self, point: Floats) -> tuple[float, Floats]:
-        """Return the mean cost at weights and intercept, and its gradient in them."""
-        if self.threads == 1 or len(self.blocks) == 1:
-            parts = [self._block(rows, point) for rows in self.blocks]
+        """Return the mean cost at weights and intercept (last), and its gradient in them."""
+        rows = self.counts.shape[0]
+        blocks = [slice(low, low + _BLOCK_ROWS) for low in range(0, rows, _BLOCK_ROWS)]
+        if self.threads == 1 or len(blocks) == 1:
+            parts = [self._block(block, point) for block in blocks]
         else:
-            with ThreadPoolExecutor(min(self.threads, len(self.blocks))) as pool:
-                parts = list(pool.map(lambda rows: self._block(rows, point), self.blocks))
+            with ThreadPoolExecutor(min(self.threads, len(blocks))) as pool:
+                parts = list(pool.map(lambda block: self._block(block, point), blocks))
         value, gradient = 0.0, np.zeros(point.size)
         for cost, slopes in parts:
             value += cost
             gradient += slopes
-        return value / self.rows, gradient / self.rows
+        return value / rows, gradient / rows
+
+    def slope(self, log_alpha0: float) -> float:
+        """Return the derivative of the mean cost in one ln alpha0 for all rows."""
+        return float(self.at(np.array([log_alpha0]))[1][0])
 
     def _block(self, rows: slice, point: Floats) -> tuple[float, Floats]:
         """Return the cost of a block of rows, and its gradient."""
-        features = None if self.features is None else self.features[rows]
-        cost, slope = row_costs(
-            self.probabilities[rows], self.counts[rows], features, point, self.regularization
-        )
+        counts = self.counts[rows]
+        log_alpha0 = np.full((counts.shape[0], 1), point[-1])
+        features = None
+        if self.features is not None:
+            features = self.features.rows(rows)
+            affine_rows(features, point[:-1].reshape(1, -1), point[-1:], log_alpha0)
+        log_alpha0 = np.clip(log_alpha0, -LARGEST_LOG, LARGEST_LOG)
+        cost, slope = np.empty((2, counts.shape[0], 1))
+        probabilities = positive_probabilities(self.probabilities[rows])
+        histogram_costs(probabilities, counts, log_alpha0[:, 0], cost[:, 0], slope[:, 0])
+        cost += self.regularization * log_alpha0 * log_alpha0
+        slope += 2.0 * self.regularization * log_alpha0
         gradient, total = np.empty(point.size), np.empty(1)
         if features is not None:
             outer_sums(slope, features, gradient[:-1].reshape(1, -1))
@@ -324,26 +242,17 @@ class Objective:
         column_sums(cost, total)
         return float(total[0]), gradient
 
-    def slopes(self, places: Sequence[float]) -> list[float]:
-        """Return the derivative in one ln alpha0 for all rows, at some places."""
-        return [float(self.at(np.array([place]))[1][0]) for place in places]
 
-    def first(self, rows: int) -> Objective:
-        """Return the objective of the first rows."""
-        if rows >= self.rows:
-            return self
-        z, y = self.probabilities[:rows], self.counts[:rows]
-        return Objective(z, y, None, self.regularization, 1)
-
-
-def _constant_search(flat: float) -> Search[Any, Any, float]:
-    """Search for the best ln alpha0 for all rows together.
+def _best_constant(objective: Objective) -> float:
+    """Return the best ln alpha0 for all rows together.
 
     Valleys are looked for on a sample, the first rows in an order that is as good as random, and
     each is searched to its bottom on all rows.
     """
+    probabilities, counts = objective.probabilities[:SAMPLE], objective.counts[:SAMPLE]
+    sample = replace(objective, probabilities=probabilities, counts=counts)
     places = np.arange(LEAST_LOG, MOST_LOG + _STEP / 2, _STEP).tolist()
-    slopes: list[float] = yield SampleSlopes(places)
+    slopes = [sample.slope(place) for place in places]
     valleys = [
         (places[i], places[i + 1])
         for i in range(len(places) - 1)
@@ -351,34 +260,16 @@ def _constant_search(flat: float) -> Search[Any, Any, float]:
     ]
     valleys += [(LEAST_LOG, LEAST_LOG)] if slopes[0] >= 0.0 else []
     valleys += [(MOST_LOG, MOST_LOG)] if slopes[-1] < 0.0 else []
-    bottoms: list[float] = yield Together([_bottom_search(*valley, flat) for valley in valleys])
+    bottoms = [_bottom(objective, *valley) for valley in valleys]
     if len(bottoms) == 1:
         return bottoms[0]
-    values: list[float] = yield Together([_value(place) for place in bottoms])
-    return bottoms[values.index(min(values))]
+    return min(bottoms, key=lambda place: objective.at(np.array([place]))[0])
 
 
-def _bottom_search(low: float, high: float, flat: float) -> Search[Any, Any, float]:
-    """Search for the least point of the valley around a bracket that a sample gave."""
-    while low > LEAST_LOG and (yield from _slope(low)) >= 0.0:
+def _bottom(objective: Objective, low: float, high: float) -> float:
+    """Return the least point of the valley around a bracket that a sample gave."""
+    while low > LEAST_LOG and objective.slope(low) >= 0.0:
         low, high = max(low - _STEP, LEAST_LOG), low
-    while high < MOST_LOG and (yield from _slope(high)) < 0.0:
+    while high < MOST_LOG and objective.slope(high) < 0.0:
         low, high = high, min(high + _STEP, MOST_LOG)
-    bottom: float = yield from translated(
-        rising_search(low, high, flat),
-        lambda place: StrengthAt([float(place)]),
-        lambda _, answer: float(answer[1][0]),
-    )
-    return bottom
-
-
-def _slope(log_alpha0: float) -> Search[Any, Any, float]:
-    """Ask for the derivative in one ln alpha0 for all rows."""
-    _, gradient = yield StrengthAt([log_alpha0])
-    return float(gradient[0])
-
-
-def _value(log_alpha0: float) -> Search[Any, Any, float]:
-    """Ask for the mean cost at one ln alpha0 for all rows."""
-    value, _ = yield StrengthAt([log_alpha0])
-    return float(value)
+    return rising_root(objective.slope, low, high)

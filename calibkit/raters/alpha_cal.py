@@ -26,8 +26,9 @@ from calibkit.raters.histograms import (
 )
 from calibkit.raters.logit_maps import MAPS, LogitMap, logits_of, softmax
 from calibkit.raters.losses import losses
-from calibkit.raters.map_fit import fit_logit_map
+from calibkit.raters.map_fit import FOLDS, fit_logit_map
 from calibkit.raters.model import AlphaFit, AlphaModel, DisagreementMap, LogitMapModel
+from calibkit.raters.order import canonical_order, folds_of, hashes
 from calibkit.raters.rows import RaterRows
 from calibkit.rows.columns import RowFinder, numeric_column
 from calibkit.rows.patterns import match_columns
@@ -149,16 +150,26 @@ def fit_alpha(
     logits = prediction if spec.scale == "logit" else logits_of(prediction)
     mapped: LogitMap | None = None
     if spec.logit_map != "none":
+        keys = hashes(logits, rows.counts)
+        order = np.argsort(keys, kind="stable")
         mapped = fit_logit_map(
-            logits, rows.counts, spec.logit_map, spec.map_regularization, seed=spec.seed
+            logits[order],
+            rows.counts[order],
+            spec.logit_map,
+            spec.map_regularization,
+            folds=folds_of(keys[order], FOLDS, spec.seed),
         )
     before = softmax(logits) if spec.scale == "logit" else prediction
     probabilities = before if mapped is None else mapped.probabilities(logits)
     inputs = read_features(rows.others, rows.where, spec.features, probabilities)
+    matrices = (
+        (probabilities, rows.counts) if inputs is None else (probabilities, rows.counts, inputs)
+    )
+    order = canonical_order(*matrices, threads=spec.threads)
     strength = fit_strength(
-        probabilities,
-        rows.counts,
-        inputs,
+        probabilities[order],
+        rows.counts[order],
+        None if inputs is None else inputs[order],
         regularization=spec.regularization,
         threads=spec.threads,
     )

@@ -1,0 +1,84 @@
+"""Passes over the rows of a source: all of them at once where they fit, else window by window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Generic, TypeVar
+
+from calibkit.files.sources import Source
+from calibkit.memory import Memory
+from calibkit.rows.rows import NothingLeft, Remark, added_up
+from calibkit.summaries.windows import read_in_windows
+
+T = TypeVar("T")
+
+#: Into how many windows as many rows as there is room for are cut: each is read, checked, worked on.
+_PARTS: Final = 4
+
+
+class Passes(Generic[T]):
+    """The rows of a source, as often as they are gone through.
+
+    Iterating it is one pass: it yields what `read` makes of each window, in the order of the inputs.
+    Rows that fit into the memory are one window, which is read once and kept.
+
+    Parameters
+    ----------
+    source, columns
+        The inputs, and which of their columns are read.
+    read
+        Reads and checks the rows of the inputs, or of a window of them (`Source.whole` tells).
+    memory
+        How much room there is; None: enough.
+
+    Attributes
+    ----------
+    whole
+        Whether all rows are one window.
+    dropped, remarks
+        How many rows stood in windows of which nothing was left, and why; known after a pass.
+
+    Raises
+    ------
+    UsageError, DataError
+        As the reader, while a pass goes on; values that offend are counted over all windows.
+    NothingLeft
+        Where nothing was left of any window.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        columns: Sequence[str],
+        read: Callable[[Source], T],
+        memory: Memory | None,
+    ) -> None:
+        self.source, self.columns = source, list(dict.fromkeys(columns))
+        self.whole = memory is None or source.rows <= memory.rows_of(len(self.columns))
+        self.dropped, self.remarks = 0, tuple[Remark, ...]()
+        self._read, self._memory = read, memory
+        self._kept: list[T] = []
+
+    def __iter__(self) -> Iterator[T]:
+        if self.whole:
+            self._kept = self._kept or [self._read(self.source)]
+            yield from self._kept
+            return
+        assert self._memory is not None
+        rows = min(self._memory.batch, self._memory.rows_of(len(self.columns)) // _PARTS)
+        lost: list[NothingLeft] = []
+        some = False
+        for window in read_in_windows(self.source, self.columns, rows, self._read):
+            if isinstance(window, NothingLeft):
+                lost.append(window)
+                continue
+            some = True
+            yield window
+        self.dropped = sum(one.rows or 0 for one in lost)
+        self.remarks = added_up(remark for one in lost for remark in one.remarks)
+        if not some:
+            raise NothingLeft(self.source.parts[0].path, self.dropped, self.remarks)
+
+    def release(self) -> None:
+        """Let go of rows that were kept: no further pass will be made."""
+        self._kept = []

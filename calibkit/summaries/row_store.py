@@ -1,0 +1,279 @@
+"""Rows of several columns in one order, which depends on nothing but the rows.
+
+A fit that needs each row goes twice through its inputs: `ColumnSummaries` say what the columns hold,
+then a `RowStore` takes the rows and puts them into the order of their score and hash (or of their
+hash).  The result is plain arrays, in memory or mapped (`calibkit.summaries.arrays`), and a key for
+each row, from which folds and draws follow (`calibkit.summaries.draws`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import IO, Any, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import DTypeLike, NDArray
+
+from calibkit.files.scratch import disk_room, unnamed_file
+from calibkit.summaries.arrays import Arrays
+from calibkit_kernels import keys as kernels
+
+Floats = NDArray[np.float64]
+Words = NDArray[np.uint64]
+Places = NDArray[np.int64]
+
+#: Up to this many distinct values (or categories) of a column are known one by one.
+MOST_VALUES: Final = 65_535
+#: How many distinct rows, those of the smallest hashes, quantiles are taken over beyond.
+SAMPLE_ROWS: Final = 262_144
+
+#: Buckets at most: each is an open file.
+_MOST_BUCKETS: Final = 256
+#: How often the bytes of a bucket are needed while it is sorted, and how many rows it has at most
+#: where there is more room: few enough to be sorted quickly.
+_COPIES: Final = 4
+_BUCKET_ROWS: Final = 2**20
+#: Values that are looked at before all of a window are.
+_LOOK: Final = 2**17
+
+
+class ColumnSummaries:
+    """What numeric columns hold: the first pass over rows.
+
+    A row is known by its hash, so what is found depends on the set of rows alone.
+
+    Parameters
+    ----------
+    columns
+        How many columns there are.
+    most
+        Up to how many distinct values of a column are told apart (at most `MOST_VALUES`).
+    """
+
+    def __init__(self, columns: int, most: int = MOST_VALUES) -> None:
+        self._most = most
+        self._distinct: list[Floats | None] = [np.empty(0) for _ in range(columns)]
+        self.low, self.high = np.full(columns, np.inf), np.full(columns, -np.inf)
+        self._hashes, self._counts = np.empty(0, np.uint64), np.empty(0, np.int64)
+        self._values = np.empty((columns, 0))
+        self._waiting: list[tuple[Words, Floats]] = []
+        self._waits = 0
+        self._last = np.uint64(2**64 - 1)
+
+    def add(self, values: NDArray[Any], hashes: Words) -> None:
+        """Add rows: columns x rows (NaN: no value), and the hash of each row."""
+        for place, column in enumerate(values):
+            self._look(place, column)
+        for begin in range(0, hashes.size, SAMPLE_ROWS):
+            part = slice(begin, begin + SAMPLE_ROWS)
+            kept = np.flatnonzero(hashes[part] <= self._last)
+            if kept.size:
+                own = np.asarray(values[:, part][:, kept], np.float64)
+                self._waiting.append((hashes[part][kept], own))
+                self._waits += kept.size
+            if self._waits > SAMPLE_ROWS:
+                self._settle()
+
+    def _look(self, place: int, column: NDArray[Any]) -> None:
+        """Note the ends of a column, and its distinct values while they are few."""
+        present = column[~np.isnan(column)]
+        if not present.size:
+            return
+        self.low[place] = min(self.low[place], float(present.min()))
+        self.high[place] = max(self.high[place], float(present.max()))
+        for part in (present[:_LOOK], present[_LOOK:]):
+            known = self._distinct[place]
+            if known is None or not part.size:
+                return
+            fresh = pl.Series(part).unique().to_numpy().astype(np.float64)
+            found = np.union1d(known, fresh)
+            self._distinct[place] = found if found.size <= self._most else None
+
+    def _settle(self) -> None:
+        """Keep the rows of the smallest hashes, each distinct row once, with its count."""
+        hashes = np.concatenate([self._hashes, *(own for own, _ in self._waiting)])
+        values = np.concatenate([self._values, *(own for _, own in self._waiting)], axis=1)
+        counts = np.append(self._counts, np.ones(self._waits, np.int64))
+        self._waiting, self._waits = [], 0
+        order = np.argsort(hashes, kind="stable")
+        ordered = hashes[order]
+        starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: ordered.size])
+        sums = np.add.reduceat(counts[order], starts) if starts.size else counts
+        if starts.size > SAMPLE_ROWS:
+            starts, sums = starts[:SAMPLE_ROWS], sums[:SAMPLE_ROWS]
+            self._last = ordered[starts[-1]]
+        self._hashes, self._counts = ordered[starts], sums
+        self._values = values[:, order[starts]]
+
+    def distinct(self, column: int) -> Floats | None:
+        """Return the distinct values of a column, rising; None where they are too many."""
+        return self._distinct[column]
+
+    def sample(self, column: int) -> tuple[Floats, Places]:
+        """Return the values of a column in the sampled rows, rising, and how often each occurs."""
+        if self._waiting:
+            self._settle()
+        values = self._values[column]
+        present = np.flatnonzero(~np.isnan(values))
+        order = present[np.argsort(values[present], kind="stable")]
+        return values[order], self._counts[order]
+
+    def borders(self, column: int, ranges: int) -> Floats:
+        """Return the values that part a column into ranges of about equally many rows."""
+        values, counts = self.sample(column)
+        if not values.size:
+            return values
+        through = np.cumsum(counts)
+        places = [j * int(through[-1]) // ranges for j in range(1, ranges)]
+        return values[np.searchsorted(through, places, side="right")]
+
+
+class CategoryCounts:
+    """The categories of a column of text, and how many rows have each."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+
+    def add(self, column: pl.Series) -> None:
+        """Add rows; null and empty text are no category."""
+        for name, count in column.cast(pl.String).drop_nulls().value_counts().rows():
+            if name != "":
+                self._counts[name] = self._counts.get(name, 0) + count
+
+    def names(self) -> tuple[str, ...]:
+        """Return the categories in order; of too many the most frequent (ties: the first in order)."""
+        pairs = sorted(self._counts.items(), key=lambda pair: (-pair[1], pair[0]))
+        return tuple(sorted(name for name, _ in pairs[:MOST_VALUES]))
+
+
+class RowStore:
+    """Takes rows in any order, and gives them in one.
+
+    Parameters
+    ----------
+    fields
+        The dtype of each column, or ``(dtype, width)`` for one that has several numbers a row.  A
+        column ``score`` orders the rows, before their hash.
+    rows
+        How many rows will be added, at most.
+    arrays
+        Makes the arrays of the result; where they are maps the rows wait in files, by ranges of score
+        (without one: of hash), and are sorted range by range.
+    borders
+        Rising scores that part the rows into ranges of about equally many: `ColumnSummaries.borders`
+        of as many ranges as `buckets` says.
+    """
+
+    def __init__(
+        self,
+        fields: Mapping[str, DTypeLike | tuple[DTypeLike, int]],
+        rows: int,
+        arrays: Arrays,
+        borders: Floats | None = None,
+    ) -> None:
+        self._kind = record_type(fields)
+        self._arrays, self._count = arrays, 0
+        self._ordered = "score" in fields
+        self._borders = np.empty(0) if borders is None else borders
+        size = self._borders.size + 1 if self._ordered else buckets(self._kind, rows, arrays)
+        self._files: list[IO[bytes]] = []
+        if arrays.mapped:
+            with disk_room():
+                self._files = [unnamed_file() for _ in range(size)]
+        self._waiting: list[NDArray[Any]] = []
+
+    def add(self, columns: Mapping[str, NDArray[Any]]) -> None:
+        """Add rows: their columns, and ``hash``, a 64-bit hash of all that is held of each."""
+        records = np.empty(columns["hash"].size, self._kind)
+        for name in self._kind.names or ():
+            records[name] = columns[name]
+        self._count += records.size
+        if not self._files:
+            self._waiting.append(records)
+            return
+        place = self._bucket(records)
+        order = np.argsort(place, kind="stable")
+        ends = np.cumsum(np.bincount(place, minlength=len(self._files)))
+        for file, end, begin in zip(self._files, ends, np.append(0, ends), strict=False):
+            if end > begin:
+                with disk_room():
+                    file.write(records[order[begin:end]].tobytes())
+
+    def _bucket(self, records: NDArray[Any]) -> Places:
+        """Return the file of each row: greater ones have greater scores, or hashes."""
+        first = np.zeros(records.size, np.int64)
+        last = np.full(records.size, len(self._files) - 1)
+        if self._ordered:
+            first = np.searchsorted(self._borders, records["score"], side="left")
+            last = np.searchsorted(self._borders, records["score"], side="right")
+            first = np.minimum(first + 1, last)  # the range that a score begins in has lesser ones
+        kernels.spread_rows(np.ascontiguousarray(records["hash"]), first, last)
+        return first
+
+    def finish(self) -> dict[str, NDArray[Any]]:
+        """Return the columns in their order, and ``key`` in place of the hash: a word for each row.
+
+        A key is mixed from a row's hash and its number among equal rows.
+
+        Raises
+        ------
+        ResourceError
+            Where the disk has no room.
+        """
+        fields: dict[str, Any] = dict(self._kind.fields or {})
+        found = {
+            "key" if name == "hash" else name: self._arrays.empty(
+                (self._count, *kind.shape), kind.base
+            )
+            for name, (kind, *_) in fields.items()
+        }
+        end = 0
+        for records in self._sorted():
+            begin, end = end, end + records.size
+            for name in fields:
+                found["key" if name == "hash" else name][begin:end] = records[name]
+        kernels.number_rows(found["key"])
+        return found
+
+    def _sorted(self) -> Any:
+        """Yield the rows range by range, those of each in order."""
+        if not self._files:
+            records = np.concatenate([np.empty(0, self._kind), *self._waiting])
+            self._waiting = []
+            yield self._in_order(records)
+        while self._files:
+            with disk_room(), self._files.pop(0) as file:
+                file.seek(0)
+                records = np.fromfile(file, self._kind)
+            yield self._in_order(records)
+
+    def _in_order(self, records: NDArray[Any]) -> NDArray[Any]:
+        """Return rows by score, those of one score by their hash; rows of one hash are the same."""
+        hashes = np.ascontiguousarray(records["hash"])
+        score = np.ascontiguousarray(records["score"]) if self._ordered else hashes
+        order = np.argsort(score)
+        if self._ordered:
+            same = score[order[1:]] == score[order[:-1]]
+            tied = np.flatnonzero(np.append(False, same) | np.append(same, False)[: order.size])
+            rows = order[tied]
+            order[tied] = rows[np.lexsort((hashes[rows], score[rows]))]
+        # As plain bytes: numpy gathers records field by field.
+        return records.view(f"V{records.itemsize}").take(order).view(records.dtype)
+
+
+def record_type(fields: Mapping[str, DTypeLike | tuple[DTypeLike, int]]) -> np.dtype[Any]:
+    """Return the type of a row in a file: its columns, and its hash."""
+    described: list[Any] = [
+        (name, own[0], (own[1],)) if isinstance(own, tuple) else (name, own)
+        for name, own in fields.items()
+    ]
+    return np.dtype([*described, ("hash", np.uint64)])
+
+
+def buckets(kind: np.dtype[Any], rows: int, arrays: Arrays) -> int:
+    """Return into how many ranges rows are parted so that each can be sorted in memory."""
+    if not arrays.mapped:
+        return 1
+    fewest = max(_COPIES * rows * kind.itemsize // arrays.room, rows // _BUCKET_ROWS)
+    return min(_MOST_BUCKETS, 1 + fewest)

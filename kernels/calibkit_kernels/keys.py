@@ -1,0 +1,58 @@
+"""Keys of rows, and what is drawn for a row: a function of its key, whatever rows stand beside it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._jit import kernel
+from .digest import mix
+
+Words = NDArray[np.uint64]
+Bytes = NDArray[np.uint8]
+
+
+@kernel
+def number_rows(hashes: Words) -> None:
+    """Turn sorted runs of equal hashes into keys: a hash mixed with the row's number in its run."""
+    before, number = np.uint64(0), 0
+    for i in range(hashes.size):
+        own = hashes[i]
+        number = number + 1 if i > 0 and own == before else 0
+        before = own
+        hashes[i] = mix(own + mix(np.uint64(number)))
+
+
+@kernel
+def keyed_words(keys: Words, salt: np.uint64, words: Words) -> None:
+    """Write a random word for each key; `salt` says what it is for."""
+    for i in range(keys.size):
+        words[i] = mix(keys[i] ^ salt)
+
+
+@kernel
+def keyed_folds(keys: Words, salt: np.uint64, folds: int, out: Bytes) -> None:
+    """Write a number from 0 to `folds` - 1 for each key, all equally likely."""
+    for i in range(keys.size):
+        out[i] = ((mix(keys[i] ^ salt) >> np.uint64(32)) * np.uint64(folds)) >> np.uint64(32)
+
+
+@kernel
+def keyed_counts(keys: Words, salt: np.uint64, steps: Words, out: Bytes) -> None:
+    """Write for each key how many of the rising `steps` its random word reaches."""
+    for i in range(keys.size):
+        word, count = mix(keys[i] ^ salt), 0
+        while count < steps.size and word >= steps[count]:
+            count += 1
+        out[i] = count
+
+
+@kernel
+def spread_rows(hashes: Words, first: NDArray[np.int64], last: NDArray[np.int64]) -> None:
+    """Write into `first` the range, of those from `first` to `last`, that the hash of a row picks.
+
+    Greater hashes pick later ranges.
+    """
+    for i in range(hashes.size):
+        width = np.uint64(last[i] - first[i] + 1)
+        first[i] += np.int64(((hashes[i] >> np.uint64(32)) * width) >> np.uint64(32))

@@ -1,0 +1,214 @@
+"""A fit of every kind on rows few enough to look at: command lines without their inputs.
+
+`tests/compat` holds what 0.1 made of them; ``tests/cli/test_one_program.py`` varies how the rows
+are held.  Scores and uncertainties have few distinct values, so that tables of them fit where the
+rows do not.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+VOTES = ("--probs", "prob_*", "--counts", "count_*")
+CLASSES = ("--probs", "prob_*", "--label", "class_label")
+FEATURES = ("--features", "x,amount,segment")
+TREE = (*FEATURES, "--max-depth", "2", "--min-leaf", "20", "--shrinkage", "10")
+BOOSTED = ("hetcal", *FEATURES, "--partition", "boosted", "--trees", "3", "--min-leaf", "20")
+FOREST = ("hetcal", *TREE, "--partition", "forest", "--trees", "3")
+PRECISION = ("boundary", "--precision", "0.6")
+
+#: Name: command and options.  `MODELS` and `ROWS` are files.
+BOUNDARIES: dict[str, tuple[str, ...]] = {
+    "auto": PRECISION,
+    "exact": (*PRECISION, "--method", "exact"),
+    "st": (*PRECISION, "--method", "st"),
+    "logistic": (*PRECISION, "--method", "logistic", "--folds", "2"),
+    "mist": (*PRECISION, "--method", "mist", "--folds", "2"),
+    "stochastic": ("boundary", "--fpr", "0.2", "--method", "stochastic"),
+    "tie": (*PRECISION, "--method", "stochastic", "--randomise", "tie"),
+    **{
+        name: (*PRECISION, "--method", name, "--score-bins", "8", "--folds", "2")
+        for name in ("gmt", "ew-dpmt", "ew-dpmt-mono", "vw-dpmt", "vw-dpmt-mono", "staircase")
+    },
+    "score first": (
+        *(*PRECISION, "--method", "vw-dpmt", "--score-bins", "8"),
+        *("--order", "score-uncertainty", "--folds", "0"),
+    ),
+    "recall": ("boundary", "--recall", "0.5", "--method", "exact"),
+    "capacity": ("boundary", "--capacity", "0.2", "--method", "exact"),
+    **{
+        measure: ("boundary", "--maximize", measure, "--method", "exact", "--folds", "2")
+        for measure in ("f1", "mcc", "gmean", "balanced-accuracy", "utility:5,-1,-2,0")
+    },
+    "cost": ("boundary", "--minimize", "cost:1,3", "--method", "exact"),
+    "raw": (*PRECISION, "--method", "exact", "--scale", "raw", "--folds", "0"),
+    "prevalence": (*PRECISION, "--prevalence", "0.3", "--method", "exact"),
+    "weights": (*PRECISION, "--weight", "weight", "--method", "exact"),
+    "by": (*PRECISION, "--by", "segment", "--method", "exact", "--folds", "2"),
+    "by, each": (
+        *("boundary", "--recall", "0.5", "--by", "segment", "--bound", "each"),
+        *("--method", "exact", "--min-group-positives", "5", "--folds", "2"),
+    ),
+    "confidence": ("boundary", "--precision", "0.4", "--confidence", "0.8"),
+    "value": ("boundary", "--recall", "0.5", "--value", "value", "--method", "exact"),
+    "groups": ("boundary", "--maximize", "f1", "--groups", "user", "--method", "exact"),
+    "time": ("boundary", "--minimize", "cost:1,3", "--time", "time", "--method", "exact"),
+    "costs of rows": ("boundary", "--minimize", "cost:value,3", "--method", "exact"),
+    "sampling": (
+        *(*PRECISION, "--weight", "tenth", "--weight-kind", "sampling"),
+        *("--method", "exact", "--folds", "2"),
+    ),
+}
+MAPS: dict[str, tuple[str, ...]] = {
+    **{
+        name: ("calibrate", "--method", name)
+        for name in (
+            *("beta", "platt", "isotonic", "histogram", "scaling-binning", "venn-abers"),
+            "temperature",
+        )
+    },
+    "prior-shift": ("calibrate", "--method", "prior-shift", "--negatives-kept", "0.1"),
+    "map by": ("calibrate", "--by", "segment", "--min-rows", "20"),
+    "map of weights": ("calibrate", "--method", "isotonic", "--weight", "weight"),
+    "vad": ("vad", "--members", "score_?"),
+    "vad of bootstrap": ("vad", "--members", "score_?", "--replicates", "bootstrap"),
+    "vad by": ("vad", "--members", "score_?", "--by", "segment", "--min-rows", "20"),
+    "tandem": (
+        *("vad", "--members", "score_?", "--calibrator", "beta.json"),
+        *("--train-input", "few.csv"),
+    ),
+}
+CLASS_MAPS: dict[str, tuple[str, ...]] = {
+    "classes, temperature": ("calibrate", *CLASSES, "--method", "temperature"),
+    "votes, vector": ("calibrate", *VOTES, "--method", "vector", "--regularization", "0.1"),
+    "classes, matrix": ("calibrate", *CLASSES, "--method", "matrix", "--regularization", "0.1"),
+    "votes, vector, cv": ("calibrate", *VOTES, "--method", "vector", "--regularization", "cv"),
+    "alpha": ("alpha-cal", *VOTES),
+    "alpha of features": (
+        *("alpha-cal", *VOTES, "--features", "x", "--map", "temperature"),
+        *("--on-missing", "drop"),
+    ),
+    "alpha, vector": (
+        *("alpha-cal", *VOTES, "--features", "sorted-probs"),
+        *("--map", "vector", "--map-regularization", "0.1"),
+    ),
+    "alpha, cv": ("alpha-cal", *VOTES, "--features", "amount", "--map", "matrix"),
+    "alpha, isotonic": (
+        "alpha-cal",
+        *VOTES,
+        "--features",
+        "amount",
+        "--disagreement-map",
+        "isotonic",
+    ),
+}
+PARTITIONS: dict[str, tuple[str, ...]] = {
+    "tree": ("hetcal", *TREE),
+    "tree chosen": ("hetcal", *FEATURES),
+    "tree, entropy": ("hetcal", *TREE, "--criterion", "entropy"),
+    "tree, auc": ("hetcal", *TREE, "--criterion", "auc"),
+    "tree of isotonic": ("hetcal", *TREE, "--map", "isotonic", "--precalibrate", "none"),
+    "tree of beta": ("hetcal", *TREE, "--map", "beta"),
+    "tree of histogram": ("hetcal", *TREE, "--map", "histogram"),
+    "tree of groups": ("hetcal", *TREE, "--groups", "user"),
+    "tree in time": ("hetcal", *TREE, "--time", "time"),
+    "tree of weights": ("hetcal", *TREE, "--weight", "weight"),
+    "tree of sampling": ("hetcal", *TREE, "--weight", "tenth", "--weight-kind", "sampling"),
+    "forest": FOREST,
+    "forest of groups": (*FOREST, "--groups", "user"),
+    "boosted": BOOSTED,
+    "boosted of weights": (*BOOSTED, "--weight", "weight"),
+    "boosted in time": (*BOOSTED, "--time", "time"),
+    "boosted of groups": (*BOOSTED, "--groups", "user"),
+}
+FIGURES: dict[str, tuple[str, ...]] = {
+    "evaluate": ("evaluate", "--no-intervals", "--score", "score,score_1", "--top", "0.1,0.5"),
+    "evaluate by": ("evaluate", "--no-intervals", "--by", "segment", "--min-rows", "20"),
+    "evaluate weights": (
+        *("evaluate", "--no-intervals", "--weight", "weight", "--prevalence", "0.1"),
+    ),
+    "evaluate boundary": ("evaluate", "--boundary", "exact.json", "--no-intervals"),
+    "evaluate votes": ("evaluate", *VOTES, "--no-intervals"),
+    "evaluate classes": ("evaluate", *CLASSES, "--no-intervals"),
+    "intervals": ("evaluate", "--metrics", "auc,brier,log_loss"),
+    "intervals of ranks": ("evaluate", "--metrics", "average_precision,ece"),
+    "intervals of groups": ("evaluate", "--metrics", "auc,ece", "--groups", "user"),
+    "drift": ("drift", "exact.json", "--label", "label"),
+}
+FITS = {**BOUNDARIES, **MAPS, **CLASS_MAPS, **PARTITIONS, **FIGURES}
+
+#: Models that other fits read: the name of the fit that makes each.
+MODELS = {"exact.json": "exact", "beta.json": "beta"}
+#: What else they read: the rows.
+ROWS = "few.csv"
+
+#: Fits on rows of other files.
+SAMPLE = "sample_data/scores.csv"
+ELSEWHERE = {
+    "sample, exact": (SAMPLE, "boundary", "--precision", "0.7", "--method", "exact"),
+    "sample, auto": (SAMPLE, "boundary", "--precision", "0.7"),
+    "sample, logistic": (SAMPLE, "boundary", "--fpr", "0.1", "--method", "logistic"),
+    "sample, beta": (SAMPLE, "calibrate"),
+    "sample, isotonic": (SAMPLE, "calibrate", "--method", "isotonic"),
+    "sample, evaluate": (SAMPLE, "evaluate", "--metrics", "auc,average_precision,brier,ece"),
+    "large sample, exact": (
+        *("sample_data/calib.parquet", "boundary", "--precision", "0.7", "--method", "exact"),
+    ),
+    "large sample, platt": ("sample_data/calib.parquet", "calibrate", "--method", "platt"),
+    "large sample, evaluate": (
+        *("sample_data/calib.parquet", "evaluate", "--metrics", "auc,average_precision,brier,ece"),
+    ),
+    "golden, mist": (
+        *("tests/golden/p06_boundary_600/rows.parquet", "boundary", "--precision", "0.7"),
+        *("--method", "mist"),
+    ),
+    "golden, ties": (
+        *("tests/golden/p07_boundary_ties_empty_bins/rows.parquet", "boundary"),
+        *("--precision", "0.6", "--method", "exact", "--folds", "0"),
+    ),
+}
+
+
+def rows(count: int = 300) -> pl.DataFrame:
+    """Return rows with a column for every fit; 57 pairs of score and uncertainty."""
+    random = np.random.default_rng(7)
+    doubt = random.integers(1, 4, count)
+    truth = random.normal(0.0, 1.5, count)
+    score = 1.0 / (1.0 + np.exp(-(truth + random.normal(0.0, 0.3, count) * doubt)))
+    score = (score.clip(0.05, 0.95) * 20).round() / 20
+    segment = random.choice(["a", "b", "é"], count)
+    x, amount = random.normal(size=count).round(2), random.gamma(2.0, 10.0, count).round(1)
+    label = random.random(count) < 1.0 / (1.0 + np.exp(-truth - 0.5 * x * (segment == "a")))
+    shares = random.integers(1, 20, (count, 3)) / 1.0
+    shares /= shares.sum(axis=1, keepdims=True)
+    votes = random.multinomial(3, [0.2, 0.3, 0.5], count)
+    return pl.DataFrame(
+        {
+            "id": np.arange(count),
+            "score": score,
+            "uncertainty": doubt / 2,
+            "label": label.astype(np.int64),
+            "weight": random.integers(0, 4, count),
+            "tenth": random.integers(1, 30, count) / 10,
+            "value": random.integers(1, 6, count),
+            "segment": segment,
+            "user": random.integers(0, count // 3, count),
+            "time": np.arange(count) // 4,
+            "class_label": random.integers(0, 3, count),
+            "x": pl.Series(np.where(random.random(count) < 0.05, np.nan, x)).fill_nan(None),
+            "amount": amount,
+            **{f"score_{k}": (score ** (1 + k / 9)).round(6) for k in range(4)},
+            **{f"prob_{k}": shares[:, k] for k in range(3)},
+            **{f"count_{k}": votes[:, k] for k in range(3)},
+        }
+    )
+
+
+def words(fit: tuple[str, ...], folder: Path, *inputs: object) -> list[str]:
+    """Return the command line of a fit on inputs; models and rows lie in a folder."""
+    named = [str(folder / word) if word in (*MODELS, ROWS) else word for word in fit]
+    place = 2 if named[0] == "drift" else 1  # after the model
+    return [*named[:place], *map(str, inputs), *named[place:]]

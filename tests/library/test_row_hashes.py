@@ -1,0 +1,30 @@
+"""Hashes of rows of any columns, which add up over parts."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibkit.summaries.row_hashes import hash_rows
+
+
+@given(st.integers(0, 60), st.integers(0, 2**32))
+def test_hashes_of_rows_add_up(cut: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    frame = pl.DataFrame(
+        {
+            "number": random.integers(0, 5, 60),
+            "text": random.choice(["a", "b", ""], 60),
+            "list": [random.random(size).tolist() for size in random.integers(0, 4, 60)],
+            "flag": random.random(60) < 0.5,
+        }
+    ).with_columns(text=pl.when(pl.col("number") > 0).then("text"))
+    whole = hash_rows(frame)
+    assert (hash_rows(frame[:cut]) + hash_rows(frame[cut:])) % 2**64 == whole
+    other = frame.sample(fraction=1.0, shuffle=True, seed=1).select(reversed(frame.columns))
+    assert hash_rows(other.cast({"text": pl.Categorical, "number": pl.Float32})) == whole
+    grouped = frame.group_by(pl.all()).len()
+    assert hash_rows(grouped.drop("len"), grouped["len"].to_numpy()) == whole
+    assert hash_rows(frame.with_columns(number=pl.lit(None))) != whole

@@ -1,0 +1,197 @@
+"""Rows in one order, whatever the order they came in and the memory there is."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from calibkit.errors import ResourceError
+from calibkit.memory import Memory
+from calibkit.summaries import arrays as of_arrays
+from calibkit.summaries import row_store
+from calibkit.summaries.arrays import Arrays
+from calibkit.summaries.draws import folds_of_keys, poisson_of_keys, words_of_keys
+from calibkit.summaries.row_store import CategoryCounts, ColumnSummaries, RowStore
+from calibkit_kernels import digest
+
+LITTLE = Memory(1)
+
+
+def rows_of(seed: int, count: int, scores: int) -> dict[str, NDArray[np.generic]]:
+    """Return rows with few scores, of which some are the same."""
+    random = np.random.default_rng(seed)
+    score = random.integers(0, scores, count) / scores
+    codes = random.integers(0, 3, (count, 2)).astype(np.uint8)
+    words = np.stack([score.view(np.uint64), *codes.T.astype(np.uint64)])
+    hashes = np.zeros(count, np.uint64)
+    for own in words:
+        digest.absorb(hashes, own, np.uint64(1))
+    return {"score": score, "codes": codes, "hash": hashes}
+
+
+def stored(
+    rows: dict[str, NDArray[np.generic]],
+    windows: list[NDArray[np.int64]],
+    memory: Memory | None,
+    *,
+    score: bool = True,
+    ranges: int = 4,
+) -> dict[str, NDArray[np.generic]]:
+    fields = {"score": np.float64, "codes": (np.uint8, 2)}
+    count = rows["hash"].size
+    borders = None
+    if score:
+        summary = ColumnSummaries(1)
+        for own in windows:
+            summary.add(rows["score"][own][None], rows["hash"][own])
+        borders = summary.borders(0, ranges)
+    else:
+        fields["number"] = fields.pop("score")
+        rows = {**rows, "number": rows["score"]}
+    store = RowStore(fields, count, Arrays(memory), borders)
+    for own in windows:
+        store.add({name: values[own] for name, values in rows.items()})
+    return store.finish()
+
+
+@given(
+    st.integers(0, 1000),
+    st.integers(1, 60),
+    st.sampled_from([1, 2, 30]),
+    st.lists(st.integers(0, 60), max_size=4),
+    st.booleans(),
+    st.integers(1, 9),
+)
+def test_order_and_memory_change_nothing(
+    seed: int, count: int, scores: int, cuts: list[int], score: bool, ranges: int
+) -> None:
+    rows = rows_of(seed, count, scores)
+    plain = stored(rows, [np.arange(count)], None, score=score)
+    shuffled = np.random.default_rng(seed + 1).permutation(count)
+    windows = np.split(shuffled, sorted(min(cut, count) for cut in cuts))
+    for memory in (None, LITTLE):
+        other = stored(rows, windows, memory, score=score, ranges=ranges)
+        assert other.keys() == plain.keys()
+        for name, values in plain.items():
+            assert other[name].dtype == values.dtype
+            np.testing.assert_array_equal(other[name], values)
+
+
+def test_rows_are_in_the_order_of_score_and_hash_and_have_keys_of_their_own() -> None:
+    rows = rows_of(3, 500, 5)
+    found = stored(rows, [np.arange(500)], LITTLE)
+    order = np.lexsort((rows["hash"], rows["score"]))
+    np.testing.assert_array_equal(found["score"], rows["score"][order])
+    np.testing.assert_array_equal(found["codes"], rows["codes"][order])
+    assert np.unique(found["key"]).size == 500
+
+
+def test_a_score_that_most_rows_have_fills_several_ranges() -> None:
+    rows = rows_of(4, 400, 1)
+    rows["hash"] = np.random.default_rng(0).integers(0, 2**64, 400, np.uint64)
+    plain = stored(rows, [np.arange(400)], None)
+    np.testing.assert_array_equal(stored(rows, [np.arange(400)], LITTLE)["key"], plain["key"])
+
+
+@given(st.integers(0, 100), st.integers(1, 80), st.integers(1, 7))
+def test_column_summaries_are_a_function_of_the_set(seed: int, count: int, parts: int) -> None:
+    random = np.random.default_rng(seed)
+    values = np.stack([random.integers(0, 9, count) / 4.0, random.normal(size=count)])
+    values[0, random.random(count) < 0.2] = np.nan
+    hashes = random.integers(0, 40, count).astype(np.uint64) * np.uint64(2**57)
+    values = values[:, np.unique(hashes, return_inverse=True, return_index=True)[1]][
+        :, np.unique(hashes, return_inverse=True)[1]
+    ]  # equal hashes are equal rows
+    whole, split = ColumnSummaries(2, 20), ColumnSummaries(2, 20)
+    whole.add(values, hashes)
+    for own in np.array_split(random.permutation(count), parts):
+        split.add(values[:, own], hashes[own])
+    for column in (0, 1):
+        one, other = whole.distinct(column), split.distinct(column)
+        present = np.unique(values[column][~np.isnan(values[column])])
+        assert (one is None) == (other is None) == (present.size > 20)
+        if one is not None and other is not None:
+            np.testing.assert_array_equal(one, present)
+            np.testing.assert_array_equal(other, present)
+        for a, b in zip(whole.sample(column), split.sample(column), strict=True):
+            np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(whole.borders(column, 5), split.borders(column, 5))
+    np.testing.assert_array_equal(whole.low, split.low)
+    np.testing.assert_array_equal(whole.high, split.high)
+
+
+def test_of_many_rows_those_of_the_smallest_hashes_are_the_sample(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(row_store, "SAMPLE_ROWS", 50)
+    random = np.random.default_rng(1)
+    values, hashes = random.normal(size=(1, 400)), random.integers(0, 2**64, 400, np.uint64)
+    hashes[200:300], values[:, 200:300] = hashes[:100], values[:, :100]
+    summary = ColumnSummaries(1)
+    for own in np.array_split(random.permutation(400), 7):
+        summary.add(values[:, own], hashes[own])
+    kept = np.unique(hashes)[:50]
+    found, counts = summary.sample(0)
+    expected = np.sort(values[0, np.isin(hashes, kept)])
+    np.testing.assert_array_equal(np.repeat(found, counts), expected)
+
+
+def test_categories_are_counted_over_all_rows() -> None:
+    counts = CategoryCounts()
+    for part in (["b", "a", None], ["", "b", "ä"]):
+        counts.add(pl.Series(part, dtype=pl.String))
+    assert counts.names() == ("a", "b", "ä")
+
+
+def test_draws_are_functions_of_the_key() -> None:
+    key = np.random.default_rng(2).integers(0, 2**64, 20_000, np.uint64)
+    order = np.random.default_rng(3).permutation(key.size)
+    for draw in (
+        lambda own: folds_of_keys(own, 5, 7),
+        lambda own: poisson_of_keys(own, 7, 3),
+        lambda own: words_of_keys(own, 7, 3),
+    ):
+        np.testing.assert_array_equal(draw(key)[order], draw(key[order]))
+    folds = np.bincount(folds_of_keys(key, 5, 7), minlength=5)
+    assert abs(folds - 4000).max() < 4 * np.sqrt(20_000 * 0.16)
+    drawn = poisson_of_keys(key, 7, 3).astype(float)
+    assert abs(drawn.mean() - 1.0) < 4 / np.sqrt(20_000)
+    assert abs(drawn.var() - 1.0) < 4 * np.sqrt(3 / 20_000)
+    other = poisson_of_keys(key, 7, 4).astype(float)
+    assert abs(np.corrcoef(drawn, other)[0, 1]) < 4 / np.sqrt(20_000)
+
+
+def test_a_full_disk_is_told_before_anything_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(of_arrays.os, "posix_fallocate", full)
+    with pytest.raises(ResourceError, match=r"8,000 bytes are needed.*TMPDIR"):
+        Arrays(LITTLE).empty(1000, np.float64)
+
+
+def test_maps_keep_their_numbers_when_they_are_let_go_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(of_arrays, "_BASE", 0)
+    array = Arrays(LITTLE).empty((1000, 300), np.float64)
+    for row in range(1000):
+        array[row] = row
+    (made,) = [one for one in of_arrays._WATCH._maps if len(one) == array.nbytes]
+    made.madvise(of_arrays.mmap.MADV_DONTNEED)
+    np.testing.assert_array_equal(array[:, 17], np.arange(1000))
+
+
+def test_a_scratch_folder_in_memory_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/dev/shm")
+    assert "TMPDIR" in " ".join(Arrays(LITTLE).warnings)
+    assert not Arrays().warnings
+    monkeypatch.setattr(of_arrays, "_in_memory", lambda folder: False)
+    assert not Arrays(LITTLE).warnings
