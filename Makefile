@@ -29,7 +29,7 @@ PEERS := build/bench/peers/installed.stamp
 .PHONY: help demo test test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce reproduce-arora reproduce-durfee reproduce-raters \
 	test-postgres evidence-export \
 	reproduce-vad vad-real-files \
-	evidence-cluster evidence-rounds evidence-auto evidence-certified evidence-ties evidence-drift evidence-bundle intervals sample-data dist test-dist clean
+	evidence-cluster evidence-auto evidence-certified evidence-ties evidence-drift evidence-bundle intervals sample-data dist test-dist clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -150,9 +150,6 @@ evidence-hetcal: $(EQUIPPED)  ## calibration by parts beside MCGrad and LightGBM
 
 evidence-streaming: $(EQUIPPED) $(RUN_TIME)  ## 100 million rows within 2 GB (ten minutes, 3 GB of disk): docs/evidence/streaming.md
 	$(BIN)/python benchmarks/study_streaming.py --python $(RUN_BIN)/python
-
-evidence-rounds: $(EQUIPPED) $(RUN_TIME)  ## fits that go over the rows many times, in memory and in rounds: docs/evidence/rounds.md
-	$(BIN)/python benchmarks/study_rounds.py --python $(RUN_BIN)/python
 
 evidence-cluster: $(EQUIPPED)  ## engines side by side and the sizes of states: docs/evidence/cluster.md
 	$(BIN)/python benchmarks/study_cluster.py

@@ -32,15 +32,13 @@ from calibkit.boundary.target import read_target  # noqa: E402
 from calibkit.calibrators.spec import CalibratorSpec  # noqa: E402
 from calibkit.calibrators.states import CalibratorProblem, calibrator_state  # noqa: E402
 from calibkit.engines.dask import DaskEngine  # noqa: E402
-from calibkit.engines.parts import divided  # noqa: E402
-from calibkit.engines.serial import SerialEngine  # noqa: E402
+from calibkit.engines.engine import FAN, LocalEngine  # noqa: E402
 from calibkit.engines.shards import (  # noqa: E402
     PACKING,
     Opening,
-    Shard,
     StateTask,
-    fold_states,
     shards_of,
+    state_of_all,
 )
 from calibkit.files.sources import open_source  # noqa: E402
 from calibkit.memory import Memory  # noqa: E402
@@ -48,7 +46,6 @@ from calibkit.metrics.batches import evaluate_state  # noqa: E402
 from calibkit.metrics.spec import EvaluateSpec  # noqa: E402
 from calibkit.metrics.views import Settings  # noqa: E402
 from calibkit.rows.columns import ColumnOptions  # noqa: E402
-from calibkit.summaries.states import State  # noqa: E402
 from calibkit.vad.rows import MemberOptions  # noqa: E402
 from calibkit.vad.spec import VadSpec  # noqa: E402
 from calibkit.vad.states import vad_state  # noqa: E402
@@ -59,8 +56,8 @@ ROUNDS = 3
 FEW = 10_000
 BUDGETS = {"512 MB": 512 * 10**6, "2 GB": 2 * 10**9}
 
-#: The cluster of the estimate, and how many states are merged at a time (`calibkit.engines.dask`).
-ALL_ROWS, WORKERS, SHARD_ROWS, FAN = 10**10, 100, 10**7, 8
+#: The cluster of the estimate.
+ALL_ROWS, WORKERS, SHARD_ROWS = 10**10, 100, 10**7
 
 Maker = Callable[[Memory], Callable[..., Any]]
 
@@ -124,17 +121,17 @@ def engines(rows: int, count: int) -> Iterator[str]:
     yield "| --- | --- | --- | --- | --- |"
     for name, maker in makers().items():
         task = StateTask(maker(memory), Opening(None, "float64", memory))
-        fold_states(SerialEngine(), task, few)  # loads what kernels need
+        state_of_all(LocalEngine(), task, few)  # loads what kernels need
         alone, there, starts, same = [], [], [], set()
         for _ in range(ROUNDS):
-            spent, state = timed(partial(fold_states, SerialEngine(), task, shards))
+            spent, state = timed(partial(state_of_all, LocalEngine(), task, shards))
             alone.append(spent)
             same.add(state.to_bytes())
             engine = DaskEngine("local", PROCESSORS)
             opening, _ = timed(engine.__enter__)
-            loading, _ = timed(partial(fold_states, engine, task, few))
+            loading, _ = timed(partial(state_of_all, engine, task, few))
             starts.append(opening + loading)
-            spent, state = timed(partial(on_cluster, engine, task, shards))
+            spent, state = timed(partial(state_of_all, engine, task, shards))
             there.append(spent)
             same.add(state.to_bytes())
             engine.__exit__()
@@ -143,10 +140,6 @@ def engines(rows: int, count: int) -> Iterator[str]:
         start = statistics.median(starts)
         yield f"| {name} | {one:.2f} s | {two:.2f} s | {two / one:.2f} | {start:.1f} s |"
         print(name, f"{one:.2f} {two:.2f} {start:.1f}", file=sys.stderr)
-
-
-def on_cluster(engine: DaskEngine, task: StateTask, shards: list[Shard]) -> State:
-    return fold_states(engine, task, divided(engine, shards, task.opening))
 
 
 def sizes(sample: int) -> Iterator[str]:
