@@ -26,7 +26,7 @@ RUN_TIME := build/bench/venv/installed.stamp
 PEER_BIN := build/bench/peers/bin
 PEERS := build/bench/peers/installed.stamp
 
-.PHONY: help demo test test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce reproduce-arora reproduce-durfee reproduce-raters \
+.PHONY: help demo test same-bytes test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce reproduce-arora reproduce-durfee reproduce-raters \
 	test-postgres evidence-export \
 	reproduce-vad vad-real-files \
 	evidence-cluster evidence-auto evidence-certified evidence-ties evidence-drift evidence-bundle intervals sample-data dist test-dist clean
@@ -43,6 +43,9 @@ demo: $(INSTALLED)  ## install, fit a boundary on the sample data, apply it to o
 test: lint  ## lint, then run all tests compiled and those of the kernels once more interpreted
 	$(BIN)/python -m pytest -n auto
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n auto tests/kernels
+
+same-bytes: $(EQUIPPED)  ## every fit with every budget, order, split, shard and engine, on more rows than make test takes
+	SAME_BYTES=1 $(BIN)/python -m pytest -n auto tests/cli/test_one_program.py
 
 test-browser: $(EQUIPPED)  ## look at reports in chromium: light, dark, phone, paper (make test does it as well)
 	$(BIN)/python -m pytest -n auto -rs tests/browser

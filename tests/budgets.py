@@ -4,7 +4,7 @@ However little ``--memory`` names, a fit has room for some thousands of rows, be
 always there.  Tests have fewer; they lower these floors, within this process alone::
 
     said = invoke("hetcal", rows, *options, "-o", plain)
-    with little_memory(40) as budget:            # 40 rows fit, of any number of columns
+    with little_memory(40) as budget:        # 40 rows fit, and a table of 40 entries
         said = invoke("hetcal", rows, *options, *budget, "-o", squeezed)
     assert squeezed.read_bytes() == plain.read_bytes()
 
@@ -19,26 +19,28 @@ from unittest import mock
 
 from calibkit.memory import Memory, memory_budget
 
-#: What the floors become where so many rows fit.  A new floor of any module belongs here.
-FLOORS = {
-    "calibkit.memory._FEWEST_ROWS": lambda rows: rows,
-    "calibkit.memory.FEWEST_ENTRIES": lambda rows: rows,
-    "calibkit.memory._LEAST_ROOM": lambda rows: 128 * rows,
-    "calibkit.memory._MOST_BATCH": lambda rows: max(2, rows // 2),
-    "calibkit.vad.summary._FEWEST_ROWS": lambda rows: rows,
-    "calibkit.applying._FEWEST_ROWS": lambda rows: rows,
-}
-
 #: A size below all floors, so that they alone count; text files are larger than an eighth of it.
 SIZE = "1KB"
 
 
+def floors(rows: int, entries: int) -> dict[str, int]:
+    """Return what the floors become.  A new floor of any module belongs here."""
+    return {
+        "calibkit.memory._FEWEST_ROWS": rows,
+        "calibkit.memory.FEWEST_ENTRIES": entries,
+        "calibkit.memory._LEAST_ROOM": 128 * rows,
+        "calibkit.memory._MOST_BATCH": max(2, rows // 2),
+        "calibkit.vad.summary._FEWEST_ROWS": rows,
+        "calibkit.applying._FEWEST_ROWS": rows,
+    }
+
+
 @contextmanager
-def little_memory(rows: int) -> Iterator[list[str]]:
-    """Let so many rows fit into memory, and no more; give the options that ask for it."""
+def little_memory(rows: int, entries: int | None = None) -> Iterator[list[str]]:
+    """Let so many rows and table entries fit into memory; give the options that ask for it."""
     with ExitStack() as stack:
-        for place, floor in FLOORS.items():
-            stack.enter_context(mock.patch(place, floor(rows)))
+        for place, floor in floors(rows, entries or rows).items():
+            stack.enter_context(mock.patch(place, floor))
         yield ["--memory", SIZE]
 
 

@@ -19,7 +19,8 @@ from calibkit.api.options import (
 from calibkit.files.frames import Frame, Names, names, open_frame
 from calibkit.raters import alpha_cal
 from calibkit.raters.model import AlphaModel
-from calibkit.raters.rows import RaterOptions, read_rater_rows
+from calibkit.raters.rows import RaterOptions
+from calibkit.raters.stored import read_rater_rows
 
 
 def fit_alpha(

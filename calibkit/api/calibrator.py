@@ -22,7 +22,8 @@ from calibkit.calibrators.rows import read_calibration_rows
 from calibkit.calibrators.spec import CalibratorSpec
 from calibkit.errors import UsageError
 from calibkit.files.frames import Frame, open_frame
-from calibkit.raters.rows import RaterOptions, read_rater_rows
+from calibkit.raters.rows import RaterOptions
+from calibkit.raters.stored import read_rater_rows
 from calibkit.rows.columns import ColumnOptions
 
 #: Penalties of intercept and of weights off the diagonal, or how they are chosen.

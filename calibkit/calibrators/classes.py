@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -16,9 +16,9 @@ from calibkit.calibrators.model import CalibratorModel, MapFit
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.fitted import Fitted
-from calibkit.models import Column, Provenance
+from calibkit.models import Provenance
 from calibkit.raters.application import match_classes, needed_columns, read_classes
-from calibkit.raters.histograms import BinSums, bin_sums, class_targets
+from calibkit.raters.histograms import added_bin_sums, class_targets
 from calibkit.raters.logit_maps import (
     LEAST_PROBABILITY,
     MAPS,
@@ -30,11 +30,11 @@ from calibkit.raters.logit_maps import (
 from calibkit.raters.losses import losses
 from calibkit.raters.map_fit import FOLDS, fit_logit_map
 from calibkit.raters.model import LogitMapModel
-from calibkit.raters.order import folds_of, hashes
-from calibkit.raters.rows import RaterRows
+from calibkit.raters.stored import StoredRows
 from calibkit.rows.columns import RowFinder
 from calibkit.rows.patterns import Matched
 from calibkit.rows.provenance import data_hash
+from calibkit.summaries.draws import folds_of_keys
 
 Floats = NDArray[np.float64]
 
@@ -90,7 +90,7 @@ def refuse_score_options(options: Mapping[str, object]) -> None:
 
 
 def fit_class_calibrator(
-    rows: RaterRows,
+    rows: StoredRows,
     spec: ClassSpec,
     *,
     provenance: str = "hash",
@@ -109,86 +109,50 @@ def fit_class_calibrator(
     tags
         Copied into the model.
     """
-    prediction = next(iter(rows.predictions.values()))
-    logits = prediction if spec.scale == "logit" else logits_of(prediction)
-    keys = hashes(logits, rows.counts)
-    order = np.argsort(keys, kind="stable")
     fitted = fit_logit_map(
-        logits[order],
-        rows.counts[order],
+        rows.logits,
+        rows.counts,
         spec.method,
         spec.regularization,
-        folds=folds_of(keys[order], FOLDS, spec.seed),
+        folds=folds_of_keys(rows.key, FOLDS, spec.seed),
     )
-    figures = _figures(rows, logits, fitted, spec)
-    column = rows.described(spec.scale)
-    model = class_model(column, rows.classes, spec, fitted, figures, dict(tags or {}))
-    if provenance != "none":
-        files = rows.source.paths if provenance == "names" else None
-        model.provenance = class_origin(spec, rows.counts.shape[0], data_hash(rows.used()), files)
-    return Fitted(model, class_warnings(fitted))
-
-
-def class_model(
-    column: Column,
-    classes: Sequence[str],
-    spec: ClassSpec,
-    fitted: LogitMap,
-    figures: MapFit,
-    tags: dict[str, str],
-) -> CalibratorModel:
-    """Return the model of a fitted map."""
     stored = LogitMapModel.of(fitted)
-    return CalibratorModel(
+    model = CalibratorModel(
         kind=CalibratorModel.KIND,
         version=CalibratorModel.VERSION,
-        columns={"probs": column},
+        columns={"probs": rows.column},
         method=spec.method,
         clip=0.0,
-        classes=list(classes),
+        classes=list(rows.classes),
         temperature=stored.temperature,
         weights=stored.weights,
         intercept=stored.intercept,
         regularization=(
             msgspec.UNSET if spec.method == "temperature" else list(fitted.regularization)
         ),
-        fit=figures,
-        tags=tags,
+        fit=_figures(rows, fitted),
+        tags=dict(tags or {}),
     )
+    if provenance != "none":
+        files = rows.source.paths if provenance == "names" else None
+        model.provenance = _origin(spec, rows, files)
+    return Fitted(model, _warnings(fitted))
 
 
-def _figures(rows: RaterRows, logits: Floats, fitted: LogitMap, spec: ClassSpec) -> MapFit:
-    before, after = softmax(logits), fitted.probabilities(logits)
-    clipped = 0
-    if spec.scale != "logit":
-        clipped = rows_clipped(next(iter(rows.predictions.values())))
-    return map_figures(
-        fitted,
-        rows=int(rows.counts.shape[0]),
-        votes=int(rows.counts.sum()),
-        brier=squared_loss(bin_sums(class_targets(after, rows.counts))),
-        brier_before=squared_loss(bin_sums(class_targets(before, rows.counts))),
-        clipped=clipped,
-    )
-
-
-def rows_clipped(probabilities: Floats) -> int:
-    """Return how many rows have a probability that counts as another before its logarithm."""
-    return int((probabilities < LEAST_PROBABILITY).any(axis=1).sum())
-
-
-def map_figures(
-    fitted: LogitMap, *, rows: int, votes: int, brier: float, brier_before: float, clipped: int
-) -> MapFit:
-    """Return what a model says of its fit."""
+def _figures(rows: StoredRows, fitted: LogitMap) -> MapFit:
+    votes = clipped = 0
+    for block in rows.blocks:
+        votes += int(rows.counts[block].sum())
+        if rows.scale != "logit":
+            clipped += int((rows.prediction[block] < LEAST_PROBABILITY).any(axis=1).sum())
     return MapFit(
-        rows=rows,
+        rows=rows.rows,
         positives=None,
         votes=votes,
         log_loss=fitted.loss,
         log_loss_before=fitted.loss_before,
-        brier=brier,
-        brier_before=brier_before,
+        brier=_squared_loss(rows, fitted.probabilities),
+        brier_before=_squared_loss(rows, softmax),
         inputs_clipped=clipped,
         outputs_clipped=0,
         gradient=fitted.gradient,
@@ -197,13 +161,15 @@ def map_figures(
     )
 
 
-def squared_loss(sums: BinSums) -> float:
-    """Return the mean squared distance of prediction and a rater's vote; targets are classes."""
-    return float(np.cumsum(losses(sums).squared)[-1])
+def _squared_loss(rows: StoredRows, predict: Callable[[Floats], Floats]) -> float:
+    """Return the mean squared distance of a prediction from logits and a rater's vote."""
+    targets = (
+        class_targets(predict(rows.logits[block]), rows.counts[block]) for block in rows.blocks
+    )
+    return float(np.cumsum(losses(added_bin_sums(targets, len(rows.classes))).squared)[-1])
 
 
-def class_warnings(fitted: LogitMap) -> tuple[str, ...]:
-    """Return what the user should be told of a map."""
+def _warnings(fitted: LogitMap) -> tuple[str, ...]:
     if fitted.method == "temperature":
         beta = float(fitted.weights[0])
         if beta == 0.0:
@@ -221,13 +187,13 @@ def class_warnings(fitted: LogitMap) -> tuple[str, ...]:
     return ()
 
 
-def class_origin(spec: ClassSpec, rows: int, data: str, files: list[str] | None) -> Provenance:
-    """Return where a model comes from: so many rows of a hash, and the options that shaped it."""
+def _origin(spec: ClassSpec, rows: StoredRows, files: list[str] | None) -> Provenance:
+    """Return where a model comes from: how many rows, their hash, the options that shaped it."""
     options: dict[str, object] = {"method": spec.method, "scale": spec.scale}
     if spec.method != "temperature":
         chosen = spec.regularization
         options |= {"regularization": "cv" if chosen is None else list(chosen), "seed": spec.seed}
-    return Provenance(__version__, options, rows, data, files)
+    return Provenance(__version__, options, rows.rows, data_hash(rows.used()), files)
 
 
 class ClassApplier:

@@ -59,8 +59,8 @@ class HetcalApplier:
             categories.get(column.name, ()) if column.kind == "category" else None
             for column in columns
         ]
-        features = read_known_features(frame, columns, known, where)
-        names, values = list(self.names), features.values
+        values = read_known_features(frame, columns, known, where)
+        names = list(self.names)
         if model.partition == "boosted":
             names, values = [*names, SCORE_FEATURE], np.vstack([values, linear])
         probability, leaf = _judged(model, names, categories, linear, values)

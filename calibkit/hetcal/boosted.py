@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calibkit.hetcal.bins import sorted_bins
 from calibkit.hetcal.describe import described_tree
-from calibkit.hetcal.features import Binned, Features, bin_features
+from calibkit.hetcal.features import Features
 from calibkit.hetcal.folds import Folds
-from calibkit.hetcal.grow import Rules, Subsets, grow
+from calibkit.hetcal.grow import Room, Rules, Subsets, grow
 from calibkit.hetcal.maps import line_through, mean_loss
 from calibkit.hetcal.model import (
     SCORE_FEATURE,
@@ -23,9 +24,9 @@ from calibkit.hetcal.model import (
     PartitionPart,
 )
 from calibkit.hetcal.rows import HetcalRows
-from calibkit.hetcal.spec import HetcalSpec
-from calibkit.hetcal.trees import Tree
-from calibkit.simulate.streams import stream
+from calibkit.hetcal.spec import BOOSTED_BINS, HetcalSpec
+from calibkit.hetcal.trees import Node, Tree
+from calibkit.maths.streams import stream
 from calibkit_kernels import boosting as kernels
 from calibkit_kernels import criteria
 from calibkit_kernels import leaf_maps as leaf_kernels
@@ -57,12 +58,27 @@ _FEATURES = 3
 
 @dataclass
 class Steps:
-    """The partitions of one run in turn: trees, and the step (a, b) of each of their nodes."""
+    """The partitions of one run in turn: trees, and the step (a, b) of each of their nodes.
 
+    Attributes
+    ----------
+    trees, steps
+        The partitions.
+    held_ends, losses
+        After each of them: the node of each row held out, and the loss of these.
+    score, best
+        The linear scores after the partition of a number, the last or that of least loss.
+    first
+        The node of each row in the first partition.
+    """
+
+    score: Floats
     trees: list[Tree] = field(default_factory=list)
     steps: list[Floats] = field(default_factory=list)
     held_ends: list[NDArray[Any]] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
+    best: int = 0
+    first: Ends = field(default_factory=lambda: np.empty(0, np.int32))
 
 
 @dataclass(frozen=True)
@@ -70,52 +86,61 @@ class Booster:
     """What all runs share."""
 
     rows: HetcalRows
-    binned: Binned
+    features: Features
     spec: HetcalSpec
     scale: float
 
     def run(
         self,
-        used: NDArray[np.bool_],
-        held: NDArray[np.int64],
+        used: NDArray[np.bool_] | None,
+        held: NDArray[np.bool_] | None,
         most: int,
         pool: Executor | None,
         threads: int,
+        *,
+        few: bool = False,
     ) -> Steps:
-        """Return the partitions learnt from some rows; others, if any, say when to stop."""
-        rows, spec = self.rows, self.spec
-        score = rows.score.copy()
-        weight = np.where(used, rows.weight, 0)
-        aside = np.zeros_like(rows.weight)
-        aside[held] = rows.weight[held]
-        payload = np.empty((rows.count, 3), np.int64)
-        everyone = np.arange(rows.count, dtype=np.int32)
-        made, best = Steps(), 0
+        """Return the partitions learnt from some rows; others, if any, say when to stop.
+
+        `few`: whether the nodes of rows held out are kept, which takes a byte a row and partition.
+        """
+        rows, spec, arrays = self.rows, self.spec, self.rows.arrays
+        score, weight = arrays.empty(rows.count, np.float64), rows.weight
+        score[:] = rows.score
+        aside = arrays.empty(0 if held is None else rows.count, weight.dtype)
+        if used is not None and held is not None:
+            weight = arrays.empty(rows.count, weight.dtype)
+            np.multiply(rows.weight, used, out=weight)
+            np.multiply(rows.weight, held, out=aside)
+        payload = arrays.empty((rows.count, 3), np.int64)
+        room = Room.of(arrays, payload)
+        made = Steps(score if held is None else arrays.empty(rows.count, np.float64))
+        made.score[:] = rows.score
         rules = rules_of(spec, self.scale, rows.size)
         for number in range(most):
             kernels.newton_rows(score, rows.label, weight, self.scale, payload)
+            room.fill()
             tree, ends = grow(
-                self.binned,
-                payload,
-                rules,
-                pool,
-                threads,
-                self._subset(number),
-                everyone.copy(),
+                self.features, payload, rules, pool, threads, self._subset(number), room,
                 steady=True,
-            )
+            )  # fmt: skip
             if len(tree.nodes) == 1:
                 break
             steps = self._steps(tree, ends, payload)
             kernels.move_scores(score, ends, steps)
             made.trees.append(tree)
             made.steps.append(steps)
-            if held.size:
-                made.held_ends.append(ends[held].astype(np.min_scalar_type(len(tree.nodes))))
+            if number == 0:
+                made.first = arrays.empty(rows.count, np.int32)
+                made.first[:] = ends
+            if held is not None:
+                if few:
+                    made.held_ends.append(ends[held].astype(np.min_scalar_type(len(tree.nodes))))
                 made.losses.append(kernels.total_loss(score, rows.label, aside))
-                if made.losses[-1] < made.losses[best]:
-                    best = number
-                if number - best >= PATIENCE:
+                if number == 0 or made.losses[-1] < made.losses[made.best]:
+                    made.best = number
+                    made.score[:] = score
+                if number - made.best >= PATIENCE:
                     break
         return made
 
@@ -129,7 +154,7 @@ class Booster:
 
     def _subset(self, number: int) -> Subsets:
         """Return what draws the features that one partition may use."""
-        chosen = drawn_features(self.binned.codes.shape[0], self.spec.seed, number)
+        chosen = drawn_features(len(self.features.bins), self.spec.seed, number)
         return lambda _, nodes: np.tile(chosen, (nodes, 1))
 
 
@@ -181,45 +206,53 @@ Fit = tuple[
 
 def fit(rows: HetcalRows, spec: HetcalSpec, folds: Folds | None) -> Fit:
     """Return the partitions of a boosted model; see `calibkit.hetcal.fit.Found`."""
-    features = rows.features.with_number(SCORE_FEATURE, rows.score)
-    binned = bin_features(features, spec.threads, spec.bins)
-    booster = Booster(rows, binned, spec, scale_of(int(rows.weight.sum())))
+    features = _with_scores(rows, spec.bins or BOOSTED_BINS)
+    booster = Booster(rows, features, spec, scale_of(rows.total))
     most = trees_at_most(spec)
-    everyone, nobody = np.ones(rows.count, np.bool_), np.empty(0, np.int64)
     checked = None
     slope, intercept = 1.0, 0.0
     with ThreadPoolExecutor(spec.threads) as pool:
         if folds is None:
-            made = booster.run(everyone, nobody, most, pool, spec.threads)
+            made = booster.run(None, None, most, pool, spec.threads)
         else:
             # Of the parts of many rows only the last: where they go forward in time, the latest.
             parts = folds.judged() if rows.count <= FEW_ROWS else folds.judged()[-1:]
-            held = [np.flatnonzero(folds.held(part)) for part in parts]
 
-            def one(place: int, pool: Executor | None = None, threads: int = 1) -> Steps:
-                return booster.run(folds.used(parts[place]), held[place], most, pool, threads)
+            def one(part: int, pool: Executor | None = None, threads: int = 1) -> Steps:
+                used, held = folds.used(part), folds.held(part)
+                return booster.run(used, held, most, pool, threads, few=len(parts) > 1)
 
             if len(parts) > 1:
-                runs = list(pool.map(one, range(len(parts))))
+                runs = list(pool.map(one, parts))
+                count = best_count([run.losses for run in runs])
+                linear = _held_out_scores(rows, [folds.held(part) for part in parts], runs, count)
+                made = booster.run(None, None, count, pool, spec.threads)
             else:
-                runs = [one(0, pool, spec.threads)]
-            count = best_count([run.losses for run in runs])
+                made = one(parts[0], pool, spec.threads)
+                count, linear = best_count([made.losses]), made.score
+                made.trees, made.steps = made.trees[:count], made.steps[:count]
             judged = folds.among(parts)
-            linear = _held_out_scores(rows, held, runs, count)
             slope, intercept = line_through(rows, linear, judged)
-            if len(parts) > 1:
-                made = booster.run(everyone, nobody, count, pool, spec.threads)
-            else:
-                made = Steps(runs[0].trees[:count], runs[0].steps[:count])
             checked = CrossValidated(
                 pooled=mean_loss(rows, rows.score, judged),
-                calibrated=mean_loss(rows, slope * linear + intercept, judged),
+                calibrated=mean_loss(rows, rows.moved(slope, intercept, linear).score, judged),
                 folds=len(parts),
             )
     if not made.trees:  # a partition of one part, which moves nothing
-        root = grow(binned, np.ones((rows.count, 3), np.int64), Rules(criteria.NEWTON, 0, 1))[0]
-        made = Steps([root], [np.array([[1.0, 0.0]])])
+        made.trees, made.steps = [Tree([Node(rows.count, rows.count, 0)])], [np.array([[1.0, 0.0]])]
+        made.first = rows.arrays.empty(rows.count, np.int32)
+        made.first[:] = 0
     return _written(rows, features, made, Line(a=slope, b=intercept), spec, checked)
+
+
+def _with_scores(rows: HetcalRows, bins: int) -> Features:
+    """Return the features with the score, whose bins are those of the scores in their order."""
+    rising = rows.score if rows.score[0] <= rows.score[-1] else rows.score[::-1]
+    found = sorted_bins(rising, bins)
+    codes = rows.arrays.empty(rows.count, found.dtype)
+    for own in rows.blocks():
+        codes[own] = found.codes(rows.score[own])
+    return rows.features.with_number(SCORE_FEATURE, found, codes)
 
 
 def best_count(losses: Sequence[Sequence[float]]) -> int:
@@ -235,7 +268,7 @@ def best_count(losses: Sequence[Sequence[float]]) -> int:
 
 
 def _held_out_scores(
-    rows: HetcalRows, held: list[NDArray[np.int64]], runs: list[Steps], count: int
+    rows: HetcalRows, held: list[NDArray[np.bool_]], runs: list[Steps], count: int
 ) -> Floats:
     """Return the linear score of each row by the run that did not learn from it."""
     linear = rows.score.copy()
@@ -256,20 +289,18 @@ def _written(
     checked: CrossValidated | None,
 ) -> Fit:
     """Return the partitions as a model holds them, and what they make of the calibration rows."""
-    known = tuple(len(names or ()) for names in features.categories)
-    score = rows.score.copy()
-    parts, first = [], np.zeros(rows.count, np.int32)
-    for number, (tree, steps) in enumerate(zip(made.trees, made.steps, strict=True)):
-        ends = tree.routes(known).ends(features.values)
-        kernels.move_scores(score, ends, steps)
-        if number == 0:
-            first = leaf_numbers(tree)[ends]
-        parts.append(described_part(tree, steps, rows.size, features, brief=number > 0))
-    probability = np.empty(rows.count)
-    line = np.array([[final.a, final.b]])
-    leaf_kernels.leaf_probabilities(score, np.zeros(rows.count, np.int32), line, probability)
+    parts = [
+        described_part(tree, steps, rows.size, features, brief=number > 0)
+        for number, (tree, steps) in enumerate(zip(made.trees, made.steps, strict=True))
+    ]
+    numbers, line = leaf_numbers(made.trees[0]), np.array([[final.a, final.b]])
+    probability = rows.arrays.empty(rows.count, np.float64)
+    for own in rows.blocks():
+        score, root = made.score[own], np.zeros(own.stop - own.start, np.int32)
+        leaf_kernels.leaf_probabilities(score, root, line, probability[own])
+        made.first[own] = numbers[made.first[own]]
     least = spec.min_leaf or LEAST_ROWS
-    return parts, final, probability, first, depth_of(spec), least, None, checked
+    return parts, final, probability, made.first, depth_of(spec), least, None, checked
 
 
 def described_part(

@@ -10,22 +10,28 @@ over one map for all rows is discounted by its standard error, see `discounted`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibkit.hetcal.counts import Counted, cells_of, count_cells
 from calibkit.hetcal.folds import Folds
-from calibkit.hetcal.maps import line_through, node_lines, shrunk
+from calibkit.hetcal.maps import (
+    by_leaf,
+    leaf_lines,
+    line_through,
+    mean_loss,
+    pooled_lines,
+    shrunk,
+)
 from calibkit.hetcal.payload import Growth
 from calibkit.hetcal.rows import HetcalRows
 from calibkit.hetcal.trees import Tree
-from calibkit_kernels import leaf_maps as kernels
+from calibkit_kernels import leaf_cells as kernels
 
 Floats = NDArray[np.float64]
-Int64s = NDArray[np.int64]
 
 #: Standard errors by which chance alone lifts the best of several hundred candidates.
 LUCK = 3.0
@@ -71,27 +77,10 @@ class Choice:
     intercept: float
 
 
-@dataclass(frozen=True)
-class Judged:
-    """Sums over the held-out rows of a part.
-
-    Attributes
-    ----------
-    pooled
-        Of the losses of the pooled map.
-    gains
-        Depth x shrinkage x 2: of how much each candidate lowers the loss, and of the squares.
-    linear
-        The scores of the last candidate.
-    """
-
-    pooled: float
-    gains: Floats
-    linear: Floats
-
-
 def choose(rows: HetcalRows, growth: Growth, grid: Grid, folds: Folds, threads: int) -> Choice:
     """Choose by the discounted gain on held-out rows; ties: shallower, larger leaf, more shrinkage.
+
+    Candidates are fitted and judged on counts by node and range of scores, the chosen one on rows.
 
     Parameters
     ----------
@@ -107,52 +96,48 @@ def choose(rows: HetcalRows, growth: Growth, grid: Grid, folds: Folds, threads: 
         How many parts are worked on at a time.
     """
     deepest, parts = max(grid.depths), folds.judged()
-    jobs = list(itertools.product(range(len(grid.leaf_sizes)), parts))
-    shape = (len(grid.leaf_sizes), len(grid.depths), len(grid.shrinkages), 2)
-    gains = np.zeros((len(parts), *shape))
-    pooled = np.zeros(len(parts))
-    linear = np.zeros(0 if grid.open else rows.count)
-    shared: dict[int, Tree] = {}
-    if not growth.own:
-        with ThreadPoolExecutor(threads) as pool:
-            for place, size in enumerate(grid.leaf_sizes):
-                shared[place] = growth.tree(growth.rules(deepest, size), pool, threads)
-
-    def work(job: tuple[int, int]) -> None:
-        size, part = job
-        used, held = folds.used(part), folds.held(part)
-        tree = shared.get(size) or growth.tree(
-            growth.rules(deepest, grid.leaf_sizes[size]), rows=np.flatnonzero(used)
-        )
-        judged = _judge(rows, tree, used, held, grid, growth.known)
-        place = parts.index(part)
-        gains[place, size], pooled[place] = judged.gains, judged.pooled
-        if not grid.open:
-            linear[held] = judged.linear
-
+    cells, sizes = cells_of(rows), grid.leaf_sizes
+    jobs = list(itertools.product(range(len(sizes)), range(len(parts))))
+    gains = np.zeros((len(parts), len(sizes), len(grid.depths), len(grid.shrinkages), 2))
+    trees: dict[tuple[int, int], Tree] = {}
     with ThreadPoolExecutor(threads) as pool:
+        if not growth.own:
+            for size, part in jobs:
+                trees[size, part] = trees.get((size, 0)) or growth.tree(
+                    growth.rules(deepest, sizes[size]), pool, threads
+                )
+
+        def work(job: tuple[int, int]) -> None:
+            size, part = job
+            used, held = folds.used(parts[part]), folds.held(parts[part])
+            if growth.own:
+                trees[job] = growth.tree(growth.rules(deepest, sizes[size]), used=used)
+            found = count_cells(rows, cells, trees[job], used, held)
+            gains[part, size] = _gains(found, trees[job], grid)
+
         list(pool.map(work, jobs))
-    kept = folds.among(parts)
-    total, together = gains.sum(axis=0), float(pooled.sum())
-    mass = float(rows.weight[kept].sum()) * rows.size
-    size, depth, weight = best_place(discounted(total, mass), grid)
-    slope, intercept = 1.0, 0.0
-    if not grid.open:
-        slope, intercept = line_through(rows, linear, kept)
-    elif growth.own:
-        only = Grid((grid.depths[depth],), (grid.leaf_sizes[size],), (grid.shrinkages[weight],))
-        again = choose(rows, growth, only, folds, threads)
-        slope, intercept = again.slope, again.intercept
-    losses = (together - total[..., 0]) / mass
+        kept, total = folds.among(parts), gains.sum(axis=0)
+        mass = float(rows.mass[kept].sum())
+        best = best_place(discounted(total, mass), grid)
+        size, depth, weight = best
+        linear = rows.arrays.empty((2, rows.count), np.float64)
+
+        def judge(part: int) -> None:
+            tree = trees[size, part].pruned(grid.depths[depth])
+            _judge(rows, tree, folds, parts[part], grid.shrinkages[weight], linear)
+
+        list(pool.map(judge, range(len(parts))))
+    pooled, loss = (mean_loss(rows, own, kept) for own in linear)
+    losses = pooled - total[..., 0] / mass
+    losses[best] = loss
     return Choice(
         grid.depths[depth],
-        grid.leaf_sizes[size],
+        sizes[size],
         grid.shrinkages[weight],
-        float(losses[size, depth, weight]),
-        together / mass,
+        loss,
+        pooled,
         {value: float(losses[:, place].min()) for place, value in enumerate(grid.depths)},
-        slope,
-        intercept,
+        *line_through(rows, linear[1], kept),
     )
 
 
@@ -187,53 +172,34 @@ def best_place(worth: Floats, grid: Grid) -> tuple[int, int, int]:
     return found
 
 
+def _gains(found: Counted, tree: Tree, grid: Grid) -> Floats:
+    """Return the sums of gains and of their squares, depth x shrinkage x 2, over held-out rows."""
+    lines = found.lines(tree)
+    shrinkages = np.array(grid.shrinkages)
+    gains = np.empty((len(tree.nodes), shrinkages.size, 2))
+    kernels.cell_gains(found.score, found.places, found.cells, found.sums, lines, shrinkages, gains)
+    leaves = [np.unique(tree.ancestors(depth)) for depth in grid.depths]
+    return np.stack([gains[nodes].sum(axis=0) for nodes in leaves])
+
+
 def _judge(
-    rows: HetcalRows,
-    tree: Tree,
-    used: NDArray[np.bool_],
-    held: NDArray[np.bool_],
-    grid: Grid,
-    known: Sequence[int],
-) -> Judged:
-    """Fit the maps of all nodes on the rows used, and judge every candidate on those held out."""
-    ends = tree.routes(known).ends(rows.features.values)
-    lines, below = _all_lines(rows, tree, ends, used, grid.depths)
-    places = np.flatnonzero(held)
-    score, label, mass = rows.score[places], rows.label[places], rows.mass[places]
-    out, alone = np.empty((2, places.size)), np.empty((2, places.size))
-    pooled_map = lines[0, :2].copy()
-    root = np.zeros(places.size, np.int32)
-    kernels.leaf_losses(score, label, mass, root, pooled_map[None], alone)
-    gains = np.empty((len(grid.depths), len(grid.shrinkages), 2))
-    repeats = rows.repeats[places]
-    for column, shrinkage in enumerate(grid.shrinkages):
-        maps = shrunk(lines, pooled_map, shrinkage)
-        for row, depth in enumerate(grid.depths):
-            leaf = below[depth][ends[places]]
-            kernels.leaf_losses(score, label, mass, leaf, maps, out)
-            kernels.paired_gains(alone[1], out[1], repeats, gains[row, column])
-    return Judged(float(kernels.sum_in_order(alone[1])), gains, out[0].copy())
+    rows: HetcalRows, tree: Tree, folds: Folds, part: int, shrinkage: float, linear: Floats
+) -> None:
+    """Fit the maps of a tree on the rows used, and write the scores of those held out: 2 x row.
 
-
-def _all_lines(
-    rows: HetcalRows,
-    tree: Tree,
-    ends: NDArray[np.int32],
-    used: NDArray[np.bool_],
-    depths: Sequence[int],
-) -> tuple[Floats, dict[int, NDArray[np.int32]]]:
-    """Return the map of each node that is a leaf at some depth, and the leaf above each node there.
-
-    The first node's map is that of all rows used.
+    The first under the map of all rows used, the second under those of the leaves.
     """
-    lines = np.empty((len(tree.nodes), 4))
-    known = np.zeros(len(tree.nodes), np.bool_)
-    below = {depth: tree.ancestors(depth) for depth in depths}
-    for ancestors in (tree.ancestors(0), *below.values()):
-        leaf = np.where(used, ancestors[ends], np.int32(-1)).astype(np.int32)
-        leaf[known[leaf]] = -1  # a branch may end above the depth
-        fitted = node_lines(rows, leaf, len(tree.nodes))
-        fresh = np.unique(ancestors)
-        fresh = fresh[~known[fresh]]
-        lines[fresh], known[fresh] = fitted[fresh], True
-    return lines, below
+    leaf = rows.features.ends(tree, rows.arrays.empty(rows.count, np.int32))
+    held, used = folds.held(part), folds.used(part)
+    pooled = pooled_lines(rows, used)[:2]
+    known = rows.arrays.empty(rows.count, np.int32)
+    for own in rows.blocks():
+        known[own] = np.where(used[own], leaf[own], -1)
+    starts = np.tile(pooled, (len(tree.nodes), 1))
+    lines = leaf_lines(rows, *by_leaf(rows, known, len(tree.nodes)), starts)
+    maps = shrunk(lines, pooled, shrinkage)
+    for own in rows.blocks():
+        here = np.flatnonzero(held[own]) + own.start
+        score, mine = rows.score[here], leaf[here]
+        linear[0, here] = pooled[0] * score + pooled[1]
+        linear[1, here] = maps[mine, 0] * score + maps[mine, 1]

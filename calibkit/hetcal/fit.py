@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from calibkit.hetcal import boosted, forest
 from calibkit.hetcal.cells import cell_gaps
 from calibkit.hetcal.choose import Choice, Grid, choose
 from calibkit.hetcal.describe import described_tree
-from calibkit.hetcal.folds import Folds, random_folds
+from calibkit.hetcal.folds import Folds
 from calibkit.hetcal.maps import (
     fit_maps,
     loss_of_probabilities,
@@ -36,7 +35,7 @@ from calibkit.hetcal.payload import Growth, growth_of
 from calibkit.hetcal.rows import HetcalRows, need_both_classes
 from calibkit.hetcal.spec import DEPTHS, LEAF_SIZES, SHRINKAGES, HetcalSpec
 from calibkit.models import Column, Provenance
-from calibkit.rows.columns import ColumnOptions
+from calibkit.summaries.draws import folds_of_keys
 
 Floats = NDArray[np.float64]
 
@@ -105,11 +104,10 @@ def fit_hetcal(
         need_both_classes(train)
     folds, remarks = _folds(rows, spec)
     warnings += remarks
-    before = Line(a=1.0, b=0.0)
+    before, moved = Line(a=1.0, b=0.0), rows
     if spec.precalibrate == "platt":
         slope, intercept = pooled_line(rows).tolist()
-        before = Line(a=slope, b=intercept)
-    moved = replace(rows, score=before.a * rows.score + before.b)
+        before, moved = Line(a=slope, b=intercept), rows.moved(slope, intercept)
     pooled = pooled_line(moved)
     if spec.partition == "boosted":
         found = Found(*boosted.fit(moved, spec, folds))
@@ -125,7 +123,7 @@ def fit_hetcal(
         version=HetcalModel.VERSION,
         columns=_columns(rows),
         partition=spec.partition,
-        criterion=criterion_of(spec),
+        criterion="log-loss" if spec.partition == "boosted" else spec.criterion,
         map=spec.map,
         precalibrate=before if spec.precalibrate == "platt" else None,
         pooled=Line(a=float(pooled[0]), b=float(pooled[1])),
@@ -145,13 +143,15 @@ def fit_hetcal(
 
 def _folds(rows: HetcalRows, spec: HetcalSpec) -> tuple[Folds | None, list[str]]:
     """Return the folds of cross-validation; None, and why, where rows or values are too few."""
-    hits, why = int(np.count_nonzero(rows.label)), ""
+    hits, why = rows.positives, ""
     folds = rows.folds
     if rows.count < 2 * spec.folds or min(hits, rows.count - hits) < 2:
         why = f"{hits} positive of {rows.count} rows are"
     elif folds is None:
-        return random_folds(rows.count, spec.folds, spec.seed), []
-    elif np.unique(folds.part).size < folds.count + folds.forward:
+        folds = Folds(folds_of_keys(rows.key, spec.folds, spec.seed), spec.folds)
+        if len(folds.present) < 2:
+            why = f"{rows.count} rows are"
+    elif len(folds.present) < folds.count + folds.forward:
         why = f"the values of column {spec.groups or spec.time!r} are"
     if not why:
         return folds, []
@@ -191,19 +191,24 @@ def _fit_tree(
         rules = growth.rules(choice.max_depth, choice.min_leaf)
         tree = growth.tree(rules, pool, spec.threads)
     numbers = tree.leaves()
-    leaf = numbers[tree.routes(growth.known).ends(rows.features.values)]
+    leaf = rows.features.ends(tree, rows.arrays.empty(rows.count, np.int32))
+    probability = rows.arrays.empty(rows.count, np.float64)
+    for own in rows.blocks():
+        leaf[own] = numbers[leaf[own]]
     count = int(numbers.max()) + 1
     maps = fit_maps(rows, leaf, count, pooled, choice.shrinkage, spec.map)
     if growth.own and spec.map in ("platt", "beta") and count > 1:
         maps = maps.composed(choice.slope, choice.intercept)
     part = PartitionPart(
-        tree=described_tree(tree, growth.weight_unit, growth.features),
+        tree=described_tree(tree, growth.rows.size, growth.features),
         maps=maps.described(rows.unit, rows.size),
     )
+    for own in rows.blocks():
+        probability[own] = maps.probabilities(rows.score[own], leaf[own])
     return Found(
         [part],
         None,
-        maps.probabilities(rows.score, leaf),
+        probability,
         leaf,
         choice.max_depth,
         choice.min_leaf,
@@ -220,13 +225,14 @@ def _figures(
     found: Found,
     pooled: Floats,
 ) -> HetcalFit:
-    probability = np.clip(found.probability, spec.clip, 1.0 - spec.clip)
+    probability = found.probability
+    np.clip(probability, spec.clip, 1.0 - spec.clip, out=probability)
     gaps = cell_gaps(probability, rows.label, rows.mass, found.leaf)
-    known = rows.data.options.scale != "raw"
+    known = rows.options.scale != "raw"
     grown = train or rows
     return HetcalFit(
-        rows=rows.unit.amount(int(rows.weight.sum())),
-        positives=rows.unit.amount(int((rows.weight * rows.label).sum())),
+        rows=rows.unit.amount(rows.total),
+        positives=rows.unit.amount(rows.hits),
         clipped=rows.clipped,
         leaves=sum(len(part.maps) for part in found.parts),
         max_depth=found.max_depth,
@@ -234,36 +240,27 @@ def _figures(
         shrinkage=found.shrinkage,
         in_sample=Losses(
             scores=mean_loss(rows, rows.score) if known else None,
-            pooled=mean_loss(rows, pooled[0] * moved.score + pooled[1]),
+            pooled=mean_loss(moved, moved.moved(*pooled.tolist()).score),
             calibrated=loss_of_probabilities(rows, probability),
         ),
         cross_validated=found.checked,
         max_gap=gaps.largest,
         mean_gap=gaps.mean,
         cells=gaps.cells,
-        growth_rows=grown.unit.amount(int(grown.weight.sum())),
+        growth_rows=grown.unit.amount(grown.total),
         exact_arithmetic=rows.unit.exact,
     )
 
 
 def _columns(rows: HetcalRows) -> dict[str, Column]:
-    return columns_of(rows.data.options, str(rows.data.score.dtype), rows.features.columns)
-
-
-def criterion_of(spec: HetcalSpec) -> str:
-    """Return what a model says of the criterion."""
-    return "log-loss" if spec.partition == "boosted" else spec.criterion
-
-
-def columns_of(options: ColumnOptions, dtype: str, features: Sequence[Column]) -> dict[str, Column]:
-    """Return the columns of a model; `dtype` is that of the score."""
+    options = rows.options
     columns = {
-        "score": Column(options.score, dtype, scale=options.scale),
+        "score": Column(options.score, rows.dtype, scale=options.scale),
         "label": Column(options.label, positive=options.positive),
     }
     if options.weight is not None:
         columns["weight"] = Column(options.weight, kind=options.weight_kind)
-    for place, column in enumerate(features, 1):
+    for place, column in enumerate(rows.features.columns, 1):
         columns[f"feature_{place}"] = column
     return columns
 
@@ -271,41 +268,19 @@ def columns_of(options: ColumnOptions, dtype: str, features: Sequence[Column]) -
 def _origin(
     rows: HetcalRows, train: HetcalRows | None, spec: HetcalSpec, provenance: str
 ) -> Provenance | None:
-    more = {}
-    files = list(rows.data.source.paths) if rows.data.source else None
-    if train is not None:
-        more["train_data_hash"] = train.fingerprint
-        if files is not None and train.data.source is not None:
-            files = [*files, *train.data.source.paths]
-    made = origin_of(spec, rows.data.options, rows.count, rows.fingerprint, more)
-    if provenance == "names":
-        made = structs.replace(made, files=files)
-    return None if provenance == "none" else made
-
-
-def origin_of(
-    spec: HetcalSpec,
-    columns: ColumnOptions,
-    rows: int,
-    fingerprint: str,
-    more: dict[str, Any] | None = None,
-) -> Provenance:
-    """Return what a model says of its origin, without files.
-
-    Parameters
-    ----------
-    spec, columns
-        What was fitted, on which columns.
-    rows, fingerprint
-        How many rows there were, and their hash.
-    more
-        Further options.
-    """
+    """Return what a model says of its origin."""
+    if provenance == "none":
+        return None
     names = (
         "partition", "criterion", "max_depth", "min_leaf", "shrinkage", "trees", "map",
         "precalibrate", "clip", "max_bins", "groups", "time", "seed",
     )  # fmt: skip
     chosen = {name: getattr(spec, name) for name in names}
     options: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
-    options |= {"on_missing": columns.on_missing, "unlabelled": columns.unlabelled, **(more or {})}
-    return Provenance(__version__, options, rows, fingerprint)
+    options |= {"on_missing": rows.options.on_missing, "unlabelled": rows.options.unlabelled}
+    files = list(rows.files)
+    if train is not None:
+        options["train_data_hash"] = train.fingerprint
+        files += train.files
+    made = Provenance(__version__, options, rows.count, rows.fingerprint)
+    return structs.replace(made, files=files) if provenance == "names" else made

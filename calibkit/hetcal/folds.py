@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-
-from calibkit.simulate.streams import stream
 
 Rows = NDArray[np.bool_]
 
@@ -31,9 +31,14 @@ class Folds:
     count: int
     forward: bool = False
 
-    def judged(self) -> range:
-        """Return the parts that are judged."""
-        return range(1, self.count + 1) if self.forward else range(self.count)
+    @cached_property
+    def present(self) -> list[int]:
+        """The parts that hold rows."""
+        return np.flatnonzero(np.bincount(self.part)).tolist()
+
+    def judged(self) -> list[int]:
+        """Return the parts that are judged: those that hold rows."""
+        return [part for part in self.present if part > 0 or not self.forward]
 
     def held(self, part: int) -> Rows:
         """Return which rows are in a part."""
@@ -43,12 +48,6 @@ class Folds:
         """Return which rows may be learnt from where a part is judged."""
         return np.less(self.part, part) if self.forward else np.not_equal(self.part, part)
 
-    def among(self, parts: range) -> Rows:
+    def among(self, parts: Sequence[int]) -> Rows:
         """Return which rows are in some of the parts."""
-        return np.isin(self.part, list(parts))
-
-
-def random_folds(rows: int, count: int, seed: int) -> Folds:
-    """Return equal shares of the rows, drawn at random."""
-    dealt = np.arange(rows) % count
-    return Folds(dealt[stream(seed, 0, 0).permutation(rows)].astype(np.uint8), count)
+        return np.isin(np.arange(256), parts)[self.part]

@@ -9,27 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.hetcal.choose import Grid, best_place, discounted
+from calibkit.hetcal.counts import cells_of, count_cells
 from calibkit.hetcal.describe import described_tree
 from calibkit.hetcal.folds import Folds
 from calibkit.hetcal.grow import Subsets
-from calibkit.hetcal.maps import (
-    Maps,
-    fit_maps,
-    gain_of_probabilities,
-    loss_of_probabilities,
-    node_lines,
-    shrunk,
-)
+from calibkit.hetcal.maps import Maps, fit_maps, pooled_lines
 from calibkit.hetcal.model import CrossValidated, Line, PartitionPart
 from calibkit.hetcal.payload import Growth
 from calibkit.hetcal.rows import HetcalRows
 from calibkit.hetcal.spec import FOREST_LEAF_SIZES, SHRINKAGES, HetcalSpec
 from calibkit.hetcal.trees import Tree
-from calibkit.simulate.streams import stream
+from calibkit.maths.streams import stream
+from calibkit.summaries.draws import poisson_of_keys
+from calibkit_kernels import forest
 from calibkit_kernels import leaf_maps as kernels
 
 Floats = NDArray[np.float64]
-Int64s = NDArray[np.int64]
+Counts = NDArray[np.uint8]
 Ends = NDArray[np.int32]
 
 #: Trees of a forest, and of each forest that cross-validation compares.
@@ -39,7 +35,7 @@ TRIED_TREES = 20
 #: Depths that cross-validation compares.
 DEPTHS = (0, 2, 4, 6, 8)
 
-_BOOTSTRAP, _FEATURES = 1, 2
+_FEATURES = 2
 
 
 @dataclass(frozen=True)
@@ -49,47 +45,35 @@ class Grower:
     growth: Growth
     seed: int
 
-    def tree(self, number: int, max_depth: int, min_leaf: int) -> tuple[Tree, Int64s]:
+    def tree(self, number: int, max_depth: int, min_leaf: int) -> tuple[Tree, Counts]:
         """Return a tree and how often each row was drawn for it (Poisson, mean 1)."""
         counts = self.counts(number)
         rules = self.growth.rules(max_depth, min_leaf)
         return self.growth.tree(rules, counts=counts, subsets=self._subsets(number)), counts
 
-    def counts(self, number: int) -> Int64s:
+    def counts(self, number: int) -> Counts:
         """Return how often each row is drawn for a tree."""
-        random = stream(self.seed, _BOOTSTRAP, number)
-        counts = np.asarray(random.poisson(1.0, self.growth.payload.shape[0]), np.int64)
+        rows = self.growth.rows
+        counts = rows.arrays.empty(rows.count, np.uint8)
+        for own in rows.blocks():
+            counts[own] = poisson_of_keys(rows.key[own], self.seed, number)
         if not counts.any():
             counts[:] = 1
         return counts
 
     def _subsets(self, number: int) -> Subsets:
-        """Return what draws the features of each node, level by level."""
-        features = self.growth.binned.codes.shape[0]
-        random = feature_stream(self.seed, number)
+        """Return what draws the features of each node, level by level: a third, at least two."""
+        features = len(self.growth.features.columns)
+        kept = min(features, max(2, -(-features // 3)))
+        random = stream(self.seed, _FEATURES, number)
 
         def draw(_: int, nodes: int) -> NDArray[np.bool_]:
-            return some_features(random, nodes, features)
+            ranks = random.random((nodes, features)).argsort(axis=1, kind="stable")
+            chosen = np.zeros((nodes, features), np.bool_)
+            np.put_along_axis(chosen, ranks[:, :kept], True, axis=1)
+            return chosen
 
         return draw
-
-
-def feature_stream(seed: int, number: int) -> np.random.Generator:
-    """Return the random numbers that choose the features of the nodes of a tree."""
-    return stream(seed, _FEATURES, number)
-
-
-def some_features(random: np.random.Generator, nodes: int, features: int) -> NDArray[np.bool_]:
-    """Return a third of the features, at least two, for each of the next nodes of a tree.
-
-    Nodes come level by level, from left to right; each takes as many random numbers as there are
-    features, so that it does not matter how many are asked for at a time.
-    """
-    kept = min(features, max(2, -(-features // 3)))
-    ranks = random.random((nodes, features)).argsort(axis=1, kind="stable")
-    chosen = np.zeros((nodes, features), np.bool_)
-    np.put_along_axis(chosen, ranks[:, :kept], True, axis=1)
-    return chosen
 
 
 def forest_grid(spec: HetcalSpec) -> Grid:
@@ -125,24 +109,36 @@ def fit(
     def one(number: int) -> tuple[Tree, Maps, Ends]:
         tree, counts = grower.tree(number, depth, least)
         numbers = tree.leaves()
-        leaf = numbers[tree.routes(growth.known).ends(rows.features.values)]
-        used = np.where(counts > 0, -1, leaf) if growth.own else leaf.astype(np.int32)
+        leaf = rows.features.ends(tree, rows.arrays.empty(rows.count, np.int32))
+        used = rows.arrays.empty(rows.count, np.int32)
+        for own in rows.blocks():
+            leaf[own] = numbers[leaf[own]]
+            used[own] = np.where(counts[own] > 0, -1, leaf[own]) if growth.own else leaf[own]
         maps = fit_maps(rows, used, int(numbers.max()) + 1, pooled, shrinkage, spec.map)
         return tree, maps, leaf
 
+    probability = rows.arrays.empty(rows.count, np.float64)
+    probability[:] = 0.0
+    parts, first = list[PartitionPart](), np.empty(0, np.int32)
     with ThreadPoolExecutor(spec.threads) as pool:
-        made = list(pool.map(one, range(count)))
-    total = np.zeros(rows.count)
-    for _, maps, leaf in made:
-        total += maps.probabilities(rows.score, leaf)
-    parts = [
-        PartitionPart(
-            tree=described_tree(tree, growth.weight_unit, growth.features),
-            maps=maps.described(rows.unit, rows.size),
-        )
-        for tree, maps, _ in made
-    ]
-    return parts, None, total / count, made[0][2], depth, least, shrinkage, checked
+        for tree, maps, leaf in pool.map(one, range(count)):
+            first = leaf if not parts else first
+            for own in rows.blocks():
+                probability[own] += maps.probabilities(rows.score[own], leaf[own])
+            nodes = described_tree(tree, growth.rows.size, growth.features)
+            parts.append(PartitionPart(tree=nodes, maps=maps.described(rows.unit, rows.size)))
+    np.divide(probability, count, out=probability)
+    return parts, None, probability, first, depth, least, shrinkage, checked
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A tree that is tried: where rows end, how often they were drawn, and part x node x 4 lines."""
+
+    tree: Tree
+    ends: Ends
+    counts: Counts
+    lines: Floats
 
 
 def _choose(
@@ -150,78 +146,80 @@ def _choose(
 ) -> tuple[int, int, float, CrossValidated]:
     """Choose depth, leaf size and shrinkage by the gain of small forests on held-out rows.
 
-    The maps of a tree are fitted on the other parts; without rows of their own to grow on, only the
-    trees that did not draw a row judge it.
+    The maps of a tree are fitted on the other parts, on counts by range of scores; without rows of
+    their own to grow on, only the trees that did not draw a row judge it.
     """
-    trees = min(spec.trees or TRIED_TREES, TRIED_TREES)
-    judged = folds.among(folds.judged())
-    own, everyone = grower.growth.own, np.ones(rows.count, np.bool_)
-    alone, seen = _pooled_held_out(rows, folds), np.zeros(rows.count)
+    trees, parts = min(spec.trees or TRIED_TREES, TRIED_TREES), folds.judged()
     shape = (len(grid.leaf_sizes), len(grid.depths), len(grid.shrinkages))
-    gains, losses = np.empty((*shape, 2)), np.empty(shape)
-    for place, size in enumerate(grid.leaf_sizes):
+    sums, cells = np.zeros((*shape, 3)), cells_of(rows)
+    alone = np.stack([pooled_lines(rows, folds.used(part))[:2] for part in parts])
+    together = 0.0
+    with ThreadPoolExecutor(spec.threads) as pool:
+        for place, size in enumerate(grid.leaf_sizes):
 
-        def one(number: int, size: int = size) -> tuple[Floats, NDArray[np.bool_]]:
-            tree, counts = grower.tree(number, max(grid.depths), size)
-            eligible = np.equal(counts, 0) if own else everyone
-            return _held_out(rows, tree, eligible, folds, grid, grower.growth), eligible
+            def one(number: int, size: int = size) -> _Tried:
+                tree, counts = grower.tree(number, max(grid.depths), size)
+                fresh = np.equal(counts, 0) if grower.growth.own else np.ones(rows.count, np.bool_)
+                lines = [
+                    count_cells(rows, cells, tree, fresh & folds.used(part)).lines(tree)
+                    for part in parts
+                ]
+                ends = rows.features.ends(tree, rows.arrays.empty(rows.count, np.int32))
+                return _Tried(tree, ends, counts, np.stack(lines))
 
-        with ThreadPoolExecutor(spec.threads) as pool:
-            found = list(pool.map(one, range(trees)))
-        total = np.zeros_like(found[0][0])
-        seen[:] = 0.0
-        for probability, eligible in found:
-            total += probability
-            seen += eligible
-        mean = np.where(seen > 0.0, total / np.maximum(seen, 1.0), alone)
-        for d, r in np.ndindex(*shape[1:]):
-            gains[place, d, r] = gain_of_probabilities(rows, alone, mean[d, r], judged)
-            losses[place, d, r] = loss_of_probabilities(rows, mean[d, r], judged)
-    together = loss_of_probabilities(rows, alone, judged)
-    best = best_place(discounted(gains, float(rows.mass[judged].sum())), grid)
-    by_depth = {str(depth): float(losses[:, d].min()) for d, depth in enumerate(grid.depths)}
+            tried = list(pool.map(one, range(trees)))
+
+            def judge(own: slice, tried: list[_Tried] = tried) -> tuple[float, Floats]:
+                return _judged(rows, own, tried, grid, folds, alone, grower.growth.own)
+
+            found = list(pool.map(judge, rows.blocks()))
+            together = sum(loss for loss, _ in found)
+            sums[place] = sum(own for _, own in found)
+    mass = float(rows.mass[folds.among(parts)].sum())
+    best = best_place(discounted(sums[..., :2], mass), grid)
+    losses = sums[..., 2] / mass
     checked = CrossValidated(
-        pooled=together, calibrated=float(losses[best]), folds=folds.count, by_depth=by_depth
+        pooled=together / mass,
+        calibrated=float(losses[best]),
+        folds=folds.count,
+        by_depth={str(depth): float(losses[:, d].min()) for d, depth in enumerate(grid.depths)},
     )
     return grid.depths[best[1]], grid.leaf_sizes[best[0]], grid.shrinkages[best[2]], checked
 
 
-def _pooled_held_out(rows: HetcalRows, folds: Folds) -> Floats:
-    """Return the probability of each row by the map of all rows it may be judged by, else 0.5."""
-    out = np.full(rows.count, 0.5)
-    for part in folds.judged():
-        held = np.flatnonzero(folds.held(part))
-        leaf = np.where(folds.used(part), 0, -1).astype(np.int32)
-        line = node_lines(rows, leaf, 1)[:, :2].copy()
-        found = np.empty(held.size)
-        kernels.leaf_probabilities(rows.score[held], np.zeros(held.size, np.int32), line, found)
-        out[held] = found
-    return out
-
-
-def _held_out(
+def _judged(
     rows: HetcalRows,
-    tree: Tree,
-    eligible: NDArray[np.bool_],
-    folds: Folds,
+    own: slice,
+    tried: list[_Tried],
     grid: Grid,
-    growth: Growth,
-) -> Floats:
-    """Return depth x shrinkage x row: the probability by maps of other folds, 0 if not eligible."""
-    ends = tree.routes(growth.known).ends(rows.features.values)
-    depth_of = np.array([node.depth for node in tree.nodes])
-    out = np.zeros((len(grid.depths), len(grid.shrinkages), rows.count))
-    for part in folds.judged():
-        places = np.flatnonzero(eligible & folds.held(part))
-        for d, depth in enumerate(grid.depths):
-            below = tree.ancestors(min(depth, int(depth_of.max())))[ends]
-            leaf = np.where(eligible & folds.used(part), below, -1).astype(np.int32)
-            lines = node_lines(rows, leaf, len(tree.nodes))
-            root = np.where(leaf >= 0, 0, -1).astype(np.int32)
-            together = node_lines(rows, root, 1)[0, :2]
-            for r, shrinkage in enumerate(grid.shrinkages):
-                maps = shrunk(lines, together, shrinkage)
-                found = np.empty(places.size)
-                kernels.leaf_probabilities(rows.score[places], below[places], maps, found)
-                out[d, r, places] = found
-    return out
+    folds: Folds,
+    alone: Floats,
+    bagged: bool,
+) -> tuple[float, Floats]:
+    """Return the loss of some rows under the maps of all rows of other parts, and of the candidates.
+
+    The latter as depth x shrinkage x 3: gain over the former, its square, loss.
+    """
+    score, label, repeats = rows.score[own], rows.label[own], rows.repeats[own]
+    places = np.searchsorted(folds.judged(), folds.part[own]).astype(np.int32)
+    mass = np.where(folds.among(folds.judged())[own], rows.mass[own], 0.0)
+    places[mass <= 0.0] = 0
+    before, seen = np.empty(score.size), np.zeros(score.size)
+    kernels.leaf_probabilities(score, places, alone, before)
+    total = np.zeros((len(grid.depths), len(grid.shrinkages), score.size))
+    for one in tried:
+        fresh = np.equal(one.counts[own], 0) if bagged else np.ones(score.size, np.bool_)
+        above = np.stack([one.tree.ancestors(depth) for depth in grid.depths])
+        forest.add_probabilities(
+            score, np.where(fresh, places, -1).astype(np.int32), one.ends[own], above, one.lines,
+            np.array(grid.shrinkages), total,
+        )  # fmt: skip
+        seen += fresh
+    losses, found = np.empty((2, score.size)), np.empty((*total.shape[:2], 3))
+    kernels.probability_losses(before, label, mass, 1e-15, losses[0])
+    for place in np.ndindex(total.shape[:2]):
+        mean = np.where(seen > 0.0, total[place] / np.maximum(seen, 1.0), before)
+        kernels.probability_losses(mean, label, mass, 1e-15, losses[1])
+        kernels.paired_gains(losses[0], losses[1], np.where(mass > 0.0, repeats, 0.0), found[place])
+        found[place][2] = kernels.sum_in_order(losses[1])
+    return float(kernels.sum_in_order(losses[0])), found

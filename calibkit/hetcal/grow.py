@@ -10,18 +10,23 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.hetcal.features import Binned
+from calibkit.hetcal.features import Features
 from calibkit.hetcal.trees import Node, Tree
+from calibkit.summaries.arrays import Arrays
 from calibkit_kernels import criteria
 from calibkit_kernels import tree as kernels
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
+Ends = NDArray[np.int32]
 
 CRITERIA = {"gini": criteria.GINI, "entropy": criteria.ENTROPY, "auc": criteria.AUC}
 
 #: Fewer row visits a level than this are not worth a second thread.
 _SHARED_VISITS = 200_000
+
+#: Rows that are listed at a time.
+_BLOCK = 1 << 20
 
 #: Histograms are kept from level to level up to this many numbers.
 _MOST_KEPT = 1 << 23
@@ -58,13 +63,13 @@ Subsets = Callable[[int, int], NDArray[np.bool_]]
 
 
 def grow(
-    binned: Binned,
+    features: Features,
     payload: Int64s,
     rules: Rules,
     pool: Executor | None = None,
     threads: int = 1,
     subsets: Subsets | None = None,
-    order: NDArray[np.int32] | None = None,
+    room: Room | None = None,
     *,
     steady: bool = False,
 ) -> tuple[Tree, NDArray[np.int32]]:
@@ -72,8 +77,8 @@ def grow(
 
     Parameters
     ----------
-    binned
-        The features.
+    features
+        The features, by code.
     payload
         The integer vector of each row; see `calibkit_kernels.criteria.split_gain`.
     rules
@@ -82,8 +87,8 @@ def grow(
         Where several threads share the features of a level.
     subsets
         Called with the depth and the number of its nodes: the features each may use.
-    order
-        The rows to grow on; None: all with a count.
+    room
+        The rows to grow on, with room to work in; None: all with a count.
     steady
         Whether all nodes may use the same features, so that histograms can be had as differences.
 
@@ -97,11 +102,12 @@ def grow(
     A node is split by the largest gain (ties: the first feature, the lowest cut), unless it is at
     the largest depth, pure, or no split with enough rows on both sides has a gain above 1e-12 a row.
     """
-    if order is None:
-        order = np.flatnonzero(payload[:, 0]).astype(np.int32)
-    growing = _Growing(binned, payload, rules, order, steady)
+    if room is None:
+        room = Room.of(Arrays(), payload)
+        room.fill(payload[:, 0] > 0)
+    growing = _Growing(features, payload, rules, room, steady)
     places = [0]
-    spans = np.array([[0, order.size]], np.int64)
+    spans = np.array([[0, growing.order.size]], np.int64)
     for depth in range(rules.max_depth + 1):
         totals = growing.add_level(len(places), spans, depth)
         allowed = None if subsets is None else subsets(depth, len(places))
@@ -112,27 +118,65 @@ def grow(
     return growing.tree, growing.ends
 
 
+@dataclass
+class Room:
+    """The rows that a tree grows on, and room that the next tree can use again.
+
+    Attributes
+    ----------
+    order, spare
+        The rows, and room to move them.
+    gathered
+        Room for the vectors of the rows.
+    ends
+        Room for the node that each row ends in.
+    rows
+        How many rows there are to grow on: the first of `order`.
+    """
+
+    order: Ends
+    spare: Ends
+    gathered: Int64s
+    ends: Ends
+    rows: int = 0
+
+    @classmethod
+    def of(cls, arrays: Arrays, payload: Int64s) -> Room:
+        """Return room for rows with such vectors."""
+        count = payload.shape[0]
+        order, spare, ends = (arrays.empty(count, np.int32) for _ in range(3))
+        return cls(order, spare, arrays.empty(payload.shape, np.int64), ends)
+
+    def fill(self, used: NDArray[np.bool_] | None = None) -> None:
+        """Let a tree grow on some of the rows (None: on all)."""
+        self.rows = 0
+        for first in range(0, self.order.size, _BLOCK):
+            last = min(first + _BLOCK, self.order.size)
+            own = np.arange(first, last, dtype=np.int32)
+            if used is not None:
+                own = own[used[first:last]]
+            self.order[self.rows : self.rows + own.size] = own
+            self.rows += own.size
+
+
 class _Growing:
     """A tree as it grows: its rows, always those of a node side by side."""
 
     def __init__(
-        self,
-        binned: Binned,
-        payload: Int64s,
-        rules: Rules,
-        order: NDArray[np.int32],
-        steady: bool,
+        self, features: Features, payload: Int64s, rules: Rules, room: Room, steady: bool
     ) -> None:
-        self.binned, self.payload, self.rules, self.order = binned, payload, rules, order
-        self.spare = np.empty_like(order)
-        self.gathered = np.empty((order.size, payload.shape[1]), np.int64)
+        self.features, self.payload, self.rules = features, payload, rules
+        self.order, self.spare = room.order[: room.rows], room.spare
+        self.gathered, self.ends = room.gathered[: room.rows], room.ends
         self.tree = Tree()
-        self.ends = np.full(payload.shape[0], -1, np.int32)
-        most = int(binned.bins[:, 0].max(initial=0)) + 1
-        shape = (binned.codes.shape[0], 2 << max(rules.max_depth - 1, 0), most, payload.shape[1])
+        if room.rows < room.order.size:
+            self.ends[:] = -1
+        most = max((bins.count for bins in features.bins), default=0) + 1
+        shape = (len(features.bins), 2 << max(rules.max_depth - 1, 0), most, payload.shape[1])
         if not steady or math.prod(shape) > _MOST_KEPT:
             shape = (shape[0], 1, *shape[2:])
         self.kept = np.empty(shape, np.int64)
+        self.is_category = [int(names is not None) for names in features.categories]
         self.turn = 0
         self.slots = np.empty(0, np.int64)
         self.parents: list[int] = []
@@ -155,8 +199,8 @@ class _Growing:
         threads: int,
     ) -> Floats:
         """Return the best split of each node on each feature."""
-        rules, binned = self.rules, self.binned
-        count = binned.codes.shape[0]
+        rules, features = self.rules, self.features
+        count = len(features.bins)
         splits = np.full((count, len(spans), kernels.SPLIT_WIDTH), kernels.NONE)
         hopeless = totals[:, 0] < 2 * rules.min_leaf
         if rules.kind != criteria.NEWTON:
@@ -167,22 +211,23 @@ class _Growing:
         if allowed is not None:
             splits[~allowed.T, kernels.GAIN] = kernels.SKIP
         searched = np.flatnonzero((splits[:, :, kernels.GAIN] != kernels.SKIP).any(axis=1))
-        features = np.column_stack([searched, binned.bins[searched]])
         nodes = self._nodes(spans, hopeless)
         array = rules.array()
 
-        def work(own: Int64s) -> None:
-            kernels.search_splits(
-                binned.codes, self.order, self.gathered, nodes, own, array, self.kept, splits
-            )
+        def work(own: list[int]) -> None:
+            for place in own:
+                kind = np.array([features.bins[place].count, self.is_category[place]], np.int64)
+                kernels.search_splits(
+                    features.codes[place], self.order, self.gathered, nodes, kind, array,
+                    self.kept[place], splits[place],
+                )  # fmt: skip
 
-        parts = threads if pool is not None and self.order.size * count > _SHARED_VISITS else 1
-        if parts == 1 or pool is None:
-            work(features)
+        # Features of many bins take longer: deal them out in turn.
+        heavy = sorted(searched.tolist(), key=lambda place: -features.bins[place].count)
+        if pool is not None and self.order.size * count > _SHARED_VISITS:
+            list(pool.map(work, [heavy[part::threads] for part in range(threads)]))
         else:
-            # Features of many bins take longer: deal them out in turn.
-            heavy = features[np.argsort(-features[:, 1], kind="stable")]
-            list(pool.map(work, [heavy[part::parts].copy() for part in range(parts)]))
+            work(heavy)
         return splits
 
     def _nodes(self, spans: Int64s, hopeless: NDArray[np.bool_]) -> Int64s:
@@ -223,13 +268,11 @@ class _Growing:
             if feature < 0:
                 self.ends[self.order[low:high]] = place
                 continue
-            node, split = self.tree.nodes[place], splits[feature, index]
-            left = _settle(node, self.binned, feature, split)
-            if left is None:
-                rows = self.order[low:high], self.gathered[low:high]
-                left = _category_sides(node, self.binned, *rows, self.rules, split)
+            node = self.tree.nodes[place]
+            self._settle(node, feature, splits[feature, index], slice(low, high))
+            left = node.left_codes(self.features.bins[feature])
             size = kernels.split_rows(
-                self.binned.codes[feature], self.order[low:high], left, self.spare
+                self.features.codes[feature], self.order[low:high], left, self.spare
             )
             ranges += [[low, low + size], [low + size, high]]
             node.left = len(self.tree.nodes) + len(children)
@@ -239,63 +282,22 @@ class _Growing:
                 self.parents.append(int(self.slots[index]))
         return children, np.array(ranges, np.int64)
 
-
-def _settle(node: Node, binned: Binned, feature: int, split: Floats) -> NDArray[np.uint8] | None:
-    """Write a split into its node; return which bins go left, None for categories."""
-    node.feature = feature
-    node.gain = float(split[kernels.GAIN])
-    node.missing_left = bool(split[kernels.MISSING_LEFT])
-    if binned.bins[feature, 1]:
-        return None
-    size = int(binned.bins[feature, 0])
-    low, high = int(split[kernels.LOW]), int(split[kernels.HIGH])
-    left = np.ones(size + 1, np.uint8)
-    left[size] = node.missing_left
-    if high >= 0:
-        node.cut = midpoint(binned.highs[feature][low], binned.lows[feature][high])
-        left[np.searchsorted(binned.lows[feature], node.cut, "right") : size] = 0
-    return left
-
-
-def _category_sides(
-    node: Node,
-    binned: Binned,
-    order: NDArray[np.int32],
-    gathered: Int64s,
-    rules: Rules,
-    split: Floats,
-) -> NDArray[np.uint8]:
-    """Write the categories of both sides into a node; return which bins go left."""
-    size = int(binned.bins[node.feature, 0])
-    hist = np.zeros((size + 1, gathered.shape[1]), np.int64)
-    kernels.fill_histogram(binned.codes[node.feature], order, gathered, hist)
-    node.categories = sides_of(hist, int(split[kernels.LOW]), rules)
-    left = np.full(size + 1, node.missing_left, np.uint8)
-    left[node.categories[0]] = 1
-    left[node.categories[1]] = 0
-    return left
-
-
-def sides_of(hist: Int64s, last: int, rules: Rules) -> tuple[list[int], list[int]]:
-    """Return the categories on both sides of a cut, each in order.
-
-    Parameters
-    ----------
-    hist
-        The sums of each category, those of missing values last.
-    last
-        The last category on the left in the order of the scan.
-    rules
-        Those of the tree.
-    """
-    ranks = np.empty(len(hist), np.int64)
-    used = kernels.scan_order(hist, len(hist) - 1, True, rules.array(), ranks)
-    ranked = ranks[:used].tolist()
-    cut = ranked.index(last) + 1
-    return sorted(ranked[:cut]), sorted(ranked[cut:])
-
-
-def midpoint(low: float, high: float) -> float:
-    """Return the number half way between two, the lower one where rounding gives the upper."""
-    middle = 0.5 * float(low) + 0.5 * float(high)
-    return middle if middle < high else float(low)
+    def _settle(self, node: Node, feature: int, split: Floats, rows: slice) -> None:
+        """Write a split into its node."""
+        node.feature = feature
+        node.gain = float(split[kernels.GAIN])
+        node.missing_left = bool(split[kernels.MISSING_LEFT])
+        low, high = int(split[kernels.LOW]), int(split[kernels.HIGH])
+        bins = self.features.bins[feature]
+        if not self.is_category[feature]:
+            node.cut, node.last = bins.cut(low, high)
+            return
+        hist = np.zeros((bins.count + 1, self.payload.shape[1]), np.int64)
+        kernels.fill_histogram(
+            self.features.codes[feature], self.order[rows], self.gathered[rows], hist
+        )
+        ranks = np.empty(bins.count + 1, np.int64)
+        used = kernels.scan_order(hist, bins.count, True, self.rules.array(), ranks)
+        ranked = ranks[:used].tolist()
+        cut = ranked.index(low) + 1
+        node.categories = sorted(ranked[:cut]), sorted(ranked[cut:])

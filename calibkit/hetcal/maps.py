@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from calibkit_kernels.maps import log_parts
 
 Floats = NDArray[np.float64]
 Ends = NDArray[np.int32]
+Int64s = NDArray[np.int64]
 
 #: Fewer calibration rows than this are named in the model.
 FEW_ROWS = 50
@@ -118,30 +119,49 @@ def note_of(rows: float, hits: float) -> str:
     return ", ".join(text for text in (few, one) if text)
 
 
-def node_lines(rows: HetcalRows, leaf: Ends, count: int) -> Floats:
-    """Return Platt's map of each part of some rows; see `part_lines`."""
-    return part_lines(rows.score, rows.label, rows.mass, leaf, count)
+def by_leaf(rows: HetcalRows, leaf: Ends, count: int) -> tuple[Ends, Int64s]:
+    """Return the rows sorted by leaf, those of a leaf in their own order, and where each stands.
 
-
-def part_lines(
-    score: Floats, label: NDArray[np.uint8], mass: Floats, leaf: Ends, count: int
-) -> Floats:
-    """Return Platt's map of each of `count` parts: a, b, rows, positives; NaN where there are none.
-
-    Parts are numbered from 0; rows of part -1 take no part.  Targets are Platt's (smoothed), so a part
-    may have one class.  Sums run in the order of the rows.
+    Leaves are numbered from 0; rows of leaf -1 are left out.
     """
-    spans = np.empty((count, 2), np.int64)
-    order = np.empty(leaf.size, np.int32)
+    spans, order = np.empty((count, 2), np.int64), rows.arrays.empty(rows.count, np.int32)
     kernels.rows_by_leaf(leaf, spans, order)
-    out = np.empty((count, 4))
-    kernels.fit_leaf_lines(score, label, mass, order, spans, out)
+    return order, spans
+
+
+def leaf_lines(
+    rows: HetcalRows, order: Ends, spans: Int64s, starts: Floats | None = None
+) -> Floats:
+    """Return Platt's map of each leaf: a, b, rows, positives; NaN where there are none.
+
+    Parameters
+    ----------
+    rows, order, spans
+        As `by_leaf` has them.  Targets are Platt's (smoothed), so a leaf may have one class.
+    starts
+        Leaf x 2: lines to start from, or NaN.
+    """
+    out = np.empty((len(spans), 4))
+    if starts is None:
+        starts = np.full((len(spans), 2), np.nan)
+    most = int((spans[:, 1] - spans[:, 0]).max(initial=0))
+    room = rows.arrays.empty((3, most), np.float64)
+    kernels.fit_leaf_lines(rows.score, rows.label, rows.mass, order, spans, starts, room, out)
     return out
+
+
+def pooled_lines(rows: HetcalRows, used: NDArray[np.bool_] | None = None) -> Floats:
+    """Return Platt's map of all rows, or of some: a, b, rows, positives."""
+    leaf = rows.arrays.empty(rows.count, np.int32)
+    for own in rows.blocks():
+        leaf[own] = 0 if used is None else np.where(used[own], 0, -1)
+    line: Floats = leaf_lines(rows, *by_leaf(rows, leaf, 1))[0]
+    return line
 
 
 def pooled_line(rows: HetcalRows) -> Floats:
     """Return (a, b) of Platt's map of all rows."""
-    return node_lines(rows, np.zeros(rows.count, np.int32), 1)[0, :2]
+    return pooled_lines(rows)[:2]
 
 
 def shrunk(lines: Floats, pooled: Floats, shrinkage: float) -> Floats:
@@ -167,27 +187,27 @@ def fit_maps(
     kind
         `platt`, `beta`, `isotonic` or `histogram`.
     """
-    lines = node_lines(rows, leaf, count)
+    order, spans = by_leaf(rows, leaf, count)
+    lines = leaf_lines(rows, order, spans, np.tile(pooled, (count, 1)))
+    places = [order[low:high] for low, high in spans.tolist()]
     if kind == "beta":
-        return Maps(_curves(rows, leaf, lines, pooled, shrinkage), None, lines[:, 2:])
+        return Maps(_curves(rows, places, lines, pooled, shrinkage), None, lines[:, 2:])
     if kind == "platt":
         return Maps(shrunk(lines, pooled, shrinkage), None, lines[:, 2:])
     make = {"isotonic": _isotonic, "histogram": _histogram}[kind]
     steps = []
-    for place in range(count):
-        here = leaf == place
-        if not here.any() or lines[place, 2] <= 0:
+    for here, mass in zip(places, lines[:, 2].tolist(), strict=True):
+        if mass <= 0.0:
             steps.append(Steps(np.zeros(1), np.zeros(1), 0.0))
             continue
-        knots, values = make(*_tally(rows, here))
-        steps.append(Steps(knots, values, float(lines[place, 2] / (lines[place, 2] + shrinkage))))
+        steps.append(Steps(*make(*_tally(rows, here)), mass / (mass + shrinkage)))
     return Maps(np.tile(pooled, (count, 1)), tuple(steps), lines[:, 2:])
 
 
 def _curves(
-    rows: HetcalRows, leaf: Ends, lines: Floats, pooled: Floats, shrinkage: float
+    rows: HetcalRows, places: Sequence[Ends], lines: Floats, pooled: Floats, shrinkage: float
 ) -> Floats:
-    """Return a, b and c of the beta map of each leaf, averaged with that of all rows.
+    """Return a, b and c of the beta map of each leaf, averaged with that of all their rows.
 
     Fitted to Platt's targets, a and b at least 0; `lines`, the maps of the case a = b, are where the
     fits start.
@@ -196,10 +216,10 @@ def _curves(
     -----
     Kull, Silva Filho, Flach, "Beta calibration", 2017, section 3.
     """
-    together = _curve(rows, leaf >= 0, pooled)
+    together = _curve(rows, np.sort(np.concatenate(places)), pooled)
     found = [
-        _curve(rows, leaf == place, line[:2]) if line[2] > 0.0 else together
-        for place, line in enumerate(lines)
+        _curve(rows, here, line[:2]) if line[2] > 0.0 else together
+        for here, line in zip(places, lines, strict=True)
     ]
     return averaged(found, lines[:, 2], together, shrinkage)
 
@@ -214,7 +234,7 @@ def averaged(found: Sequence[Floats], rows: Floats, together: Floats, shrinkage:
     return out
 
 
-def _curve(rows: HetcalRows, here: NDArray[np.bool_], line: Floats) -> Floats:
+def _curve(rows: HetcalRows, here: Ends, line: Floats) -> Floats:
     """Return a, b and c of the beta map of some rows."""
     label, mass = rows.label[here] == 1, rows.mass[here]
     own, hits = kernels.sum_in_order(mass), kernels.sum_in_order(mass * label)
@@ -240,9 +260,9 @@ def log_parts_of(score: Floats) -> tuple[Floats, Floats]:
 Counted = NDArray[np.int64]
 
 
-def _tally(rows: HetcalRows, here: NDArray[np.bool_]) -> tuple[Floats, Counted, Counted]:
+def _tally(rows: HetcalRows, here: Ends) -> tuple[Floats, Counted, Counted]:
     """Return the distinct scores of some rows, rising, with their weight and positive weight."""
-    score, weight, label = rows.score[here], rows.weight[here], rows.label[here]
+    score, weight, label = rows.score[here], rows.weight[here].astype(np.int64), rows.label[here]
     if score[0] > score[-1]:  # a falling line went before
         score, weight, label = score[::-1], weight[::-1], label[::-1]
     starts = np.flatnonzero(np.append(True, score[1:] != score[:-1]))
@@ -275,45 +295,29 @@ def _histogram(score: Floats, total: Counted, hits: Counted) -> tuple[Floats, Fl
 
 def line_through(rows: HetcalRows, linear: Floats, kept: NDArray[np.bool_]) -> tuple[float, float]:
     """Return Platt's map of some rows from linear scores that others gave them."""
-    # In the order of these scores: what is summed is then a function of the set of rows.
-    chosen = np.flatnonzero(kept)
-    chosen = chosen[np.argsort(linear[chosen], kind="stable")]
-    out = np.empty((1, 4))
-    spans = np.array([[0, chosen.size]], np.int64)
-    kernels.fit_leaf_lines(linear, rows.label, rows.mass, chosen.astype(np.int32), spans, out)
-    slope, intercept = out[0, :2].tolist()
+    slope, intercept = pooled_lines(replace(rows, score=linear), kept)[:2].tolist()
     return slope, intercept
 
 
 def mean_loss(rows: HetcalRows, linear: Floats, kept: NDArray[np.bool_] | None = None) -> float:
     """Return the mean log loss of linear scores, in the order of the rows."""
-    losses = np.empty((2, rows.count))
-    leaf, line = np.zeros(rows.count, np.int32), np.array([[1.0, 0.0]])
-    mass = rows.mass
-    if kept is not None:
-        mass = np.where(kept, mass, 0.0)
-    kernels.leaf_losses(linear, rows.label, mass, leaf, line, losses)
-    return float(kernels.sum_in_order(losses[1]) / kernels.sum_in_order(mass))
+    total = mass = 0.0
+    for own in rows.blocks():
+        weight = rows.mass[own] if kept is None else np.where(kept[own], rows.mass[own], 0.0)
+        losses, leaf = np.empty((2, weight.size)), np.zeros(weight.size, np.int32)
+        kernels.leaf_losses(linear[own], rows.label[own], weight, leaf, _AS_IT_IS, losses)
+        total += kernels.sum_in_order(losses[1])
+        mass += kernels.sum_in_order(weight)
+    return total / mass
 
 
-def loss_of_probabilities(
-    rows: HetcalRows, probability: Floats, kept: NDArray[np.bool_] | None = None
-) -> float:
+def loss_of_probabilities(rows: HetcalRows, probability: Floats) -> float:
     """Return the mean log loss of probabilities, each kept 1e-15 from 0 and 1."""
-    losses, mass = np.empty(rows.count), rows.mass
-    if kept is not None:
-        mass = np.where(kept, mass, 0.0)
-    kernels.probability_losses(probability, rows.label, mass, 1e-15, losses)
-    return float(kernels.sum_in_order(losses) / kernels.sum_in_order(mass))
-
-
-def gain_of_probabilities(
-    rows: HetcalRows, before: Floats, after: Floats, kept: NDArray[np.bool_]
-) -> Floats:
-    """Return the sums over some rows of how much the log loss falls, and of its square."""
-    losses, out = np.empty((2, rows.count)), np.empty(2)
-    for place, probability in enumerate((before, after)):
-        kernels.probability_losses(probability, rows.label, rows.mass, 1e-15, losses[place])
-    repeats = np.where(kept, rows.repeats, 0.0)
-    kernels.paired_gains(losses[0], losses[1], repeats, out)
-    return out
+    total = mass = 0.0
+    for own in rows.blocks():
+        weight = rows.mass[own]
+        losses = np.empty(weight.size)
+        kernels.probability_losses(probability[own], rows.label[own], weight, 1e-15, losses)
+        total += kernels.sum_in_order(losses)
+        mass += kernels.sum_in_order(weight)
+    return total / mass

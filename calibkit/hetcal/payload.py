@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.hetcal.features import Binned, Features, bin_features
-from calibkit.hetcal.grow import CRITERIA, Rules, Subsets, grow
+from calibkit.hetcal.features import Features
+from calibkit.hetcal.grow import CRITERIA, Room, Rules, Subsets, grow
 from calibkit.hetcal.rows import HetcalRows
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.hetcal.trees import Tree
@@ -118,33 +118,29 @@ class Growth:
 
     Attributes
     ----------
-    binned, payload
-        Their features and integer vectors.
+    rows
+        The rows, by code.
+    payload
+        Their integer vectors.
     vectors
         What `payload` holds.
-    weight_unit
-        How many rows a unit of weight stands for.
-    features
-        As they were read.
     own
         Whether these are the rows that are calibrated.
     """
 
-    binned: Binned
+    rows: HetcalRows
     payload: Int64s
     vectors: Vectors
-    weight_unit: float
-    features: Features
     own: bool
 
     @property
-    def known(self) -> tuple[int, ...]:
-        """How many categories each feature has (0 for numbers)."""
-        return tuple(len(names or ()) for names in self.features.categories)
+    def features(self) -> Features:
+        """The features."""
+        return self.rows.features
 
     def rules(self, max_depth: int, min_leaf: int) -> Rules:
         """Return the rules of a tree; the least leaf is in rows."""
-        least = math.ceil(min_leaf / self.weight_unit)
+        least = math.ceil(min_leaf / self.rows.size)
         return self.vectors.rules(max_depth, max(least, 1))
 
     def tree(
@@ -153,28 +149,30 @@ class Growth:
         pool: Executor | None = None,
         threads: int = 1,
         *,
-        rows: NDArray[np.int64] | None = None,
-        counts: Int64s | None = None,
+        used: NDArray[np.bool_] | None = None,
         subsets: Subsets | None = None,
+        counts: NDArray[np.uint8] | None = None,
     ) -> Tree:
         """Return a tree grown on all rows, on some, or on each as often as `counts` says."""
-        payload = self.payload if counts is None else self.payload * counts[:, None]
-        order = None if rows is None else rows[self.payload[rows, 0] > 0].astype(np.int32)
-        grown, _ = grow(
-            self.binned, payload, rules, pool, threads, subsets, order, steady=subsets is None
-        )
+        payload = self.payload
+        if counts is not None:
+            payload = self.rows.arrays.empty(payload.shape, np.int64)
+            for own in self.rows.blocks():
+                np.multiply(self.payload[own], counts[own, None], out=payload[own])
+        room = Room.of(self.rows.arrays, payload)
+        weighs = payload[:, 0] > 0
+        room.fill(weighs if used is None else weighs & used)
+        steady = subsets is None
+        grown, _ = grow(self.features, payload, rules, pool, threads, subsets, room, steady=steady)
         return grown.pruned(rules.max_depth)
 
 
 def growth_of(rows: HetcalRows, spec: HetcalSpec, *, own: bool) -> Growth:
     """Return what trees are grown on; `own`: whether these are the rows that are calibrated."""
-    low, high = float(rows.score.min()), float(rows.score.max())
-    vectors = vectors_of(spec.criterion, low, high, rows.count, int(rows.weight.sum()), rows.unit)
-    return Growth(
-        bin_features(rows.features, spec.threads, spec.max_bins),
-        vectors.of(rows.score, rows.label, rows.weight),
-        vectors,
-        rows.size,
-        rows.features,
-        own,
-    )
+    low, high = float(rows.score[0]), float(rows.score[-1])
+    vectors = vectors_of(spec.criterion, low, high, rows.count, rows.total, rows.unit)
+    payload = rows.arrays.empty((rows.count, vectors.width), np.int64)
+    for part in rows.blocks():
+        weight = rows.weight[part].astype(np.int64)
+        payload[part] = vectors.of(rows.score[part], rows.label[part], weight)
+    return Growth(rows, payload, vectors, own)

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.errors import DataError
-from calibkit.files.sources import Source
-from calibkit.hetcal.features import Features, read_features, read_known_features
+from calibkit.hetcal.features import Features
 from calibkit.hetcal.folds import Folds
-from calibkit.rows.columns import ColumnOptions, ScoreRows, read_score_rows
-from calibkit.rows.provenance import data_hash, row_hashes
-from calibkit.rows.splits import group_parts, time_parts
-from calibkit.rows.weights import ROW, Unit, in_units
+from calibkit.rows.columns import ColumnOptions
+from calibkit.rows.weights import Unit
+from calibkit.summaries.arrays import Arrays
 from calibkit_kernels.decide import LEAST
 from calibkit_kernels.vad import clipped_logits
 
 Floats = NDArray[np.float64]
+
+#: Rows that are worked on at a time where something is made of each; sums run over such blocks.
+_BLOCK = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,10 @@ class HetcalRows:
         The linear score: the logit of a probability, or the score as it is.
     label, weight
         0 or 1, and the weight in whole units.
+    key
+        A word for each row, from which chance decides; see `calibkit.summaries.draws`.
+    mass
+        How many rows each row counts as.
     features
         Of each row.
     unit
@@ -41,26 +46,44 @@ class HetcalRows:
         How many rows a unit of weight stands for where rows are counted, as in the least leaf,
         shrinkage and Platt's targets: its worth, or as much as makes the mean weight one row where
         a weight says how many rows one stands for.
+    total, hits
+        The weight of all rows, and of the positive ones, in units.
+    positives
+        How many rows are positive, whatever they weigh.
     clipped
         How many probabilities were moved away from 0 or 1.
     folds
         As a column of groups or of times deals the rows; None without.
-    fingerprint
-        The hash of the data.
-    data
-        The columns as they were read.
+    arrays
+        Makes arrays that are as long as the rows.
+    options, dtype, files
+        What the columns are, the type of the score's, and where the rows come from.
+    read, fingerprint
+        How many rows the inputs have, and the hash of those that are used.
+    warnings
+        What the user has to be told of the rows.
     """
 
     score: Floats
     label: NDArray[np.uint8]
-    weight: NDArray[np.int64]
+    weight: NDArray[Any]
+    key: NDArray[np.uint64]
+    mass: Floats
     features: Features
     unit: Unit
     size: float
+    total: int
+    hits: int
+    positives: int
     clipped: int
     folds: Folds | None
+    arrays: Arrays
+    options: ColumnOptions
+    dtype: str
+    files: tuple[str, ...]
+    read: int
     fingerprint: str
-    data: ScoreRows
+    warnings: tuple[str, ...]
 
     @property
     def count(self) -> int:
@@ -68,80 +91,21 @@ class HetcalRows:
         return int(self.score.size)
 
     @property
-    def mass(self) -> Floats:
-        """How many rows each row counts as."""
-        return self.weight.astype(np.float64) * self.size
-
-    @property
     def repeats(self) -> Floats:
         """How many equal rows a row is: as many as its weight, or one that stands for as many."""
-        return np.ones(self.count) if self.data.options.sampled else self.mass
+        return np.ones(self.count) if self.options.sampled else self.mass
 
+    def blocks(self) -> Iterator[slice]:
+        """Yield the rows, some at a time."""
+        for first in range(0, self.count, _BLOCK):
+            yield slice(first, min(first + _BLOCK, self.count))
 
-def read_hetcal_rows(
-    source: Source,
-    options: ColumnOptions,
-    names: Sequence[str],
-    *,
-    known: Features | None = None,
-    groups: str | None = None,
-    time: str | None = None,
-    folds: int = 5,
-    seed: int = 0,
-) -> HetcalRows:
-    """Read rows with their features.
-
-    Parameters
-    ----------
-    source, options
-        The inputs, and what their columns are.
-    names
-        The feature columns.
-    known
-        Features of other rows, whose categories and types these rows share.
-    groups, time, folds, seed
-        A column of rows that share a fold, or of times along which folds go forward; how many folds
-        there are.
-
-    Raises
-    ------
-    UsageError, DataError
-        As `read_score_rows`, `read_features`.
-    """
-    beside = [*names, *(name for name in (groups, time) if name is not None)]
-    data = read_score_rows(source, options, uncertainty=False, finite_scores=True, features=beside)
-    assert data.label is not None and data.others is not None and data.where is not None
-    if known is None:
-        features = read_features(data.others, names, data.where)
-    else:
-        features = read_known_features(data.others, known.columns, known.categories, data.where)
-    linear, clipped = linear_scores(data.score, options.scale)
-    weight, unit = np.ones(linear.size, np.int64), ROW
-    if data.weight is not None:
-        weight, unit = in_units(data.weight)
-    size = linear.size / float(weight.sum()) if options.sampled else unit.size
-    used: dict[str, NDArray[Any]] = {"score": data.score, "label": data.label, **features.words()}
-    if data.weight is not None:
-        used["weight"] = data.weight
-    order = np.argsort(row_hashes(used))  # rows of one hash are the same
-    order = order[np.argsort(linear[order], kind="stable")]
-    dealt = None
-    if groups is not None:
-        dealt = Folds(group_parts(data.others[groups], folds, seed, data.where)[order], folds)
-    elif time is not None:
-        dealt = Folds(time_parts(data.others[time], folds + 1, data.where)[order], folds, True)
-    return HetcalRows(
-        score=linear[order],
-        label=data.label[order],
-        weight=weight[order],
-        features=features.take(order),
-        unit=unit,
-        size=size,
-        clipped=clipped,
-        folds=dealt,
-        fingerprint=data_hash(used),
-        data=data,
-    )
+    def moved(self, slope: float, intercept: float, score: Floats | None = None) -> HetcalRows:
+        """Return the rows with ``slope score + intercept`` for a score: their own, or another."""
+        before, after = self.score if score is None else score, self.arrays.empty(self.count, float)
+        for own in self.blocks():
+            after[own] = slope * before[own] + intercept
+        return replace(self, score=after)
 
 
 def linear_scores(score: NDArray[Any], scale: str) -> tuple[Floats, int]:
@@ -165,26 +129,14 @@ def need_both_classes(rows: HetcalRows) -> None:
     DataError
         Where no row, or every row, is positive.
     """
-    hits = int(np.count_nonzero(rows.label))
-    file = rows.data.source.parts[0].path if rows.data.source else None
-    refuse_one_class(hits, rows.count, rows.data.options.label, file)
-
-
-def refuse_one_class(hits: int, rows: int, column: str, file: str | None) -> None:
-    """Refuse rows of which none, or every one, is positive.
-
-    Raises
-    ------
-    DataError
-        Where it is so; `column` is that of the label.
-    """
-    if 0 < hits < rows:
+    if 0 < rows.positives < rows.count:
         return
-    where, which = f"{file}: " if file else "", "no" if hits == 0 else "every"
+    file, column = next(iter(rows.files), None), rows.options.label
+    where, which = f"{file}: " if file else "", "no" if rows.positives == 0 else "every"
     raise DataError(
         f"{where}column {column!r}: {which} row is positive; a calibration "
         "map needs rows of both classes; name the positive class by --positive if labels are not 0/1",
         file=file,
         column=column,
-        rows=rows,
+        rows=rows.count,
     )

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from calibkit.files.sources import Source
 from calibkit.fitted import Fitted
 from calibkit.hetcal.features import Features, find_features
 from calibkit.hetcal.fit import fit_hetcal
 from calibkit.hetcal.model import HetcalModel
-from calibkit.hetcal.rows import HetcalRows, read_hetcal_rows
+from calibkit.hetcal.reading import read_hetcal_rows
+from calibkit.hetcal.rows import HetcalRows
 from calibkit.hetcal.spec import HetcalSpec
+from calibkit.memory import Memory
 from calibkit.rows.columns import ColumnOptions
-from calibkit.rows.remarks import of_rows
+from calibkit.rows.remarks import of_tally
 
 TRAIN_IGNORED = (
     "--train takes no part: --partition boosted learns what the scores miss, which only rows that "
@@ -59,6 +63,7 @@ def fit_source(
     *,
     provenance: str = "hash",
     tags: dict[str, str] | None = None,
+    memory: Memory | None = None,
 ) -> Run:
     """Read rows and fit a calibration by parts; see `calibkit.hetcal.fit.fit_hetcal`.
 
@@ -70,6 +75,8 @@ def fit_source(
         What their columns are, and which are features (names and globs).
     spec, provenance, tags
         As `fit_hetcal` has them.
+    memory
+        How much room there is, which changes nothing in the model; None: enough.
 
     Raises
     ------
@@ -86,21 +93,24 @@ def fit_source(
             columns,
             names,
             known=known,
+            most=spec.bins,
             groups=None if prefix else spec.groups,
             time=None if prefix else spec.time,
             folds=spec.folds,
             seed=spec.seed,
+            memory=memory,
         )
-        warnings.extend(f"{prefix}{remark}" for remark in rows.data.warnings)
-        details.append(f"{prefix}{rows.count:,} rows used of {rows.data.rows_read:,} read")
+        warnings.extend(f"{prefix}{remark}" for remark in rows.warnings)
+        details.append(f"{prefix}{rows.count:,} rows used of {rows.read:,} read")
         return rows
 
     grown = None
     if train is not None and spec.partition != "boosted":
         grown = read(train, None, "--train: ")
     rows = read(source, grown.features if grown else None, "")
-    if rows.data.label is not None:
-        warnings += of_rows(columns.score, columns.scale, rows.data.score, rows.data.label)
+    every = np.broadcast_to(np.uint8(1), rows.count)
+    falling = rows.score[::-1], every, rows.label[::-1]
+    warnings += of_tally(columns.score, columns.scale, *falling, rows.count)
     fitted = fit_hetcal(rows, spec, train=grown, provenance=provenance, tags=tags)
     if train is not None and grown is None:
         warnings.append(TRAIN_IGNORED)

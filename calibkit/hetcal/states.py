@@ -116,6 +116,7 @@ def fit_state(state: State, memory: Memory | None, threads: int) -> Run:
         replace(problem.spec, threads=threads),
         provenance=problem.provenance,
         tags=problem.tags,
+        memory=memory,
     )
     model = run.fitted.model
     for role, maker in problem.makers.items():

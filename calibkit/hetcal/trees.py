@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from calibkit.hetcal.bins import Bins, Codes
 from calibkit_kernels import tree as kernels
 
 Floats = NDArray[np.float64]
+Ends = NDArray[np.int32]
 
 
 @dataclass
@@ -26,6 +28,8 @@ class Node:
         The feature that splits it; -1 for a leaf.
     cut
         Values up to it go left; NaN: every value does.
+    last
+        The last code on the left; known where the tree was grown.
     left, right
         Its children.
     missing_left
@@ -41,11 +45,24 @@ class Node:
     depth: int
     feature: int = -1
     cut: float = math.nan
+    last: int = -1
     left: int = -1
     right: int = -1
     missing_left: bool = True
     categories: tuple[list[int], list[int]] | None = None
     gain: float = 0.0
+
+    def left_codes(self, bins: Bins) -> NDArray[np.uint8]:
+        """Return which codes of its feature go left, that of missing values last."""
+        left = np.full(bins.count + 1, self.missing_left, np.uint8)
+        if self.categories is None:
+            left[:-1] = 0
+            left[: self.last + 1] = 1
+            left[-1] = self.missing_left
+        else:
+            left[self.categories[0]] = 1
+            left[self.categories[1]] = 0
+        return left
 
 
 @dataclass
@@ -93,6 +110,19 @@ class Tree:
                 for child in (node.left, node.right):
                     found[child] = found[place]
         return found
+
+    def code_ends(self, codes: Sequence[Codes], bins: Sequence[Bins], out: Ends) -> None:
+        """Write the node without children that each row, known by its codes, ends in."""
+        order, spare = np.arange(out.size, dtype=np.int32), np.empty(out.size, np.int32)
+        spans = {0: (0, out.size)}
+        for place, node in enumerate(self.nodes):
+            low, high = spans.pop(place)
+            if node.feature < 0:
+                out[order[low:high]] = place
+                continue
+            left = node.left_codes(bins[node.feature])
+            size = kernels.split_rows(codes[node.feature], order[low:high], left, spare)
+            spans[node.left], spans[node.right] = (low, low + size), (low + size, high)
 
     def routes(self, known: Sequence[int]) -> Routes:
         """Return the tree as the kernel takes it; `known`: how many categories each feature has."""

@@ -16,7 +16,7 @@ from calibkit.metrics.result import Difference
 from calibkit.metrics.slices import ALL, Slice, segment_slices
 from calibkit.metrics.spec import EvaluateSpec
 from calibkit.raters.logit_maps import softmax
-from calibkit.raters.rows import RaterOptions, RaterRows, read_rater_rows
+from calibkit.raters.rows import RaterOptions, RaterRows, read_window
 from calibkit.rows.segments import read_segments
 
 
@@ -24,7 +24,7 @@ def evaluate_classes(source: Source, spec: EvaluateSpec) -> Evaluated:
     """Return the metrics of class probabilities; the score is the pattern as typed."""
     if spec.by is not None:
         source.require([spec.by], "--by")
-    rows = read_rater_rows(
+    rows = read_window(
         source,
         RaterOptions(
             probs=spec.probs,

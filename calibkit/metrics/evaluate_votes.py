@@ -22,7 +22,7 @@ from calibkit.metrics.vote_curves import disagreement_rows
 from calibkit.raters.histograms import BINS, predicted_disagreement
 from calibkit.raters.logit_maps import softmax
 from calibkit.raters.metrics import Judged, Measured, ensemble, measure, standard_error
-from calibkit.raters.rows import RaterOptions, RaterRows, read_rater_rows
+from calibkit.raters.rows import RaterOptions, RaterRows, read_window
 from calibkit.raters.spec import Votes
 from calibkit.rows.columns import numeric_column, weight_column
 from calibkit.rows.patterns import match_columns, read_matrix
@@ -58,7 +58,7 @@ def evaluate_votes(source: Source, spec: EvaluateSpec) -> Evaluated:
         if name is not None:
             source.require([name], option)
             beside.append(name)
-    rows = read_rater_rows(
+    rows = read_window(
         source,
         RaterOptions(
             probs=spec.probs,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -15,24 +15,23 @@ from calibkit import __version__
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.fitted import Fitted
-from calibkit.models import Column, Provenance
+from calibkit.models import Provenance
 from calibkit.raters.alpha import Strength, fit_strength, log_strength
 from calibkit.raters.histograms import (
-    BinSums,
-    bin_sums,
+    Targets,
+    added_bin_sums,
     disagreement_shares,
-    disagreement_targets,
     predicted_disagreement,
 )
 from calibkit.raters.logit_maps import MAPS, LogitMap, logits_of, softmax
 from calibkit.raters.losses import losses
 from calibkit.raters.map_fit import FOLDS, fit_logit_map
 from calibkit.raters.model import AlphaFit, AlphaModel, DisagreementMap, LogitMapModel
-from calibkit.raters.order import canonical_order, folds_of, hashes
-from calibkit.raters.rows import RaterRows
+from calibkit.raters.stored import StoredRows
 from calibkit.rows.columns import RowFinder, numeric_column
 from calibkit.rows.patterns import match_columns
 from calibkit.rows.provenance import data_hash
+from calibkit.summaries.draws import folds_of_keys
 from calibkit_kernels.isotonic import concave_hull
 
 Floats = NDArray[np.float64]
@@ -133,88 +132,39 @@ def feature_names(source: Source, patterns: Sequence[str]) -> list[str] | str | 
 
 
 def fit_alpha(
-    rows: RaterRows,
+    rows: StoredRows,
     spec: AlphaSpec,
     *,
     provenance: str = "hash",
     tags: dict[str, str] | None = None,
 ) -> Fitted[AlphaModel]:
-    """Fit an alpha-calibration on class probabilities and votes.
-
-    Raises
-    ------
-    DataError
-        A feature without a number.
-    """
-    prediction = next(iter(rows.predictions.values()))
-    logits = prediction if spec.scale == "logit" else logits_of(prediction)
+    """Fit an alpha-calibration on class probabilities and votes."""
     mapped: LogitMap | None = None
     if spec.logit_map != "none":
-        keys = hashes(logits, rows.counts)
-        order = np.argsort(keys, kind="stable")
         mapped = fit_logit_map(
-            logits[order],
-            rows.counts[order],
+            rows.logits,
+            rows.counts,
             spec.logit_map,
             spec.map_regularization,
-            folds=folds_of(keys[order], FOLDS, spec.seed),
+            folds=folds_of_keys(rows.key, FOLDS, spec.seed),
         )
-    before = softmax(logits) if spec.scale == "logit" else prediction
-    probabilities = before if mapped is None else mapped.probabilities(logits)
-    inputs = read_features(rows.others, rows.where, spec.features, probabilities)
-    matrices = (
-        (probabilities, rows.counts) if inputs is None else (probabilities, rows.counts, inputs)
-    )
-    order = canonical_order(*matrices, threads=spec.threads)
+    probabilities = _after(rows, mapped)
+    features = _features(rows, spec, probabilities)
     strength = fit_strength(
-        probabilities[order],
-        rows.counts[order],
-        None if inputs is None else inputs[order],
+        probabilities,
+        rows.counts,
+        features,
         regularization=spec.regularization,
         threads=spec.threads,
     )
-    log_alpha0 = strength.log_alpha0(inputs, probabilities.shape[0])
-    phi = predicted_disagreement(probabilities, np.exp(log_alpha0))
-    several = rows.votes >= 2
-    steps = None
-    if spec.disagreement_map == "isotonic" and several.any():
-        steps = isotonic_steps(phi[several, 0], share_units(rows.counts[several]))
-        phi = with_steps(phi, steps)
-    figures = alpha_figures(
-        strength,
-        rows=int(rows.counts.shape[0]),
-        votes=int(rows.counts.sum()),
-        several=int(np.count_nonzero(several)),
-        after=disagreement_sums(phi, rows.counts),
-        before=disagreement_sums(predicted_disagreement(before), rows.counts),
-    )
-    column = rows.described(spec.scale)
-    model = alpha_model(
-        column, rows.classes, spec, (mapped, strength, steps), figures, dict(tags or {})
-    )
-    if provenance != "none":
-        files = rows.source.paths if provenance == "names" else None
-        data = data_hash(used_numbers(rows, spec, inputs))
-        model.provenance = alpha_origin(spec, figures.rows, data, files)
-    return Fitted(model, alpha_warnings(model))
-
-
-def alpha_model(
-    column: Column,
-    classes: Sequence[str],
-    spec: AlphaSpec,
-    fitted: tuple[LogitMap | None, Strength, DisagreementMap | None],
-    figures: AlphaFit,
-    tags: dict[str, str],
-) -> AlphaModel:
-    """Return the model of what was fitted: the map before, the strength, the map of disagreements."""
-    mapped, strength, steps = fitted
+    phi = rows.made(1, lambda block: _disagreement(strength, probabilities, features, block))
+    steps = _steps(rows, phi) if spec.disagreement_map == "isotonic" else None
     constant = strength.weights.size == 0
-    return AlphaModel(
+    model = AlphaModel(
         kind=AlphaModel.KIND,
         version=AlphaModel.VERSION,
-        columns={"probs": column},
-        classes=list(classes),
+        columns={"probs": rows.column},
+        classes=list(rows.classes),
         features=spec.features,
         log_alpha0=strength.intercept if constant else msgspec.UNSET,
         weights=msgspec.UNSET if constant else strength.weights.tolist(),
@@ -223,30 +173,103 @@ def alpha_model(
         disagreement_map=steps,
         regularization=spec.regularization,
         objective=strength.objective,
-        fit=figures,
-        tags=tags,
+        fit=_figures(rows, strength, phi, steps),
+        tags=dict(tags or {}),
     )
+    if provenance != "none":
+        files = rows.source.paths if provenance == "names" else None
+        model.provenance = _origin(spec, rows, files)
+    return Fitted(model, _warnings(model))
 
 
-def alpha_figures(
-    strength: Strength, *, rows: int, votes: int, several: int, after: BinSums, before: BinSums
+def _after(rows: StoredRows, mapped: LogitMap | None) -> Floats:
+    """Return the class probabilities after a map."""
+    if mapped is None:
+        return rows.probabilities
+    return rows.made(len(rows.classes), lambda block: mapped.probabilities(rows.logits[block]))
+
+
+def _features(rows: StoredRows, spec: AlphaSpec, probabilities: Floats) -> Floats | None:
+    """Return rows x features, or None without features."""
+    named = spec.features
+    if isinstance(named, str):
+        return rows.made(len(rows.classes), lambda block: own_features(named, probabilities[block]))
+    return None if named is None else rows.features
+
+
+def own_features(name: str, probabilities: Floats) -> Floats:
+    """Return features that are made of the class probabilities; see `OWN_FEATURES`."""
+    logs = logits_of(probabilities)
+    return logs if name == "probs" else np.ascontiguousarray(-np.sort(-logs, axis=1))
+
+
+def _disagreement(
+    strength: Strength, probabilities: Floats, features: Floats | None, block: slice
+) -> Floats:
+    """Return the predicted disagreement of each row of a block, as one column."""
+    z = probabilities[block]
+    log_alpha0 = strength.log_alpha0(None if features is None else features[block], z.shape[0])
+    return predicted_disagreement(z, np.exp(log_alpha0))[:, :1]
+
+
+def _several(rows: StoredRows, block: slice) -> NDArray[np.bool_]:
+    """Tell which rows of a block have two votes or more: those that say how raters differ."""
+    found: NDArray[np.bool_] = rows.counts[block].sum(axis=1) >= 2
+    return found
+
+
+def _steps(rows: StoredRows, phi: Floats) -> DisagreementMap | None:
+    """Return the isotonic map of predicted disagreements; None where no row has two votes."""
+    size = sum(int(np.count_nonzero(_several(rows, block))) for block in rows.blocks)
+    if not size:
+        return None
+    predicted, units = rows.arrays.empty(size, np.float64), rows.arrays.empty(size, np.int64)
+    end = 0
+    for block in rows.blocks:
+        several = _several(rows, block)
+        begin, end = end, end + int(np.count_nonzero(several))
+        predicted[begin:end] = phi[block, 0][several]
+        units[begin:end] = share_units(rows.counts[block][several])
+    return isotonic_steps(predicted, units)
+
+
+def _figures(
+    rows: StoredRows, strength: Strength, phi: Floats, steps: DisagreementMap | None
 ) -> AlphaFit:
-    """Return what a model says of its fit; sums are those of `disagreement_sums`."""
+    """Return what a model says of its fit; `phi` are predicted disagreements before the steps."""
+
+    def loss(predict: Callable[[slice], Floats]) -> float:
+        """Return the mean squared distance of a predicted disagreement and that of two raters."""
+
+        def targets(block: slice) -> Targets:
+            several = _several(rows, block)
+            shares = disagreement_shares(rows.counts[block][several])[:, :1]
+            own = predict(block)[several]
+            return Targets(own, shares, np.zeros_like(own))
+
+        return float(losses(added_bin_sums(map(targets, rows.blocks), 1)).squared[0])
+
+    def before(block: slice) -> Floats:
+        return predicted_disagreement(rows.probabilities[block])[:, :1]
+
+    def after(block: slice) -> Floats:
+        return phi[block] if steps is None else with_steps(phi[block], steps)
+
+    several = sum(int(np.count_nonzero(_several(rows, block))) for block in rows.blocks)
     return AlphaFit(
-        rows=rows,
-        votes=votes,
+        rows=rows.rows,
+        votes=sum(int(rows.counts[block].sum()) for block in rows.blocks),
         rows_two_raters=several,
         constant_objective=strength.constant_objective,
         gradient=strength.gradient,
         iterations=strength.iterations,
         converged=strength.converged,
-        disagreement_loss=float(losses(after).squared[0]) if several else None,
-        disagreement_loss_before=float(losses(before).squared[0]) if several else None,
+        disagreement_loss=loss(after) if several else None,
+        disagreement_loss_before=loss(before) if several else None,
     )
 
 
-def alpha_warnings(model: AlphaModel) -> tuple[str, ...]:
-    """Return what the user should be told of a model."""
+def _warnings(model: AlphaModel) -> tuple[str, ...]:
     fit, said = model.fit, []
     if not fit.rows_two_raters:
         said.append("no row has two votes: how far raters differ cannot be told from this file")
@@ -258,31 +281,27 @@ def alpha_warnings(model: AlphaModel) -> tuple[str, ...]:
     return tuple(said)
 
 
-def read_features(
-    frame: pl.DataFrame,
-    where: RowFinder,
-    features: list[str] | str | None,
-    probabilities: Floats,
-) -> Floats | None:
-    """Return rows x features, or None without features."""
-    if features is None:
-        return None
-    if isinstance(features, str):
-        logs = logits_of(probabilities)
-        return logs if features == "probs" else np.ascontiguousarray(-np.sort(-logs, axis=1))
-    columns = [numeric_column(frame[name], where).astype(np.float64) for name in features]
-    return np.column_stack(columns)
-
-
 def isotonic_steps(phi: Floats, units: Counts) -> DisagreementMap:
     """Return the isotonic regression of observed shares of differing pairs on predictions.
 
-    Shares are counted in units of 2^-32 (`share_units`) and pooled in exact arithmetic.
+    Shares are counted in units of 2^-32 (`share_units`) and pooled in exact arithmetic.  A knot lies
+    halfway between two predictions: one that is computed again, and differs in the last digit, stays
+    on its side.
     """
-    distinct, place = np.unique(phi, return_inverse=True)
-    total = np.zeros(distinct.size, np.int64)
-    np.add.at(total, place, units)
-    return steps_of(distinct, distinct, np.bincount(place), total)
+    order = np.argsort(phi)
+    phi = phi[order]
+    starts = np.flatnonzero(np.append(True, phi[1:] > phi[:-1]))
+    rows = np.diff(np.append(starts, phi.size))
+    selected, hits = np.cumsum(rows[::-1]), np.cumsum(np.add.reduceat(units[order], starts)[::-1])
+    vertices = np.empty(starts.size, np.int64)
+    ends = vertices[: concave_hull(selected, hits, vertices)]
+    counts = np.diff(np.append(0, selected[ends]))
+    values = np.diff(np.append(0, hits[ends])) / counts / SHARE_UNITS
+    distinct = phi[starts]
+    lower = np.append(distinct[0], distinct[:-1])
+    middle = np.maximum(lower + (distinct - lower) / 2, np.nextafter(lower, np.inf))
+    knots = np.minimum(middle, distinct)[::-1][ends]
+    return DisagreementMap(knots=knots[::-1].tolist(), values=values[::-1].tolist())
 
 
 def share_units(counts: Counts) -> Counts:
@@ -290,24 +309,6 @@ def share_units(counts: Counts) -> Counts:
     shares = disagreement_shares(counts)[:, 0]
     units: Counts = np.rint(shares * SHARE_UNITS).astype(np.int64)
     return units
-
-
-def steps_of(low: Floats, high: Floats, rows: Counts, units: Counts) -> DisagreementMap:
-    """Return the steps of rows and shares at rising predictions, or ranges of them without a step.
-
-    A knot lies halfway between two predictions: one that is computed again, and differs in the last
-    digit, stays on its side.
-    """
-    selected, hits = np.cumsum(rows[::-1]), np.cumsum(units[::-1])
-    vertices = np.empty(low.size, np.int64)
-    size = concave_hull(selected.astype(np.int64), hits, vertices)
-    ends = vertices[:size]
-    counts = np.diff(np.append(0, selected[ends]))
-    values = np.diff(np.append(0, hits[ends])) / counts / SHARE_UNITS
-    lower = np.append(low[0], high[:-1])
-    middle = np.maximum(lower + (low - lower) / 2, np.nextafter(lower, np.inf))
-    knots = np.minimum(middle, low)[::-1][ends]
-    return DisagreementMap(knots=knots[::-1].tolist(), values=values[::-1].tolist())
 
 
 def with_steps(phi: Floats, steps: DisagreementMap) -> Floats:
@@ -319,25 +320,8 @@ def with_steps(phi: Floats, steps: DisagreementMap) -> Floats:
     return found
 
 
-def disagreement_sums(phi: Floats, counts: Counts) -> BinSums:
-    """Return the sums, over rows with two votes, of which the loss of disagreements is made."""
-    several = counts.sum(axis=1) >= 2
-    targets = disagreement_targets(phi[several, :1], counts[several])
-    return bin_sums(type(targets)(targets.prediction, targets.label[:, :1], targets.excess))
-
-
-def used_numbers(
-    rows: RaterRows, spec: AlphaSpec, inputs: Floats | None
-) -> dict[str, NDArray[Any]]:
-    """Return what a hash of the rows is taken of: predictions, votes, and features from columns."""
-    used = rows.used()
-    if inputs is not None and not isinstance(spec.features, str):
-        used |= {f"f{place:x}": inputs[:, place] for place in range(inputs.shape[1])}
-    return used
-
-
-def alpha_origin(spec: AlphaSpec, rows: int, data: str, files: list[str] | None) -> Provenance:
-    """Return where a model comes from: so many rows of a hash, and the options that shaped it."""
+def _origin(spec: AlphaSpec, rows: StoredRows, files: list[str] | None) -> Provenance:
+    """Return where a model comes from: how many rows, their hash, the options that shaped it."""
     options = {
         "features": spec.features,
         "map": spec.logit_map,
@@ -348,7 +332,7 @@ def alpha_origin(spec: AlphaSpec, rows: int, data: str, files: list[str] | None)
     }
     if spec.logit_map in ("none", "temperature"):
         del options["map_regularization"]
-    return Provenance(__version__, options, rows, data, files)
+    return Provenance(__version__, options, rows.rows, data_hash(rows.used()), files)
 
 
 def predict(
@@ -361,7 +345,12 @@ def predict(
         probabilities = model.logit_map.fitted(len(model.classes)).probabilities(logits)
     else:
         probabilities = softmax(logits) if scale == "logit" else prediction
-    inputs = read_features(frame, where, model.features, probabilities)
+    inputs: Floats | None = None
+    if isinstance(model.features, str):
+        inputs = own_features(model.features, probabilities)
+    elif model.features is not None:
+        columns = [numeric_column(frame[name], where) for name in model.features]
+        inputs = np.column_stack(columns).astype(np.float64, copy=False)
     weights, intercept = model.strength()
     alpha0 = np.exp(log_strength(inputs, probabilities.shape[0], weights, intercept))
     phi = predicted_disagreement(probabilities, alpha0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,7 +59,7 @@ def _blocks(matrix: NDArray[Any]) -> Iterator[slice]:
 class BinSums:
     """Exact sums of targets by bin; every attribute is targets x bins, of Python integers.
 
-    The sums are in units of 2^-60.  Two of them add up to that of all rows.
+    The sums are in units of 2^-60.
     """
 
     rows: NDArray[np.object_]
@@ -81,9 +81,14 @@ def bin_edges(bins: int) -> Floats:
 
 def bin_sums(targets: Targets, bins: int = BINS) -> BinSums:
     """Return the sums of targets in each bin of their predictions."""
+    return added_bin_sums(targets.blocks(), targets.prediction.shape[1], bins)
+
+
+def added_bin_sums(blocks: Iterable[Targets], targets: int, bins: int = BINS) -> BinSums:
+    """Return the sums of so many targets over blocks of rows."""
     edges = bin_edges(bins)
-    sums = np.zeros((targets.prediction.shape[1], bins, 11), np.int64)
-    for block in targets.blocks():
+    sums = np.zeros((targets, bins, 11), np.int64)
+    for block in blocks:
         add_bin_sums(
             np.ascontiguousarray(block.prediction),
             np.ascontiguousarray(block.label),

@@ -1,10 +1,9 @@
-"""Class probabilities and votes as checked arrays."""
+"""Class probabilities and votes as checked arrays, in the order of the inputs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,8 +11,13 @@ from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
-from calibkit.models import Column
-from calibkit.rows.patterns import Matched, class_keys, match_columns, paired, read_matrix
+from calibkit.rows.patterns import (
+    Matched,
+    class_keys,
+    match_columns,
+    paired,
+    read_matrix,
+)
 from calibkit.rows.rows import Remark, RowFinder, read_rows, shown
 from calibkit.rows.segments import segment_name
 
@@ -98,26 +102,9 @@ class RaterRows:
         total: Counts = self.counts.sum(axis=1)
         return total
 
-    def described(self, scale: str) -> Column:
-        """Return what a model says of the columns of the first pattern."""
-        pattern, matched = next(iter(self.matched.items()))
-        return described(self.source, pattern, matched, scale)
 
-    def used(self) -> dict[str, NDArray[Any]]:
-        """Return what a hash of the rows is taken of: first predictions and votes, by class."""
-        prediction = next(iter(self.predictions.values()))
-        used: dict[str, NDArray[Any]] = {f"p{k:x}": values for k, values in enumerate(prediction.T)}
-        return used | {f"c{k:x}": votes for k, votes in enumerate(self.counts.T)}
-
-
-def described(source: Source, pattern: str, matched: Matched, scale: str) -> Column:
-    """Return what a model says of the columns that a pattern stands for."""
-    kinds = {str(source.schema[name]) for name in matched.columns}
-    return Column(pattern, dtype="float32" if kinds == {"Float32"} else "float64", scale=scale)
-
-
-def read_rater_rows(source: Source, options: RaterOptions) -> RaterRows:
-    """Read and check class probabilities with votes or labels.
+def read_window(source: Source, options: RaterOptions) -> RaterRows:
+    """Read and check class probabilities with votes or labels, in the order of the inputs.
 
     Raises
     ------

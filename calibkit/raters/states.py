@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 import msgspec
-import polars as pl
 
 from calibkit.calibrators.classes import ClassSpec, fit_class_calibrator
 from calibkit.calibrators.model import CalibratorModel
@@ -19,9 +18,8 @@ from calibkit.memory import Memory
 from calibkit.models import Column
 from calibkit.raters.alpha_cal import AlphaSpec, feature_names, fit_alpha
 from calibkit.raters.model import AlphaModel
-from calibkit.raters.rows import RaterOptions, RaterRows, read_rater_rows
-from calibkit.rows.numeric import numeric_column
-from calibkit.rows.patterns import match_columns, odd_length
+from calibkit.raters.rows import RaterOptions
+from calibkit.raters.stored import StoredRows, read_rater_rows, used_columns, window_reader
 from calibkit.summaries.plain import from_plain
 from calibkit.summaries.row_states import (
     Reading,
@@ -116,39 +114,21 @@ def rater_state(source: Source, problem: AlphaProblem | ClassProblem, memory: Me
         As `calibkit.summaries.row_states.row_state`.
     """
     columns = problem.columns
-    width: list[int] = []
-
-    def check(window: Source) -> None:
-        rows = read_rater_rows(window, columns)
-        if rows.counts.size:
-            width.append(rows.counts.shape[1])
-            _check_width(rows, width[0])
-        for name in columns.others:
-            numeric_column(rows.others[name], rows.where)
-
     kind = CLASSES
     if isinstance(problem, AlphaProblem):
         kind, problem = ALPHA, replace(problem, spec=replace(problem.spec, threads=1))
     problem = replace(problem, makers=makers_in(source, {"probs": columns.probs[0]}))
     files = source.paths if problem.provenance == "names" else ()
-    rows = Reading(source, used_columns(source, columns), check, files)
+    rows = Reading(source, used_columns(source, columns), window_reader(columns), files)
     return row_state(kind, problem, rows, memory)
-
-
-def _check_width(rows: RaterRows, width: int) -> None:
-    """Refuse a window whose lists have another length than those of the first one."""
-    (pattern, matrix), *_ = rows.predictions.items()
-    if matrix.shape[1] != width:
-        name = rows.matched[pattern].columns[0]
-        rows.where.refuse(pl.Series(name, matrix.tolist()), None, *odd_length(width))
 
 
 def fit_alpha_state(
     state: State, memory: Memory | None, threads: int
-) -> tuple[Fitted[AlphaModel], RaterRows]:
+) -> tuple[Fitted[AlphaModel], StoredRows]:
     """Return the alpha-calibration that the rows of a state give, and these rows."""
     problem = _problem(state, AlphaProblem)
-    rows = read_rater_rows(sources_of(state)[0], problem.columns)
+    rows = read_rater_rows(sources_of(state)[0], problem.columns, memory)
     spec = replace(problem.spec, threads=threads)
     made = fit_alpha(rows, spec, provenance=problem.provenance, tags=problem.tags)
     record_makers(made.model.columns, problem.makers)
@@ -157,10 +137,10 @@ def fit_alpha_state(
 
 def fit_class_state(
     state: State, memory: Memory | None
-) -> tuple[Fitted[CalibratorModel], RaterRows]:
+) -> tuple[Fitted[CalibratorModel], StoredRows]:
     """Return the map of class probabilities that the rows of a state give, and these rows."""
     problem = _problem(state, ClassProblem)
-    rows = read_rater_rows(sources_of(state)[0], problem.columns)
+    rows = read_rater_rows(sources_of(state)[0], problem.columns, memory)
     made = fit_class_calibrator(
         rows, problem.spec, provenance=problem.provenance, tags=problem.tags
     )
@@ -176,17 +156,6 @@ def check_state(state: State) -> None:
         raise ModelError("a damaged state: it is not of one predictor")
     label = [columns.label] if columns.counts is None and columns.label is not None else []
     check_rows(state, [*columns.others, *label])
-
-
-def used_columns(source: Source, columns: RaterOptions) -> list[str]:
-    """Return the columns that are read."""
-    found = list(match_columns(source, columns.probs[0], "--probs").columns)
-    if columns.counts is not None:
-        found += match_columns(source, columns.counts, "--counts").columns
-    elif columns.label is not None:
-        source.require([columns.label], "--label")
-        found.append(columns.label)
-    return [*found, *columns.others]
 
 
 def _problem(state: State, kind: type[P]) -> P:

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.rows.rows import RowFinder
+from calibkit.rows.rows import RowFinder, is_text
 
 Parts = NDArray[np.uint8]
 
@@ -43,11 +43,44 @@ def time_parts(times: pl.Series, parts: int, where: RowFinder) -> Parts:
     DataError
         For a row without a time.
     """
-    refuse_missing(times, where)
-    if isinstance(times.dtype, pl.Enum):
-        times = times.cast(pl.String)
-    first = times.rank("min").to_numpy().astype(np.int64) - 1
-    return (first * parts // times.len()).astype(np.uint8)
+    seen = TimeParts()
+    seen.add(times, where)
+    return seen.parts(times, parts)
+
+
+class TimeParts:
+    """What deals rows to blocks in the order of time: the distinct times, with their rows."""
+
+    def __init__(self) -> None:
+        self._counts = pl.DataFrame()
+
+    def add(self, times: pl.Series, where: RowFinder) -> None:
+        """Add rows.
+
+        Raises
+        ------
+        DataError
+            For a row without a time.
+        """
+        refuse_missing(times, where)
+        fresh = _as_times(times).to_frame().group_by("time").len("rows")
+        if self._counts.height:
+            fresh = pl.concat([self._counts, fresh]).group_by("time").agg(pl.col("rows").sum())
+        self._counts = fresh
+
+    def parts(self, times: pl.Series, parts: int) -> Parts:
+        """Return the block of each of some rows, once all have been added; see `time_parts`."""
+        rows = pl.col("rows").cast(pl.Int64)
+        part = (rows.cum_sum() - rows) * parts // rows.sum()
+        known = self._counts.sort("time").select("time", part.cast(pl.UInt8).alias("part"))
+        found = (
+            _as_times(times).to_frame().join(known, on="time", how="left", maintain_order="left")
+        )
+        return found["part"].to_numpy()
+
+
+def _as_times(times: pl.Series) -> pl.Series:
+    return (times.cast(pl.String) if is_text(times.dtype) else times).alias("time")
 
 
 def _ranks(values: pl.Series) -> NDArray[np.int64]:

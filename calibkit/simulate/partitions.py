@@ -10,7 +10,8 @@ import numpy as np
 import polars as pl
 
 from calibkit.errors import UsageError
-from calibkit.simulate.streams import BLOCK_ROWS, block_sizes, kept_columns, stream
+from calibkit.maths.streams import stream
+from calibkit.simulate.streams import BLOCK_ROWS, block_sizes, kept_columns
 
 Rows = Literal["new", "training"]
 

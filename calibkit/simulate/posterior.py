@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
 from calibkit.maths.positivity import LARGEST_TAU, LEAST_TAU, beta_entropy
-from calibkit.simulate.streams import BLOCK_ROWS, block_sizes, kept_columns, stream
+from calibkit.maths.streams import stream
+from calibkit.simulate.streams import BLOCK_ROWS, block_sizes, kept_columns
 
 FloatType = Literal["float64", "float32"]
 

@@ -10,7 +10,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
-from calibkit.simulate.streams import BLOCK_ROWS, block_sizes, kept_columns, stream
+from calibkit.maths.streams import stream
+from calibkit.simulate.streams import BLOCK_ROWS, block_sizes, kept_columns
 
 Design = Literal["ideal", "modes"]
 

@@ -11,7 +11,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
-from calibkit.simulate.streams import BLOCK_ROWS, block_sizes, kept_columns, stream
+from calibkit.maths.streams import stream
+from calibkit.simulate.streams import BLOCK_ROWS, block_sizes, kept_columns
 from calibkit_kernels.dense import affine_rows
 from calibkit_kernels.regression import newton_sums
 from calibkit_kernels.reliability import expit

@@ -10,25 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
-import numpy as np
-
 from calibkit.errors import UsageError, nearest
 
 #: Rows of a block; part of what a seed means.
 BLOCK_ROWS = 1 << 16
 
 _SEEDS = 1 << 64
-
-
-def stream(seed: int, variable: int, block: int) -> np.random.Generator:
-    """Return the random numbers of one variable in one block.
-
-    The seed is the key of the generator; of its 256-bit counter the two upper words say which
-    stream, and the two lower ones count.
-    """
-    return np.random.Generator(
-        np.random.Philox(key=seed, counter=(block << 192) + (variable << 128))
-    )
 
 
 def block_sizes(rows: int, seed: int) -> Iterator[tuple[int, int]]:

@@ -8,6 +8,7 @@ each row, from which folds and draws follow (`calibkit.summaries.draws`).
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from typing import IO, Any, Final
 
@@ -181,6 +182,7 @@ class RowStore:
         if arrays.mapped:
             with disk_room():
                 self._files = [unnamed_file() for _ in range(size)]
+            weakref.finalize(self, _close, self._files)  # where reading ends by an error
         self._waiting: list[NDArray[Any]] = []
 
     def add(self, columns: Mapping[str, NDArray[Any]]) -> None:
@@ -260,6 +262,11 @@ class RowStore:
             order[tied] = rows[np.lexsort((hashes[rows], score[rows]))]
         # As plain bytes: numpy gathers records field by field.
         return records.view(f"V{records.itemsize}").take(order).view(records.dtype)
+
+
+def _close(files: list[IO[bytes]]) -> None:
+    for file in files:
+        file.close()
 
 
 def record_type(fields: Mapping[str, DTypeLike | tuple[DTypeLike, int]]) -> np.dtype[Any]:

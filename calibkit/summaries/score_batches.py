@@ -1,4 +1,4 @@
-"""Score rows that do not fit: read window by window, condensed as they come.
+"""Score rows that do not fit: read window by window, counted as they come.
 
 What is kept is a `ScoreSummary`.  Summaries of parts of the rows merge; a summary gives rows that can
 be fitted, each of them standing for all rows that are equal to it.
@@ -6,30 +6,29 @@ be fitted, each of them standing for all rows that are equal to it.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeGuard
+from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.bins.binning import assign
-from calibkit.errors import DataError, ResourceError
+from calibkit.bins.edges import equal_width_edges, quantile_edges
+from calibkit.errors import ResourceError
 from calibkit.files.sources import Source
+from calibkit.maths.sums import ExactSum
 from calibkit.memory import Memory, memory_budget
-from calibkit.rows.columns import (
-    HASHED,
-    ScoreRows,
-)
+from calibkit.rows.columns import HASHED, ScoreRows
 from calibkit.rows.numeric import weightless
 from calibkit.rows.provenance import added_hashes, data_hash
 from calibkit.rows.rows import NothingLeft, Remark, added_up
-from calibkit.summaries.condense import Condensed, Condenser, NoRoomError
-from calibkit.summaries.ladder import SCORE, SPREAD, Role
+from calibkit.rows.weights import Unit, bit_range, common_unit
+from calibkit.summaries.cells import COMMON, UnitError
+from calibkit.summaries.counted import Counted, Counter, Room
+from calibkit.summaries.distinct import COUNT, SCORE, SPREAD, NoRoomError, Role
 from calibkit.summaries.score_summary import OTHER, ScoreSummary
-from calibkit.summaries.uncertainties import Uncertainties
 from calibkit.summaries.windows import read_in_windows
 from calibkit.threads import one_behind
 
@@ -38,9 +37,6 @@ Read = Callable[[Source], ScoreRows]
 
 #: The rows of the windows of a source; of some windows nothing is left.
 Windows = Iterator[ScoreRows | NothingLeft]
-
-#: Which part of the room may keep rows for another pass.
-_KEPT: Final = 3
 
 
 @dataclass(frozen=True)
@@ -79,7 +75,7 @@ class Reading:
     others
         Further columns that may be made coarser like scores: whether they are probabilities.
     threads
-        With more than one, windows are condensed while the next ones are read.
+        With more than one, windows are counted while the next ones are read.
     """
 
     columns: Sequence[str]
@@ -110,133 +106,147 @@ def rows_within(source: Source, reading: Reading, memory: Memory | None) -> Scor
     if not reading.spread.edges and (memory is None or source.rows <= memory.entries):
         return reading.read(source)
     memory = memory_budget(None) if memory is None else memory
-    rows = summarise_scores(source, reading, memory).rows(source, memory)
+    try:
+        summary = _summarise(source, reading, memory, COMMON)
+    except UnitError:
+        summary = _summarise(source, reading, memory, _unit_of(_windows(source, reading, memory)))
+    rows = summary.rows(source, memory)
     if reading.needs_each is not None:
         rows.need_each(reading.needs_each)
     return rows
 
 
 def summarise_scores(source: Source, reading: Reading, memory: Memory) -> ScoreSummary:
-    """Return the summary of the rows of a source; see `rows_within`.
+    """Return the summary of the rows of a source, which merges with others; see `rows_within`.
 
     Where the rows have no room as they are, uncertainties are moved down to the edges that the
     levels of `Reading.spread` have on all rows, which takes another pass, or cut in bits.
     """
-    spread, file = reading.spread, source.parts[0].path
-    edges = np.array(spread.edges) if spread.edges else None
-
-    def windows() -> Windows:
-        return read_in_windows(source, reading.columns, memory.batch, reading.read)
-
-    if reading.needs_each is None and (edges is not None or not spread.levels):
-        counted = _Counted(reading, memory.entries, edges)
-        _count(windows(), counted, file)
-        return counted.summary()
-    first = _Counted(reading, memory.entries, edges, exactly=True)
-    kept = _Kept(windows(), memory.room // _KEPT)
     try:
-        _count(iter(kept), first, file)
+        return _summarise(source, reading, memory, COMMON)
+    except UnitError:
+        raise no_unit() from None
+
+
+def no_unit() -> ResourceError:
+    """Return what is said of weights that parts of the rows cannot be counted by."""
+    return ResourceError(
+        "memory: the rows do not fit, and their weights are no multiples of 1/1,048,576 (or too "
+        "great), so that parts of them cannot be counted alike; raise --memory, round the weights, or "
+        "fit on all rows at once"
+    )
+
+
+def _windows(source: Source, reading: Reading, memory: Memory) -> Windows:
+    return read_in_windows(source, reading.columns, memory.batch, reading.read)
+
+
+def _unit_of(windows: Windows) -> Unit:
+    """Return the unit that the weights of all rows are counted in."""
+    rows, total, top, last = 0, ExactSum(), -1074, 1024
+    for window in windows:
+        if isinstance(window, NothingLeft) or window.weight is None or not window.weight.any():
+            continue
+        own = bit_range(window.weight)
+        rows, top, last = rows + window.weight.size, max(top, own[0]), min(last, own[1])
+        total.add(window.weight)
+    return common_unit(rows, total.fraction, top, last)
+
+
+def _summarise(source: Source, reading: Reading, memory: Memory, unit: Unit) -> ScoreSummary:
+    spread, file, room = reading.spread, source.parts[0].path, Room.of(memory)
+    edges = np.array(spread.edges) if spread.edges else None
+    finds = edges is None and bool(spread.levels)
+    first = _Pass(reading, room, edges, unit, exactly=finds or reading.needs_each is not None)
+    try:
+        first.read(_windows(source, reading, memory), file)
     except NoRoomError:
         raise ResourceError(
             f"memory: {source.rows:,} rows do not fit, and {reading.needs_each} needs them as "
             "they are; raise --memory, or leave it out"
         ) from None
-    if first.uncertainties is None:
+    if not first.narrow:
         return first.summary()
-    found = first.uncertainties.edges(spread.levels, spread.strategy)
+    assert first.counted is not None and first.last is not None
+    found = level_edges(first.counted, spread)
     if found is None:
-        raise first.weightless(file)
-    again = kept.again() if kept.whole else windows()
-    second = _Counted(reading, memory.entries, found[0], hashes=first.sums)
-    _count(again, second, file)
+        raise weightless(file, first.last.options.weight, first.rows_read - first.dropped)
+    second = _Pass(reading, room, found[0], unit, hashes=first.sums)
+    second.read(_windows(source, reading, memory), file)
     return replace(second.summary(), level_error=found[1])
 
 
-def _count(windows: Windows, counted: _Counted, file: str) -> None:
-    """Count the rows of some windows."""
-    with one_behind(counted.reading.threads, counted.add) as add:
-        for rows in windows:
-            frame = None if isinstance(rows, NothingLeft) else _frame(rows, counted.edges)
-            add((rows, frame))
-    counted.finish(file)
-
-
-class _Kept:
-    """Windows that are kept for another pass, as long as they are few.
+def level_edges(counted: Counted, spread: Spread) -> tuple[NDArray[np.float64], float] | None:
+    """Return the edges of levels, and by what share of the rows they may miss; None without weight.
 
     Parameters
     ----------
-    windows
-        Where they come from.
-    room
-        How many bytes they may have in all.
+    counted
+        Uncertainties.
+    spread
+        Which levels: all their edges together, and the smallest uncertainty, rise.
     """
-
-    def __init__(self, windows: Windows, room: int) -> None:
-        self._windows, self._room = windows, room
-        self._held: deque[ScoreRows | NothingLeft] = deque()
-        self.whole = True
-
-    def __iter__(self) -> Windows:
-        for rows in self._windows:
-            yield rows
-            if self.whole:
-                self._keep(rows)
-
-    def _keep(self, rows: ScoreRows | NothingLeft) -> None:
-        if isinstance(rows, ScoreRows):  # without the window, which may have columns of its own
-            rows = replace(rows, where=None, source=None)
-            self._room -= _size(rows)
-        self._held.append(rows)
-        if self._room < 0:
-            self.whole = False
-            self._held.clear()
-
-    def again(self) -> Windows:
-        """Yield the windows once more, and for the last time."""
-        while self._held:
-            yield self._held.popleft()
-
-
-def _size(rows: ScoreRows) -> int:
-    """Return how many bytes some rows have."""
-    arrays = (rows.score, rows.uncertainty, rows.label, rows.weight)
-    others = 0 if rows.others is None else int(rows.others.estimated_size())
-    return others + sum(array.nbytes for array in arrays if array is not None)
+    values, weight = counted.frame["uncertainty"].to_numpy(), counted.weights
+    held = values[weight > 0]
+    if not held.size:
+        return None
+    low, high = float(held.min()), float(held.max())
+    if spread.strategy == "equal-width":
+        edges = [equal_width_edges(low, high, count) for count in spread.levels]
+    else:
+        edges = [quantile_edges(values, count, weight)[1] for count in spread.levels]
+    error = 0.0 if counted.exact else float(weight.max() / weight.sum())
+    return np.unique([*np.concatenate(edges), low]), error
 
 
 @dataclass
-class _Counted:
-    """The rows of the windows so far; see `summarise_scores`.
+class _Pass:
+    """One pass over the rows; see `_summarise`.
 
     Attributes
     ----------
     edges
         What uncertainties are moved down to.
     exactly
-        Whether rows stay as they are.  Without room for that, `uncertainties` alone are kept from
-        there on, if nothing needs each row.
+        Whether rows stay as they are.  Without room for that, `narrow`: uncertainties alone are
+        counted from there on, if nothing needs each row.
     hashes
         The sums of the rows' hashes, if they are known.
     """
 
     reading: Reading
-    entries: int
+    room: Room
     edges: NDArray[np.float64] | None
+    unit: Unit
     exactly: bool = False
     hashes: dict[str, str] | None = None
-    condenser: Condenser | None = None
+    counter: Counter | None = None
+    narrow: bool = False
     last: ScoreRows | None = None
     rows_read: int = 0
     dropped: int = 0
     remarks: list[Remark] = field(default_factory=list)
     sums: dict[str, str] = field(default_factory=dict)
     lowest: float | None = None
-    uncertainties: Uncertainties | None = None
-    condensed: Condensed | None = None
+    dtypes: dict[str, str] = field(default_factory=dict)
+    counted: Counted | None = None
+
+    def read(self, windows: Windows, file: str) -> None:
+        """Count the rows of all windows; of rows of which nothing is left `file` is the first."""
+        with one_behind(self.reading.threads, self.add) as add:
+            for rows in windows:
+                add((rows, None if isinstance(rows, NothingLeft) else self._frame(rows)))
+        if self.last is None:
+            raise NothingLeft(file, self.rows_read, added_up(self.remarks))
+        assert self.counter is not None
+        try:
+            self.counted = self.counter.finish()
+        except NoRoomError:
+            self._narrow()
+            self.counted = self.counter.finish()
 
     def add(self, window: tuple[ScoreRows | NothingLeft, pl.DataFrame | None]) -> None:
-        """Add the rows of a window, and the frame that they are condensed in."""
+        """Add the rows of a window, and the frame that they are counted in."""
         rows, frame = window
         self.remarks += rows.remarks
         if isinstance(rows, NothingLeft):
@@ -251,75 +261,64 @@ class _Counted:
         if self.hashes is None:
             for roles, total in row_sums(rows).items():
                 self.sums[roles] = added_hashes(self.sums.get(roles, "0"), total)
-        if self.uncertainties is not None:
-            self.uncertainties.add(frame)
-            return
-        if self.condenser is None:
-            known = _roles(rows, self.reading.others, levels=self.edges is not None)
-            self.condenser = Condenser(known, self.entries, exactly=self.exactly)
-        names = [role.name for role in self.condenser.roles]
+        if self.counter is None:
+            levels = 1 if self.edges is None else self.edges.size + 1
+            roles = _roles(rows, self.reading.others, levels=self.edges is not None)
+            self.counter = Counter(roles, self.room, levels, exactly=self.exactly, unit=self.unit)
         try:
-            self.condenser.add(frame.select(names))
+            self.counter.add(self._known(frame))
         except NoRoomError:
             self._narrow()
+
+    def _known(self, frame: pl.DataFrame) -> pl.DataFrame:
+        assert self.counter is not None
+        names = [role.name for role in self.counter.roles]
+        return frame.select(name for name in frame.columns if name in (*names, COUNT))
 
     def _narrow(self) -> None:
-        """Keep only what edges need from now on; all, but coarser, where that is no uncertainty."""
+        """Keep only what edges need from now on, if there are any to find; else all, but coarser."""
         if self.reading.needs_each is not None:
             raise NoRoomError
-        assert self.condenser is not None
-        wide = self.condenser
-        narrow = tuple(role for role in wide.roles if role.name in ("uncertainty", "weight"))
-        if any(role.name == "uncertainty" for role in narrow):
-            self.condenser = None
-            self.uncertainties = Uncertainties(narrow, self.entries)
-            into: Condenser | Uncertainties = self.uncertainties
-        else:
-            into = self.condenser = Condenser(wide.roles, self.entries)
-        for frame in wide.held:
-            into.add(frame)
-
-    def finish(self, file: str) -> None:
-        """Condense what was added last; of rows of which nothing is left `file` is the first."""
-        if self.last is None:
-            raise NothingLeft(file, self.rows_read, added_up(self.remarks))
-        if self.condenser is None:
-            return
-        try:
-            self.condensed = self.condenser.finish()
-        except NoRoomError:
-            self._narrow()
-            if self.uncertainties is None:
-                self.condensed = self.condenser.finish()
-
-    def weightless(self, file: str) -> DataError:
-        """Return what is said of rows without weight."""
-        assert self.last is not None
-        return weightless(file, self.last.options.weight, self.rows_read - self.dropped)
+        assert self.counter is not None
+        held, roles = self.counter.held, self.counter.roles
+        self.narrow = any(role.name == "uncertainty" for role in roles)
+        few = [Role("uncertainty", SCORE), *(role for role in roles if role.name == "weight")]
+        self.counter = Counter(few if self.narrow else roles, self.room, unit=self.unit)
+        for frame in held:
+            self.counter.add(self._known(frame))
 
     def summary(self) -> ScoreSummary:
-        """Return the summary of all that was added, once it is finished."""
-        assert self.condensed is not None
+        """Return the summary of all that was added."""
+        assert self.counted is not None
         assert self.last is not None
         return ScoreSummary(
-            condensed=self._with_values(self.condensed),
+            counted=self.counted,
             options=self.last.options,
             rows_read=self.rows_read,
             dropped=self.dropped,
             remarks=added_up(self.remarks),
             notes=self.last.notes,
             hashes=self.sums if self.hashes is None else self.hashes,
+            dtypes=self.dtypes,
             lowest=self.lowest,
             edges=None if self.edges is None else tuple(self.edges.tolist()),
         )
 
-    def _with_values(self, condensed: Condensed) -> Condensed:
-        """Return condensed rows with the uncertainties whose numbers they have."""
-        if self.last is None or self.last.uncertainty is None or not _numbered(self.edges):
-            return condensed
-        steps = _steps(self.edges, self.last.uncertainty.dtype)
-        values = pl.Series("uncertainty", steps[condensed.frame["uncertainty"].to_numpy()])
-        return replace(condensed, frame=condensed.frame.with_columns(values))
+    def _frame(self, rows: ScoreRows) -> pl.DataFrame:
+        """Return the columns that are counted; uncertainties as numbers of levels, if there are any."""
+        columns: dict[str, Any] = {
+            role: getattr(rows, role)
+            for role in ("score", "uncertainty", "label", "weight")
+            if getattr(rows, role) is not None
+        }
+        if rows.others is not None:
+            columns |= {OTHER + column.name: column for column in rows.others.iter_columns()}
+        frame = pl.DataFrame(columns)
+        self.dtypes = {name: str(kind) for name, kind in frame.schema.items()}
+        if self.edges is None or rows.uncertainty is None:
+            return frame
+        level = assign(rows.uncertainty, -np.inf, self.edges).astype(np.uint16)
+        return frame.with_columns(uncertainty=level)
 
 
 def _least(rows: ScoreRows, lowest: float | None) -> float | None:
@@ -356,34 +355,3 @@ def _roles(rows: ScoreRows, coarse: Mapping[str, bool], *, levels: bool) -> tupl
             for name in others
         ),
     )
-
-
-def _frame(rows: ScoreRows, edges: NDArray[np.float64] | None) -> pl.DataFrame:
-    columns: dict[str, Any] = {
-        role: getattr(rows, role)
-        for role in ("score", "uncertainty", "label", "weight")
-        if getattr(rows, role) is not None
-    }
-    if edges is not None and rows.uncertainty is not None:
-        place = assign(rows.uncertainty, -np.inf, edges)
-        numbered = _numbered(edges)
-        columns["uncertainty"] = (
-            place.astype(np.uint8) if numbered else _steps(edges, rows.uncertainty.dtype)[place]
-        )
-    if rows.others is not None:
-        columns |= {OTHER + column.name: column for column in rows.others.iter_columns()}
-    return pl.DataFrame(columns)
-
-
-def _numbered(edges: NDArray[np.float64] | None) -> TypeGuard[NDArray[np.float64]]:
-    """Tell whether rows have the number of their edge while they are condensed: a byte says it."""
-    return edges is not None and edges.size < 256
-
-
-def _steps(edges: NDArray[np.float64], kind: np.dtype[Any]) -> NDArray[Any]:
-    """Return what uncertainties are moved down to: the edges, -inf below all of them."""
-    steps = np.concatenate([[-np.inf], edges]).astype(kind)
-    steps[1:] = np.where(
-        steps[1:] < edges, np.nextafter(steps[1:], steps.dtype.type(np.inf)), steps[1:]
-    )
-    return steps

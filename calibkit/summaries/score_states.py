@@ -17,19 +17,22 @@ from calibkit.files.sources import Source
 from calibkit.rows.columns import HASHED, ColumnOptions
 from calibkit.rows.provenance import data_hash
 from calibkit.rows.rows import Remark, added_up
-from calibkit.summaries.condense import COUNT, Condensed
-from calibkit.summaries.ladder import LADDER, Role
+from calibkit.summaries.cells import UnitError
+from calibkit.summaries.coarse import SIGNIFICAND
+from calibkit.summaries.counted import Counted, Room
+from calibkit.summaries.distinct import COUNT, Role
 from calibkit.summaries.plain import as_plain, from_plain
-from calibkit.summaries.score_summary import ScoreSummary, merge_summaries
+from calibkit.summaries.score_batches import no_unit
+from calibkit.summaries.score_summary import ScoreSummary, levels_of, merge_summaries
 from calibkit.summaries.states import Shard, State, new_state
 
 
 class Payload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the header says of condensed score rows; see `ScoreSummary`."""
+    """What the header says of counted score rows; see `ScoreSummary`."""
 
     roles: tuple[Role, ...]
-    rung: int
-    most: int
+    bits: int | None
+    room: Room
     rows_read: int
     dropped: int
     remarks: tuple[Remark, ...]
@@ -60,10 +63,9 @@ def score_state(
     files
         The shard's files, if the state is to name them.
     """
-    frame = summary.condensed.frame
     own = _Options(
         columns=summary.options,
-        dtypes={role.name: str(frame.schema[role.name]) for role in summary.condensed.roles},
+        dtypes=summary.dtypes,
         notes=summary.notes,
         edges=summary.edges,
     )
@@ -84,13 +86,14 @@ def summary_of(state: State) -> ScoreSummary:
     payload = from_plain(state.header.payload, Payload, state.path)
     _check_table(state.table, payload, options)
     return ScoreSummary(
-        condensed=Condensed(payload.roles, state.table, payload.rung, payload.most),
+        counted=Counted(payload.roles, state.table, payload.room, payload.bits),
         options=options.columns,
         rows_read=payload.rows_read,
         dropped=payload.dropped,
         remarks=payload.remarks,
         notes=options.notes,
         hashes=payload.hashes,
+        dtypes=options.dtypes,
         lowest=payload.lowest,
         edges=options.edges,
     )
@@ -109,9 +112,9 @@ def check_state(state: State) -> None:
     Of rows that are as they were the hash is counted again: a bit that flipped on the way is found.
     """
     summary = summary_of(state)
-    if not summary.condensed.exact or summary.edges is not None:
+    if not summary.counted.exact or summary.edges is not None:
         return
-    frame = summary.condensed.frame
+    frame = summary.counted.frame
     used: dict[str, NDArray[Any]]
     used = {role: frame[role].to_numpy() for role in HASHED if role in frame.columns}
     said = summary.hashes.get(",".join(used))
@@ -120,9 +123,18 @@ def check_state(state: State) -> None:
 
 
 def merge_states(states: Sequence[State]) -> tuple[dict[str, Any], pl.DataFrame]:
-    """Return payload and table of several states."""
-    merged = merge_summaries([summary_of(state) for state in states])
-    return _payload(merged), merged.condensed.frame
+    """Return payload and table of several states.
+
+    Raises
+    ------
+    ResourceError
+        Rows that do not fit, with weights that cannot be summed as they are.
+    """
+    try:
+        merged = merge_summaries([summary_of(state) for state in states])
+    except UnitError:
+        raise no_unit() from None
+    return _payload(merged), merged.counted.frame
 
 
 def with_dropped(state: State, rows: int, remarks: Sequence[Remark]) -> dict[str, Any]:
@@ -141,15 +153,15 @@ def with_dropped(state: State, rows: int, remarks: Sequence[Remark]) -> dict[str
 def _state(
     kind: str, options: dict[str, Any], shards: Sequence[Shard], summary: ScoreSummary
 ) -> State:
-    return new_state(kind, options, shards, _payload(summary), summary.condensed.frame)
+    return new_state(kind, options, shards, _payload(summary), summary.counted.frame)
 
 
 def _payload(summary: ScoreSummary) -> dict[str, Any]:
     found: dict[str, Any] = as_plain(
         Payload(
-            roles=summary.condensed.roles,
-            rung=summary.condensed.rung,
-            most=summary.condensed.most,
+            roles=summary.counted.roles,
+            bits=summary.counted.bits,
+            room=summary.counted.room,
             rows_read=summary.rows_read,
             dropped=summary.dropped,
             remarks=tuple(sorted(summary.remarks, key=lambda remark: remark.text)),
@@ -161,13 +173,21 @@ def _payload(summary: ScoreSummary) -> dict[str, Any]:
 
 
 def _check_table(table: pl.DataFrame, payload: Payload, options: _Options) -> None:
-    """Refuse a table that is not the condensed rows that the header describes."""
+    """Refuse a table that is not the counted rows that the header describes."""
     names = [role.name for role in payload.roles]
     if table.columns != [*names, COUNT] or table.schema[COUNT] != pl.Int64 or not table.height:
         raise ModelError(f"a damaged state: its columns are {', '.join(table.columns)}")
-    if {name: str(table.schema[name]) for name in names} != options.dtypes:
+    wanted = dict(options.dtypes)
+    if options.edges is not None and "uncertainty" in wanted:
+        wanted["uncertainty"] = "UInt16"
+    if payload.bits is not None and "weight" in wanted:
+        wanted["weight"] = str(table.schema["weight"])  # units, in a dense table
+    if {name: str(table.schema[name]) for name in names} != wanted:
         raise ModelError("a damaged state: its columns have other types than it says")
-    if not 0 <= payload.rung < len(LADDER) or payload.most < 1:
+    if (
+        not 0 <= (payload.bits or 0) <= SIGNIFICAND
+        or min(payload.room.most, payload.room.cells) < 1
+    ):
         raise ModelError("a damaged state: an impossible resolution")
     counts = table[COUNT]
     if counts.null_count() or (counts < 1).any():
@@ -175,11 +195,14 @@ def _check_table(table: pl.DataFrame, payload: Payload, options: _Options) -> No
     if counts.sum() != payload.rows_read - payload.dropped:
         raise ModelError("a damaged state: it has not as many rows as it says")
     for name in ("score", "uncertainty", "weight"):
-        if name in names and not _is_floats(table[name]):
+        if name in names and not _is_numbers(table[name]):
             raise ModelError(f"a damaged state: column {name!r} holds something else than numbers")
+    levels = options.edges is not None and "uncertainty" in names
+    if levels and table["uncertainty"].to_numpy().max() >= levels_of(options.edges):
+        raise ModelError("a damaged state: uncertainty levels that it does not have")
     if "label" in names and not table["label"].is_in([0, 1]).all():
         raise ModelError("a damaged state: labels other than 0 and 1")
 
 
-def _is_floats(column: pl.Series) -> bool:
-    return column.dtype.is_float() and not column.null_count() and not column.is_nan().any()
+def _is_numbers(column: pl.Series) -> bool:
+    return column.dtype.is_numeric() and not column.null_count() and not column.is_nan().any()

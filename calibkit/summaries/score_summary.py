@@ -1,4 +1,4 @@
-"""Condensed score rows: what a file of any size becomes, what merges, and what is fitted."""
+"""Counted score rows: what a file of any size becomes, what merges, and what is fitted."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from calibkit.rows.columns import ColumnOptions, Condensing, RowFinder, ScoreRow
 from calibkit.rows.numeric import weightless
 from calibkit.rows.provenance import added_hashes
 from calibkit.rows.rows import Remark, added_up
-from calibkit.summaries.condense import COUNT, Condensed, merge
-from calibkit.summaries.ladder import LADDER, SCORE, SPREAD
+from calibkit.summaries.counted import Counted, merge
+from calibkit.summaries.distinct import COUNT
 from calibkit.summaries.resolution import coarse_note
 
 #: How a further column is called among the roles.
@@ -27,12 +27,13 @@ OTHER = "column "
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreSummary:
-    """Score rows, condensed.
+    """Score rows, counted.
 
     Attributes
     ----------
-    condensed
-        The distinct rows: a column for each role, further columns as `OTHER` and their name.
+    counted
+        The rows: a column for each role, further columns as `OTHER` and their name.  Where there are
+        `edges`, uncertainties are the numbers of their levels.
     options
         The column options, resolved.
     rows_read, dropped
@@ -45,51 +46,50 @@ class ScoreSummary:
         See `calibkit.rows.columns.Condensing`.
     lowest
         The smallest uncertainty; None without uncertainties.
+    dtypes
+        The types of the columns before they were counted.
     edges
-        The values that uncertainties were moved down to, but for the smallest; None: not moved.
+        The values that uncertainties are moved down to, but for the smallest; None: not moved.
     level_error
         See `calibkit.rows.columns.Condensing`.
     """
 
-    condensed: Condensed
+    counted: Counted
     options: ColumnOptions
     rows_read: int
     dropped: int
     remarks: tuple[Remark, ...]
     notes: tuple[str, ...]
     hashes: dict[str, str]
+    dtypes: dict[str, str]
     lowest: float | None = None
     edges: tuple[float, ...] | None = None
     level_error: float = 0.0
 
     def rows(self, source: Source, memory: Memory | None = None) -> ScoreRows:
         """Return rows to fit on: written out where they fit and nothing was made coarser."""
-        frame, times = self.condensed.frame, self.condensed.frame[COUNT].to_numpy()
-        coarse = LADDER[self.condensed.rung]
-        kinds = {role.name: role.coarse for role in self.condensed.roles}
-        condensing: Condensing | None
-        condensing = condensed = Condensing(
-            times=times,
-            hashes=self.hashes,
-            weight=column_of(frame, "weight"),
-            score_bits=None if self.condensed.exact else coarse[SCORE],
-            uncertainty_bits=None
-            if self.condensed.exact or not kinds.get("uncertainty")
-            else coarse[SPREAD],
-            levels=self.edges is not None,
-            level_error=self._level_error(),
-        )
+        counted, frame = self.counted, self.counted.frame
+        times = frame[COUNT].to_numpy()
         total = int(times.sum())
+        weight, note = column_of(frame, "weight"), None
         fits = total == times.size or memory is None or total <= memory.entries
-        if condensed.exact and fits:
-            condensing = None
+        condensing = None
+        if counted.exact and fits:
             if total > times.size:
                 frame = frame[np.repeat(np.arange(times.size, dtype=np.uint32), times)]
-        weight = column_of(frame, "weight")
-        if condensing is not None:
-            weight = times.astype(np.float64) if weight is None else weight * times
-        note = None if condensing is None else coarse_note(condensing)
-        others = [role.name for role in self.condensed.roles if role.name.startswith(OTHER)]
+                weight = column_of(frame, "weight")
+        else:
+            condensing = Condensing(
+                times=times,
+                hashes=self.hashes,
+                weight=weight,
+                score_bits=counted.bits,
+                uncertainty_bits=counted.spread_bits,
+                levels=self.edges is not None,
+                level_error=self._level_error(),
+            )
+            weight, note = counted.weights, coarse_note(condensing)
+        others = [role.name for role in counted.roles if role.name.startswith(OTHER)]
         return self._checked(
             ScoreRows(
                 score=column_of(frame, "score"),
@@ -116,20 +116,21 @@ class ScoreSummary:
 
         Of uncertainties in bits it is the largest share of the rows that have one and the same.
         """
-        coarse = {role.name for role in self.condensed.roles if role.coarse}
-        if self.condensed.exact or "uncertainty" not in coarse:
+        if self.counted.spread_bits is None:
             return self.level_error
-        masses = self.condensed.frame.group_by("uncertainty").agg(pl.col(COUNT).sum())[COUNT]
-        return float(masses.to_numpy().max() / self.condensed.rows)
+        masses = self.counted.frame.group_by("uncertainty").agg(pl.col(COUNT).sum())[COUNT]
+        return float(masses.to_numpy().max() / self.counted.rows)
 
     def _uncertainty(self, frame: pl.DataFrame) -> NDArray[Any] | None:
         """Return the uncertainties; those below all edges count as the smallest of all."""
         found: NDArray[Any] | None = column_of(frame, "uncertainty")
-        if found is None or self.edges is None or self.lowest is None:
+        if found is None or self.edges is None:
             return found
-        if found.min(initial=np.inf) >= self.lowest:  # nearly always, and then no copy is needed
-            return found
-        raised: NDArray[Any] = fixed(np.maximum(found, found.dtype.type(self.lowest)))
+        kind = np.float32 if self.dtypes["uncertainty"] == "Float32" else np.float64
+        steps = _steps(np.array(self.edges), kind)
+        if self.lowest is not None:
+            steps = np.maximum(steps, kind(self.lowest))
+        raised: NDArray[Any] = fixed(steps[found])
         return raised
 
     def _checked(self, rows: ScoreRows) -> ScoreRows:
@@ -157,7 +158,7 @@ def merge_summaries(parts: Sequence[ScoreSummary]) -> ScoreSummary:
     lowest = [part.lowest for part in parts if part.lowest is not None]
     return replace(
         first,
-        condensed=merge([part.condensed for part in parts]),
+        counted=merge([part.counted for part in parts], levels_of(first.edges)),
         rows_read=sum(part.rows_read for part in parts),
         dropped=sum(part.dropped for part in parts),
         remarks=added_up(remark for part in parts for remark in part.remarks),
@@ -165,6 +166,18 @@ def merge_summaries(parts: Sequence[ScoreSummary]) -> ScoreSummary:
         lowest=min(lowest) if lowest else None,
         level_error=max(part.level_error for part in parts),
     )
+
+
+def levels_of(edges: Sequence[float] | None) -> int:
+    """Return how many levels there are between edges."""
+    return 1 if edges is None else len(edges) + 1
+
+
+def _steps(edges: NDArray[np.float64], kind: Any) -> NDArray[Any]:
+    """Return what uncertainties are moved down to: the edges, -inf below all of them."""
+    steps = np.concatenate([[-np.inf], edges]).astype(kind)
+    steps[1:] = np.where(steps[1:] < edges, np.nextafter(steps[1:], kind(np.inf)), steps[1:])
+    return steps
 
 
 def column_of(frame: pl.DataFrame, name: str) -> Any:

@@ -11,8 +11,9 @@ from calibkit.fitted import Fitted
 from calibkit.memory import Memory
 from calibkit.raters.alpha_cal import AlphaSpec, feature_names, fit_alpha
 from calibkit.raters.model import AlphaModel
-from calibkit.raters.rows import RaterOptions, RaterRows, read_rater_rows
+from calibkit.raters.rows import RaterOptions
 from calibkit.raters.states import AlphaProblem, alpha_state, fit_alpha_state
+from calibkit.raters.stored import StoredRows, read_rater_rows
 from calibkit.summaries.score_states import source_of
 from calibkit.summaries.states import State
 
@@ -69,7 +70,7 @@ class AlphaRun:
             return
 
         def fit(part: Source) -> Fit:
-            rows = read_rater_rows(part, columns)
+            rows = read_rater_rows(part, columns, self.memory)
             made = fit_alpha(rows, spec, provenance=self.provenance, tags=self.tags)
             return _fit(made, rows)
 
@@ -93,5 +94,5 @@ def finish_state(console: Console, state: State, memory: Memory, threads: int) -
     write_models(console, source_of(state), fit, "Model")
 
 
-def _fit(made: Fitted[AlphaModel], rows: RaterRows) -> Fit:
+def _fit(made: Fitted[AlphaModel], rows: StoredRows) -> Fit:
     return Fit(made.model, (*rows.warnings, *made.warnings), alpha_lines(made.model))

@@ -15,8 +15,9 @@ from calibkit.calibrators.classes import (
 from calibkit.calibrators.model import CalibratorModel
 from calibkit.errors import UsageError
 from calibkit.fitted import Fitted
-from calibkit.raters.rows import RaterOptions, RaterRows, read_rater_rows
+from calibkit.raters.rows import RaterOptions
 from calibkit.raters.states import ClassProblem, fit_class_state, rater_state
+from calibkit.raters.stored import StoredRows, read_rater_rows
 from calibkit.summaries.score_states import source_of
 
 from . import typed
@@ -94,7 +95,7 @@ class ClassRun:
             return
 
         def fit(part: Source) -> Fit:
-            rows = read_rater_rows(part, self.columns)
+            rows = read_rater_rows(part, self.columns, self.memory)
             made = fit_class_calibrator(rows, self.spec, provenance=self.provenance, tags=self.tags)
             return _fit(made, rows)
 
@@ -117,5 +118,5 @@ def finish_state(console: Console, state: State, memory: Memory, threads: int) -
     write_models(console, source_of(state), fit, "Calibrator")
 
 
-def _fit(made: Fitted[CalibratorModel], rows: RaterRows) -> Fit:
+def _fit(made: Fitted[CalibratorModel], rows: StoredRows) -> Fit:
     return Fit(made.model, (*rows.warnings, *made.warnings), calibrator_lines(made.model))

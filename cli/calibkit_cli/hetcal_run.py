@@ -153,6 +153,7 @@ class HetcalRun:
             self.spec,
             provenance=self.provenance,
             tags=self.tags,
+            memory=self.memory,
         )
         record_makers(run.fitted.model, source)
         deliver(console, run)

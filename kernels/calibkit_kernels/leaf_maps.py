@@ -51,6 +51,8 @@ def fit_leaf_lines(
     weight: Floats,
     order: NDArray[np.int32],
     spans: Int64s,
+    starts: Floats,
+    room: Floats,
     out: Floats,
 ) -> None:
     """Write Platt's map of each leaf: a, b, the weight of its rows and that of its positives.
@@ -61,44 +63,59 @@ def fit_leaf_lines(
         Rows in score order, which makes the sums a function of the set of rows.
     order, spans
         See `rows_by_leaf`.
+    starts
+        Leaf x 2: a and b from which to start; NaN where nothing is known.
+    room
+        3 x the most rows of a leaf.
     out
         Leaf x 4; a leaf without rows gets NaN for a and b.
     """
-    most = 0
+    x, ones, zeros = room[0], room[1], room[2]
     for leaf in range(spans.shape[0]):
-        most = max(most, spans[leaf, 1] - spans[leaf, 0])
-    x, high, low = np.empty(most), np.empty(most), np.empty(most)
-    line = np.empty(2)
-    for leaf in range(spans.shape[0]):
-        first, size = spans[leaf, 0], spans[leaf, 1] - spans[leaf, 0]
-        own = hits = 0.0
-        for i in range(size):
-            row = order[first + i]
-            x[i] = score[row]
-            own += weight[row]
+        size = 0
+        for i in range(spans[leaf, 0], spans[leaf, 1]):
+            row = order[i]
+            if weight[row] <= 0.0:
+                continue
+            if size == 0 or score[row] != x[size - 1]:  # rows of one score are one point
+                x[size], ones[size], zeros[size] = score[row], 0.0, 0.0
+                size += 1
             if label[row] == 1:
-                hits += weight[row]
-        out[leaf, 2], out[leaf, 3] = own, hits
-        if own <= 0.0:
-            out[leaf, 0], out[leaf, 1] = math.nan, math.nan
-            continue
-        # Platt's targets: there is a minimum even where the leaf has one class.
-        above = (hits + 1.0) / (hits + 2.0)
-        below = 1.0 / (own - hits + 2.0)
-        for i in range(size):
-            row = order[first + i]
-            target = above if label[row] == 1 else below
-            high[i] = weight[row] * target
-            low[i] = weight[row] * (1.0 - target)
-        fit_platt(x[:size], high[:size], low[:size], line)
-        out[leaf, 0], out[leaf, 1] = line[0], line[1]
+                ones[size - 1] += weight[row]
+            else:
+                zeros[size - 1] += weight[row]
+        fit_platt(x[:size], ones[:size], zeros[:size], starts[leaf], out[leaf])
 
 
 @kernel
-def fit_platt(x: Floats, positive: Floats, negative: Floats, out: Floats) -> None:
+def fit_platt(x: Floats, ones: Floats, zeros: Floats, start: Floats, out: Floats) -> None:
+    """Write Platt's map of points that weigh so much as positives and as negatives; see above.
+
+    `ones` and `zeros` are changed.
+    """
+    own = hits = 0.0
+    for i in range(x.size):
+        own += ones[i] + zeros[i]
+        hits += ones[i]
+    out[0], out[1], out[2], out[3] = math.nan, math.nan, own, hits
+    if own <= 0.0:
+        return
+    # Platt's targets: there is a minimum even where the leaf has one class.
+    above = (hits + 1.0) / (hits + 2.0)
+    below = 1.0 / (own - hits + 2.0)
+    for i in range(x.size):
+        positive = ones[i] * above + zeros[i] * below
+        zeros[i] = ones[i] * (1.0 - above) + zeros[i] * (1.0 - below)
+        ones[i] = positive
+    fit_line(x, ones, zeros, start, out)
+
+
+@kernel
+def fit_line(x: Floats, positive: Floats, negative: Floats, start: Floats, out: Floats) -> None:
     """Write slope and intercept of the logistic regression on one feature, by Newton's method.
 
     Points carry weights of positive and negative rows, both classes some.  Constant x: slope 0.
+    `start` is a slope and an intercept near the minimum, or NaN.
     """
     shift, width = spread(x, positive, negative)
     total = rate = 0.0
@@ -110,6 +127,8 @@ def fit_platt(x: Floats, positive: Floats, negative: Floats, out: Floats) -> Non
     line[2], line[3] = shift, 0.0
     if width > 0.0:
         line[3] = 1.0 / width
+        if not math.isnan(start[0]):
+            line[0], line[1] = start[0] * width, start[1] + start[0] * shift
         newton_line(x, positive, negative, total, line)
     out[0] = line[0] * line[3]
     out[1] = line[1] - out[0] * shift

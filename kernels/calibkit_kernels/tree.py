@@ -16,7 +16,7 @@ from .maps import bucket_of
 
 Int64s = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Codes = NDArray[np.uint16]
+Codes = NDArray[np.uint8] | NDArray[np.uint16]
 
 #: The columns of a split: gain, the bins (or the number of categories) on both sides of the cut,
 #: whether missing values go left, the left side's count and second sum, rows without a value.
@@ -28,6 +28,9 @@ SLOT, PARENT, SIBLING, NEEDED = range(2, 6)
 NODE_WIDTH = 6
 
 _MOST_STRETCHES = 1 << 16
+
+#: A histogram of this many more bins than rows is gone through by its rows.
+_SPARSE = 4
 
 #: Gains that say: do not search here; nothing found.
 SKIP, NONE = -2.0, -1.0
@@ -205,61 +208,88 @@ def node_histogram(
 
 
 @kernel
+def sparse_histogram(
+    codes: Codes, order: NDArray[np.int32], payload: Int64s, hist: Int64s, out: Int64s
+) -> int:
+    """Write the histogram of rows that are few beside the bins: only the bins that they are in.
+
+    The last bin is that of missing values.  `out` gets the other bins that hold rows, rising; returns
+    how many there are.
+    """
+    last, used = hist.shape[0] - 1, 0
+    hist[last] = 0
+    for i in range(order.size):
+        hist[codes[order[i]]] = 0
+    for i in range(order.size):
+        b = codes[order[i]]
+        if b != last and hist[b, 0] == 0 and payload[i, 0] > 0:
+            out[used] = b
+            used += 1
+        for c in range(payload.shape[1]):
+            hist[b, c] += payload[i, c]
+    out[:used] = np.sort(out[:used])
+    return used
+
+
+@kernel
 def search_splits(
     codes: Codes,
     order: NDArray[np.int32],
     payload: Int64s,
     nodes: Int64s,
-    features: Int64s,
+    kind: Int64s,
     rules: Floats,
     kept: Int64s,
     out: Floats,
 ) -> None:
-    """Write the best split of every node on every feature given.
+    """Write the best split of every node on a feature.
 
     Parameters
     ----------
     codes
-        A row of bin numbers a feature.
+        The bin of each row.
     order, payload
         The rows of the nodes, and their vectors in this order.
     nodes
         Of each node: where its rows begin and end; the slot of its histogram; the slots of its
         parent and its sibling, of which it is the difference (-1: it is counted); and whether
         its histogram is of use to others.
-    features
-        The features to search: number, how many bins, and whether they are categories.
+    kind
+        How many bins the feature has, and whether they are categories.
     rules
         See `best_cut`.
     kept
-        Feature x slot x bin x sum: the histograms.
+        Slot x bin x sum: the histograms; one slot where none is of use to others.
     out
-        Feature x node x split; where the gain is `SKIP` the node is not searched.
+        Node x split; where the gain is `SKIP` the node is not searched.
     """
-    ranks = np.empty(kept.shape[2], np.int64)
+    size = kind[0]
+    ranks = np.empty(size + 1, np.int64)
     missing = np.empty(payload.shape[1], np.int64)
     total = np.empty(payload.shape[1], np.int64)
-    for k in range(features.shape[0]):
-        feature, size = features[k, 0], features[k, 1]
-        # Those that are counted first: the others are differences of them.
-        for turn in range(2 * nodes.shape[0]):
-            node = turn % nodes.shape[0]
-            if (nodes[node, SIBLING] >= 0) != (turn >= nodes.shape[0]):
-                continue
-            skipped = out[feature, node, GAIN] == SKIP
-            if skipped and nodes[node, NEEDED] == 0:
-                continue
-            node_histogram(codes[feature], order, payload, nodes[node], size, kept[feature])
-            if skipped:
-                continue
-            hist = kept[feature, nodes[node, SLOT]]
-            used = scan_order(hist, size, features[k, 2] == 1, rules, ranks)
-            missing[:] = hist[size]
-            total[:] = missing
-            for i in range(used):
-                for c in range(total.size):
-                    total[c] += hist[ranks[i], c]
-            best_cut(hist, ranks[:used], missing, total, rules, out[feature, node])
+    # Those that are counted first: the others are differences of them.
+    for turn in range(2 * nodes.shape[0]):
+        node = turn % nodes.shape[0]
+        if (nodes[node, SIBLING] >= 0) != (turn >= nodes.shape[0]):
+            continue
+        skipped = out[node, GAIN] == SKIP
+        if skipped and nodes[node, NEEDED] == 0:
+            continue
+        hist = kept[nodes[node, SLOT], : size + 1]
+        low, high = nodes[node, 0], nodes[node, 1]
+        if kept.shape[0] == 1 and kind[1] == 0 and _SPARSE * (high - low) < size:
+            used = sparse_histogram(codes, order[low:high], payload[low:high], hist, ranks)
+        else:
+            node_histogram(codes, order, payload, nodes[node], size, kept)
+            used = 0 if skipped else scan_order(hist, size, kind[1] == 1, rules, ranks)
+        if skipped:
+            continue
+        missing[:] = hist[size]
+        total[:] = missing
+        for i in range(used):
+            for c in range(total.size):
+                total[c] += hist[ranks[i], c]
+        best_cut(hist, ranks[:used], missing, total, rules, out[node])
 
 
 @kernel

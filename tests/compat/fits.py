@@ -173,12 +173,12 @@ ELSEWHERE = {
 
 
 def rows(count: int = 300) -> pl.DataFrame:
-    """Return rows with a column for every fit; 57 pairs of score and uncertainty."""
+    """Return rows with a column for every fit; of 39 pairs of score and uncertainty."""
     random = np.random.default_rng(7)
     doubt = random.integers(1, 4, count)
     truth = random.normal(0.0, 1.5, count)
     score = 1.0 / (1.0 + np.exp(-(truth + random.normal(0.0, 0.3, count) * doubt)))
-    score = (score.clip(0.05, 0.95) * 20).round() / 20
+    score = (score * 14).round().clip(1, 13) / 14
     segment = random.choice(["a", "b", "é"], count)
     x, amount = random.normal(size=count).round(2), random.gamma(2.0, 10.0, count).round(1)
     label = random.random(count) < 1.0 / (1.0 + np.exp(-truth - 0.5 * x * (segment == "a")))
@@ -191,7 +191,7 @@ def rows(count: int = 300) -> pl.DataFrame:
             "score": score,
             "uncertainty": doubt / 2,
             "label": label.astype(np.int64),
-            "weight": random.integers(0, 4, count),
+            "weight": random.integers(0, 3, count),
             "tenth": random.integers(1, 30, count) / 10,
             "value": random.integers(1, 6, count),
             "segment": segment,

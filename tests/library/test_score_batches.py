@@ -31,10 +31,12 @@ from calibkit.metrics.spec import EvaluateSpec
 from calibkit.models import canonical_text
 from calibkit.rows.columns import ColumnOptions, read_score_rows
 from calibkit.summaries import score_batches
-from calibkit.summaries.ladder import SPREAD, Role
+from calibkit.summaries.counted import Counter
+from calibkit.summaries.counted import Room as Limits
+from calibkit.summaries.distinct import SCORE, Role
 from calibkit.summaries.resolution import Resolution
+from calibkit.summaries.score_batches import Spread, level_edges
 from calibkit.summaries.states import merge_states
-from calibkit.summaries.uncertainties import Uncertainties
 from tests.cli.score_files import simulate
 
 OPTIONS = ColumnOptions()
@@ -323,23 +325,13 @@ def test_windows_number_their_rows(distinct: Source) -> None:
     assert seen == distinct.rows
 
 
-@pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("strategy", ["equal-mass", "equal-width"])
-def test_windows_that_are_kept_and_windows_that_are_read_again_give_the_same(
-    strategy: str, threads: int, distinct: Source, monkeypatch: pytest.MonkeyPatch
+def test_rows_that_are_counted_beside_their_reading_are_counted_alike(
+    strategy: str, distinct: Source
 ) -> None:
-    kept = boundary(distinct, Room(1000), strategy=strategy)
-    reads = []
-    read = BoundaryReader._read
-    monkeypatch.setattr(
-        BoundaryReader, "_read", lambda self, part: reads.append(1) or read(self, part)
-    )
-    boundary(distinct, Room(1000), strategy=strategy, threads=threads)
-    once = len(reads)
-    monkeypatch.setattr(score_batches, "_KEPT", 2**20)
-    again = boundary(distinct, Room(1000), strategy=strategy, threads=threads)
-    assert again.to_json() == kept.to_json()
-    assert len(reads) == 3 * once
+    alone = boundary(distinct, Room(1000), strategy=strategy, threads=1)
+    beside = boundary(distinct, Room(1000), strategy=strategy, threads=2)
+    assert alone.to_json() == beside.to_json()
 
 
 def test_a_boundary_without_uncertainties_is_read_once(tmp_path: Path) -> None:
@@ -430,29 +422,28 @@ def test_the_least_uncertainty_is_that_of_a_row_with_weight() -> None:
     assert frame["uncertainty"].min() < held == summary.lowest
 
 
-@pytest.mark.parametrize("entries", [5, 100])
+@pytest.mark.parametrize("entries", [2, 100])
 def test_edges_of_levels_are_among_rows_with_weight(entries: int) -> None:
-    kept = Uncertainties((Role("uncertainty", SPREAD), Role("weight")), entries)
+    counter = Counter((Role("uncertainty", SCORE), Role("weight")), Limits(entries, 2**20))
     for _ in range(3):
-        kept.add(
+        counter.add(
             pl.DataFrame({"uncertainty": [0.0, 1.0, 2.0, 9.0], "weight": [0.0, 1.0, 1.0, 0.0]})
         )
-    found = kept.edges([4], "equal-width")
+    found = level_edges(counter.finish(), Spread((4,), "equal-width"))
     assert found is not None
     assert (found[0].min(), found[0].max()) == (1.0, 1.75)
-    kept.add(
-        pl.DataFrame({"uncertainty": [1.0] * 6, "weight": [1.0] * 6})
-    )  # nine rows, beside three
-    found = kept.edges([2], "equal-mass")
-    assert found is not None and (found[0].tolist(), found[1]) == ([1.0], 0.0)
+    assert found[1] == (0.5 if entries == 2 else 0.0)
+    counter.add(pl.DataFrame({"uncertainty": [1.0] * 6, "weight": [1.0] * 6}))
+    found = level_edges(counter.finish(), Spread((2,)))  # nine rows, beside three
+    assert found is not None and found[0].tolist() == [1.0]
 
 
 def test_edges_of_coarse_uncertainties_say_how_far_they_may_miss() -> None:
-    kept = Uncertainties((Role("uncertainty", SPREAD),), 100)
+    counter = Counter((Role("uncertainty", SCORE),), Limits(100, 2**13))
     spread = np.random.default_rng(0).uniform(1.0, 5.0, 3000)
-    kept.add(pl.DataFrame({"uncertainty": spread}))
-    found = kept.edges([3], "equal-mass")
-    assert found is not None and 0.01 <= found[1] < 0.1
+    counter.add(pl.DataFrame({"uncertainty": spread}))
+    found = level_edges(counter.finish(), Spread((3,)))
+    assert found is not None and 0.001 <= found[1] < 0.1
     for edge, share in zip(found[0][-2:], (1 / 3, 2 / 3), strict=True):
         assert abs(float((spread < edge).mean()) - share) <= found[1]
 

@@ -10,9 +10,10 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from calibkit.errors import UsageError
+from calibkit.maths.streams import stream
 from calibkit.simulate import selection
 from calibkit.simulate.selection import PARTS, SelectionSimulation, simulate_selection
-from calibkit.simulate.streams import BLOCK_ROWS, stream
+from calibkit.simulate.streams import BLOCK_ROWS
 
 
 def test_the_first_rows_of_a_longer_simulation_are_the_shorter_one() -> None:

@@ -1,1 +1,0 @@
-"""Boosted models in rounds: a level of one tree of each run a round."""

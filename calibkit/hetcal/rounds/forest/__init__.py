@@ -1,1 +1,0 @@
-"""Forests in rounds: all trees grow together, then their maps."""

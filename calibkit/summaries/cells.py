@@ -1,0 +1,216 @@
+"""Rows that do not fit, counted by the cells of a fixed scale: a dense table, of which sums are merges.
+
+What a cell holds of is known to a power of two and some bits after it.  The powers that matter are cut
+finely, all others are one cell each: probabilities from 2^-25 to 1/2 and, mirrored, up to 1 - 2^-25;
+other values from 2^-32 to 2^32 on both sides of zero.  The cells rise with the values, a row counts
+as the least value of its cell, and a level, a label and a weight are kept as they are: whatever is
+decided at a border of cells is counted exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calibkit.errors import ResourceError
+from calibkit.memory import Memory
+from calibkit.rows.weights import Unit, whole_units
+from calibkit.summaries.coarse import SIGNIFICAND, keys_of, least_of
+from calibkit.summaries.distinct import COUNT, Role
+from calibkit_kernels.cells import count_cells
+
+Int64s = NDArray[np.int64]
+
+#: Cells of a table (for each label), and those where there is little memory.
+MOST_CELLS, FEW_CELLS = 2**25, 2**20
+#: Bits after the exponent that are kept at most: more would cost time and tell nothing.
+_MOST_BITS: Final = 18
+#: The power of 1/2 in the keys of probabilities, and how many powers on both sides are cut finely.
+_HALF: Final = 1022
+_FINE: Final = 24
+#: How many powers of other values are cut finely, on both sides of 1.
+_FINE_RAW: Final = 32
+#: The number of powers that keys tell apart: of probabilities, and of any other values.
+_POWERS: Final = {True: 2 * _HALF + 1, False: 4096}
+
+#: The unit of weights in which every table can be counted, if they are multiples of it.
+COMMON: Final = Unit(2.0**-20)
+#: Sums of units stay below this, and numbers of rows of a cell.
+_MOST_UNITS: Final = 2**62
+#: Rows whose keys are made at a time: they stay in the cache.
+_BLOCK: Final = 2**13
+
+_NOTHING: Final = np.empty(0, np.int64)
+
+
+class UnitError(Exception):
+    """Weights that are no whole numbers of the unit that they are counted in."""
+
+
+def cells_within(memory: Memory) -> int:
+    """Return how many cells a table has for which there is room."""
+    return MOST_CELLS if memory.room >= 16 * MOST_CELLS else FEW_CELLS
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A scale of cells.
+
+    Attributes
+    ----------
+    probability
+        Whether values lie in [0, 1] and are resolved like log-odds.
+    bits
+        How many bits after the exponent are kept where cells are fine.
+    """
+
+    probability: bool
+    bits: int
+
+    @property
+    def size(self) -> int:
+        """How many cells there are."""
+        return int(self.starts[-1])
+
+    @cached_property
+    def starts(self) -> Int64s:
+        """The first cell of each power, and the number of cells."""
+        sizes = np.int64(1) << (SIGNIFICAND - self.drops.astype(np.int64))
+        found: Int64s = np.append(0, np.cumsum(sizes))
+        return found
+
+    @cached_property
+    def drops(self) -> NDArray[np.uint64]:
+        """How many bits behind each power are cut."""
+        power = np.arange(_POWERS[self.probability])
+        if self.probability:
+            fine = (power >= _HALF - _FINE) & (power < _HALF + _FINE)
+        else:
+            exponent = np.where(power < 2048, 2047 - power, power - 2048) - 1023
+            fine = (exponent >= -_FINE_RAW) & (exponent < _FINE_RAW)
+        return np.where(fine, SIGNIFICAND - self.bits, SIGNIFICAND).astype(np.uint64)
+
+    def least(self, cells: Int64s, dtype: Any) -> NDArray[Any]:
+        """Return the least value of a float type in each cell; the cells rise."""
+        power = np.searchsorted(self.starts, cells, side="right") - 1
+        behind = (cells - self.starts[power]).astype(np.uint64) << self.drops[power]
+        keys = power.astype(np.uint64) << np.uint64(SIGNIFICAND) | behind
+        return least_of(keys, dtype, probability=self.probability)
+
+
+def finest_scale(cells: int, levels: int, *, probability: bool) -> Scale:
+    """Return the finest scale of which every level has room in a table of so many cells.
+
+    Raises
+    ------
+    ResourceError
+        There are too many levels.
+    """
+    for bits in range(_MOST_BITS, -1, -1):
+        scale = Scale(probability, bits)
+        if scale.size * levels <= cells:
+            return scale
+    raise ResourceError(
+        f"memory: the rows do not fit, and {levels:,} uncertainty levels are too many for a table of "
+        "counts; raise --memory, or take fewer levels"
+    )
+
+
+class Cells:
+    """Rows by cells.
+
+    Parameters
+    ----------
+    roles
+        The columns of the frames that are added: the first one is cut, ``uncertainty`` (if it is
+        another) has the number of a level, ``label`` 0 or 1, ``weight`` weights or, as integers, units.
+    levels
+        How many levels there are.
+    scale
+        Of the first column.
+    unit
+        What weights are counted in.
+    """
+
+    def __init__(self, roles: Sequence[Role], levels: int, scale: Scale, unit: Unit) -> None:
+        self.roles, self.scale, self.unit = tuple(roles), scale, unit
+        names = [role.name for role in roles]
+        self._first, self._labels = names[0], 2 if "label" in names else 1
+        self._levels, self._weighted = "uncertainty" in names[1:], "weight" in names
+        shape = (scale.size, levels * self._labels)
+        self._rows = np.zeros(shape, np.int64)
+        self._sums = np.zeros(shape if self._weighted else (0, 0), np.int64)
+        self._total = 0
+        self._dtype: Any = np.float64
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """Add rows, or rows with counts where the frame has a column `COUNT`.
+
+        Raises
+        ------
+        UnitError
+            Weights that are no multiples of an exact unit, or too great.
+        """
+        values = frame[self._first].to_numpy()
+        self._dtype = values.dtype
+        times = frame[COUNT].to_numpy() if COUNT in frame.columns else _NOTHING
+        units = self._units(frame["weight"], times) if self._weighted else _NOTHING
+        kind = np.zeros(values.size, np.uint32)
+        if self._levels:
+            kind = frame["uncertainty"].to_numpy() * np.uint32(self._labels)
+        if self._labels == 2:
+            kind = kind + frame["label"].to_numpy()
+        for start in range(0, values.size, _BLOCK):
+            part = slice(start, start + _BLOCK)
+            count_cells(
+                keys_of(values[part], probability=self.scale.probability),
+                kind[part],
+                times[part],
+                units[part],
+                self.scale.starts,
+                self.scale.drops,
+                self._rows,
+                self._sums,
+            )
+
+    def _units(self, column: pl.Series, times: Int64s) -> Int64s:
+        """Return what rows weigh together, in units."""
+        amounts = column.to_numpy()
+        if column.dtype != pl.Int64:
+            wanted = amounts / self.unit.size
+            if self.unit.exact and (wanted != np.rint(wanted)).any():
+                raise UnitError
+            if (wanted * times if times.size else wanted).sum() >= 1.5 * _MOST_UNITS:
+                raise UnitError
+            amounts = whole_units(amounts, self.unit)
+            amounts = amounts * times if times.size else amounts
+        self._total += int(amounts.sum())
+        if self._total >= _MOST_UNITS:
+            raise UnitError
+        return amounts
+
+    def finish(self) -> pl.DataFrame:
+        """Return the cells that hold rows, in order, and `COUNT`: how many; weights are in units."""
+        kinds = self._rows.shape[1]
+        places = np.flatnonzero(self._rows)
+        held = np.count_nonzero(self._rows, axis=1)
+        cells = np.flatnonzero(held)
+        values = np.repeat(self.scale.least(cells, self._dtype), held[cells])
+        kind = places % kinds
+        found: dict[str, Any] = {self._first: values}
+        if self._levels:
+            found["uncertainty"] = (kind // self._labels).astype(np.uint16)
+        if self._labels == 2:
+            found["label"] = (kind % 2).astype(np.uint8)
+        if self._weighted:
+            found["weight"] = self._sums.ravel()[places]
+        names = [role.name for role in self.roles]
+        return pl.DataFrame(
+            {name: found[name] for name in names} | {COUNT: self._rows.ravel()[places]}
+        )

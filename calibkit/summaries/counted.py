@@ -1,0 +1,191 @@
+"""Counted rows: what rows become that are many, and what merges.
+
+They are the distinct rows with counts while there is room for them.  Beyond that scores with levels,
+labels and weights go into one dense table (`calibkit.summaries.cells`), anything else becomes distinct
+rows of fewer bits (`calibkit.summaries.distinct`).  Either is a function of the set of rows and of the
+room there is, so counting in parts, in any order, gives what counting the whole gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calibkit.memory import Memory
+from calibkit.rows.weights import Unit
+from calibkit.summaries.cells import COMMON, Cells, Scale, cells_within, finest_scale
+from calibkit.summaries.distinct import COUNT, Distinct, NoRoomError, Role, spread_bits
+
+
+@dataclass(frozen=True)
+class Room:
+    """How many distinct rows there is room for, and how many cells of a dense table."""
+
+    most: int
+    cells: int
+
+    @classmethod
+    def of(cls, memory: Memory) -> Room:
+        """Return the room within a memory budget."""
+        return cls(memory.entries, cells_within(memory))
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Counted rows.
+
+    Attributes
+    ----------
+    roles
+        The columns.
+    frame
+        These columns and `COUNT` (int64), sorted by them; coarse values are the least of their cell.
+        The weights of a dense table are integers: what all rows of an entry weigh, in units.
+    room
+        What there was room for.
+    bits
+        How many bits after the exponent scores keep; None: all.
+    unit
+        What integer weights are counted in.
+    """
+
+    roles: tuple[Role, ...]
+    frame: pl.DataFrame
+    room: Room
+    bits: int | None = None
+    unit: Unit = COMMON
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing was made coarser."""
+        return self.bits is None
+
+    @property
+    def spread_bits(self) -> int | None:
+        """How many bits after the exponent uncertainties keep; None: all, or there are levels."""
+        cut = any(role.name == "uncertainty" and role.coarse for role in self.roles)
+        return None if self.bits is None or not cut else spread_bits(self.bits)
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """What the rows of each entry weigh together."""
+        times = self.frame[COUNT].to_numpy()
+        if "weight" not in self.frame.columns:
+            return times.astype(np.float64)
+        own = self.frame["weight"].to_numpy()
+        return own * (self.unit.size if own.dtype == np.int64 else times)
+
+    @property
+    def rows(self) -> int:
+        """How many rows were counted."""
+        return int(self.frame[COUNT].sum())
+
+
+class Counter:
+    """Counts rows as they come.
+
+    Parameters
+    ----------
+    roles
+        The columns of the frames that are added.
+    room
+        What there is room for.
+    levels
+        How many uncertainty levels there are.
+    exactly
+        Whether a lack of room for the rows as they are is an error.
+    unit
+        What the weights of a dense table are counted in.
+
+    Raises
+    ------
+    NoRoomError
+        No room, if rows must stay `exactly` as they are; they are in `held` then.
+    UnitError
+        See `calibkit.summaries.cells`.
+    ResourceError
+        No room for rows however coarse.
+    """
+
+    def __init__(
+        self,
+        roles: Sequence[Role],
+        room: Room,
+        levels: int = 1,
+        *,
+        exactly: bool = False,
+        unit: Unit = COMMON,
+    ) -> None:
+        self.roles = tuple(roles)
+        self._room, self._levels, self._exactly, self._unit = room, levels, exactly, unit
+        self._counts: Distinct | Cells = Distinct(roles, room.most)
+
+    @property
+    def held(self) -> list[pl.DataFrame]:
+        """The rows that were added, as long as they are exact."""
+        return self._counts.held if isinstance(self._counts, Distinct) else []
+
+    def coarsen(self, bits: int | None = None) -> None:
+        """Go on with coarse rows, of no more bits than some."""
+        held = self.held
+        if _is_dense(self.roles):
+            first = self.roles[0]
+            scale = finest_scale(self._room.cells, self._levels, probability=first.probability)
+            if bits is not None:
+                scale = Scale(first.probability, min(bits, scale.bits))
+            self._counts = Cells(self.roles, self._levels, scale, self._unit)
+        else:
+            self._counts = Distinct.cut(self.roles, self._room.most, bits)
+        for frame in held:
+            self._counts.add(frame)
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """Add rows, or rows with counts where the frame has a column `COUNT`."""
+        try:
+            self._counts.add(frame)
+        except NoRoomError:
+            if self._exactly:
+                raise
+            self.coarsen()
+
+    def finish(self) -> Counted:
+        """Return what was counted."""
+        try:
+            frame = self._counts.finish()
+        except NoRoomError:
+            if self._exactly:
+                raise
+            self.coarsen()
+            frame = self._counts.finish()
+        bits = self._counts.bits if isinstance(self._counts, Distinct) else self._counts.scale.bits
+        return Counted(self.roles, frame, self._room, bits, self._unit)
+
+
+def merge(parts: Sequence[Counted], levels: int) -> Counted:
+    """Return the counted rows of all parts, which have the same roles and levels.
+
+    Raises
+    ------
+    UnitError
+        Weights of exact parts that are no multiples of the common unit, where there is no room.
+    """
+    room = Room(min(part.room.most for part in parts), min(part.room.cells for part in parts))
+    counter = Counter(parts[0].roles, room, levels)
+    bits = [part.bits for part in parts if part.bits is not None]
+    if bits:
+        counter.coarsen(min(bits))
+    for part in parts:
+        counter.add(part.frame)
+    return counter.finish()
+
+
+def _is_dense(roles: Sequence[Role]) -> bool:
+    """Tell whether rows can be counted by cells: one column is cut, and the others are few values."""
+    known = {"uncertainty", "label", "weight"}
+    return bool(roles[0].coarse) and all(
+        role.name in known and not role.coarse for role in roles[1:]
+    )
