@@ -10,9 +10,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from calibkit.errors import UsageError
+from calibkit.maths.streams import stream
 from calibkit.simulate import selection
 from calibkit.simulate.selection import PARTS, SelectionSimulation, simulate_selection
-from calibkit.maths.streams import stream
 from calibkit.simulate.streams import BLOCK_ROWS
 
 
