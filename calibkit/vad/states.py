@@ -186,12 +186,6 @@ def merge_states(states: Sequence[State]) -> tuple[dict[str, Any], pl.DataFrame]
     return as_plain(_summed(first)), _table(first)
 
 
-def with_dropped(state: State, rows: int, remarks: Sequence[Remark]) -> dict[str, Any]:
-    """Return the payload of a state with further rows, all of which were dropped."""
-    found: dict[str, Any] = as_plain(_summed(rows_of(state)[0].test.with_dropped(rows, remarks)))
-    return found
-
-
 def _summed(summary: MemberSummary) -> Summed:
     return Summed(**{name: getattr(summary, name) for name in Summed.__struct_fields__})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -91,12 +91,6 @@ class MemberSummary:
             twins=tuple(a and b for a, b in zip(self.twins, other.twins, strict=True)),
             remarks=added_up((*self.remarks, *other.remarks)),
             files=tuple(dict.fromkeys((*self.files, *other.files))),
-        )
-
-    def with_dropped(self, rows: int, remarks: Iterable[Remark]) -> MemberSummary:
-        """Return the summary with further rows, all of which were dropped."""
-        return replace(
-            self, remarks=added_up((*self.remarks, *remarks)), rows_read=self.rows_read + rows
         )
 
     def told(self) -> tuple[str, ...]:
@@ -215,8 +209,13 @@ def summarise_members(
             found = part if found is None else found.merge(part)
     if found is None:
         raise NothingLeft(source.parts[0].path, lost, added_up(remarks))
-    found = found.with_dropped(lost, remarks)
-    return replace(found, files=tuple(source.paths), warnings=source.warnings)
+    return replace(
+        found,
+        remarks=added_up((*found.remarks, *remarks)),
+        rows_read=found.rows_read + lost,
+        files=tuple(source.paths),
+        warnings=source.warnings,
+    )
 
 
 def check_weights(summary: MemberSummary, weight: str | None) -> None:
