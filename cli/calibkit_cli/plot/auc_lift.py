@@ -24,11 +24,11 @@ Examples:
 
 def register(kinds: typer.Typer) -> None:
     """Add this kind of picture."""
-    kinds.command("auc-lift", help=HELP)(auc_lift)
+    common.add_kind(kinds, "auc-lift", HELP, auc_lift)
 
 
 def auc_lift(
-    inputs: options.Inputs,
+    drawing: common.Drawing,
     score: own.Scores = None,
     baseline: own.Baseline = None,
     scale: options.Scale = "probability",
@@ -42,42 +42,11 @@ def auc_lift(
     min_rows: own.MinRows = 100,
     confidence: own.Confidence = 0.95,
     no_intervals: own.NoIntervals = False,
-    on_missing: options.OnMissing = "error",
-    input_format: options.InputFormat = None,
-    dtype: options.Dtype = "float64",
-    output: options.Output = None,
-    output_format: common.OutputFormat = None,
-    data: common.Data = None,
-    size: common.Size = None,
-    width: common.Width = None,
-    height: common.Height = None,
-    title: common.Title = None,
-    dark: common.Dark = False,
-    as_json: options.Json = False,
-    threads: options.Threads = None,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-    warnings: options.Warnings = "show",
-    dry_run: options.DryRun = False,
 ) -> None:
     """Parse, compute, draw."""
-    delivery = common.Delivery.of(
-        output,
-        output_format,
-        data,
-        common.look_of(size, width, height, title, dark),
-        as_json=as_json,
-        quiet=quiet,
-        verbose=verbose,
-        warnings=warnings,
-    )
-    from calibkit.files.sources import open_source
-    from calibkit.metrics.rows import columns_used
     from calibkit.metrics.spec import EvaluateSpec
     from calibkit.metrics.views import Settings
-    from calibkit.report import plots
     from calibkit.rows.columns import ColumnOptions
-    from calibkit.threads import thread_count
 
     scores = list(
         dict.fromkeys([*([baseline] if baseline else []), *(typed.listed(score) or ["score"])])
@@ -91,13 +60,13 @@ def auc_lift(
             positive=positive,
             unlabelled=unlabelled,
             weight=weight,
-            on_missing=on_missing,
+            on_missing=drawing.on_missing,
         ),
         settings=Settings(
             scale=scale,
             weighted=weight is not None,
             weight_kind=weight_kind,
-            threads=thread_count(threads),
+            threads=drawing.threads,
         ),
         by=by,
         min_rows=min_rows,
@@ -105,10 +74,4 @@ def auc_lift(
         intervals=not no_intervals,
         confidence=confidence,
     )
-    source = open_source(inputs, input_format=input_format, dtype=dtype)
-    delivery.plot(
-        source,
-        lambda rows: plots.points("auc-lift", rows, spec),
-        columns_used(source, spec),
-        dry_run=dry_run,
-    )
+    drawing.evaluated(spec)

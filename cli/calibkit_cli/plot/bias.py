@@ -24,11 +24,11 @@ Examples:
 
 def register(kinds: typer.Typer) -> None:
     """Add this kind of picture."""
-    kinds.command("bias", help=HELP)(bias)
+    common.add_kind(kinds, "bias", HELP, bias)
 
 
 def bias(
-    inputs: options.Inputs,
+    drawing: common.Drawing,
     score: own.Scores = None,
     scale: options.Scale = "probability",
     label: options.Label = "label",
@@ -44,43 +44,12 @@ def bias(
     confidence: own.Confidence = 0.95,
     no_intervals: own.NoIntervals = False,
     seed: options.Seed = 0,
-    on_missing: options.OnMissing = "error",
-    input_format: options.InputFormat = None,
-    dtype: options.Dtype = "float64",
-    output: options.Output = None,
-    output_format: common.OutputFormat = None,
-    data: common.Data = None,
-    size: common.Size = None,
-    width: common.Width = None,
-    height: common.Height = None,
-    title: common.Title = None,
-    dark: common.Dark = False,
-    as_json: options.Json = False,
-    threads: options.Threads = None,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-    warnings: options.Warnings = "show",
-    dry_run: options.DryRun = False,
 ) -> None:
     """Parse, compute, draw."""
-    delivery = common.Delivery.of(
-        output,
-        output_format,
-        data,
-        common.look_of(size, width, height, title, dark),
-        as_json=as_json,
-        quiet=quiet,
-        verbose=verbose,
-        warnings=warnings,
-    )
-    from calibkit.files.sources import open_source
-    from calibkit.metrics.rows import columns_used
     from calibkit.metrics.settings import read_shares
     from calibkit.metrics.spec import EvaluateSpec
     from calibkit.metrics.views import Settings
-    from calibkit.report import plots
     from calibkit.rows.columns import ColumnOptions
-    from calibkit.threads import thread_count
 
     scores = common.names(score) or ["score"]
     spec = EvaluateSpec(
@@ -92,7 +61,7 @@ def bias(
             positive=positive,
             unlabelled=unlabelled,
             weight=weight,
-            on_missing=on_missing,
+            on_missing=drawing.on_missing,
         ),
         settings=Settings(
             scale=scale,
@@ -100,7 +69,7 @@ def bias(
             strategy=bin_strategy,
             weighted=weight is not None,
             weight_kind=weight_kind,
-            threads=thread_count(threads),
+            threads=drawing.threads,
         ),
         tops=read_shares(typed.listed(top) or common.TOPS),
         top_by=top_by,
@@ -109,10 +78,4 @@ def bias(
         intervals=not no_intervals,
         confidence=confidence,
     )
-    source = open_source(inputs, input_format=input_format, dtype=dtype)
-    delivery.plot(
-        source,
-        lambda rows: plots.points("bias", rows, spec),
-        columns_used(source, spec),
-        dry_run=dry_run,
-    )
+    drawing.evaluated(spec)

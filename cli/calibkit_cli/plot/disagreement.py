@@ -24,11 +24,11 @@ Examples:
 
 def register(kinds: typer.Typer) -> None:
     """Add this kind of picture."""
-    kinds.command("disagreement", help=HELP)(disagreement)
+    common.add_kind(kinds, "disagreement", HELP, disagreement, threads=False)
 
 
 def disagreement(
-    inputs: options.Inputs,
+    drawing: common.Drawing,
     probs: options.Probs = None,
     counts: options.Counts = None,
     scale: options.Scale = "probability",
@@ -41,39 +41,10 @@ def disagreement(
     min_rows: own.MinRows = 100,
     confidence: own.Confidence = 0.95,
     no_intervals: own.NoIntervals = False,
-    on_missing: options.OnMissing = "error",
-    input_format: options.InputFormat = None,
-    dtype: options.Dtype = "float64",
-    output: options.Output = None,
-    output_format: common.OutputFormat = None,
-    data: common.Data = None,
-    size: common.Size = None,
-    width: common.Width = None,
-    height: common.Height = None,
-    title: common.Title = None,
-    dark: common.Dark = False,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-    warnings: options.Warnings = "show",
-    dry_run: options.DryRun = False,
 ) -> None:
     """Parse, compute, draw."""
-    delivery = common.Delivery.of(
-        output,
-        output_format,
-        data,
-        common.look_of(size, width, height, title, dark),
-        as_json=as_json,
-        quiet=quiet,
-        verbose=verbose,
-        warnings=warnings,
-    )
-    from calibkit.files.sources import open_source
-    from calibkit.metrics.rows import columns_used
     from calibkit.metrics.spec import EvaluateSpec
     from calibkit.raters.spec import read_votes
-    from calibkit.report import plots
     from calibkit.rows.columns import ColumnOptions
 
     votes = read_votes(
@@ -81,7 +52,7 @@ def disagreement(
     )
     spec = EvaluateSpec(
         scores=("score",),
-        columns=ColumnOptions(scale=scale, weight=weight, on_missing=on_missing),
+        columns=ColumnOptions(scale=scale, weight=weight, on_missing=drawing.on_missing),
         probs=tuple(common.names(probs) or ["prob_*"]),
         votes=votes,
         by=by,
@@ -90,10 +61,4 @@ def disagreement(
         intervals=not no_intervals,
         confidence=confidence,
     )
-    source = open_source(inputs, input_format=input_format, dtype=dtype)
-    delivery.plot(
-        source,
-        lambda rows: plots.points("disagreement", rows, spec),
-        columns_used(source, spec),
-        dry_run=dry_run,
-    )
+    drawing.evaluated(spec)

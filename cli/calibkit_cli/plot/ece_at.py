@@ -26,11 +26,11 @@ Examples:
 
 def register(kinds: typer.Typer) -> None:
     """Add this kind of picture."""
-    kinds.command("ece-at", help=HELP)(ece_at)
+    common.add_kind(kinds, "ece-at", HELP, ece_at)
 
 
 def ece_at(
-    inputs: options.Inputs,
+    drawing: common.Drawing,
     score: own.Scores = None,
     label: options.Label = "label",
     positive: options.Positive = None,
@@ -53,41 +53,11 @@ def ece_at(
     score_bins: Annotated[
         int, option("--score-bins", metavar="L", panel=common.BINS, min=1, help="Score bins.")
     ] = 20,
-    on_missing: options.OnMissing = "error",
-    input_format: options.InputFormat = None,
-    dtype: options.Dtype = "float64",
-    output: options.Output = None,
-    output_format: common.OutputFormat = None,
-    data: common.Data = None,
-    size: common.Size = None,
-    width: common.Width = None,
-    height: common.Height = None,
-    title: common.Title = None,
-    dark: common.Dark = False,
-    as_json: options.Json = False,
-    threads: options.Threads = None,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-    warnings: options.Warnings = "show",
-    dry_run: options.DryRun = False,
 ) -> None:
     """Parse, compute, draw."""
-    delivery = common.Delivery.of(
-        output,
-        output_format,
-        data,
-        common.look_of(size, width, height, title, dark),
-        as_json=as_json,
-        quiet=quiet,
-        verbose=verbose,
-        warnings=warnings,
-    )
-    from calibkit.files.sources import open_source
     from calibkit.metrics.views import Settings
-    from calibkit.report import plots
     from calibkit.report.ece_at import EceSpec
     from calibkit.rows.columns import ColumnOptions
-    from calibkit.threads import thread_count
 
     spec = EceSpec(
         scores=tuple(common.names(score) or ["score"]),
@@ -98,18 +68,12 @@ def ece_at(
             unlabelled=unlabelled,
             uncertainty=uncertainty,
             weight=weight,
-            on_missing=on_missing,
+            on_missing=drawing.on_missing,
         ),
         grid=grid,
         grid_score=grid_score,
         uncertainty_bins=uncertainty_bins,
         score_bins=score_bins,
-        settings=Settings(weighted=weight is not None, threads=thread_count(threads)),
+        settings=Settings(weighted=weight is not None, threads=drawing.threads),
     )
-    source = open_source(inputs, input_format=input_format, dtype=dtype)
-    delivery.plot(
-        source,
-        lambda rows: plots.points("ece-at", rows, spec),
-        common.grid_columns(source, spec.columns),
-        dry_run=dry_run,
-    )
+    drawing.grid(spec)

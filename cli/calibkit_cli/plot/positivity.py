@@ -29,11 +29,11 @@ Examples:
 
 def register(kinds: typer.Typer) -> None:
     """Add this kind of picture."""
-    kinds.command("positivity", help=HELP)(positivity)
+    common.add_kind(kinds, "positivity", HELP, positivity)
 
 
 def positivity(
-    inputs: options.Inputs,
+    drawing: common.Drawing,
     score: options.Score = "score",
     scale: options.Scale = "probability",
     label: options.Label = "label",
@@ -70,40 +70,10 @@ def positivity(
     confidence: own.Confidence = 0.95,
     no_intervals: own.NoIntervals = False,
     axis: common.Axis = "value",
-    on_missing: options.OnMissing = "error",
-    input_format: options.InputFormat = None,
-    dtype: options.Dtype = "float64",
-    output: options.Output = None,
-    output_format: common.OutputFormat = None,
-    data: common.Data = None,
-    size: common.Size = None,
-    width: common.Width = None,
-    height: common.Height = None,
-    title: common.Title = None,
-    dark: common.Dark = False,
-    as_json: options.Json = False,
-    threads: options.Threads = None,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-    warnings: options.Warnings = "show",
-    dry_run: options.DryRun = False,
 ) -> None:
     """Parse, compute, draw."""
-    delivery = common.Delivery.of(
-        output,
-        output_format,
-        data,
-        common.look_of(size, width, height, title, dark),
-        as_json=as_json,
-        quiet=quiet,
-        verbose=verbose,
-        warnings=warnings,
-    )
-    from calibkit.files.sources import open_source
-    from calibkit.report import plots
     from calibkit.report.grid_points import GridSpec
     from calibkit.rows.columns import ColumnOptions
-    from calibkit.threads import thread_count
 
     spec = GridSpec(
         columns=ColumnOptions(
@@ -114,19 +84,13 @@ def positivity(
             unlabelled=unlabelled,
             uncertainty=uncertainty,
             weight=weight,
-            on_missing=on_missing,
+            on_missing=drawing.on_missing,
         ),
         uncertainty_bins=uncertainty_bins,
         score_bins=score_bins,
         strategy=strategy,
         axis=axis,
         confidence=None if no_intervals else confidence,
-        threads=thread_count(threads),
+        threads=drawing.threads,
     )
-    source = open_source(inputs, input_format=input_format, dtype=dtype)
-    delivery.plot(
-        source,
-        lambda rows: plots.points("positivity", rows, spec),
-        common.grid_columns(source, spec.columns),
-        dry_run=dry_run,
-    )
+    drawing.grid(spec)

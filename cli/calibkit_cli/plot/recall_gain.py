@@ -26,11 +26,11 @@ Examples:
 
 def register(kinds: typer.Typer) -> None:
     """Add this kind of picture."""
-    kinds.command("recall-gain", help=HELP)(recall_gain)
+    common.add_kind(kinds, "recall-gain", HELP, recall_gain)
 
 
 def recall_gain(
-    inputs: options.Inputs,
+    drawing: common.Drawing,
     score: options.Score = "score",
     scale: options.Scale = "probability",
     label: options.Label = "label",
@@ -98,39 +98,11 @@ def recall_gain(
         ),
     ] = 5,
     seed: options.Seed = 0,
-    on_missing: options.OnMissing = "error",
-    input_format: options.InputFormat = None,
-    dtype: options.Dtype = "float64",
-    output: options.Output = None,
-    output_format: common.OutputFormat = None,
-    data: common.Data = None,
-    size: common.Size = None,
-    width: common.Width = None,
-    height: common.Height = None,
-    title: common.Title = None,
-    dark: common.Dark = False,
-    as_json: options.Json = False,
-    threads: options.Threads = None,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-    warnings: options.Warnings = "show",
-    dry_run: options.DryRun = False,
 ) -> None:
     """Parse, compute, draw."""
-    delivery = common.Delivery.of(
-        output,
-        output_format,
-        data,
-        common.look_of(size, width, height, title, dark),
-        as_json=as_json,
-        quiet=quiet,
-        verbose=verbose,
-        warnings=warnings,
-    )
     from calibkit.files.sources import open_source
     from calibkit.report import recall_gain as gains
     from calibkit.rows.columns import ColumnOptions
-    from calibkit.threads import thread_count
 
     unset = gains.GainSpec()
     spec = gains.GainSpec(
@@ -143,7 +115,7 @@ def recall_gain(
             uncertainty=uncertainty,
             weight=weight,
             weight_kind=weight_kind,
-            on_missing=on_missing,
+            on_missing=drawing.on_missing,
         ),
         methods=tuple(common.names(method)) or unset.methods,
         bounds=tuple(typed.listed(precision)) or unset.bounds,
@@ -151,13 +123,12 @@ def recall_gain(
         score_bins=score_bins,
         folds=folds,
         seed=seed,
-        threads=thread_count(threads),
+        threads=drawing.threads,
     )
-    source = open_source(inputs, input_format=input_format, dtype=dtype)
-    held = None if test is None else open_source([test], dtype=dtype)
-    delivery.plot(
+    source = drawing.source()
+    held = None if test is None else open_source([test], dtype=drawing.dtype)
+    drawing.draw(
         source,
-        lambda rows: gains.points(rows, spec, held),
         common.grid_columns(source, spec.columns),
-        dry_run=dry_run,
+        lambda rows: gains.points(rows, spec, held),
     )

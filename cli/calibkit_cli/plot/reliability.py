@@ -29,11 +29,11 @@ Examples:
 
 def register(kinds: typer.Typer) -> None:
     """Add this kind of picture."""
-    kinds.command("reliability", help=HELP)(reliability)
+    common.add_kind(kinds, "reliability", HELP, reliability)
 
 
 def reliability(
-    inputs: options.Inputs,
+    drawing: common.Drawing,
     score: own.Scores = None,
     scale: options.Scale = "probability",
     label: options.Label = "label",
@@ -49,42 +49,11 @@ def reliability(
     bin_strategy: own.BinStrategy = "equal-width",
     confidence: own.Confidence = 0.95,
     no_intervals: own.NoIntervals = False,
-    on_missing: options.OnMissing = "error",
-    input_format: options.InputFormat = None,
-    dtype: options.Dtype = "float64",
-    output: options.Output = None,
-    output_format: common.OutputFormat = None,
-    data: common.Data = None,
-    size: common.Size = None,
-    width: common.Width = None,
-    height: common.Height = None,
-    title: common.Title = None,
-    dark: common.Dark = False,
-    as_json: options.Json = False,
-    threads: options.Threads = None,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-    warnings: options.Warnings = "show",
-    dry_run: options.DryRun = False,
 ) -> None:
     """Parse, compute, draw."""
-    delivery = common.Delivery.of(
-        output,
-        output_format,
-        data,
-        common.look_of(size, width, height, title, dark),
-        as_json=as_json,
-        quiet=quiet,
-        verbose=verbose,
-        warnings=warnings,
-    )
-    from calibkit.files.sources import open_source
-    from calibkit.metrics.rows import columns_used
     from calibkit.metrics.spec import EvaluateSpec
     from calibkit.metrics.views import Settings
-    from calibkit.report import plots
     from calibkit.rows.columns import ColumnOptions
-    from calibkit.threads import thread_count
 
     if probs and score:
         raise UsageError("--probs and --score: draw one of them at a time.")
@@ -98,7 +67,7 @@ def reliability(
             positive=positive,
             unlabelled=unlabelled,
             weight=weight,
-            on_missing=on_missing,
+            on_missing=drawing.on_missing,
         ),
         settings=Settings(
             scale=scale,
@@ -106,7 +75,7 @@ def reliability(
             strategy=bin_strategy,
             weighted=weight is not None,
             weight_kind=weight_kind,
-            threads=thread_count(threads),
+            threads=drawing.threads,
         ),
         by=by,
         min_rows=min_rows,
@@ -115,10 +84,4 @@ def reliability(
         intervals=not no_intervals,
         confidence=confidence,
     )
-    source = open_source(inputs, input_format=input_format, dtype=dtype)
-    delivery.plot(
-        source,
-        lambda rows: plots.points("reliability", rows, spec),
-        columns_used(source, spec),
-        dry_run=dry_run,
-    )
+    drawing.evaluated(spec)

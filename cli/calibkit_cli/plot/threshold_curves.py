@@ -40,12 +40,11 @@ HELPS = {"precision-recall": PRECISION_RECALL_HELP, "roc": ROC_HELP}
 def register(kinds: typer.Typer) -> None:
     """Add these kinds of pictures."""
     for kind, text in HELPS.items():
-        kinds.command(kind, help=text)(draw)
+        common.add_kind(kinds, kind, text, draw)
 
 
 def draw(
-    context: typer.Context,
-    inputs: options.Inputs,
+    drawing: common.Drawing,
     score: own.Scores = None,
     scale: options.Scale = "probability",
     label: options.Label = "label",
@@ -68,44 +67,12 @@ def draw(
     decision: own.Decision = None,
     confidence: own.Confidence = 0.95,
     no_intervals: own.NoIntervals = False,
-    on_missing: options.OnMissing = "error",
-    input_format: options.InputFormat = None,
-    dtype: options.Dtype = "float64",
-    output: options.Output = None,
-    output_format: common.OutputFormat = None,
-    data: common.Data = None,
-    size: common.Size = None,
-    width: common.Width = None,
-    height: common.Height = None,
-    title: common.Title = None,
-    dark: common.Dark = False,
-    as_json: options.Json = False,
-    threads: options.Threads = None,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-    warnings: options.Warnings = "show",
-    dry_run: options.DryRun = False,
 ) -> None:
     """Parse, compute, draw the kind that the command is called by."""
-    kind = str(context.info_name)
-    delivery = common.Delivery.of(
-        output,
-        output_format,
-        data,
-        common.look_of(size, width, height, title, dark),
-        as_json=as_json,
-        quiet=quiet,
-        verbose=verbose,
-        warnings=warnings,
-    )
-    from calibkit.files.sources import open_source
-    from calibkit.metrics.rows import columns_used
     from calibkit.metrics.spec import EvaluateSpec
     from calibkit.metrics.views import Settings
-    from calibkit.report import plots
     from calibkit.report.ranking_curves import CurveSpec
     from calibkit.rows.columns import ColumnOptions
-    from calibkit.threads import thread_count
 
     scores = common.names(score) or ["score"]
     evaluated = EvaluateSpec(
@@ -117,13 +84,13 @@ def draw(
             positive=positive,
             unlabelled=unlabelled,
             weight=weight,
-            on_missing=on_missing,
+            on_missing=drawing.on_missing,
         ),
         settings=Settings(
             scale=scale,
             weighted=weight is not None,
             weight_kind=weight_kind,
-            threads=thread_count(threads),
+            threads=drawing.threads,
         ),
         decision=decision,
         groups=groups,
@@ -135,10 +102,4 @@ def draw(
         boundaries=tuple(common.names(boundary)),
         uncertainty=uncertainty,
     )
-    source = open_source(inputs, input_format=input_format, dtype=dtype)
-    delivery.plot(
-        source,
-        lambda rows: plots.points(kind, rows, spec),
-        columns_used(source, evaluated),
-        dry_run=dry_run,
-    )
+    drawing.evaluated(evaluated, spec)
