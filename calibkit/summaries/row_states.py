@@ -293,7 +293,7 @@ class _Writer:
         end = rows.height - rows.height % _BATCH if whole else rows.height
         for start in range(0, end, _BATCH):
             table = _arrow(rows[start : min(start + _BATCH, end)].rechunk())
-            self._file.write_table(table, max_chunksize=_BATCH)
+            self._file.write_batch(table.combine_chunks().to_batches()[0])
         self._held = [self._table, rows[end:]]
 
 
