@@ -61,9 +61,8 @@ Rows that do not fit are rounded; results say how far, and within what they lie 
 ## A small budget for a file that would fit
 
 The same rows with a budget that has room for all of them, and with {small}, in turn; medians of
-{rounds}; with all processors, and with two. A boundary keeps windows for its second pass as long as
-they take a third of the budget. Metrics and maps of rounded rows take less time than those of all
-rows, which is why a small budget may be the faster one.
+{rounds}; with all processors, and with two. Metrics and maps of rounded rows take less time than
+those of all rows, which is why a small budget may be the faster one.
 
 {ratio}
 """

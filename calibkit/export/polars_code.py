@@ -2,36 +2,8 @@
 
 from __future__ import annotations
 
+from calibkit.export import nodes
 from calibkit.export.code import FLAT, Constants, halves, number, table, text, texts
-from calibkit.export.nodes import (
-    Between,
-    Binary,
-    Case,
-    Code,
-    Compare,
-    Draw,
-    Every,
-    Exp,
-    Falling,
-    Field,
-    IsNever,
-    Item,
-    Lacks,
-    Log,
-    Missing,
-    Node,
-    Number,
-    OneOf,
-    Place,
-    Ref,
-    Rounded,
-    Some,
-    Steps,
-    Tame,
-    Text,
-    Whole,
-    Words,
-)
 from calibkit.export.program import Program, layers
 
 #: Of the columns that are dropped in the end.
@@ -131,86 +103,86 @@ class _Writer:
     def __init__(self) -> None:
         self.constants = Constants()
 
-    def write(self, node: Node) -> str:
+    def write(self, node: nodes.Node) -> str:
         """Return an expression that methods can be called on."""
         match node:
-            case Number(value):
+            case nodes.Number(value):
                 return f"pl.lit({number(value)})"
-            case Whole(value, kind):
+            case nodes.Whole(value, kind):
                 return f"pl.lit({int(value)}, pl.{kind})"
-            case Text(value):
+            case nodes.Text(value):
                 return f"pl.lit({text(value)})"
-            case Missing():
+            case nodes.Missing():
                 return "pl.lit(None)"
-            case Ref(name):
+            case nodes.Ref(name):
                 return self._ref(name)
-            case Field(column):
+            case nodes.Field(column):
                 return f"{self._column(column)}.cast(pl.Float64)"
-            case Item(column, place, size):
+            case nodes.Item(column, place, size):
                 return f"_item({self._column(column)}, {place}, {size})"
-            case Words(column, whole):
+            case nodes.Words(column, whole):
                 if whole:
                     return f"_words({self._column(column)}, schema[{text(column)}])"
                 return f"{self._column(column)}.cast(pl.String)"
-            case Draw(key, seed):
+            case nodes.Draw(key, seed):
                 return f"_draw({int(seed)}, {self.write(key)})"
-            case Code(value, names):
+            case nodes.Code(value, names):
                 return f"_code({self.write(value)}, {self.constants.named(texts(names))})"
-            case Case(branches, otherwise):
+            case nodes.Case(branches, otherwise):
                 found = [
                     f"when({self.condition(test)}).then({self.write(value)})"
                     for test, value in branches
                 ]
                 return f"pl.{'.'.join(found)}.otherwise({self.write(otherwise)})"
-            case Steps():
+            case nodes.Steps():
                 return self._steps(node)
             case _:
                 return self._arithmetic(node)
 
-    def _arithmetic(self, node: Node) -> str:
+    def _arithmetic(self, node: nodes.Node) -> str:
         match node:
-            case Between(value, low, high):
+            case nodes.Between(value, low, high):
                 return f"_between({self.write(value)}, {number(low)}, {number(high)})"
-            case Rounded(value):
+            case nodes.Rounded(value):
                 return f"{self.write(value)}.cast(pl.Float32).cast(pl.Float64)"
-            case Tame(value, _, _):
+            case nodes.Tame(value, _, _):
                 return self.write(value)
-            case Binary(sign, left, right):
+            case nodes.Binary(sign, left, right):
                 return f"({self._operand(left)} {sign} {self._operand(right)})"
-            case Exp(value):
+            case nodes.Exp(value):
                 return f"{self.write(value)}.exp()"
-            case Log(value):
+            case nodes.Log(value):
                 return f"{self.write(value)}.log()"
-            case Falling(values):
+            case nodes.Falling(values):
                 listed = ", ".join(map(self.write, values))
                 return f"pl.concat_list({listed}).list.sort(descending=True)"
-            case Place(value, place):
+            case nodes.Place(value, place):
                 return f"{self.write(value)}.list.get({place})"
             case _:
                 return f"({self.condition(node)})"
 
-    def condition(self, node: Node) -> str:
+    def condition(self, node: nodes.Node) -> str:
         """Return a condition."""
         match node:
-            case Compare(sign, left, right):
+            case nodes.Compare(sign, left, right):
                 return (
                     f"{self._operand(left)} {'==' if sign == '=' else sign} {self._operand(right)}"
                 )
-            case IsNever(value):
+            case nodes.IsNever(value):
                 return f"{self.write(value)}.is_nan()"
-            case Lacks(names):
+            case nodes.Lacks(names):
                 return " | ".join(f"{self._ref(name)}.is_null()" for name in names)
-            case OneOf(value, names):
+            case nodes.OneOf(value, names):
                 return f"{self.write(value)}.is_in({self.constants.named(texts(names))})"
-            case Every(conditions):
+            case nodes.Every(conditions):
                 return " & ".join(f"({self.condition(part)})" for part in conditions)
-            case Some(conditions):
+            case nodes.Some(conditions):
                 return " | ".join(f"({self.condition(part)})" for part in conditions)
             case _:
                 raise TypeError(f"no polars for {type(node).__name__}")
 
-    def _operand(self, node: Node) -> str:
-        return number(node.value) if isinstance(node, Number) else self.write(node)
+    def _operand(self, node: nodes.Node) -> str:
+        return number(node.value) if isinstance(node, nodes.Number) else self.write(node)
 
     def _ref(self, name: str) -> str:
         return f"pl.col({text(_PREFIX + name)})"
@@ -219,7 +191,7 @@ class _Writer:
         plain = name.replace("_", "a").replace(" ", "a").isalnum()
         return f"pl.col({text(name)})" if plain else f"_column({text(name)})"
 
-    def _steps(self, node: Steps) -> str:
+    def _steps(self, node: nodes.Steps) -> str:
         x, below = self.write(node.x), "<=" if node.strict else "<"
         if len(node.knots) <= FLAT:
             pairs = zip(node.knots, node.values, strict=False)

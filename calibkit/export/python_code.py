@@ -2,37 +2,8 @@
 
 from __future__ import annotations
 
+from calibkit.export import nodes
 from calibkit.export.code import FLAT, Constants, halves, number, table, text, texts
-from calibkit.export.nodes import (
-    Between,
-    Binary,
-    Case,
-    Code,
-    Compare,
-    Draw,
-    Every,
-    Exp,
-    Falling,
-    Field,
-    IsNever,
-    Item,
-    Lacks,
-    Log,
-    Missing,
-    Node,
-    Number,
-    OneOf,
-    Place,
-    Ref,
-    Rounded,
-    Some,
-    Steps,
-    Tame,
-    Text,
-    Whole,
-    Words,
-    every_node,
-)
 from calibkit.export.program import Program
 
 #: What the function calls, each written only where it is used.
@@ -120,91 +91,91 @@ class _Writer:
     def binding(self, name: str) -> str:
         """Return the line that computes a binding: None where one that it needs is None."""
         value = self.program.bindings[name]
-        used = {part.name: None for part in every_node(value) if isinstance(part, Ref)}
+        used = {part.name: None for part in nodes.every_node(value) if isinstance(part, nodes.Ref)}
         needed = [used_name for used_name in used if used_name not in self.program.optional]
         code = self.write(value)
-        if needed and not isinstance(value, Between):
+        if needed and not isinstance(value, nodes.Between):
             lacks = " or ".join(f"{one} is None" for one in needed)
             code = f"None if {lacks} else {code}"
         return f"    {name} = {code}"
 
-    def write(self, node: Node) -> str:
+    def write(self, node: nodes.Node) -> str:
         """Return an expression, in brackets or a single term."""
         match node:
-            case Number(value):
+            case nodes.Number(value):
                 return number(value)
-            case Whole(value, _):
+            case nodes.Whole(value, _):
                 return str(int(value))
-            case Text(value):
+            case nodes.Text(value):
                 return text(value)
-            case Missing():
+            case nodes.Missing():
                 return "None"
-            case Ref(name):
+            case nodes.Ref(name):
                 return name
-            case Field(column):
+            case nodes.Field(column):
                 return f"_number(row[{text(column)}])"
-            case Item(column, place, size):
+            case nodes.Item(column, place, size):
                 return f"_item(row[{text(column)}], {place}, {size})"
-            case Words(column, _):
+            case nodes.Words(column, _):
                 return f"_words(row[{text(column)}])"
-            case Draw(key, seed):
+            case nodes.Draw(key, seed):
                 return f"_draw({int(seed)}, {self.write(key)})"
-            case Case(branches, otherwise):
+            case nodes.Case(branches, otherwise):
                 found = [
                     f"{self.write(value)} if {self.condition(test)}" for test, value in branches
                 ]
                 return f"({' else '.join([*found, self.write(otherwise)])})"
-            case Steps():
+            case nodes.Steps():
                 return self._steps(node)
             case _:
                 return self._arithmetic(node)
 
-    def _arithmetic(self, node: Node) -> str:
+    def _arithmetic(self, node: nodes.Node) -> str:
         match node:
-            case Between(value, low, high):
+            case nodes.Between(value, low, high):
                 return f"_between({self.write(value)}, {number(low)}, {number(high)})"
-            case Rounded(value):
+            case nodes.Rounded(value):
                 return f"_single({self.write(value)})"
-            case Tame(value, _, _):
+            case nodes.Tame(value, _, _):
                 return self.write(value)
-            case Binary(sign, left, right):
+            case nodes.Binary(sign, left, right):
                 return f"({self.write(left)} {sign} {self.write(right)})"
-            case Exp(value):
+            case nodes.Exp(value):
                 return f"math.exp({self.write(value)})"
-            case Log(value):
+            case nodes.Log(value):
                 return f"math.log({self.write(value)})"
-            case Code(value, names):
+            case nodes.Code(value, names):
                 places = ", ".join(f"{text(name)}: {place}" for place, name in enumerate(names))
                 table_name = self.constants.named(f"{{{places}}}")
                 return f"{table_name}.get({self.write(value)}, {len(names)})"
-            case Falling(values):
+            case nodes.Falling(values):
                 return f"sorted([{', '.join(map(self.write, values))}], reverse=True)"
-            case Place(value, place):
+            case nodes.Place(value, place):
                 return f"{self.write(value)}[{place}]"
             case _:
                 return f"({self.condition(node)})"
 
-    def condition(self, node: Node) -> str:
+    def condition(self, node: nodes.Node) -> str:
         """Return a condition, in brackets where it is no single comparison."""
         match node:
-            case Compare(sign, left, right):
+            case nodes.Compare(sign, left, right):
                 sign = "==" if sign == "=" else sign
                 code = f"{self.write(left)} {sign} {self.write(right)}"
-                if isinstance(left, Ref) and left.name in self.program.optional:
+                if isinstance(left, nodes.Ref) and left.name in self.program.optional:
                     code = f"({left.name} is not None and {code})"
                 return code
-            case IsNever(value):
+            case nodes.IsNever(value):
                 return f"math.isnan({self.write(value)})"
-            case Lacks(names):
+            case nodes.Lacks(names):
                 return f"({' or '.join(f'{name} is None' for name in names)})"
-            case OneOf(value, names):
+            case nodes.OneOf(value, names):
                 listed = texts(names)
                 return (
                     f"{self.write(value)} in {listed if len(names) <= FLAT else self._set(listed)}"
                 )
-            case Every(conditions):
+            case nodes.Every(conditions):
                 return f"({' and '.join(map(self.condition, conditions))})"
-            case Some(conditions):
+            case nodes.Some(conditions):
                 return f"({' or '.join(map(self.condition, conditions))})"
             case _:
                 raise TypeError(f"no Python for {type(node).__name__}")
@@ -212,7 +183,7 @@ class _Writer:
     def _set(self, listed: str) -> str:
         return self.constants.named(f"frozenset({listed})")
 
-    def _steps(self, node: Steps) -> str:
+    def _steps(self, node: nodes.Steps) -> str:
         x, below = self.write(node.x), "<=" if node.strict else "<"
         if len(node.knots) <= FLAT:
             pairs = zip(node.knots, node.values, strict=False)

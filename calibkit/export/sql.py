@@ -7,35 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from calibkit.errors import UsageError
-from calibkit.export.nodes import (
-    Between,
-    Binary,
-    Case,
-    Code,
-    Compare,
-    Draw,
-    Every,
-    Exp,
-    Falling,
-    Field,
-    IsNever,
-    Item,
-    Lacks,
-    Log,
-    Missing,
-    Node,
-    Number,
-    OneOf,
-    Place,
-    Ref,
-    Rounded,
-    Some,
-    Steps,
-    Tame,
-    Text,
-    Whole,
-    Words,
-)
+from calibkit.export import nodes
 from calibkit.export.program import Program
 
 #: Step functions up to this many steps are written one after the other, up to the next as a tree
@@ -105,7 +77,7 @@ class Sql(ABC):
         """Return a binding."""
 
     @abstractmethod
-    def words(self, node: Words) -> str:
+    def words(self, node: nodes.Words) -> str:
         """Return a column as text."""
 
     @abstractmethod
@@ -113,19 +85,19 @@ class Sql(ABC):
         """Return a column of the table."""
 
     @abstractmethod
-    def table_steps(self, node: Steps) -> str:
+    def table_steps(self, node: nodes.Steps) -> str:
         """Return a long step function whose values are numbers."""
 
     @abstractmethod
-    def draw(self, node: Draw) -> str:
+    def draw(self, node: nodes.Draw) -> str:
         """Return the random number of a row."""
 
     @abstractmethod
-    def code(self, node: Code) -> str:
+    def code(self, node: nodes.Code) -> str:
         """Return the place of a text in a long list."""
 
     @abstractmethod
-    def item(self, node: Item) -> str:
+    def item(self, node: nodes.Item) -> str:
         """Return one number of a list."""
 
     @abstractmethod
@@ -144,7 +116,7 @@ class Sql(ABC):
         """Return the exponential."""
         return f"EXP({value})"
 
-    def columns(self, values: dict[str, Node], more: Sequence[str] = ()) -> list[str]:
+    def columns(self, values: dict[str, nodes.Node], more: Sequence[str] = ()) -> list[str]:
         """Return the lines of columns by their (quoted) names, with commas between columns.
 
         A line may hold a name or a text that goes on in the next one.
@@ -155,107 +127,116 @@ class Sql(ABC):
             lines[-1] += ","
         return [line for lines in found for line in lines]
 
-    def _column_lines(self, name: str, value: Node) -> list[str]:
-        if isinstance(value, Steps) and len(value.knots) <= FLAT:
+    def _column_lines(self, name: str, value: nodes.Node) -> list[str]:
+        if isinstance(value, nodes.Steps) and len(value.knots) <= FLAT:
             sign = "<=" if value.strict else "<"
-            tests = (Compare(sign, value.x, Number(knot)) for knot in value.knots)
-            value = Case(tuple(zip(tests, value.values, strict=False)), value.values[-1])
-        if not isinstance(value, Case) or len(value.branches) < 2:
+            tests = (nodes.Compare(sign, value.x, nodes.Number(knot)) for knot in value.knots)
+            value = nodes.Case(tuple(zip(tests, value.values, strict=False)), value.values[-1])
+        if not isinstance(value, nodes.Case) or len(value.branches) < 2:
             return [f"{self.write(value)} AS {name}"]
         branches = [
             f"  WHEN {self.condition(condition)} THEN {self.write(found)}"
             for condition, found in value.branches
         ]
         otherwise = [f"  ELSE {self.write(value.otherwise)}"]
-        return ["CASE", *branches, *(otherwise * (value.otherwise != Missing())), f"END AS {name}"]
+        return [
+            "CASE",
+            *branches,
+            *(otherwise * (value.otherwise != nodes.Missing())),
+            f"END AS {name}",
+        ]
 
-    def write(self, node: Node) -> str:
+    def write(self, node: nodes.Node) -> str:
         """Return an expression; one that is no single term is in brackets, or a CASE."""
         match node:
-            case Number(value):
+            case nodes.Number(value):
                 return self.number(value)
-            case Whole(value, _):
+            case nodes.Whole(value, _):
                 return str(int(value))
-            case Text(value):
+            case nodes.Text(value):
                 return self.text(value)
-            case Missing():
+            case nodes.Missing():
                 return "NULL"
-            case Ref(name):
+            case nodes.Ref(name):
                 return self.ref(name)
-            case Field(column):
+            case nodes.Field(column):
                 return f"CAST({self.column(column)} AS DOUBLE PRECISION)"
-            case Words():
+            case nodes.Words():
                 return self.words(node)
-            case Item():
+            case nodes.Item():
                 return self.item(node)
-            case Draw():
+            case nodes.Draw():
                 return self.draw(node)
-            case Code():
+            case nodes.Code():
                 return self._code(node)
-            case Steps():
+            case nodes.Steps():
                 return self._steps(node)
-            case Case(branches, otherwise):
+            case nodes.Case(branches, otherwise):
                 return self._case(branches, otherwise)
-            case Falling(values):
+            case nodes.Falling(values):
                 return self.falling([self.write(value) for value in values])
-            case Place(value, place):
+            case nodes.Place(value, place):
                 return f"({self.write(value)})[{place + 1}]"
             case _:
                 return self._arithmetic(node)
 
-    def _arithmetic(self, node: Node) -> str:
+    def _arithmetic(self, node: nodes.Node) -> str:
         match node:
-            case Binary(sign, left, right):
+            case nodes.Binary(sign, left, right):
                 return f"({self.write(left)} {sign} {self.write(right)})"
-            case Exp(value):
+            case nodes.Exp(value):
                 return self.exp(self.write(value))
-            case Log(value):
+            case nodes.Log(value):
                 return f"LN({self.write(value)})"
-            case Rounded(value):
+            case nodes.Rounded(value):
                 return self.rounded(self.write(value))
-            case Tame(value, small, large):
+            case nodes.Tame(value, small, large):
                 return self.tame(self.write(value), self.number(small), self.number(large))
-            case Between(value, low, high):
+            case nodes.Between(value, low, high):
                 own = self.write(value)
                 inside = f"{own} BETWEEN {self.number(low)} AND {self.number(high)}"
                 return f"CASE WHEN {inside} THEN {own} END"
             case _:
                 return self.condition(node)
 
-    def condition(self, node: Node) -> str:
+    def condition(self, node: nodes.Node) -> str:
         """Return a condition."""
         match node:
-            case Compare(sign, left, right):
+            case nodes.Compare(sign, left, right):
                 return f"{self.write(left)} {sign} {self.write(right)}"
-            case IsNever(value):
+            case nodes.IsNever(value):
                 return f"{self.write(value)} = {self.number(math.nan)}"
-            case Lacks(names):
+            case nodes.Lacks(names):
                 return " OR ".join(f"{self.ref(name)} IS NULL" for name in names)
-            case OneOf(value, texts):
+            case nodes.OneOf(value, texts):
                 return f"{self.write(value)} IN ({', '.join(map(self.text, texts))})"
-            case Every(conditions):
+            case nodes.Every(conditions):
                 return " AND ".join(f"({self.condition(part)})" for part in conditions)
-            case Some(conditions):
+            case nodes.Some(conditions):
                 return " OR ".join(f"({self.condition(part)})" for part in conditions)
             case _:
                 raise TypeError(f"no SQL for {type(node).__name__}")
 
-    def _case(self, branches: Sequence[tuple[Node, Node]], otherwise: Node) -> str:
+    def _case(
+        self, branches: Sequence[tuple[nodes.Node, nodes.Node]], otherwise: nodes.Node
+    ) -> str:
         found = [
             f"WHEN {self.condition(condition)} THEN {self.write(value)}"
             for condition, value in branches
         ]
-        if otherwise != Missing():
+        if otherwise != nodes.Missing():
             found.append(f"ELSE {self.write(otherwise)}")
         return f"CASE {' '.join(found)} END"
 
-    def _steps(self, node: Steps) -> str:
+    def _steps(self, node: nodes.Steps) -> str:
         if is_long(node):
             return self.table_steps(node)
         x, below = self.write(node.x), "<=" if node.strict else "<"
         return self._tree(x, below, node.knots, node.values)
 
-    def _tree(self, x: str, below: str, knots: Sequence[float], values: Sequence[Node]) -> str:
+    def _tree(
+        self, x: str, below: str, knots: Sequence[float], values: Sequence[nodes.Node]
+    ) -> str:
         """Return nested comparisons: those of a short piece one after the other."""
         if not knots:
             return self.write(values[0])
@@ -270,13 +251,13 @@ class Sql(ABC):
         right = self._tree(x, below, knots[middle + 1 :], values[middle + 1 :])
         return f"CASE WHEN {x} {below} {self.number(knots[middle])} THEN {left} ELSE {right} END"
 
-    def _code(self, node: Code) -> str:
+    def _code(self, node: nodes.Code) -> str:
         if len(node.texts) > MOST_TEXTS:
             return self.code(node)
         found = [f"WHEN {self.text(text)} THEN {place}" for place, text in enumerate(node.texts)]
         return f"CASE {self.write(node.value)} {' '.join(found)} ELSE {len(node.texts)} END"
 
 
-def is_long(node: Node) -> bool:
+def is_long(node: nodes.Node) -> bool:
     """Whether an expression is a step function that becomes a table."""
-    return isinstance(node, Steps) and len(node.knots) > TREE and node.is_table
+    return isinstance(node, nodes.Steps) and len(node.knots) > TREE and node.is_table

@@ -8,18 +8,16 @@ from typing import Any, Final
 
 import msgspec
 
-from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.hetcal.features import read_features
 from calibkit.hetcal.model import HetcalModel
-from calibkit.hetcal.rounds.known import Trees
 from calibkit.hetcal.run import Run, feature_columns, fit_source
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.makers import makers_in
 from calibkit.memory import Memory
 from calibkit.rows.columns import ColumnOptions, read_score_rows, resolve
 from calibkit.rows.splits import refuse_missing
-from calibkit.summaries.held_rows import HeldRows, SeenRows, hold_rows, see_rows
+from calibkit.summaries.held_rows import HeldRows, hold_rows
 from calibkit.summaries.held_states import (
     check_rows,
     held_state,
@@ -60,9 +58,6 @@ def hetcal_state(
     problem: HetcalProblem,
     memory: Memory,
     train: Callable[[], Source] | None = None,
-    *,
-    hold: bool = True,
-    trees: Trees | None = None,
 ) -> State:
     """Return the state of the rows of a shard.
 
@@ -76,15 +71,11 @@ def hetcal_state(
         How much room there is.
     train
         Opens the rows to grow the partition on, the same for all shards.
-    hold
-        Whether the state holds the rows, if they fit.
-    trees
-        Of training rows that do not fit; then the state holds no rows.
 
     Raises
     ------
     UsageError, DataError
-        As `calibkit.hetcal.run.fit_source`; features that are not those of the trees.
+        As `calibkit.hetcal.run.fit_source`.
     ResourceError
         Where the rows do not fit.
     """
@@ -96,9 +87,7 @@ def hetcal_state(
     roles |= {f"feature_{place}": name for place, name in enumerate(names, 1)}
     dealt = [name for name in (spec.groups, spec.time) if name is not None]
     opened = None if train is None else train()
-    if trees is not None:
-        _check_features(source, names, trees)
-    rows = _see(source, columns, names, dealt, memory, hold=hold and trees is None)
+    rows = _hold(source, columns, names, dealt, memory)
     other = None
     if opened is not None:
         resolve(opened, columns, label=True, uncertainty=False)
@@ -113,18 +102,7 @@ def hetcal_state(
         files=source.paths if named else (),
         train=other,
         train_files=opened.paths if named and opened is not None else (),
-        learnt=trees,
     )
-
-
-def _check_features(source: Source, names: Sequence[str], trees: Trees) -> None:
-    grown = [column.name for column in trees.columns]
-    if list(names) != grown:
-        raise UsageError(
-            f"--features are {', '.join(names)} in {source.paths[0]}, but {', '.join(grown)} in "
-            "--train: name the columns that both have.",
-            file=source.paths[0],
-        )
 
 
 def fit_state(state: State, memory: Memory | None, threads: int) -> Run:
@@ -139,6 +117,7 @@ def fit_state(state: State, memory: Memory | None, threads: int) -> Run:
         replace(problem.spec, threads=threads),
         provenance=problem.provenance,
         tags=problem.tags,
+        memory=memory,
     )
     add_makers(run.fitted.model, state)
     return run
@@ -176,28 +155,6 @@ def _hold(
     memory: Memory,
 ) -> HeldRows:
     """Return rows with their features, and the columns that deal them to folds."""
-    used, check = _reader(columns, features, dealt)
-    return hold_rows(source, used, check, memory)
-
-
-def _see(
-    source: Source,
-    columns: ColumnOptions,
-    features: Sequence[str],
-    dealt: Sequence[str],
-    memory: Memory,
-    *,
-    hold: bool,
-) -> HeldRows | SeenRows:
-    """Do the same; where rows do not fit, return what was seen of them."""
-    used, check = _reader(columns, features, dealt)
-    return see_rows(source, used, check, memory, hold=hold)
-
-
-def _reader(
-    columns: ColumnOptions, features: Sequence[str], dealt: Sequence[str]
-) -> tuple[list[str], Callable[[Source], None]]:
-    """Return the columns that are used, and what refuses their values."""
     beside = [*features, *dealt]
 
     def check(window: Source) -> None:
@@ -209,9 +166,5 @@ def _reader(
         for name in dealt:
             refuse_missing(rows.others[name], rows.where)
 
-    return [
-        columns.score,
-        columns.label,
-        *([columns.weight] if columns.weight else []),
-        *beside,
-    ], check
+    used = [columns.score, columns.label, *([columns.weight] if columns.weight else []), *beside]
+    return hold_rows(source, used, check, memory)

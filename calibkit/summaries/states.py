@@ -65,7 +65,7 @@ KINDS: Final = {
         for name in ("bin", "boundary", "calibrate", "evaluate")
     },
     "vad": Kind(2, "calibkit.vad.states"),
-    "hetcal": Kind(1, "calibkit.hetcal.states", "calibkit.hetcal.rounds.steps"),
+    "hetcal": Kind(1, "calibkit.hetcal.states"),
     "alpha-cal": Kind(1, "calibkit.raters.states"),
     "calibrate --probs": Kind(1, "calibkit.raters.states"),
 }

@@ -8,21 +8,16 @@ from functools import partial as with_arguments
 from pathlib import Path
 from typing import Final
 
-from calibkit.hetcal.rounds.known import Trees
-
 from calibkit.errors import UsageError
 from calibkit.files.inputs import find_files
 from calibkit.files.outputs import spare_inputs
 from calibkit.files.remote import is_remote
 from calibkit.files.sources import STDIN, Source, open_files, open_source
-from calibkit.fitted import Fitted
-from calibkit.hetcal.model import HetcalModel
 from calibkit.hetcal.run import TRAIN_IGNORED, Run, feature_columns, fit_source
 from calibkit.hetcal.spec import DEPTHS, LEAF_SIZES, SHRINKAGES, HetcalSpec
 from calibkit.hetcal.states import (
     KIND,
     HetcalProblem,
-    add_makers,
     fit_state,
     hetcal_state,
 )
@@ -34,7 +29,6 @@ from calibkit.threads import later, warm_up
 
 from .console import Console
 from .dry_run import show_plan, used_columns
-from .rounds import fit_here, round_teller
 from .states import write_states
 from .views.hetcal import hetcal_lines, view
 
@@ -107,7 +101,7 @@ class HetcalRun:
         if dry_run:
             self.show_plan(source)
         elif partial:
-            write_states(self.console, source, self._of(source).state_maker(self.memory))
+            write_states(self.console, source, self.state_maker(self.memory))
         else:
             self.fit(source)
 
@@ -127,42 +121,13 @@ class HetcalRun:
             tags=self.tags,
         )
 
-    def state_maker(self, memory: Memory, *, hold: bool = True) -> Callable[[Source], State]:
-        """Return what makes the state of a source, here or on another machine.
-
-        Training rows that do not fit grow their trees here and now.
-        """
-        problem, train, trees = self._problem(), self._train_opener(memory), None
-        if train is not None:
-            opened = train()
-            names = feature_columns(
-                opened, self.features, self.columns, replace(self.spec, groups=None, time=None)
-            )
-            if opened.rows > memory.rows_of(2 + len(names)):
-                train, trees = None, self._trees(opened, memory)
+    def state_maker(self, memory: Memory) -> Callable[[Source], State]:
+        """Return what makes the state of a source, here or on another machine."""
         return with_arguments(
-            hetcal_state, problem=problem, memory=memory, train=train, hold=hold, trees=trees
-        )
-
-    def _of(self, source: Source) -> HetcalRun:
-        """Return the run whose features are the columns of a source, if it has training rows too."""
-        if not self.train:
-            return self
-        names = feature_columns(source, self.features, self.columns, self.spec)
-        return replace(self, features=names)
-
-    def _trees(self, train: Source, memory: Memory) -> Trees:
-        """Return the trees of training rows that do not fit: they are read again in each round."""
-        from calibkit.hetcal.rounds.trained import trees_in_rounds
-
-        from calibkit.rounds.answers import answer
-
-        problem = replace(self._problem(), spec=replace(self.spec, groups=None, time=None))
-        self.console.detail("the training rows do not fit into --memory: trees grow in rounds")
-        return trees_in_rounds(
-            hetcal_state(train, problem, memory, hold=False),
-            lambda plan: answer(plan, train, memory, threads=self.threads),
-            round_teller(self.console),
+            hetcal_state,
+            problem=self._problem(),
+            memory=memory,
+            train=self._train_opener(memory),
         )
 
     def _train_opener(self, memory: Memory) -> Callable[[], Source] | None:
@@ -219,19 +184,10 @@ class HetcalRun:
             train = open_source(
                 self.train, input_format=self.input_format, dtype=self.dtype, memory=self.memory
             )
-        width = 2 + len(feature_columns(source, self.features, self.columns, self.spec))
-        large = False
         for one in (source, train):
-            if one is None:
-                continue
-            if console.output not in (None, "-"):
+            if one is not None and console.output not in (None, "-"):
                 spare_inputs(console.output, one.parts)
-            ignored = one is train and self.spec.partition == "boosted"
-            large = large or (one.rows > self.memory.rows_of(width) and not ignored)
         later(self.spec.threads, warm_up)
-        if large:
-            self._fit_in_rounds(source)
-            return
         run = fit_source(
             source,
             train,
@@ -240,28 +196,16 @@ class HetcalRun:
             self.spec,
             provenance=self.provenance,
             tags=self.tags,
+            memory=self.memory,
         )
         record_makers(run.fitted.model, source)
         deliver(console, run)
-
-    def _fit_in_rounds(self, source: Source) -> None:
-        """Fit rows that do not fit: they are read again in each round."""
-        state = self._of(source).state_maker(self.memory, hold=False)(source)
-        fitted = fit_here(self.console, state, source, self.memory, self.threads)
-        record_makers(fitted.model, source)
-        deliver(self.console, Run(fitted, (*source.warnings, *fitted.warnings), ()))
 
 
 def finish_state(console: Console, state: State, memory: Memory, threads: int) -> None:
     """Fit on the rows of a state, and deliver."""
     later(threads, warm_up)
     deliver(console, fit_state(state, memory, threads))
-
-
-def finish_rounds(console: Console, state: State, fitted: Fitted[HetcalModel]) -> None:
-    """Deliver what the last round gave."""
-    add_makers(fitted.model, state)
-    deliver(console, Run(fitted, fitted.warnings, ()))
 
 
 def deliver(console: Console, run: Run) -> None:
