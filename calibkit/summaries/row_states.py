@@ -145,10 +145,14 @@ def row_state(
 def _written(writer: _Writer, rows: Reading, prefix: str, memory: Memory) -> Shard:
     """Write the rows of an input; return what is known of them then."""
     count = total = 0
-    for frame in rows.frames(prefix, memory):
-        count, total = count + frame.height, total + _hash(frame, prefix)
-        writer.add(frame)
-    writer.end()
+
+    def seen() -> Iterator[pl.DataFrame]:
+        nonlocal count, total
+        for frame in rows.frames(prefix, memory):
+            count, total = count + frame.height, total + _hash(frame, prefix)
+            yield frame
+
+    writer.block(seen())
     return Shard(hash_text(total), count, tuple(rows.files))
 
 
@@ -162,15 +166,11 @@ def problem_of(state: State) -> dict[str, Any]:
 
 
 def _options(state: State | StateFile) -> _Options:
-    return from_plain(state.header.options, _Options, _name(state))
+    return from_plain(state.header.options, _Options, state.path)
 
 
 def _is_text(state: State | StateFile) -> bool:
-    return from_plain(state.header.payload, _Payload, _name(state)).text
-
-
-def _name(state: State | StateFile) -> str:
-    return state.path if isinstance(state, State) else state.name
+    return from_plain(state.header.payload, _Payload, state.path).text
 
 
 def merge_states(states: Sequence[State]) -> tuple[dict[str, Any], pl.DataFrame]:
@@ -215,28 +215,19 @@ def check_rows(state: State, needed: Sequence[str]) -> None:
     for name in needed:
         if name not in options.columns:
             raise ModelError(f"a damaged state: it has no column {name!r}")
-    known = [*(options.train.columns if options.train else ()), *options.columns]
-    if state.table.columns != [*_expected(options)] or not known:
+    known = [_ROWS + name for name in options.columns]
+    known += [_TRAIN + name for name in (options.train.columns if options.train else ())]
+    if state.table.columns != known or not known:
         raise ModelError(f"a damaged state: its columns are {', '.join(state.table.columns)}")
-    with opened(file.path, file.name):  # what Arrow says of damage is said of states
-        _check_hashes(file)
-
-
-def _expected(options: _Options) -> Iterator[str]:
-    yield from (_ROWS + name for name in options.columns)
-    if options.train is not None:
-        yield from (_TRAIN + name for name in options.train.columns)
-
-
-def _check_hashes(file: StateFile) -> None:
-    reader, options = _BatchReader(file), _options(file)
-    blocks = list(reader.blocks)
-    if any(shard.rows < 1 for shard in blocks) or sum(map(_batches, blocks)) != reader.count:
+    blocks = _blocks(file)
+    with opened(file.where, file.path) as batches:
+        whole = sum(map(_batches, blocks)) == batches.num_record_batches
+    if not whole or any(block.rows < 1 for block in blocks):
         raise ModelError("a damaged state: it has not as many rows as it says")
     for place, block in enumerate(blocks):
         prefix = _TRAIN if options.train is not None and place == 0 else _ROWS
         rows = total = 0
-        for frame in reader.frames(place, prefix):
+        for frame in _frames(file, place, prefix):
             rows, total = rows + frame.height, total + _hash(frame, prefix)
         if rows != block.rows:
             raise ModelError("a damaged state: it has not as many rows as it says")
@@ -246,32 +237,24 @@ def _check_hashes(file: StateFile) -> None:
             )
 
 
+def _blocks(file: StateFile) -> tuple[Shard, ...]:
+    """Return what batches of a file are of: the training rows, if there are some, and each shard."""
+    train = _options(file).train
+    first = [] if train is None else [Shard(train.hash, train.rows)]
+    return (*first, *file.header.shards)
+
+
 def _batches(block: Shard) -> int:
     return ceil(block.rows / _BATCH)
 
 
-class _BatchReader:
-    """The batches of a state's file, by the blocks that they are of: training rows, and each shard."""
-
-    def __init__(self, file: StateFile) -> None:
-        import pyarrow as pa
-        from pyarrow import ipc
-
-        train = _options(file).train
-        first = [] if train is None else [Shard(train.hash, train.rows)]
-        self.blocks: tuple[Shard, ...] = (*first, *file.header.shards)
-        self._reader = ipc.open_file(pa.memory_map(str(file.path)))
-
-    @property
-    def count(self) -> int:
-        """How many batches there are."""
-        return int(self._reader.num_record_batches)
-
-    def frames(self, block: int, prefix: str = "") -> Iterator[pl.DataFrame]:
-        """Yield the rows of a block, with the columns whose names begin so."""
-        first = sum(map(_batches, self.blocks[:block]))
-        for place in range(first, first + _batches(self.blocks[block])):
-            batch = self._reader.get_batch(place)
+def _frames(file: StateFile, block: int, prefix: str) -> Iterator[pl.DataFrame]:
+    """Yield the rows of a block, with the columns whose names begin so."""
+    blocks = _blocks(file)
+    first = sum(map(_batches, blocks[:block]))
+    with opened(file.where, file.path) as batches:
+        for place in range(first, first + _batches(blocks[block])):
+            batch = batches.get_batch(place)
             batch.validate(full=True)
             frame = pl.DataFrame(batch)
             yield frame.select(name for name in frame.columns if name.startswith(prefix))
@@ -296,14 +279,12 @@ class _Writer:
     def __exit__(self, *error: object) -> None:
         self._file.close()
 
-    def add(self, frame: pl.DataFrame) -> None:
-        """Write rows; columns that they lack are null."""
-        self._held.append(frame)
-        if sum(one.height for one in self._held) >= _BATCH:
-            self._write(whole=True)
-
-    def end(self) -> None:
-        """Write the rest of a block: the next one begins with a batch of its own."""
+    def block(self, frames: Iterable[pl.DataFrame]) -> None:
+        """Write the rows of a block; columns that they lack are null."""
+        for frame in frames:
+            self._held.append(frame)
+            if sum(one.height for one in self._held) >= _BATCH:
+                self._write(whole=True)
         self._write(whole=False)
 
     def _write(self, *, whole: bool) -> None:
@@ -312,7 +293,7 @@ class _Writer:
         end = rows.height - rows.height % _BATCH if whole else rows.height
         for start in range(0, end, _BATCH):
             table = _arrow(rows[start : min(start + _BATCH, end)].rechunk())
-            self._file.write_table(table, max_chunksize=_BATCH)
+            self._file.write_batch(table.combine_chunks().to_batches()[0])
         self._held = [self._table, rows[end:]]
 
 
@@ -321,27 +302,21 @@ def _arrow(frame: pl.DataFrame) -> Any:
     return frame.to_arrow(compat_level=pl.CompatLevel.oldest())
 
 
-def write_state(state: State, file: IO[bytes], compression: str) -> None:
+def write_state(state: State, output: IO[bytes], compression: str) -> None:
     """Write a state of rows: the same bytes whatever the order and the grouping of its files."""
-    files = [_BatchReader(one) for one in _by_hash(state.files)]
+    files = _by_hash(state.files)
     train = _options(state).train is not None
-    with _Writer(file, state.table, metadata_of(state.header), compression) as writer:
+    places = [
+        (shard, file, place)
+        for file in files
+        for place, shard in enumerate(_blocks(file))
+        if place >= train
+    ]
+    with _Writer(output, state.table, metadata_of(state.header), compression) as writer:
         if train:
-            _copy(writer, files[0].frames(0, _TRAIN))
-        places = [
-            (shard, reader, place)
-            for reader in files
-            for place, shard in enumerate(reader.blocks)
-            if place >= train
-        ]
-        for _, reader, place in sorted(places, key=lambda one: one[0]):
-            _copy(writer, reader.frames(place, _ROWS))
-
-
-def _copy(writer: _Writer, frames: Iterable[pl.DataFrame]) -> None:
-    for frame in frames:
-        writer.add(frame)
-    writer.end()
+            writer.block(_frames(files[0], 0, _TRAIN))
+        for _, one, place in sorted(places, key=lambda found: found[0]):
+            writer.block(_frames(one, place, _ROWS))
 
 
 def sources_of(state: State) -> tuple[Source, Source | None]:
@@ -350,7 +325,7 @@ def sources_of(state: State) -> tuple[Source, Source | None]:
     for file in state.files:
         named = [list(shard.files) for shard in file.header.shards]
         names = sorted({name for one in named for name in one}) if len(named) > 1 else named[0]
-        rows += _opened(file, names or [file.name], _is_text(file))
+        rows += _opened(file, names or [file.path], _is_text(file))
     known = _options(state).train
     if known is None:
         return _source(rows), None
@@ -374,7 +349,7 @@ def _opened(
     options, prefix = _options(file), _TRAIN if train else _ROWS
     before = 0 if options.train is None else options.train.rows
     rows = before if train else sum(shard.rows for shard in file.header.shards)
-    scan = pl.scan_ipc(file.path, glob=False)
+    scan = pl.scan_ipc(file.where, glob=False)
     if options.train is not None:
         scan = scan.slice(0 if train else before, rows)
     own = options.train.columns if train and options.train is not None else options.columns

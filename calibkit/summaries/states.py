@@ -85,8 +85,8 @@ class StateFile:
     """A file with rows: what its own header says, where it is, and what messages call it."""
 
     header: Header
-    path: Path
-    name: str
+    where: Path
+    path: str
     kept: Scratch | None = None
 
 

@@ -33,7 +33,10 @@ def _refuse_plan(plan: str | None) -> None:
 
 
 #: What 0.1 needed for fits in several rounds.
-Plan = Annotated[str | None, option("--plan", metavar="FILE", hidden=True, callback=_refuse_plan)]
+Plan = Annotated[
+    str | None,
+    option("--plan", metavar="FILE", help="Not needed.", hidden=True, callback=_refuse_plan),
+]
 
 UncertaintyEdges = Annotated[
     str | None,
