@@ -29,7 +29,7 @@ PEERS := build/bench/peers/installed.stamp
 .PHONY: help demo test same-bytes test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce reproduce-arora reproduce-durfee reproduce-raters \
 	test-postgres evidence-export \
 	reproduce-vad vad-real-files \
-	evidence-cluster evidence-rounds evidence-auto evidence-certified evidence-ties evidence-drift evidence-bundle intervals sample-data dist test-dist clean
+	evidence-cluster evidence-features evidence-auto evidence-certified evidence-ties evidence-drift evidence-bundle intervals sample-data dist test-dist clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -154,10 +154,10 @@ evidence-hetcal: $(EQUIPPED)  ## calibration by parts beside MCGrad and LightGBM
 evidence-streaming: $(EQUIPPED) $(RUN_TIME)  ## 100 million rows within 2 GB (ten minutes, 3 GB of disk): docs/evidence/streaming.md
 	$(BIN)/python benchmarks/study_streaming.py --python $(RUN_BIN)/python
 
-evidence-rounds: $(EQUIPPED) $(RUN_TIME)  ## fits that go over the rows many times, in memory and in rounds: docs/evidence/rounds.md
-	$(BIN)/python benchmarks/study_rounds.py --python $(RUN_BIN)/python
+evidence-features: $(EQUIPPED) $(RUN_TIME)  ## fits on features and votes, a million rows in memory and on disk, ten million on disk: docs/evidence/features.md
+	$(BIN)/python benchmarks/study_features.py --python $(RUN_BIN)/python
 
-evidence-cluster: $(EQUIPPED)  ## engines side by side and the sizes of states: docs/evidence/cluster.md
+evidence-cluster: $(EQUIPPED)  ## two Dask workers beside one process, and the sizes of states: docs/evidence/cluster.md
 	$(BIN)/python benchmarks/study_cluster.py
 
 evidence-ties: $(EQUIPPED)  ## thresholds with and without chance (Singh and Khim, figures 3 and 4): docs/evidence/f1.md

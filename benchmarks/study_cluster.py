@@ -1,9 +1,10 @@
-"""What a cluster costs: engines side by side, and what states weigh; writes docs/evidence/cluster.md.
+"""Two workers of a cluster beside one process, and what states weigh; writes docs/evidence/cluster.md.
 
-    python benchmarks/study_cluster.py [--rows N] [--shards N] [--large N] [-o PAGE]
+    python benchmarks/study_cluster.py [--python PATH] [--rows N] [--shards N] [--features N]
+        [--large N] [--rounds N] [-o PAGE]
 
 Two processors are used, whatever the machine has.  Shards are of random scores, nearly all distinct,
-which is the hard case for a state.
+which is the hard case for a state.  The cluster runs meanwhile; commands are processes of their own.
 """
 
 from __future__ import annotations
@@ -11,86 +12,78 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
+import harness
+import study_features
+from harness import Run, calibkit, run
+
+PAGE = harness.ROOT / "docs" / "evidence" / "cluster.md"
+DATA = harness.FOLDER / "cluster"
 PROCESSORS = 2
-if hasattr(os, "sched_setaffinity"):
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:PROCESSORS])
+#: Rows of files that load what processes and workers need.
+FEW = 20_000
+BUDGETS = ("512MB", "2GB")
 
-import numpy as np  # noqa: E402 (libraries count processors when they are loaded)
-import polars as pl  # noqa: E402
+#: The cluster of the estimate, and how many states are merged at a time.
+ALL_ROWS, SHARD_ROWS, FAN = 10**10, 10**7, 8
 
-from calibkit.boundary.reading import BoundaryReader  # noqa: E402
-from calibkit.boundary.spec import BoundarySpec  # noqa: E402
-from calibkit.boundary.states import BoundaryProblem, boundary_state  # noqa: E402
-from calibkit.boundary.target import read_target  # noqa: E402
-from calibkit.calibrators.spec import CalibratorSpec  # noqa: E402
-from calibkit.calibrators.states import CalibratorProblem, calibrator_state  # noqa: E402
-from calibkit.engines.dask import DaskEngine  # noqa: E402
-from calibkit.engines.parts import divided  # noqa: E402
-from calibkit.engines.serial import SerialEngine  # noqa: E402
-from calibkit.engines.shards import (  # noqa: E402
-    PACKING,
-    Opening,
-    Shard,
-    StateTask,
-    fold_states,
-    shards_of,
-)
-from calibkit.files.sources import open_source  # noqa: E402
-from calibkit.memory import Memory  # noqa: E402
-from calibkit.metrics.batches import evaluate_state  # noqa: E402
-from calibkit.metrics.spec import EvaluateSpec  # noqa: E402
-from calibkit.metrics.views import Settings  # noqa: E402
-from calibkit.rows.columns import ColumnOptions  # noqa: E402
-from calibkit.summaries.states import State  # noqa: E402
-from calibkit.vad.rows import MemberOptions  # noqa: E402
-from calibkit.vad.spec import VadSpec  # noqa: E402
-from calibkit.vad.states import vad_state  # noqa: E402
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "boundary": ("boundary", "--precision", "0.6", "--method", "exact", "--folds", "0"),
+    "calibrate isotonic": ("calibrate", "--method", "isotonic"),
+    "evaluate": ("evaluate", "--no-intervals"),
+    "vad": ("vad", "--members", "score,other"),
+}
+FITS = {"hetcal boosted": ("hetcal", *study_features.FITS[study_features.BOOSTED])}
 
-FOLDER = Path(__file__).resolve().parent.parent / "build" / "bench"
-ROUNDS = 3
-#: Rows of files that are read to load what workers need.
-FEW = 10_000
-BUDGETS = {"512 MB": 512 * 10**6, "2 GB": 2 * 10**9}
+#: Starts workers, says where their scheduler is, and ends them with its input.
+CLUSTER = f"""
+import sys
+from distributed import LocalCluster
+if __name__ == "__main__":
+    with LocalCluster(n_workers={PROCESSORS}, threads_per_worker=1, dashboard_address=None) as cluster:
+        print(cluster.scheduler_address, flush=True)
+        sys.stdin.read()
+"""
 
-#: The cluster of the estimate, and how many states are merged at a time (`calibkit.engines.dask`).
-ALL_ROWS, WORKERS, SHARD_ROWS, FAN = 10**10, 100, 10**7, 8
+TEXT = """# What a cluster costs
 
-Maker = Callable[[Memory], Callable[..., Any]]
+<!-- Written by `make evidence-cluster`; edit benchmarks/study_cluster.py. -->
 
+{shards} files of {rows:,} rows, nearly all scores distinct, and {fits} files of {features:,} rows with
+eleven features, on two processors. One process has both of them; each of two workers has one, in a
+cluster that runs already. Whole commands, in turn; medians of {rounds}; *same bytes*: of the two
+results. The machine's load before the first run was {load:.1f}.
 
-def makers() -> dict[str, Maker]:
-    """Return what makes the states of each command, for a memory budget."""
-    target = read_target({"precision": "0.6"})
-    spec, columns = BoundarySpec(target=target), ColumnOptions(uncertainty="uncertainty")
-    reader = BoundaryReader(spec=spec, columns=columns)
-    scores = ColumnOptions()
-    problem = CalibratorProblem(spec=CalibratorSpec(method="isotonic"))
-    judged = EvaluateSpec(scores=("score",), columns=scores, settings=Settings())
-    members = MemberOptions(members=("score", "other"))
-    return {
-        "boundary": lambda memory: partial(
-            boundary_state, reader=reader, problem=BoundaryProblem(spec=spec), memory=memory
-        ),
-        "calibrate isotonic": lambda memory: partial(
-            calibrator_state, columns=scores, problem=problem, memory=memory
-        ),
-        "evaluate": lambda memory: partial(evaluate_state, spec=judged, memory=memory),
-        "vad": lambda memory: partial(vad_state, columns=members, spec=VadSpec(), memory=memory),
-    }
+{several}
+
+## One file
+
+All rows in one Parquet file, of which each worker takes a part. Half of the work is not half of the
+time: states of the parts are packed, sent and merged, which one process spares itself.
+
+{one}
+
+## 10 billion rows on 100 workers
+
+Files of {shard_rows:,} rows, so {tasks:,} tasks; what goes out are their names. States are measured on
+{large:,} rows under the budget of a worker (`--memory`), and merged on twice as many rows; a table of
+cells does not grow further. *At most*: as if no state were merged where it was made; {fan} are merged
+at a time.
+
+{sizes}
+"""
 
 
-def shard(rows: int, place: int) -> Path:
-    """Return a file of random rows; one that is there is whole."""
-    path = FOLDER / f"cluster-{rows}" / f"shard-{place}.parquet"
-    if path.is_file():
-        return path
+def make(rows: int, place: int, path: Path) -> None:
+    """Write random rows."""
+    import numpy as np
+    import polars as pl
+
     random = np.random.default_rng([7, place, rows])
     logit = random.normal(-1.0, 2.0, rows)
     score = 1 / (1 + np.exp(-logit))
@@ -102,136 +95,157 @@ def shard(rows: int, place: int) -> Path:
             "label": (random.random(rows) < score).astype(np.int8),
         }
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f"new-{path.name}")
-    frame.write_parquet(new)
-    new.rename(path)
-    return path
+    frame.write_parquet(path, row_group_size=1 << 18)
 
 
-def timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    start = time.perf_counter()
-    found = work()
-    return time.perf_counter() - start, found
+def files(options: argparse.Namespace, name: str, rows: int, count: int) -> list[str]:
+    """Return files of a command's rows, made once; a file that is there is whole."""
+    script = "study_features.py" if name in FITS else Path(__file__).name
+    folder = DATA / Path(script).stem / str(rows)
+    folder.mkdir(parents=True, exist_ok=True)
+    found = [folder / f"{place}.parquet" for place in range(count)]
+    for place, path in enumerate(found):
+        if not path.is_file():
+            new = path.with_name(f"new-{path.name}")
+            words = ["--rows", str(rows), "--place", str(place), "--make", str(new)]
+            run([options.python, str(Path(__file__).with_name(script)), *words])
+            new.rename(path)
+    return [str(path) for path in found]
 
 
-def engines(rows: int, count: int) -> Iterator[str]:
-    """Yield the table of the engines: the same states, here and by two workers of a cluster."""
-    shards = shards_of([str(shard(rows, place)) for place in range(count)])
-    few = shards_of([str(shard(FEW, place)) for place in range(PROCESSORS)])
-    memory = Memory(BUDGETS["512 MB"])
-    yield "| command | one process | two workers | ratio | cluster's start |"
+@contextmanager
+def cluster(python: str) -> Iterator[str]:
+    """Give the address of a cluster of two workers."""
+    environment = {**os.environ, "PYTHONPATH": harness.FLOORS, "POLARS_MAX_THREADS": "1"}
+    script = DATA / "cluster.py"
+    script.write_text(CLUSTER, encoding="utf-8")
+    process = subprocess.Popen(
+        [python, str(script)],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().strip()
+    finally:
+        process.stdin.close()
+        process.wait()
+
+
+def measured(python: str, words: Sequence[str], inputs: Sequence[str], *more: str) -> Run:
+    """Run a command; what it writes is in `DATA`."""
+    command, *rest = words
+    return run(calibkit(python, command, *inputs, *rest, *more, "-q", "-o", str(DATA / "out.json")))
+
+
+def engines(options: argparse.Namespace, address: str, *, whole: bool) -> Iterator[str]:
+    """Yield the table of commands in one process and on two workers."""
+    yield "| command | one process | two workers | ratio | same bytes |"
     yield "| --- | --- | --- | --- | --- |"
-    for name, maker in makers().items():
-        task = StateTask(maker(memory), Opening(None, "float64", memory))
-        fold_states(SerialEngine(), task, few)  # loads what kernels need
-        alone, there, starts, same = [], [], [], set()
-        for _ in range(ROUNDS):
-            spent, state = timed(partial(fold_states, SerialEngine(), task, shards))
-            alone.append(spent)
-            same.add(state.to_bytes())
-            engine = DaskEngine("local", PROCESSORS)
-            opening, _ = timed(engine.__enter__)
-            loading, _ = timed(partial(fold_states, engine, task, few))
-            starts.append(opening + loading)
-            spent, state = timed(partial(on_cluster, engine, task, shards))
-            there.append(spent)
-            same.add(state.to_bytes())
-            engine.__exit__()
-        assert len(same) == 1, f"{name}: engines differ"
-        one, two = statistics.median(alone), statistics.median(there)
-        start = statistics.median(starts)
-        yield f"| {name} | {one:.2f} s | {two:.2f} s | {two / one:.2f} | {start:.1f} s |"
-        print(name, f"{one:.2f} {two:.2f} {start:.1f}", file=sys.stderr)
+    for name, words in {**COMMANDS, **FITS}.items():
+        rows, count = (options.features, 2) if name in FITS else (options.rows, options.shards)
+        inputs = (
+            files(options, name, rows * count, 1) if whole else files(options, name, rows, count)
+        )
+        few = files(options, name, FEW, PROCESSORS)
+        runs: dict[tuple[str, ...], list[Run]] = {(): [], ("--dask", address): []}
+        results = set()
+        for how in runs:
+            measured(options.python, words, few, *how)
+        for _ in range(options.rounds):
+            for how, own in runs.items():
+                own.append(measured(options.python, words, inputs, *how))
+                results.add((DATA / "out.json").read_bytes())
+        one, two = (statistics.median(map(harness.wall_of, own)) for own in runs.values())
+        same = "yes" if len(results) == 1 else "**no**"
+        yield f"| {name} | {one:.2f} s | {two:.2f} s | {two / one:.2f} | {same} |"
+        print(name, f"{one:.2f} {two:.2f} {same}", file=sys.stderr)
 
 
-def on_cluster(engine: DaskEngine, task: StateTask, shards: list[Shard]) -> State:
-    return fold_states(engine, task, divided(engine, shards, task.opening))
-
-
-def sizes(sample: int) -> Iterator[str]:
+def sizes(options: argparse.Namespace) -> Iterator[str]:
     """Yield the table of what a shard's state weighs, and what all of them do on their way."""
     yield (
-        f"| command | budget | state of {SHARD_ROWS // 10**6} million rows | entries "
-        "| over the network, at most | to the client | held by a worker |"
+        f"| command | budget | state of {options.large:,} rows | merged "
+        "| over the network, at most | held by a worker |"
     )
-    yield "| --- | --- | --- | --- | --- | --- | --- |"
-    source = open_source([str(shard(sample, 0))])
-    moves = ALL_ROWS // SHARD_ROWS
-    states = 0
-    while moves > 1:
-        states += moves
-        moves = -(-moves // FAN)
-    states += 1
-    for name, maker in makers().items():
-        for said, size in BUDGETS.items():
-            state = maker(Memory(size))(source)
-            entries, own = state.table.height, len(state.to_bytes(PACKING))
-            most = Memory(size).entries if name != "vad" else entries
-            whole = own * min(most, entries * SHARD_ROWS // sample) // entries
-            largest = own * most // entries  # merged states fill what there is room for
-            moved = whole * (ALL_ROWS // SHARD_ROWS) + largest * (states - ALL_ROWS // SHARD_ROWS)
-            yield (
-                f"| {name} | {said} | {megabytes(whole)} | {entries * whole // own:,} | "
-                f"{megabytes(moved)} | {megabytes(largest)} | {megabytes(largest * FAN)} |"
-            )
-            print(name, said, own, entries, file=sys.stderr)
+    yield "| --- | --- | --- | --- | --- | --- |"
+    tasks = ALL_ROWS // SHARD_ROWS
+    merges, left = 0, tasks
+    while left > 1:
+        left = -(-left // FAN)
+        merges += left
+    for name, words in COMMANDS.items():
+        inputs = files(options, name, options.large, 2)
+        for budget in BUDGETS:
+            states = [str(DATA / f"{place}.state") for place in range(2)]
+            for path, state in zip(inputs, states, strict=True):
+                command, *rest = words
+                line = (command, path, *rest, "--memory", budget, "--partial", "-q", "-o", state)
+                run(calibkit(options.python, *line))
+            both = str(DATA / "both.state")
+            run(calibkit(options.python, "merge", *states, "--memory", budget, "-q", "-o", both))
+            own, merged = (Path(path).stat().st_size for path in (states[0], both))
+            cells = [own, merged, own * tasks + merged * merges, merged * FAN]
+            yield f"| {name} | {budget} | {' | '.join(map(megabytes, cells))} |"
 
 
 def megabytes(size: int) -> str:
+    """Return a size in words."""
     if size >= 10**9:
         return f"{size / 1e9:.1f} GB"
     return f"{size / 1e6:.1f} MB" if size >= 10**5 else f"{size / 1e3:.1f} KB"
 
 
-def page(rows: int, count: int, sample: int) -> Iterator[str]:
-    yield "# What a cluster costs"
-    yield ""
-    yield "<!-- Written by `make evidence-cluster`; edit benchmarks/study_cluster.py. -->"
-    yield ""
-    yield (
-        f"{count} files of {rows:,} rows, nearly all scores distinct, two processors; the same states "
-        "to the byte. One process works on one file after the other (polars on both processors); "
-        "two workers on a file each, and the states are merged there. The start of a cluster and of "
-        "its workers' libraries stands by itself: it does not grow with the rows. The machine's load "
-        f"before the first run was {os.getloadavg()[0]:.1f}."
-    )
-    yield ""
-    yield from engines(rows, count)
-    yield ""
-    yield "## One file"
-    yield ""
-    yield (
-        f"{rows * count:,} rows in one Parquet file, of which each worker takes a part. Half of the "
-        "work is not half of the time: states of the parts are packed, sent and merged, which one "
-        "process spares itself."
-    )
-    yield ""
-    yield from engines(rows * count, 1)
-    yield ""
-    yield "## 10 billion rows on 100 workers"
-    yield ""
-    yield (
-        f"Files of {SHARD_ROWS:,} rows, so {ALL_ROWS // SHARD_ROWS:,} tasks; what goes out are their "
-        f"names. States are measured on {sample:,} rows under the budget of a worker (`--memory`), and "
-        "grow with the distinct rows until the budget is full. `at most`: as if no state were merged "
-        f"where it was made; {FAN} are merged at a time."
-    )
-    yield ""
-    yield from sizes(sample)
-
-
-def main() -> None:
+def read_options() -> argparse.Namespace:
+    """Return what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--python", default=sys.executable, help="one that has distributed")
     parser.add_argument("--rows", type=int, default=2_000_000, help="rows of a file (%(default)s)")
     parser.add_argument("--shards", type=int, default=10, help="files (%(default)s)")
+    parser.add_argument("--features", type=int, default=500_000, help="rows of a file of features")
     parser.add_argument(
         "--large", type=int, default=SHARD_ROWS, help="rows that states are measured on"
     )
-    parser.add_argument("-o", default="docs/evidence/cluster.md")
-    options = parser.parse_args()
-    text = "\n".join(page(options.rows, options.shards, options.large)) + "\n"
-    Path(options.o).write_text(text, encoding="utf-8")
+    parser.add_argument("--rounds", type=int, default=3, help="of each command on each side")
+    parser.add_argument("--place", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--make", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("-o", "--output", type=Path, default=PAGE)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run all commands here and on a cluster, and write the page."""
+    options = read_options()
+    if options.make:
+        make(options.rows, options.place, options.make)
+        return
+    DATA.mkdir(parents=True, exist_ok=True)
+    load = os.getloadavg()[0]
+    if hasattr(os, "sched_setaffinity"):  # processes that are started inherit it
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:PROCESSORS])
+    with cluster(options.python) as address:
+        several, one = (
+            "\n".join(engines(options, address, whole=whole)) for whole in (False, True)
+        )
+    text = TEXT.format(
+        shards=options.shards,
+        rows=options.rows,
+        fits=2,
+        features=options.features,
+        rounds=options.rounds,
+        load=load,
+        several=several,
+        one=one,
+        shard_rows=SHARD_ROWS,
+        tasks=ALL_ROWS // SHARD_ROWS,
+        large=options.large,
+        fan=FAN,
+        sizes="\n".join(sizes(options)),
+    )
+    options.output.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Files larger than memory: time, memory, what rounding cost; writes docs/evidence/streaming.md.
+"""Files larger than memory: time, memory, what cells cost; writes docs/evidence/streaming.md.
 
     python benchmarks/study_streaming.py [--python PATH] [--rows N ...] [--fitting N ...]
         [--memory SIZE] [-o PAGE]
@@ -52,17 +52,18 @@ the processors take {growth} times as long, for {factor:g} times the rows. Rows 
 once and not rounded; others are read in windows, those of a boundary twice: once for the edges of
 uncertainty levels, once for the rest.
 
-## What rounding cost
+## What the table of cells cost
 
-Rows that do not fit are rounded; results say how far, and within what they lie for sure.
+Scores that do not fit are counted by the
+[cells of a fixed scale](../merge.md#how-large-a-state-is). Results say how many bits it keeps, and
+within what the best boundary, AUC and average precision lie for sure.
 
 {cost}
 
 ## A small budget for a file that would fit
 
 The same rows with a budget that has room for all of them, and with {small}, in turn; medians of
-{rounds}; with all processors, and with two. A boundary keeps windows for its second pass as long as
-they take a third of the budget. Metrics and maps of rounded rows take less time than those of all
+{rounds}; with all processors, and with two. Metrics and maps of cells take less time than those of all
 rows, which is why a small budget may be the faster one.
 
 {ratio}

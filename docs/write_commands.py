@@ -56,7 +56,11 @@ def default_of(param: Any) -> str:
 def section(name: str, command: Any) -> str:
     """Return a command's section: what it does, its parameters by panel, its examples."""
     arguments = [param for param in command.params if param.param_type_name == "argument"]
-    options = [param for param in command.params if param.param_type_name == "option"]
+    options = [
+        param
+        for param in command.params
+        if param.param_type_name == "option" and not getattr(param, "hidden", False)
+    ]
     line = "".join(f" {param.metavar}{'...' if param.nargs == -1 else ''}" for param in arguments)
     parts = [f"## `{name}`", f"    calibkit {name}{line} [OPTIONS]", _paragraphs(command.help)]
     if arguments:

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from calibkit import __version__
 from calibkit.apply import ApplySpec, plan_application
 from calibkit.applying import Run
-from calibkit.engines.protocol import Done
-from calibkit.engines.shards import Opening, Shard, check_version
+from calibkit.engines.engine import Done
+from calibkit.engines.shards import Opening, Shard
 from calibkit.files.sinks import write_expected
 from calibkit.makers import footer
 from calibkit.models import Model
@@ -41,18 +40,14 @@ class ApplyTask:
         What is applied, and how.
     opening
         How the shard is opened.
-    version
-        The calibkit that asks.
     """
 
     model: Model
     spec: ApplySpec
     opening: Opening
-    version: str = __version__
 
     def __call__(self, order: Order) -> Done:
         """Write a shard's rows with the added columns; return how many, and what is to be told."""
-        check_version(self.version)
         source = self.opening.open(order.shard)
         plan = plan_application(self.model, source, self.spec)
         run = Run(plan, source, self.spec, self.opening.memory, threads=1)
@@ -60,7 +55,7 @@ class ApplyTask:
         count = _Count()
         frames = count.passing(run.frames(said.append))
         write_expected(frames, order.output, order.place, metadata=footer(plan.made_by) or None)
-        return Done(source.rows, told=Told(count.rows, tuple(plan.added), tuple(said)))
+        return Done(source.rows, Told(count.rows, tuple(plan.added), tuple(said)))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
-"""The engine that works on a Dask cluster, by plain futures: items go out, results come back.
+"""The engine that works on a Dask cluster, by plain futures.
 
-A task whose worker dies is done again by another one; what has been merged already stays.  Results
-are merged on the workers, in a tree, so that only the last one comes to this process.
+A task whose worker dies is done again by another one; what has been merged already stays.
 """
 
 from __future__ import annotations
@@ -9,22 +8,23 @@ from __future__ import annotations
 import importlib
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from typing import Any, Final, Self, TypeVar
 
-from calibkit.engines.protocol import (
-    Divided,
+from calibkit import __version__
+from calibkit.engines.engine import (
+    FAN,
     Done,
-    ShardError,
+    Function,
+    Merge,
+    TravellingError,
     arrived,
-    guarded,
-    merged_parts,
-    parts_of,
-    settled,
+    travelled,
 )
 from calibkit.errors import CalibkitError, ResourceError, UsageError
 from calibkit.progress import Progress, silent
@@ -34,9 +34,6 @@ T = TypeVar("T")
 #: The address that means a cluster of this machine's processes.
 LOCAL: Final = "local"
 
-#: Results that are merged at a time.
-_FAN: Final = 8
-
 #: Seconds to wait for a scheduler that is to answer, and for one that is to let go.
 _CONNECT, _CLOSE = 10, 20
 #: Seconds that workers have to end what they do after one has failed.
@@ -44,7 +41,7 @@ _FINISH = 60
 
 
 class DaskEngine:
-    """Works on a Dask cluster; see `calibkit.engines.protocol.Engine`.
+    """Works on a Dask cluster; see `calibkit.engines.engine.Engine`.
 
     Parameters
     ----------
@@ -109,90 +106,42 @@ class DaskEngine:
         """The threads of all workers that there are."""
         return sum(self._client.nthreads().values())
 
-    def fold(
-        self,
-        task: Callable[[T], Done],
-        merge: Callable[[Sequence[Done]], Done],
-        items: Sequence[T | Divided[T]],
-        progress: Progress = silent,
-    ) -> Done:
-        """Merge the results in a tree of which each node takes a few."""
-        pieces = [part for item in items for part in parts_of(item)]
-        leaves = self._submit(task, pieces)
-        coming = iter(leaves)
-        joined: list[Any] = []
-        level: list[Any] = []
-        for item in items:
-            own = [next(coming) for _ in parts_of(item)]
-            if isinstance(item, Divided):
-                done = self._tree(partial(merged_parts, merge), own)
-                own = [self._call(partial(settled, task, item.whole), done)]
-                joined.append((own[0], item.whole))
-            level += own
-        last = self._tree(merge, level)
-        self._watch(leaves, pieces, progress, joined)
-        found: Done = self._result(last)
-        return found
+    def map(
+        self, function: Function[T], parts: Sequence[T], progress: Progress = silent
+    ) -> _Results:
+        """Begin to work on all parts; the results come when they are asked for."""
+        work = partial(travelled, function, __version__)
+        return _Results(self, self._client.map(work, parts, pure=False), parts, progress)
 
-    def _tree(self, merge: Callable[[Sequence[Done]], Done], level: list[Any]) -> Any:
-        """Merge a few results at a time until they are one."""
+    def reduce(self, merge: Merge, results: Iterable[Done]) -> Done:
+        """Merge the results in a tree, on the workers: only the last one comes to this process."""
+        assert isinstance(results, _Results)
+        work, level = partial(travelled, merge, __version__), results.futures
         while len(level) > 1:
-            groups = [level[start : start + _FAN] for start in range(0, len(level), _FAN)]
-            level = [self._call(merge, group) if len(group) > 1 else group[0] for group in groups]
-        return level[0]
-
-    def each(
-        self, task: Callable[[T], Done], items: Sequence[T], progress: Progress = silent
-    ) -> list[Done]:
-        """Return the result of each item."""
-        futures = self._submit(task, items)
-        try:
-            self._watch(futures, items, progress)
-            return [self._result(future) for future in futures]
-        except CalibkitError:
-            # Who is still at work would write after the caller has cleared up.
-            if self._client.status == "running":
-                with suppress(Exception):
-                    self._dask.wait(futures, timeout=_FINISH)
-            raise
-
-    def _submit(self, task: Callable[[T], Done], items: Sequence[T]) -> list[Any]:
-        found: list[Any] = self._client.map(partial(guarded, task), items, pure=False)
+            groups = [level[start : start + FAN] for start in range(0, len(level), FAN)]
+            level = [self._client.submit(work, group, pure=False) for group in groups]
+        sizes = self._client.map(attrgetter("rows"), results.futures, pure=False)
+        part_of = {size.key: part for size, part in zip(sizes, results.parts, strict=True)}
+        rows = 0
+        watched = self._dask.as_completed(sizes, loop=self._client.loop)
+        for place, size in enumerate(watched, start=1):
+            rows += self.result(size, part_of[size.key])
+            results.progress(rows, rows * len(sizes) // place)
+        found: Done = self.result(level[0])
         return found
 
-    def _call(self, work: Callable[[Any], Done], of: Any) -> Any:
-        return self._client.submit(guarded, work, of, pure=False)
+    def finish(self, futures: Sequence[Any]) -> None:
+        """Wait until nobody is at work any more: what is written late would stay behind."""
+        if self._client.status == "running":
+            with suppress(Exception):
+                self._dask.wait(futures, timeout=_FINISH)
 
-    def _watch(
-        self,
-        futures: Sequence[Any],
-        items: Sequence[Any],
-        progress: Progress,
-        joined: Sequence[tuple[Any, Any]] = (),
-    ) -> None:
-        """Wait until all items are done, telling how many rows they had; stop at a failure.
-
-        `joined` are the results of divided items with these: they are waited for, and not counted.
-        """
-        sizes = self._client.map(attrgetter("rows"), futures, pure=False)
-        item_of = {size.key: item for size, item in zip(sizes, items, strict=True)}
-        whole_of = {done.key: item for done, item in joined}
-        rows = count = 0
-        waiting = self._dask.as_completed(
-            [*sizes, *(done for done, _ in joined)], loop=self._client.loop
-        )
-        for future in waiting:
-            if future.key not in whole_of:
-                rows += self._result(future, getattr(item_of[future.key], "name", None))
-                count += 1
-                progress(rows, rows * len(futures) // count)
-            elif future.status != "finished":
-                self._result(future, getattr(whole_of[future.key], "name", None))
-
-    def _result(self, future: Any, name: str | None = None) -> Any:
+    def result(self, future: Any, part: object = None) -> Any:
+        """Return the result of a future; what it raises names the part that it is of."""
+        name = getattr(part, "name", None)
         try:
             return future.result()
-        except ShardError as error:
+        except TravellingError as error:
             raise arrived(error) from None
         except CancelledError as error:
             raise self._lost("its scheduler went away") from error
@@ -215,6 +164,29 @@ class DaskEngine:
             f"the Dask cluster {self._address} was lost while it worked ({reason}); "
             "nothing was written: run again when it is back"
         )
+
+
+@dataclass(frozen=True)
+class _Results:
+    """The results of parts, on the workers until they are asked for."""
+
+    engine: DaskEngine
+    futures: list[Any]
+    parts: Sequence[Any]
+    progress: Progress
+
+    def __iter__(self) -> Iterator[Done]:
+        rows = 0
+        try:
+            for place, part in enumerate(self.parts, start=1):
+                done = self.engine.result(self.futures[place - 1], part)
+                self.futures[place - 1] = None  # the worker may forget it
+                rows += done.rows
+                self.progress(rows, rows * len(self.parts) // place)
+                yield done
+        except CalibkitError:
+            self.engine.finish([future for future in self.futures if future is not None])
+            raise
 
 
 @contextmanager

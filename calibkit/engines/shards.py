@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from msgspec import structs
-
-from calibkit import __version__
-from calibkit.engines.protocol import Divided, Done, Engine, parts_of
-from calibkit.errors import CalibkitError, UsageError
+from calibkit.engines.engine import Done, Engine
+from calibkit.errors import CalibkitError, DataError, UsageError
 from calibkit.files.inputs import STDIN, check_rows, find_files
 from calibkit.files.remote import is_remote
 from calibkit.files.sources import Source, open_files
-from calibkit.files.stretches import Stretch
+from calibkit.files.stretches import Stretch, cuts, may_be_cut, stretches
 from calibkit.memory import Memory
 from calibkit.progress import Progress, silent
-from calibkit.rounds.answers import answer
-from calibkit.rounds.plans import Plan
-from calibkit.rows.rows import NothingLeft, Remark, added_up
-from calibkit.summaries.held_states import bounded
-from calibkit.summaries.states import KINDS, State, join_states, new_state, state_of
+from calibkit.summaries.states import State, join_states, state_of
+
+#: A part has so many rows at least: what comes of it takes longer than its task costs.
+_FEWEST_ROWS: Final = 2**18
 
 #: How states are compressed on their way: it takes longer to pack them well than to send them.
 PACKING: Final = "lz4"
@@ -100,7 +96,7 @@ def shards_of(inputs: Sequence[str]) -> list[Shard]:
 
 @dataclass(frozen=True)
 class StateTask:
-    """The work on a shard whose result is a state.
+    """The work on a shard whose result is a state, as the bytes of a file.
 
     Attributes
     ----------
@@ -108,90 +104,89 @@ class StateTask:
         Returns the state of a source; it travels, so it is a function of a module with arguments.
     opening
         How the shard is opened.
-    version
-        The calibkit that asks.
     """
 
     make: Callable[[Source], State]
     opening: Opening
-    version: str = __version__
 
     def __call__(self, shard: Shard) -> Done:
-        """Return the state of a shard; nothing of a part that has none by itself."""
-        check_version(self.version)
-        return _done(self.opening, shard, self.make)
+        """Return the state of a shard."""
+        source = self.opening.open(shard)
+        return Done(source.rows, self.make(source).to_bytes(PACKING))
 
 
-def check_version(version: str) -> None:
-    """Raise a `UsageError` where another calibkit asks than the one that is to work."""
-    if version != __version__:
-        raise UsageError(
-            f"a worker has calibkit {__version__}, but this is calibkit {version}; install the same "
-            "version everywhere."
-        )
+def merge_done(parts: Sequence[Done]) -> Done:
+    """Return the state of the rows of several shards, of which no two are the same rows of a file."""
+    joined = join_states([state_of(part.value, "a shard's state") for part in parts])
+    return Done(sum(part.rows for part in parts), joined.to_bytes(PACKING))
+
+
+def state_of_all(
+    engine: Engine,
+    task: StateTask,
+    shards: Sequence[Shard],
+    progress: Progress = silent,
+    *,
+    of_rows: bool = False,
+    divide: bool = True,
+) -> State:
+    """Return the state of the rows of all shards.
+
+    Large files are worked on in parts.  Where that fails the whole files are: only these tell what is
+    wrong with them, how often and where; and whether anything is.
+
+    Parameters
+    ----------
+    engine, task
+        Who works, and what is to be done.
+    shards
+        Whole files.
+    progress
+        Is told of the rows.
+    of_rows
+        Whether the states are of rows: these are merged here, where the fit needs all of them.
+    divide
+        Whether large files may be worked on in parts.
+    """
+    work = divided(engine, shards, task.opening) if divide else shards
+
+    def state(work: Sequence[Shard]) -> State:
+        results = engine.map(task, work, progress)
+        if of_rows:
+            return join_states([state_of(done.value, "a shard's state") for done in results])
+        return state_of(engine.reduce(merge_done, results).value, shards[0].name)
+
+    try:
+        return state(work)
+    except (UsageError, DataError):
+        if len(work) == len(shards):
+            raise
+    return state(shards)
 
 
 @dataclass(frozen=True)
-class AnswerTask:
-    """The work on a shard whose result is what it answers to a plan."""
+class _Look:
+    """Where a file may be cut, and how many rows it has; nothing of one that cannot be read."""
 
-    plan: Plan
     opening: Opening
-    version: str = __version__
 
     def __call__(self, shard: Shard) -> Done:
-        """Return the answer of a shard; nothing of a part that has none by itself."""
-        check_version(self.version)
-        return _done(self.opening, shard, partial(answer, self.plan, memory=self.opening.memory))
+        with suppress(Exception):  # what is wrong with a file is said where its rows are read
+            rows = self.opening.open(shard).rows
+            return Done(rows, cuts(shard.path, rows))
+        return Done(0)
 
 
-def _done(opening: Opening, shard: Shard, make: Callable[[Source], State]) -> Done:
-    try:
-        source = opening.open(shard)
-        return Done(source.rows, make(source).to_bytes(PACKING))
-    except CalibkitError as error:
-        if shard.stretch is None:
-            raise
-        remarks = error.remarks if isinstance(error, NothingLeft) else None
-        return Done(shard.stretch.rows, told=remarks)
-
-
-def merge_done(parts: Sequence[Done], memory: Memory | None = None) -> Done:
-    """Return the state of the rows of several shards, of which no two are the same rows of a file.
-
-    Where a fit on all these rows has no room in the memory, a state that could be fitted in rounds
-    does not hold them.  Parts of a file all of whose rows were dropped have no state, but remarks.
-    """
-    states = [state_of(part.data, "a shard's state") for part in parts if part.data]
-    empty = [part for part in parts if not part.data]
-    rows = sum(part.rows for part in parts)
-    remarks = added_up(remark for part in empty for remark in part.told)
-    if not states:
-        return Done(rows, told=remarks)
-    joined = join_states(states if memory is None else bounded(states, memory))
-    if empty:
-        joined = _with_dropped(joined, sum(part.rows for part in empty), remarks)
-    return Done(rows, joined.to_bytes(PACKING))
-
-
-def _with_dropped(state: State, rows: int, remarks: Sequence[Remark]) -> State:
-    """Return a state of one shard with further rows, all of which were dropped."""
-    header = state.header
-    payload = KINDS[header.kind].function("with_dropped")(state, rows, remarks)
-    shards = [structs.replace(shard, rows=shard.rows + rows) for shard in header.shards]
-    return new_state(header.kind, header.options, shards, payload, state.table)
-
-
-def fold_states(
-    engine: Engine,
-    task: StateTask | AnswerTask,
-    shards: Sequence[Shard | Divided[Shard]],
-    progress: Progress = silent,
-    memory: Memory | None = None,
-) -> State:
-    """Return the state of the rows of all shards, worked on and merged by an engine.
-
-    `memory` is what the rows of a state have to fit into, see `merge_done`.
-    """
-    done = engine.fold(task, partial(merge_done, memory=memory), shards, progress)
-    return state_of(done.data, parts_of(shards[0])[0].name)
+def divided(engine: Engine, shards: Sequence[Shard], opening: Opening) -> list[Shard]:
+    """Return files with the large ones among them in parts, so that all workers have a part each."""
+    large = [shard for shard in shards if may_be_cut(shard.path, opening.input_format)]
+    if engine.at_once < 2 or not large:
+        return list(shards)
+    looks = dict(zip(large, engine.map(_Look(opening), large), strict=True))
+    share = max(sum(looks[shard].rows for shard in large) / engine.at_once, _FEWEST_ROWS)
+    found: list[Shard] = []
+    for shard in shards:
+        count = round(looks[shard].rows / share) if shard in looks else 1
+        parts = stretches(looks[shard].value, count) if count > 1 else []
+        found += [replace(shard, stretch=part) for part in parts] if len(parts) > 1 else [shard]
+    return found

@@ -100,6 +100,10 @@ class Transaction:
         """Add an output with the content `data`; `main` marks the one to appear last."""
         self._stage(output, lambda file: file.write(data), main)
 
+    def write(self, write: Write, output: str) -> None:
+        """Add an output whose content a function writes to the file that it gets."""
+        self._stage(output, write, main=False)
+
     def write_table(
         self,
         frame: pl.DataFrame,

@@ -4,31 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from calibkit.files.sources import Source
 from calibkit.hetcal.features import read_features
-from calibkit.hetcal.model import HetcalModel
 from calibkit.hetcal.run import Run, feature_columns, fit_source
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.makers import makers_in
 from calibkit.memory import Memory
 from calibkit.rows.columns import ColumnOptions, read_score_rows, resolve
 from calibkit.rows.splits import refuse_missing
-from calibkit.summaries.held_rows import HeldRows, hold_rows
-from calibkit.summaries.held_states import (
-    check_rows,
-    held_state,
-    merge_states,
-    problem_in,
-    sources_of,
-)
 from calibkit.summaries.plain import from_plain
+from calibkit.summaries.row_states import (
+    Reading,
+    check_rows,
+    merge_states,
+    problem_of,
+    row_state,
+    sources_of,
+    write_state,
+)
 from calibkit.summaries.states import State
 
-__all__ = ["KIND", "HetcalProblem", "check_state", "fit_state", "hetcal_state", "merge_states"]
+__all__ = [
+    "KIND",
+    "HetcalProblem",
+    "check_state",
+    "fit_state",
+    "hetcal_state",
+    "merge_states",
+    "write_state",
+]
 
 KIND: Final = "hetcal"
 
@@ -68,7 +76,7 @@ def hetcal_state(
     problem
         What to fit; its features may still be globs.
     memory
-        How much room there is.
+        How much of it there is: so many rows are read at a time.
     train
         Opens the rows to grow the partition on, the same for all shards.
 
@@ -77,7 +85,7 @@ def hetcal_state(
     UsageError, DataError
         As `calibkit.hetcal.run.fit_source`.
     ResourceError
-        Where the rows do not fit.
+        As `calibkit.summaries.row_states.row_state`.
     """
     columns, spec = problem.columns, replace(problem.spec, threads=1)
     names = tuple(feature_columns(source, problem.features, columns, spec))
@@ -86,29 +94,20 @@ def hetcal_state(
     roles = {role: name for role, name in used.items() if name is not None}
     roles |= {f"feature_{place}": name for place, name in enumerate(names, 1)}
     dealt = [name for name in (spec.groups, spec.time) if name is not None]
-    opened = None if train is None else train()
-    rows = _hold(source, columns, names, dealt, memory)
-    other = None
-    if opened is not None:
+    problem = replace(problem, features=names, spec=spec, makers=makers_in(source, roles))
+    rows, other = _reading(source, problem, dealt), None
+    if train is not None:
+        opened = train()
         resolve(opened, columns, label=True, uncertainty=False)
         opened.require(names, "--train: --features")
-        other = _hold(opened, columns, names, [], memory)
-    problem = replace(problem, features=names, spec=spec, makers=makers_in(source, roles))
-    named = problem.provenance == "names"
-    return held_state(
-        KIND,
-        problem,
-        rows,
-        files=source.paths if named else (),
-        train=other,
-        train_files=opened.paths if named and opened is not None else (),
-    )
+        other = _reading(opened, problem, [])
+    return row_state(KIND, problem, rows, memory, other)
 
 
 def fit_state(state: State, memory: Memory | None, threads: int) -> Run:
     """Return the model that the rows of a state give; see `calibkit.hetcal.run.fit_source`."""
     problem = _problem(state)
-    source, train = sources_of(state, memory)
+    source, train = sources_of(state)
     run = fit_source(
         source,
         train,
@@ -119,15 +118,11 @@ def fit_state(state: State, memory: Memory | None, threads: int) -> Run:
         tags=problem.tags,
         memory=memory,
     )
-    add_makers(run.fitted.model, state)
-    return run
-
-
-def add_makers(model: HetcalModel, state: State) -> None:
-    """Write into a model which models made the columns of the rows of a state."""
-    for role, maker in _problem(state).makers.items():
+    model = run.fitted.model
+    for role, maker in problem.makers.items():
         if role in model.columns:
             model.columns[role] = msgspec.structs.replace(model.columns[role], made_by=maker)
+    return run
 
 
 def check_state(state: State) -> None:
@@ -138,23 +133,13 @@ def check_state(state: State) -> None:
     check_rows(state, [name for name in (*used, *problem.features) if name is not None])
 
 
-def hetcal_problem(options: dict[str, Any], path: str) -> HetcalProblem:
-    """Return the problem that the options of a state or a plan hold."""
-    return from_plain(problem_in(options, path), HetcalProblem, path)
-
-
 def _problem(state: State) -> HetcalProblem:
-    return hetcal_problem(state.header.options, state.path)
+    return from_plain(problem_of(state), HetcalProblem, state.path)
 
 
-def _hold(
-    source: Source,
-    columns: ColumnOptions,
-    features: Sequence[str],
-    dealt: Sequence[str],
-    memory: Memory,
-) -> HeldRows:
-    """Return rows with their features, and the columns that deal them to folds."""
+def _reading(source: Source, problem: HetcalProblem, dealt: Sequence[str]) -> Reading:
+    """Return what is read of an input: also the columns that deal its rows to folds."""
+    columns, features = problem.columns, problem.features
     beside = [*features, *dealt]
 
     def check(window: Source) -> None:
@@ -167,4 +152,4 @@ def _hold(
             refuse_missing(rows.others[name], rows.where)
 
     used = [columns.score, columns.label, *([columns.weight] if columns.weight else []), *beside]
-    return hold_rows(source, used, check, memory)
+    return Reading(source, used, check, source.paths if problem.provenance == "names" else ())

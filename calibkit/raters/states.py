@@ -20,15 +20,16 @@ from calibkit.raters.alpha_cal import AlphaSpec, feature_names, fit_alpha
 from calibkit.raters.model import AlphaModel
 from calibkit.raters.rows import RaterOptions
 from calibkit.raters.stored import StoredRows, read_rater_rows, used_columns, window_reader
-from calibkit.summaries.held_rows import see_rows
-from calibkit.summaries.held_states import (
+from calibkit.summaries.plain import from_plain
+from calibkit.summaries.row_states import (
+    Reading,
     check_rows,
-    held_state,
     merge_states,
     problem_of,
+    row_state,
     sources_of,
+    write_state,
 )
-from calibkit.summaries.plain import from_plain
 from calibkit.summaries.states import State
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "fit_class_state",
     "merge_states",
     "rater_state",
+    "write_state",
 ]
 
 #: The kinds of states: of ``alpha-cal`` and of ``calibrate --probs``.
@@ -85,12 +87,7 @@ P = TypeVar("P", AlphaProblem, ClassProblem)
 
 
 def alpha_state(
-    source: Source,
-    problem: AlphaProblem,
-    patterns: Sequence[str],
-    memory: Memory,
-    *,
-    hold: bool = True,
+    source: Source, problem: AlphaProblem, patterns: Sequence[str], memory: Memory
 ) -> State:
     """Return the state of the rows of a shard, with the features that patterns stand for there.
 
@@ -103,29 +100,27 @@ def alpha_state(
     others = tuple(found) if isinstance(found, list) else ()
     columns = replace(problem.columns, others=others)
     spec = replace(problem.spec, features=found)
-    return rater_state(source, replace(problem, columns=columns, spec=spec), memory, hold=hold)
+    return rater_state(source, replace(problem, columns=columns, spec=spec), memory)
 
 
-def rater_state(
-    source: Source, problem: AlphaProblem | ClassProblem, memory: Memory, *, hold: bool = True
-) -> State:
-    """Return the state of the rows of a shard: with them where they fit and are to be held.
+def rater_state(source: Source, problem: AlphaProblem | ClassProblem, memory: Memory) -> State:
+    """Return the state of the rows of a shard.
 
     Raises
     ------
     UsageError, DataError
         As `calibkit.raters.rows.read_rater_rows`.
+    ResourceError
+        As `calibkit.summaries.row_states.row_state`.
     """
     columns = problem.columns
-    rows = see_rows(
-        source, used_columns(source, columns), window_reader(columns), memory, hold=hold
-    )
     kind = CLASSES
     if isinstance(problem, AlphaProblem):
         kind, problem = ALPHA, replace(problem, spec=replace(problem.spec, threads=1))
     problem = replace(problem, makers=makers_in(source, {"probs": columns.probs[0]}))
     files = source.paths if problem.provenance == "names" else ()
-    return held_state(kind, problem, rows, files=files)
+    rows = Reading(source, used_columns(source, columns), window_reader(columns), files)
+    return row_state(kind, problem, rows, memory)
 
 
 def fit_alpha_state(
@@ -133,7 +128,7 @@ def fit_alpha_state(
 ) -> tuple[Fitted[AlphaModel], StoredRows]:
     """Return the alpha-calibration that the rows of a state give, and these rows."""
     problem = _problem(state, AlphaProblem)
-    rows = read_rater_rows(sources_of(state, memory)[0], problem.columns, memory)
+    rows = read_rater_rows(sources_of(state)[0], problem.columns, memory)
     spec = replace(problem.spec, threads=threads)
     made = fit_alpha(rows, spec, provenance=problem.provenance, tags=problem.tags)
     record_makers(made.model.columns, problem.makers)
@@ -145,7 +140,7 @@ def fit_class_state(
 ) -> tuple[Fitted[CalibratorModel], StoredRows]:
     """Return the map of class probabilities that the rows of a state give, and these rows."""
     problem = _problem(state, ClassProblem)
-    rows = read_rater_rows(sources_of(state, memory)[0], problem.columns, memory)
+    rows = read_rater_rows(sources_of(state)[0], problem.columns, memory)
     made = fit_class_calibrator(
         rows, problem.spec, provenance=problem.provenance, tags=problem.tags
     )

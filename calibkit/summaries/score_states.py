@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -16,7 +15,7 @@ from calibkit.files.readers import Table
 from calibkit.files.sources import Source
 from calibkit.rows.columns import HASHED, ColumnOptions
 from calibkit.rows.provenance import data_hash
-from calibkit.rows.rows import Remark, added_up
+from calibkit.rows.rows import Remark
 from calibkit.summaries.cells import UnitError
 from calibkit.summaries.coarse import SIGNIFICAND
 from calibkit.summaries.counted import Counted, Room
@@ -135,19 +134,6 @@ def merge_states(states: Sequence[State]) -> tuple[dict[str, Any], pl.DataFrame]
     except UnitError:
         raise no_unit() from None
     return _payload(merged), merged.counted.frame
-
-
-def with_dropped(state: State, rows: int, remarks: Sequence[Remark]) -> dict[str, Any]:
-    """Return the payload of a state with further rows, all of which were dropped."""
-    summary = summary_of(state)
-    return _payload(
-        replace(
-            summary,
-            rows_read=summary.rows_read + rows,
-            dropped=summary.dropped + rows,
-            remarks=added_up((*summary.remarks, *remarks)),
-        )
-    )
 
 
 def _state(

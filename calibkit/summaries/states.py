@@ -8,18 +8,23 @@ and strictly read: states may come from machines that nobody looks after.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from io import BytesIO
-from typing import Annotated, Any, Final
+from pathlib import Path
+from typing import IO, Annotated, Any, Final
 
 import msgspec
 import polars as pl
 
 from calibkit.errors import DataError, ModelError, nearest
+from calibkit.files.inputs import STDIN
 from calibkit.files.readers import reading
+from calibkit.files.scratch import Scratch
 from calibkit.files.sinks import arrow_file
-from calibkit.files.sources import read_bytes
 from calibkit.maths.bounds import Bound
 from calibkit.models import canonical_text, decode_as
 from calibkit.rows.provenance import hash_text
@@ -30,48 +35,24 @@ SUFFIX: Final = ".state"
 _KEY: Final = "calibkit"
 _MAGIC: Final = "calibkit state"
 
+#: The version of all states: of the header and of what stands below it.
+_VERSION: Final = 2
 
-@dataclass(frozen=True)
-class Kind:
-    """A kind of state.
+_SCORES: Final = "calibkit.summaries.score_states"
+_RATERS: Final = "calibkit.raters.states"
 
-    Attributes
-    ----------
-    version
-        Of the header's `payload` and the table; newer ones are refused.
-    module
-        Where its functions are: ``merge_states(states)`` returns payload and table of several,
-        ``check_state(state)`` raises `ModelError` for what this kind cannot be; of kinds that leave
-        out rows without a value, ``with_dropped(state, rows, remarks)`` is a payload with more such.
-    rounds
-        Where the functions of `calibkit.rounds.protocol.Rounds` are, of a fit that is done in rounds
-        where rows do not fit.
-    """
-
-    version: int
-    module: str
-    rounds: str = ""
-
-    def function(self, name: str) -> Callable[..., Any]:
-        """Return one of the functions."""
-        found: Callable[..., Any] = getattr(importlib.import_module(self.module), name)
-        return found
-
-
-#: The kinds of states, by the command that finishes them.
+#: The kinds of states, by the command that finishes them, and the modules of their functions:
+#: ``merge_states(states)`` returns payload and table of several, ``check_state(state)`` raises
+#: `ModelError` for what this kind cannot be.
 KINDS: Final = {
-    **{
-        name: Kind(2, "calibkit.summaries.score_states")
-        for name in ("bin", "boundary", "calibrate", "evaluate")
-    },
-    "vad": Kind(1, "calibkit.vad.states"),
-    "hetcal": Kind(1, "calibkit.hetcal.states"),
-    "alpha-cal": Kind(1, "calibkit.raters.states"),
-    "calibrate --probs": Kind(1, "calibkit.raters.states"),
+    **dict.fromkeys(("bin", "boundary", "calibrate", "evaluate"), _SCORES),
+    "vad": "calibkit.vad.states",
+    "hetcal": "calibkit.hetcal.states",
+    **dict.fromkeys(("alpha-cal", "calibrate --probs"), _RATERS),
 }
-
-#: Where states that answer a plan are checked and merged, by the functions that a kind has too.
-_ANSWERS: Final = "calibkit.rounds.answers"
+#: The kinds whose states are the rows themselves, which are not held: see
+#: `calibkit.summaries.row_states`.  Their modules have ``write_state(state, file, compression)``.
+OF_ROWS: Final = frozenset({"hetcal", "alpha-cal", "calibrate --probs"})
 
 
 class Shard(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True):
@@ -82,15 +63,8 @@ class Shard(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True)
     files: tuple[str, ...] = ()
 
 
-class Answered(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The plan that a state answers: its hash, and the number of the round."""
-
-    hash: str
-    round: int
-
-
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a state says of itself; `payload` is the kind's own, or what the plan asked for."""
+    """What a state says of itself; `payload` is the kind's own."""
 
     magic: str
     kind: str
@@ -98,13 +72,22 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     options: dict[str, Any]
     shards: tuple[Shard, ...]
     payload: dict[str, Any]
-    plan: Answered | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Start(msgspec.Struct):
     magic: str
     kind: str
     version: int
+
+
+@dataclass(frozen=True)
+class StateFile:
+    """A file with rows: what its own header says, where it is, and what messages call it."""
+
+    header: Header
+    where: Path
+    path: str
+    kept: Scratch | None = None
 
 
 @dataclass(frozen=True)
@@ -116,23 +99,41 @@ class State:
     header
         What it says of itself.
     table
-        What was summed, sorted so that equal states have equal bytes.
+        What was summed, sorted so that equal states have equal bytes; of rows nothing but the types
+        of their columns.
     path
         Where it was read from, for messages.
+    files
+        Where the rows are, if it is one of rows.
     """
 
     header: Header
     table: pl.DataFrame
     path: str = "the states"
+    files: tuple[StateFile, ...] = ()
 
     @property
-    def round(self) -> int:
-        """The number of the round that it is of: 1 for one that answers no plan."""
-        return 1 if self.header.plan is msgspec.UNSET else self.header.plan.round
+    def rows(self) -> int:
+        """How many rows it is of."""
+        return sum(shard.rows for shard in self.header.shards)
+
+    def write(self, file: IO[bytes], compression: str = "zstd") -> None:
+        """Write the state to a file; ``lz4`` is larger, and sooner written and read."""
+        if self.files:
+            _function(self.header.kind, "write_state")(self, file, compression)
+        else:
+            file.write(arrow_file(self.table, metadata_of(self.header), compression))
 
     def to_bytes(self, compression: str = "zstd") -> bytes:
-        """Return the state as a file; ``lz4`` is larger, and sooner written and read."""
-        return arrow_file(self.table, {_KEY: canonical_text(self.header)}, compression)
+        """Return what `write` writes."""
+        file = BytesIO()
+        self.write(file, compression)
+        return file.getvalue()
+
+
+def metadata_of(header: Header) -> dict[str, str]:
+    """Return the metadata of the schema of a state's file."""
+    return {_KEY: canonical_text(header)}
 
 
 def new_state(
@@ -141,17 +142,15 @@ def new_state(
     shards: Sequence[Shard],
     payload: dict[str, Any],
     table: pl.DataFrame,
-    plan: Answered | msgspec.UnsetType = msgspec.UNSET,
 ) -> State:
-    """Return a state of this version; `plan` is the one that it answers."""
+    """Return a state of this version."""
     header = Header(
         magic=_MAGIC,
         kind=kind,
-        version=KINDS[kind].version,
+        version=_VERSION,
         options=options,
         shards=tuple(sorted(shards)),
         payload=payload,
-        plan=plan,
     )
     return State(header, table)
 
@@ -164,15 +163,52 @@ def read_state(path: str) -> State:
     UsageError
         No such file, or no permission to read it.
     ModelError
-        Not a state, an unknown kind, a newer version, or a damaged one.
+        Not a state, an unknown kind, another version, or a damaged one.
     """
-    return state_of(read_bytes(path), path)
+    if path != STDIN:
+        return state_of(Path(path), path)
+    kept = Scratch()
+    with reading(path), closing(kept):
+        shutil.copyfileobj(sys.stdin.buffer, kept)
+    return state_of(kept, path)
 
 
-def state_of(data: bytes, path: str) -> State:
-    """Return the state that the bytes of a file hold; see `read_state`."""
-    text, table = _opened(data, path)
+def state_of(data: bytes | Path | Scratch, path: str) -> State:
+    """Return the state of a file, or of the bytes of one, which messages call `path`."""
+    where = data.path if isinstance(data, Scratch) else data
+    text = _metadata(where, path)
     start = decode_as(text, _Start, "a calibkit state", path)
+    _check_start(start, path)
+    header = decode_as(text, Header, f"a {start.kind!r} state", path)
+    of_rows = start.kind in OF_ROWS
+    state = State(header, _table(where, path, nothing=of_rows), path)
+    if of_rows:
+        state = replace(state, files=(_file_of(header, data, path),))
+    shards = header.shards
+    if not shards or len(set(shards)) != len(shards) or tuple(sorted(shards)) != shards:
+        raise ModelError("a damaged state: its shards are not in order", file=path)
+    try:
+        _function(start.kind, "check_state")(state)
+    except ModelError as error:
+        error.file = path
+        raise
+    return state
+
+
+def _file_of(header: Header, data: bytes | Path | Scratch, path: str) -> StateFile:
+    """Return where the rows of a state are; those that have come as bytes are put into a file."""
+    if isinstance(data, Path):
+        return StateFile(header, data, path)
+    if isinstance(data, bytes):
+        kept = Scratch()
+        with closing(kept):
+            kept.write(data)
+    else:
+        kept = data
+    return StateFile(header, kept.path, path, kept)
+
+
+def _check_start(start: _Start, path: str) -> None:
     if start.magic != _MAGIC:
         raise ModelError("this is not a calibkit state", file=path)
     if start.kind not in KINDS:
@@ -181,23 +217,14 @@ def state_of(data: bytes, path: str) -> State:
             f"{', '.join(sorted(KINDS))}",
             file=path,
         )
-    kind = KINDS[start.kind]
-    if start.version != kind.version:
+    if start.version < _VERSION:
+        raise ModelError("this state was written by calibkit 0.1: make it again", file=path)
+    if start.version > _VERSION:
         raise ModelError(
             f"version {start.version} of {start.kind!r} states is unknown here; this calibkit reads "
-            f"version {kind.version}: update calibkit, or make the state again",
+            f"version {_VERSION}: update calibkit, or make the state again",
             file=path,
         )
-    state = State(decode_as(text, Header, f"a {start.kind!r} state", path), table, path)
-    shards = state.header.shards
-    if not shards or len(set(shards)) != len(shards) or tuple(sorted(shards)) != shards:
-        raise ModelError("a damaged state: its shards are not in order", file=path)
-    try:
-        _function(state.header, "check_state")(state)
-    except ModelError as error:
-        error.file = path
-        raise
-    return state
 
 
 def merge_states(states: Sequence[State], expect: int | None = None) -> State:
@@ -251,38 +278,49 @@ def join_states(states: Sequence[State]) -> State:
 
 def _of_all(states: Sequence[State], shards: Sequence[Shard]) -> State:
     header = states[0].header
-    payload, table = _function(header, "merge_states")(states)
-    return new_state(header.kind, header.options, shards, payload, table, header.plan)
+    payload, table = _function(header.kind, "merge_states")(states)
+    made = new_state(header.kind, header.options, shards, payload, table)
+    return replace(made, files=tuple(file for state in states for file in state.files))
 
 
-def _function(header: Header, name: str) -> Callable[..., Any]:
-    """Return the function that does something with a kind of states, or with answers to a plan."""
-    kind = KINDS[header.kind]
-    if header.plan is msgspec.UNSET:
-        return kind.function(name)
-    if not kind.rounds:
-        raise ModelError(f"a damaged state: {header.kind!r} is not fitted in rounds")
-    return Kind(kind.version, _ANSWERS).function(name)
+def _function(kind: str, name: str) -> Callable[..., Any]:
+    found: Callable[..., Any] = getattr(importlib.import_module(KINDS[kind]), name)
+    return found
 
 
-def _opened(data: bytes, path: str) -> tuple[bytes, pl.DataFrame]:
-    """Return the header's text and the table of a file."""
+@contextmanager
+def opened(where: Path | bytes, path: str) -> Iterator[Any]:
+    """Open a file as Arrow does; what is wrong with it is said of states."""
     import pyarrow as pa
     from pyarrow import ipc
 
     try:
-        with reading(path):
-            table = ipc.open_file(BytesIO(data)).read_all()
-            table.validate(full=True)
-            text = (table.schema.metadata or {}).get(_KEY.encode())
-            frame = pl.DataFrame(table)
+        own = isinstance(where, bytes)
+        with reading(path), pa.BufferReader(where) if own else pa.memory_map(str(where)) as data:
+            yield ipc.open_file(data)
+    except ModelError:
+        raise
     except (DataError, pa.ArrowException) as error:
         raise ModelError(
             f"this is not a calibkit state, or a truncated one: {error}; make it again", file=path
         ) from None
+
+
+def _metadata(where: Path | bytes, path: str) -> bytes:
+    """Return the header's text."""
+    with opened(where, path) as found:
+        text: bytes | None = (found.schema.metadata or {}).get(_KEY.encode())
     if text is None:
         raise ModelError("an Arrow file, but not a calibkit state", file=path)
-    return text, frame
+    return text
+
+
+def _table(where: Path | bytes, path: str, *, nothing: bool) -> pl.DataFrame:
+    """Return the table of a file, or `nothing` but the types of its columns."""
+    with opened(where, path) as found:
+        table = found.schema.empty_table() if nothing else found.read_all()
+        table.validate(full=True)
+        return pl.DataFrame(table)
 
 
 def _check_like(one: State, other: State) -> None:
@@ -301,17 +339,6 @@ def _check_like(one: State, other: State) -> None:
                 f"{mine.get(name)!r} in {one.path}; make all parts with the same options",
                 file=other.path,
             )
-    if one.round != other.round:
-        raise ModelError(
-            f"a state of round {other.round}, but {one.path} is one of round {one.round}; make all "
-            "parts by the same plan",
-            file=other.path,
-        )
-    if one.header.plan != other.header.plan:
-        raise ModelError(
-            f"a state that answers another plan than {one.path}; make all parts by the same plan",
-            file=other.path,
-        )
 
 
 def _named(option: str) -> str:

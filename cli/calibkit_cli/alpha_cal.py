@@ -8,7 +8,7 @@ import typer
 
 from calibkit.errors import UsageError
 
-from . import cluster, options, rounds, states, typed
+from . import cluster, options, states, typed
 from .console import Console
 from .options import option
 
@@ -36,7 +36,6 @@ def register(app: typer.Typer) -> None:
 
 
 def alpha_cal(
-    context: typer.Context,
     inputs: options.Inputs,
     probs: options.Probs = None,
     counts: options.Counts = None,
@@ -88,7 +87,7 @@ def alpha_cal(
     output: options.Output = None,
     as_json: options.Json = False,
     partial: states.Partial = False,
-    plan: rounds.PlanFile = None,
+    plan: states.Plan = None,
     provenance: options.Provenance = "hash",
     tag: options.Tags = None,
     seed: options.Seed = 0,
@@ -134,8 +133,5 @@ def alpha_cal(
         memory=memory_budget(memory),
         provenance=provenance,
         tags=tags,
-        given=rounds.given(context),
     )
-    cluster.start(
-        run, inputs, dask, input_format, dtype, dry_run=dry_run, partial=partial, plan=plan
-    )
+    cluster.start(run, inputs, dask, input_format, dtype, dry_run=dry_run, partial=partial)

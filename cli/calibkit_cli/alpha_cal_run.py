@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial as with_arguments
-from typing import Final
 
 from calibkit.files.sources import Source
 from calibkit.fitted import Fitted
@@ -13,7 +12,7 @@ from calibkit.memory import Memory
 from calibkit.raters.alpha_cal import AlphaSpec, feature_names, fit_alpha
 from calibkit.raters.model import AlphaModel
 from calibkit.raters.rows import RaterOptions
-from calibkit.raters.states import ALPHA, AlphaProblem, alpha_state, fit_alpha_state
+from calibkit.raters.states import AlphaProblem, alpha_state, fit_alpha_state
 from calibkit.raters.stored import StoredRows, read_rater_rows
 from calibkit.summaries.score_states import source_of
 from calibkit.summaries.states import State
@@ -24,22 +23,6 @@ from .each_model import Fit, write_models
 from .rater_columns import rater_columns
 from .states import write_states
 from .views.alpha import alpha_lines
-
-#: Which field of a problem each option is.
-FIELDS: Final = {
-    "probs": "columns.probs",
-    "counts": "columns.counts",
-    "on_missing": "columns.on_missing",
-    "scale": "spec.scale",
-    "features": "spec.features",
-    "logit_map": "spec.logit_map",
-    "map_regularization": "spec.map_regularization",
-    "regularization": "spec.regularization",
-    "disagreement_map": "spec.disagreement_map",
-    "seed": "spec.seed",
-    "provenance": "provenance",
-    "tag": "tags",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +39,6 @@ class AlphaRun:
         How much of it there is.
     provenance, tags
         What the model says of its origin.
-    given
-        The options that the command line names; see `calibkit_cli.rounds.RoundsRun`.
     """
 
     console: Console
@@ -67,10 +48,8 @@ class AlphaRun:
     memory: Memory
     provenance: str
     tags: dict[str, str]
-    given: Mapping[str, str]
 
-    kind = ALPHA
-    fields = FIELDS
+    of_rows = True
 
     @property
     def threads(self) -> int:
@@ -97,22 +76,13 @@ class AlphaRun:
 
         write_models(self.console, source, fit, "Model")
 
-    def problem(self, source: Source) -> AlphaProblem:
-        """Return what the options say, with the features that patterns stand for."""
-        spec = replace(self.spec, features=feature_names(source, self.features))
-        return AlphaProblem(
-            columns=self.columns, spec=spec, provenance=self.provenance, tags=self.tags
-        )
-
-    def state_maker(self, memory: Memory, *, hold: bool = True) -> Callable[[Source], State]:
+    def state_maker(self, memory: Memory) -> Callable[[Source], State]:
         """Return what makes the state of a source, here or on another machine."""
         problem = AlphaProblem(
             columns=self.columns, spec=self.spec, provenance=self.provenance, tags=self.tags
         )
         patterns = tuple(self.features)
-        return with_arguments(
-            alpha_state, problem=problem, patterns=patterns, memory=memory, hold=hold
-        )
+        return with_arguments(alpha_state, problem=problem, patterns=patterns, memory=memory)
 
 
 def finish_state(console: Console, state: State, memory: Memory, threads: int) -> None:

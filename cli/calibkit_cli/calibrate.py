@@ -9,7 +9,7 @@ import typer
 from calibkit.calibrators.spec import DEFAULT_BINS, METHODS
 from calibkit.errors import UsageError
 
-from . import cluster, options, rounds, states, typed
+from . import cluster, options, states, typed
 from .console import Console
 from .options import option
 
@@ -38,7 +38,6 @@ def register(app: typer.Typer) -> None:
 
 
 def calibrate(
-    context: typer.Context,
     inputs: options.Inputs,
     method: Annotated[
         str | None,
@@ -159,7 +158,7 @@ def calibrate(
     dask: cluster.Dask = None,
     memory: options.Memory = None,
     partial: states.Partial = False,
-    plan: rounds.PlanFile = None,
+    plan: states.Plan = None,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
     warnings: options.Warnings = "show",
@@ -176,7 +175,7 @@ def calibrate(
 
     from .calibrate_run import CalibrateRun
 
-    if probs or counts or plan:
+    if probs or counts:
         from .calibrate_classes import ClassRun, class_options
 
         classes, roles = class_options(
@@ -202,13 +201,9 @@ def calibrate(
                 "--weight": weight,
             },
         )
-        budget, workers, given = memory_budget(memory), thread_count(threads), rounds.given(context)
-        run: cluster.Run = ClassRun(
-            console, classes, roles, provenance, tags, budget, workers, given
-        )
-        cluster.start(
-            run, inputs, dask, input_format, dtype, dry_run=dry_run, partial=partial, plan=plan
-        )
+        budget, workers = memory_budget(memory), thread_count(threads)
+        run: cluster.Run = ClassRun(console, classes, roles, provenance, tags, budget, workers)
+        cluster.start(run, inputs, dask, input_format, dtype, dry_run=dry_run, partial=partial)
         return
     if regularization is not None:
         raise UsageError("--regularization goes with --probs, for vector and matrix scaling.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial as with_arguments
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from calibkit.calibrators.classes import (
     ClassSpec,
@@ -16,7 +16,7 @@ from calibkit.calibrators.model import CalibratorModel
 from calibkit.errors import UsageError
 from calibkit.fitted import Fitted
 from calibkit.raters.rows import RaterOptions
-from calibkit.raters.states import CLASSES, ClassProblem, fit_class_state, rater_state
+from calibkit.raters.states import ClassProblem, fit_class_state, rater_state
 from calibkit.raters.stored import StoredRows, read_rater_rows
 from calibkit.summaries.score_states import source_of
 
@@ -33,22 +33,6 @@ if TYPE_CHECKING:
     from calibkit.summaries.states import State
 
     from .console import Console
-
-
-#: Which field of a problem each option is.
-FIELDS: Final = {
-    "probs": "columns.probs",
-    "counts": "columns.counts",
-    "label": "columns.label",
-    "unlabelled": "columns.unlabelled",
-    "on_missing": "columns.on_missing",
-    "scale": "spec.scale",
-    "method": "spec.method",
-    "regularization": "spec.regularization",
-    "seed": "spec.seed",
-    "provenance": "provenance",
-    "tag": "tags",
-}
 
 
 def class_options(
@@ -80,6 +64,7 @@ def class_options(
         counts=counts,
         label=label,
         scale=scale,
+        logits=True,
         on_missing=on_missing,
         unlabelled=unlabelled,
     )
@@ -97,10 +82,8 @@ class ClassRun:
     tags: dict[str, str]
     memory: Memory
     threads: int
-    given: Mapping[str, str]
 
-    kind = CLASSES
-    fields = FIELDS
+    of_rows = True
 
     def start(self, source: Source, *, dry_run: bool, partial: bool) -> None:
         """Do what the command line asks for."""
@@ -119,18 +102,12 @@ class ClassRun:
 
         write_models(self.console, source, fit, "Calibrator")
 
-    def problem(self, source: Source) -> ClassProblem:
-        """Return what the options say."""
-        return ClassProblem(
-            columns=self.columns, spec=self.spec, provenance=self.provenance, tags=self.tags
-        )
-
-    def state_maker(self, memory: Memory, *, hold: bool = True) -> Callable[[Source], State]:
+    def state_maker(self, memory: Memory) -> Callable[[Source], State]:
         """Return what makes the state of a source, here or on another machine."""
         problem = ClassProblem(
             columns=self.columns, spec=self.spec, provenance=self.provenance, tags=self.tags
         )
-        return with_arguments(rater_state, problem=problem, memory=memory, hold=hold)
+        return with_arguments(rater_state, problem=problem, memory=memory)
 
 
 def finish_state(console: Console, state: State, memory: Memory, threads: int) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Protocol, cast
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 from calibkit.errors import UsageError
 
-from . import rounds
 from .console import Console
 from .finishers import FINISHERS
 from .options import RUN, option
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from calibkit.files.sources import Source
     from calibkit.memory import Memory
     from calibkit.models import Model
-    from calibkit.rounds.plans import Plan
     from calibkit.summaries.states import State
 
 Dask = Annotated[
@@ -81,7 +79,6 @@ def start(
     *,
     dry_run: bool,
     partial: bool,
-    plan: str | None = None,
 ) -> None:
     """Open the inputs and start a run on them: here, or on a cluster.
 
@@ -93,36 +90,28 @@ def start(
         Where the cluster is; None: here.
     input_format, dtype
         How files are read.
-    dry_run, partial, plan
-        As the options say; a plan is for a `calibkit_cli.rounds.RoundsRun`.
+    dry_run, partial
+        As the options say.
     """
     from calibkit.files.sources import open_source
 
-    if plan is not None and not partial:
-        raise UsageError("--plan is for the next state of a shard: add --partial.")
     if dask is None or dry_run:
         source = open_source(inputs, input_format=input_format, dtype=dtype, memory=run.memory)
         source.progress = run.console.progress()
-        if plan is not None:
-            rounds.start(cast(rounds.RoundsRun, run), source, plan, dry_run=dry_run)
-            return
         run.start(source, dry_run=dry_run, partial=partial)
-        return
-    if partial:
+    elif partial:
         raise UsageError("--dask makes and merges all states itself; leave --partial out.")
-    _start_far(run, inputs, dask, input_format, dtype)
+    else:
+        _start_far(run, inputs, dask, input_format, dtype)
 
 
 def _start_far(
     run: Run, inputs: Sequence[str], address: str, input_format: str | None, dtype: str
 ) -> None:
     """Make the state of each file on a cluster, merge them there, and do the rest here."""
-    from calibkit.engines.parts import divided
-    from calibkit.engines.protocol import parts_of
-    from calibkit.engines.shards import AnswerTask, Opening, StateTask, fold_states, shards_of
+    from calibkit.engines.shards import Opening, StateTask, shards_of, state_of_all
     from calibkit.files.outputs import spare_inputs
     from calibkit.files.sources import Part
-    from calibkit.summaries.held_states import fits, in_rounds, state_rows
 
     console = run.console
     if console.per_input:
@@ -132,22 +121,17 @@ def _start_far(
         parts = [Part(shard.path, "", {}, 0, shard.relative) for shard in shards]
         spare_inputs(str(console.output), parts)
     opening = Opening(input_format, dtype, worker_memory(run.memory, address, run.threads))
-
-    def answered(plan: Plan) -> State:
-        return fold_states(cluster, AnswerTask(plan, opening), work, console.progress())
-
-    task = StateTask(run.state_maker(opening.memory), opening)
     with engine(address, run.threads) as cluster:
-        # Training rows are gone through with each shard: the more shards, the more often.
-        work = list(shards) if getattr(run, "train", None) else divided(cluster, shards, opening)
-        state = fold_states(cluster, task, work, console.progress(), run.memory)
-        if console.verbose:
-            count = sum(len(parts_of(item)) for item in work)
-            told = f"{state_rows(state):,} rows, a state of {len(state.to_bytes()):,} bytes"
-            console.detail(f"{len(shards)} files in {count} parts, {told}")
-        if in_rounds(state) and not fits(state, run.memory):
-            rounds.finish(console, state, rounds.fit(console, state, answered))
-            return
+        state = state_of_all(
+            cluster,
+            StateTask(run.state_maker(opening.memory), opening),
+            shards,
+            console.progress(),
+            of_rows=getattr(run, "of_rows", False),
+            # Training rows come with each shard: the more shards, the more often.
+            divide=not getattr(run, "train", None),
+        )
+    console.detail(f"{len(shards)} files, {state.rows:,} rows")
     finish = import_module(f"calibkit_cli.{FINISHERS[state.header.kind]}").finish_state
     finish(console, state, run.memory, run.threads)
 
@@ -201,8 +185,8 @@ def apply_far(
             Order(shard, output, transaction.expect(output))
             for shard, output in zip(shards, absolute, strict=True)
         ]
-        done = cluster.each(ApplyTask(*what, opening), orders, console.progress())
-        made = [one.told for one in done]
+        done = cluster.map(ApplyTask(*what, opening), orders, console.progress())
+        made = [one.value for one in done]
         for shard, told in zip(shards, made, strict=True):
             for remark in told.warnings:
                 console.warn(f"{shard.name}: {remark}")

@@ -1,7 +1,6 @@
 """Which module finishes the states of which command."""
 
-#: Where the function ``finish_state(console, state, memory, threads)`` of each kind is, and of fits in
-#: rounds ``finish_rounds(console, state, fitted)``.
+#: Where the function ``finish_state(console, state, memory, threads)`` of each kind is.
 FINISHERS = {
     "boundary": "boundary_run",
     "calibrate": "calibrate_run",

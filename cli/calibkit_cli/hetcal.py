@@ -8,7 +8,7 @@ import typer
 
 from calibkit.errors import UsageError
 
-from . import cluster, options, rounds, states, typed
+from . import cluster, options, states, typed
 from .console import Console
 from .options import option
 
@@ -37,7 +37,6 @@ def register(app: typer.Typer) -> None:
 
 
 def hetcal(
-    context: typer.Context,
     inputs: options.Inputs,
     train: Annotated[
         list[str] | None,
@@ -150,7 +149,7 @@ def hetcal(
     output: options.Output = None,
     as_json: options.Json = False,
     partial: states.Partial = False,
-    plan: rounds.PlanFile = None,
+    plan: states.Plan = None,
     provenance: options.Provenance = "hash",
     tag: options.Tags = None,
     seed: options.Seed = 0,
@@ -167,8 +166,6 @@ def hetcal(
     console = Console(output, as_json, quiet, verbose, warnings)
     if console.per_input and not partial:
         raise UsageError("hetcal writes one model; name a file by -o.")
-    if plan is not None and train:
-        raise UsageError("the plan has the trees of --train: leave it out where --plan is given.")
     tags = typed.tags(tag)
     from calibkit.hetcal.spec import HetcalSpec
     from calibkit.memory import memory_budget
@@ -214,8 +211,5 @@ def hetcal(
         memory=memory_budget(memory),
         provenance=provenance,
         tags=tags,
-        given=rounds.given(context),
     )
-    cluster.start(
-        run, inputs, dask, input_format, dtype, dry_run=dry_run, partial=partial, plan=plan
-    )
+    cluster.start(run, inputs, dask, input_format, dtype, dry_run=dry_run, partial=partial)

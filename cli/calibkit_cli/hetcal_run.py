@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial as with_arguments
 from pathlib import Path
-from typing import Final
 
 from calibkit.errors import UsageError
 from calibkit.files.inputs import find_files
@@ -15,12 +14,7 @@ from calibkit.files.remote import is_remote
 from calibkit.files.sources import STDIN, Source, open_files, open_source
 from calibkit.hetcal.run import TRAIN_IGNORED, Run, feature_columns, fit_source
 from calibkit.hetcal.spec import DEPTHS, LEAF_SIZES, SHRINKAGES, HetcalSpec
-from calibkit.hetcal.states import (
-    KIND,
-    HetcalProblem,
-    fit_state,
-    hetcal_state,
-)
+from calibkit.hetcal.states import HetcalProblem, fit_state, hetcal_state
 from calibkit.makers import record_makers
 from calibkit.memory import Memory
 from calibkit.rows.columns import ColumnOptions, resolve
@@ -31,27 +25,6 @@ from .console import Console
 from .dry_run import show_plan, used_columns
 from .states import write_states
 from .views.hetcal import hetcal_lines, view
-
-#: Which field of a problem each option is.
-FIELDS: Final = {
-    "features": "features",
-    "provenance": "provenance",
-    "tag": "tags",
-    "map_": "spec.map",
-    **{
-        name: f"spec.{name}"
-        for name in (
-            "partition", "criterion", "max_depth", "min_leaf", "trees", "max_bins", "shrinkage",
-            "precalibrate", "clip", "groups", "time", "seed",
-        )
-    },
-    **{
-        name: f"columns.{name}"
-        for name in (
-            "score", "scale", "label", "positive", "unlabelled", "weight", "weight_kind", "on_missing",
-        )
-    },
-}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,8 +45,6 @@ class HetcalRun:
         How much of it there is.
     provenance, tags
         What the model says of its origin.
-    given
-        The options that the command line names; see `calibkit_cli.rounds.RoundsRun`.
     """
 
     console: Console
@@ -86,10 +57,8 @@ class HetcalRun:
     memory: Memory
     provenance: str
     tags: dict[str, str]
-    given: Mapping[str, str]
 
-    kind = KIND
-    fields = FIELDS
+    of_rows = True
 
     @property
     def threads(self) -> int:
@@ -105,29 +74,17 @@ class HetcalRun:
         else:
             self.fit(source)
 
-    def problem(self, source: Source) -> HetcalProblem:
-        """Return what the options say, with the features that patterns stand for."""
-        if "features" not in self.given:
-            return self._problem()
-        names = feature_columns(source, self.features, self.columns, self.spec)
-        return replace(self._problem(), features=tuple(names))
-
-    def _problem(self) -> HetcalProblem:
-        return HetcalProblem(
+    def state_maker(self, memory: Memory) -> Callable[[Source], State]:
+        """Return what makes the state of a source, here or on another machine."""
+        problem = HetcalProblem(
             columns=self.columns,
             features=tuple(self.features),
             spec=self.spec,
             provenance=self.provenance,
             tags=self.tags,
         )
-
-    def state_maker(self, memory: Memory) -> Callable[[Source], State]:
-        """Return what makes the state of a source, here or on another machine."""
         return with_arguments(
-            hetcal_state,
-            problem=self._problem(),
-            memory=memory,
-            train=self._train_opener(memory),
+            hetcal_state, problem=problem, memory=memory, train=self._train_opener(memory)
         )
 
     def _train_opener(self, memory: Memory) -> Callable[[], Source] | None:

@@ -29,7 +29,7 @@ class ProgressLine:
     def __init__(self, stream: TextIO, now: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._now = stream, now
         self._begun = self._pass_begun = now()
-        self._done, self._total, self._name = 0, 0, ""
+        self._done, self._total = 0, 0
         self._bar: Bar | None = None
         self._lock = RLock()
         self._timer = Timer(DELAY, self._show)
@@ -45,11 +45,6 @@ class ProgressLine:
             if self._now() - self._begun >= DELAY:
                 self._show()
 
-    def begin_pass(self, name: str) -> None:
-        """Say which pass over the rows begins, of several."""
-        with self._lock:
-            self._name, self._done, self._pass_begun = f"{name}: ", 0, self._now()
-
     def clear(self) -> None:
         """Take the line off the terminal: something else is written there."""
         with self._lock:
@@ -62,10 +57,10 @@ class ProgressLine:
         """Return what the line says."""
         seconds = self._now() - self._pass_begun
         if not self._done or seconds <= 0:
-            return f"{self._name}{_duration(self._now() - self._begun)} so far"
+            return f"{_duration(self._now() - self._begun)} so far"
         speed = self._done / seconds
         left = max(self._total - self._done, 0) / speed
-        rows = f"{self._name}{self._done:,} of {self._total:,} rows"
+        rows = f"{self._done:,} of {self._total:,} rows"
         return f"{rows}, {_rounded(speed)} rows/s, {_duration(left)} left"
 
     def _show(self) -> None:
@@ -108,12 +103,6 @@ def progress_line(*, quiet: bool, rows_on_terminal: bool) -> Progress:
     clear_line()
     _lines.append(ProgressLine(sys.stderr))
     return _lines[-1]
-
-
-def begin_pass(name: str) -> None:
-    """Let the line say which pass over the rows begins, of several."""
-    for line in _lines:
-        line.begin_pass(name)
 
 
 def clear_line(*_: Any) -> None:

@@ -26,6 +26,18 @@ Partial = Annotated[
     ),
 ]
 
+
+def _refuse_plan(plan: str | None) -> None:
+    if plan is not None:
+        raise UsageError("--plan is not needed: merge finishes in one step; leave it out.")
+
+
+#: What 0.1 needed for fits in several rounds.
+Plan = Annotated[
+    str | None,
+    option("--plan", metavar="FILE", help="Not needed.", hidden=True, callback=_refuse_plan),
+]
+
 UncertaintyEdges = Annotated[
     str | None,
     option(
@@ -77,13 +89,13 @@ def write_states(console: Console, source: Source, make: Callable[[Source], Stat
     with Transaction() as transaction:
         for part, output in zip(parts, outputs, strict=True):
             state = make(part)
-            rows += sum(shard.rows for shard in state.header.shards)
+            rows += state.rows
             if output == "-":
                 console.content(state.to_bytes())
                 continue
             if console.per_input:
                 make_folders([output])
-            transaction.write_bytes(state.to_bytes(), output)
+            transaction.write(state.write, output)
     if console.as_json:
         console.json({"rows": rows, "states": outputs})
     console.wrote(f"State of {rows:,} rows")

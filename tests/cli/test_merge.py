@@ -133,6 +133,7 @@ def odd_states(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     state = read_state(a)
     damages: dict[str, dict[str, Any]] = {
         "newer": {"version": 3},
+        "old": {"version": 1},
         "odd": {"kind": "boundry"},
         "flipped": {},
         "cooked": {"payload": {**state.header.payload, "rows_read": 299}},
@@ -158,6 +159,7 @@ def odd_states(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["model.json"], 3, "not a calibkit state"),
         (["plain"], 3, "an Arrow file, but not a calibkit state"),
         (["torn"], 3, "truncated"),
+        (["old"], 3, "was written by calibkit 0.1: make it again"),
         (["newer"], 3, "version 3 of 'boundary' states is unknown here"),
         (["odd"], 3, "unknown kind of state 'boundry' (did you mean 'boundary'?)"),
         (["flipped"], 3, "its rows are not those that were written"),

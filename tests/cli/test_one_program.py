@@ -19,7 +19,7 @@ import pytest
 
 from tests.budgets import little_memory
 from tests.cli.score_files import recount, simulate, write
-from tests.compat.fits import CLASS_MAPS, FITS, MODELS, PARTITIONS, PRECISION, ROWS, rows, words
+from tests.compat.fits import FITS, MODELS, PRECISION, ROWS, rows, words
 from tests.fuzz.harness import run_quietly
 
 ALL = os.environ.get("SAME_BYTES") == "1"
@@ -110,10 +110,8 @@ _ANOTHER = "another fit beyond the budget"
 _SCORES = ("by", "by, each", "confidence", "value", "groups", "time", "costs of rows", "sampling")
 NOT_YET: dict[tuple[str, str], str] = {
     **{(name, "budget"): _REFUSED for name in (*_SCORES, "intervals of groups")},
-    **{(name, "budget"): _ANOTHER for name in (*CLASS_MAPS, *PARTITIONS, "evaluate weights")},
+    **{(name, "budget"): _ANOTHER for name in ("evaluate weights",)},
 }
-#: Fits that take minutes in rounds.
-_SLOW = {("alpha, cv", "budget"), ("votes, vector, cv", "budget")}
 
 
 def cases() -> list[object]:
@@ -123,9 +121,7 @@ def cases() -> list[object]:
             name,
             way,
             id=f"{name}-{way}",
-            marks=[pytest.mark.xfail(reason=NOT_YET[name, way], run=(name, way) not in _SLOW)]
-            if (name, way) in NOT_YET
-            else [],
+            marks=[pytest.mark.xfail(reason=NOT_YET[name, way])] if (name, way) in NOT_YET else [],
         )
         for name in FITS
         for way in (WAYS if ALL else MOST_FOUND)
@@ -167,10 +163,7 @@ def continuous(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        *[name for name in CONTINUOUS if name != "weights"],
-        pytest.param("weights", marks=pytest.mark.xfail(reason=_REFUSED)),
-    ],
+    CONTINUOUS,
 )
 def test_coarse_scores_are_counted_exactly(name: str, continuous: Path, tmp_path: Path) -> None:
     """Counts hold for the model as written, and no boundary on the rows beats its bound."""
@@ -191,7 +184,6 @@ def test_coarse_scores_are_counted_exactly(name: str, continuous: Path, tmp_path
     assert (coarse["rows"], coarse["positives"]) == (exact["rows"], exact["positives"])
 
 
-@pytest.mark.xfail(reason="resolutions follow the budget")
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_there_is_one_coarse_form(name: str, continuous: Path, tmp_path: Path) -> None:
     found = {_fit_of(continuous, CONTINUOUS[name], tmp_path, rows) for rows in (100, 120, 200)}

@@ -15,7 +15,7 @@ import pytest
 from calibkit.files.sources import Source
 from calibkit.progress import silent
 from calibkit_cli import progress
-from calibkit_cli.progress import ProgressLine, begin_pass, clear_line, end_lines, progress_line
+from calibkit_cli.progress import ProgressLine, clear_line, end_lines, progress_line
 from tests.conftest import clean_environment
 
 
@@ -48,11 +48,6 @@ def test_rows_speed_and_time_left() -> None:
     assert line.text() == "500 of 10,000,000 rows, 250 rows/s, 11 h 06 min left"
     line(10_000_000, 10_000_000)
     assert line.text().endswith(", 0 s left")
-    line.begin_pass("round 7, tree 2 of at most 9")
-    assert line.text() == "round 7, tree 2 of at most 9: 4 s so far"
-    clock[0] = 4.5
-    line(500, 1000)
-    assert line.text() == "round 7, tree 2 of at most 9: 500 of 1,000 rows, 500 rows/s, 1 s left"
     line.clear()
 
 
@@ -65,8 +60,6 @@ def test_it_shows_after_a_while_and_goes_away() -> None:
     clock[0] = progress.DELAY
     line(20, 100)
     assert "20 of 100 rows" in terminal.getvalue()
-    begin_pass("round 2")
-    assert line.text().startswith("round 2: ")
     clear_line()
     assert line._bar is None
     end_lines()

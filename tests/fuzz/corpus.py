@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 import polars as pl
@@ -70,8 +69,8 @@ STATES = {
     "vad": ("--members", "score_*"),
 }
 
-#: Fits that go in rounds where the rows do not fit: their states, and the plans that these answer.
-IN_ROUNDS = ("classes", "tree", "alpha")
+#: Fits whose states are the rows.
+OF_ROWS = ("classes", "tree", "alpha")
 
 
 def build(folder: Path) -> list[Case]:
@@ -94,7 +93,10 @@ def build(folder: Path) -> list[Case]:
     for command, options in STATES.items():
         state = str(folder / f"{command}.state")
         assert run([command, good, *options, "--partial", "-q", "-o", state]) == 0, command
-    _write_rounds(folder, good)
+    for name in OF_ROWS:
+        command, _, *options = FITS[name]
+        state = str(folder / f"{name}.state")
+        assert run([command, good, *options, "--partial", "-q", "-o", state]) == 0, name
     metrics = str(folder / "metrics.json")
     assert run(["evaluate", good, "--no-intervals", "-q", "-o", metrics]) == 0
     cases = []
@@ -132,46 +134,8 @@ def build(folder: Path) -> list[Case]:
         suffix = ".csv" if command == "bin" else ".json"
         words = ("merge", "FILE", "-o", "OUT")
         cases.append(Case("merge", f"{command}.state", words, suffix))
-    cases += _round_cases(folder, good)
+    cases += [Case("merge", f"{name}.state", ("merge", "FILE", "-o", "OUT")) for name in OF_ROWS]
     cases.append(Case("gate", "metrics.json", ("gate", "FILE", "--fail-if", "auc<0.1"), ""))
-    return cases
-
-
-def _write_rounds(folder: Path, good: str) -> None:
-    """Write the states and plans of two rounds, as if there were no room for the rows."""
-    from calibkit_cli.main import run
-
-    for name in IN_ROUNDS:
-        command, _, *options = FITS[name]
-        states = {word: str(folder / f"{name}-{word}.state") for word in ("held", "seen", "answer")}
-        make, plan = [command, good, "--partial", "-q"], str(folder / f"{name}-plan.json")
-        assert run([*make, *options, "-o", states["held"]]) == 0, name
-        with mock.patch("calibkit.memory._FEWEST_ROWS", 20):
-            assert run([*make, *options, "--memory", "1MB", "-o", states["seen"]]) == 0, name
-        assert run(["merge", states["seen"], "--plan", plan, "-q"]) == 0, name
-        assert run([*make, "--plan", plan, "-o", states["answer"]]) == 0, name
-
-
-def _round_cases(folder: Path, good: str) -> list[Case]:
-    cases = []
-    for name in IN_ROUNDS:
-        command = FITS[name][0]
-        other = str(folder / "other.json")
-        cases += [
-            Case("merge", f"{name}-held.state", ("merge", "FILE", "-o", "OUT")),
-            Case(
-                "merge, rounds",
-                f"{name}-seen.state",
-                ("merge", "FILE", "--plan", "OUT", "-o", other),
-            ),
-            Case("merge, rounds", f"{name}-answer.state", ("merge", "FILE", "-o", "OUT"), ".state"),
-            Case(
-                f"{command}, plan",
-                f"{name}-plan.json",
-                (command, good, "--partial", "--plan", "FILE", "-o", "OUT"),
-                ".state",
-            ),
-        ]
     return cases
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import multiprocessing
 import os
 import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -22,17 +24,24 @@ import pytest
 
 from calibkit.engines import dask as engine_module
 from calibkit.engines.dask import DaskEngine
-from calibkit.engines.protocol import Divided, Done
-from calibkit.engines.serial import SerialEngine
-from calibkit.engines.shards import Opening, Shard, StateTask, fold_states, merge_done, shards_of
+from calibkit.engines.engine import Done, LocalEngine, TravellingError, arrived, travelled
+from calibkit.engines.shards import (
+    Opening,
+    Shard,
+    StateTask,
+    merge_done,
+    shards_of,
+    state_of_all,
+)
 from calibkit.errors import DataError, ResourceError, UsageError
 from calibkit.files.sources import open_source
 from calibkit.files.stretches import Stretch
 from calibkit.memory import Memory
 from calibkit.vad.fit import fit_vad
 from calibkit.vad.rows import MemberOptions
-from calibkit.vad.spec import VadSpec, read_vad_rows
+from calibkit.vad.spec import VadSpec
 from calibkit.vad.states import fit_state, vad_state
+from calibkit.vad.summary import read_vad_rows
 
 SPEC, OPTIONS = VadSpec(), MemberOptions(by="country")
 TASK = StateTask(
@@ -75,14 +84,16 @@ def test_the_same_bytes_with_any_number_of_workers(
     files: Path, cluster: distributed.LocalCluster, workers: int
 ) -> None:
     shards, told = shards_of([str(files)]), list[tuple[int, int]]()
-    with SerialEngine() as serial:
-        alone = fold_states(serial, TASK, shards)
+    alone = state_of_all(LocalEngine(), TASK, shards)
+    with ThreadPoolExecutor(workers) as executor:
+        beside = state_of_all(LocalEngine(executor, workers), TASK, shards)
     cluster.scale(workers)
     with DaskEngine(cluster.scheduler_address) as engine:
-        state = fold_states(engine, TASK, shards, lambda *told_: told.append(told_))
-        each = engine.each(TASK, shards)
-    assert fit_state(state).model.to_json() == fit_state(alone).model.to_json() == whole(files)
-    assert [done.rows for done in each] == [TASK(shard).rows for shard in shards]
+        state = state_of_all(engine, TASK, shards, lambda *told_: told.append(told_))
+        each = list(engine.map(TASK, shards))
+    assert state.to_bytes() == alone.to_bytes() == beside.to_bytes()
+    assert fit_state(state).model.to_json() == whole(files)
+    assert each == [TASK(shard) for shard in shards]
     assert told[-1] == (700, 700) and len(told) == len(shards)
 
 
@@ -90,41 +101,33 @@ def test_files_with_equal_rows_count_each(files: Path, cluster: distributed.Loca
     first = files / "part-1.parquet"
     (files / "copy.parquet").write_bytes(first.read_bytes())
     with DaskEngine(cluster.scheduler_address) as engine:
-        state = fold_states(engine, TASK, shards_of([str(files)]))
+        state = state_of_all(engine, TASK, shards_of([str(files)]))
     assert fit_state(state).model.to_json() == whole(files)
 
 
-def test_a_divided_file_counts_once_and_fails_as_a_whole(
-    files: Path, cluster: distributed.LocalCluster
-) -> None:
-    shards, told = shards_of([str(files)]), list[tuple[int, int]]()
-    stretches = [Stretch(first, 10, 111) for first in range(0, 100, 10)]
-    parts = [replace(shards[4], stretch=one) for one in (*stretches, Stretch(100, 11, 111))]
-    work = [*shards[:4], Divided(shards[4], tuple(parts)), *shards[5:]]
-    with DaskEngine(cluster.scheduler_address) as engine:
-        state = fold_states(engine, TASK, work, lambda *told_: told.append(told_))
-        assert fit_state(state).model.to_json() == whole(files)
-        assert told[-1] == (700, 700) and len(told) == len(shards) + 10
-        frame = pl.read_parquet(shards[4].path)
-        place = pl.int_range(pl.len())
-        bad = pl.when(place.is_in([7, 88, 105])).then(2.0).otherwise(pl.col("score_0"))
-        frame.with_columns(score_0=bad).write_parquet(shards[4].path)
-        with pytest.raises(DataError) as caught:
-            fold_states(engine, TASK, work)
-    assert (caught.value.rows, caught.value.first_rows) == (3, [8, 89, 106])
+def test_errors_of_processes_arrive_as_they_were(files: Path) -> None:
+    bad = files / "part-4.parquet"
+    holes = pl.DataFrame({"score_0": [0.1, None], "score_1": 0.1, "score_2": 0.2, "country": "a"})
+    holes.write_parquet(bad)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, context) as executor, pytest.raises(DataError) as caught:
+        state_of_all(LocalEngine(executor, 1), TASK, shards_of([str(files)]))
+    assert (caught.value.column, caught.value.first_rows) == ("score_0", [2])
+    assert caught.value.file == str(bad)
 
 
 def test_a_bad_shard_is_named(files: Path, cluster: distributed.LocalCluster) -> None:
     bad = files / "part-4.parquet"
     bad.write_bytes(bad.read_bytes()[:900])
-    for engine in (SerialEngine(), DaskEngine(cluster.scheduler_address)):
-        with engine, pytest.raises(DataError, match=r"part-4\.parquet: .*truncated") as caught:
-            fold_states(engine, TASK, shards_of([str(files)]))
-        assert caught.value.file == str(bad)
+    with DaskEngine(cluster.scheduler_address) as there:
+        for engine in (LocalEngine(), there):
+            with pytest.raises(DataError, match=r"part-4\.parquet: .*truncated") as caught:
+                state_of_all(engine, TASK, shards_of([str(files)]))
+            assert caught.value.file == str(bad)
     holes = pl.DataFrame({"score_0": [0.1, None], "score_1": 0.1, "score_2": 0.2, "country": "a"})
     holes.write_parquet(bad)
     with DaskEngine(cluster.scheduler_address) as found, pytest.raises(DataError) as caught:
-        fold_states(found, TASK, shards_of([str(files)]))
+        state_of_all(found, TASK, shards_of([str(files)]))
     assert (caught.value.column, caught.value.first_rows) == ("score_0", [2])
 
 
@@ -150,19 +153,19 @@ def test_a_worker_that_dies_loses_nothing(files: Path, tmp_path: Path) -> None:
     marker = tmp_path / "killed"
     shards = shards_of([str(files)])
     parts = [replace(shards[3], stretch=Stretch(*rows, 133)) for rows in ((0, 60), (60, 73))]
-    work = [Divided(shards[3], tuple(parts)), *shards[:3], *shards[4:]]
+    work = [*parts, *shards[:3], *shards[4:]]
     with DaskEngine("local", 2) as engine:
         assert engine.at_once == 2
-        done = engine.fold(partial(dies_once, str(marker)), merge_done, work)
+        done = engine.reduce(merge_done, engine.map(partial(dies_once, str(marker)), work))
         assert marker.exists()
-        alone = SerialEngine().fold(TASK, merge_done, shards)
-        assert done.rows == alone.rows == 700
-        assert done.data == alone.data
+        alone = LocalEngine()
+        assert done == alone.reduce(merge_done, alone.map(TASK, shards))
+        assert done.rows == 700
         engine._cluster.scheduler.allowed_failures = 0  # neighbours of the culprit may be named
         with pytest.raises(
             ResourceError, match=r"part-\d\.parquet: every worker that took it died"
         ):
-            engine.fold(dies, merge_done, work)
+            engine.reduce(merge_done, engine.map(dies, work))
 
 
 def slow(shard: Shard) -> Done:
@@ -178,7 +181,7 @@ def test_a_scheduler_that_goes_away_is_said(files: Path) -> None:
     with DaskEngine(own.scheduler_address) as engine:
         gone.start()
         with pytest.raises(ResourceError, match="was lost while it worked"):
-            engine.fold(slow, merge_done, shards_of([str(files)]))
+            engine.reduce(merge_done, engine.map(slow, shards_of([str(files)])))
     with suppress(TimeoutError):  # it waits for the scheduler that is gone
         own.close(timeout=1)
     own.status = distributed.core.Status.closed  # as closed as it will be
@@ -200,9 +203,10 @@ def test_without_distributed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_another_version_is_refused(files: Path) -> None:
-    task = StateTask(TASK.make, TASK.opening, version="0.0")
-    with pytest.raises(UsageError, match="same version"):
-        task(shards_of([str(files)])[0])
+    with pytest.raises(TravellingError) as caught:
+        travelled(TASK, "0.0", shards_of([str(files)])[0])
+    error = arrived(caught.value)
+    assert isinstance(error, UsageError) and "same version" in error.message
 
 
 def test_standard_input_stays_here() -> None:
@@ -217,5 +221,6 @@ def test_few_results_are_held(files: Path) -> None:
         sizes.append(len(parts))
         return Done(sum(part.rows for part in parts))
 
-    done = SerialEngine().fold(lambda item: Done(item), merge, list(range(30)))
+    engine = LocalEngine()
+    done = engine.reduce(merge, engine.map(Done, list(range(30))))
     assert done.rows == sum(range(30)) and max(sizes) == 8

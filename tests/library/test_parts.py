@@ -17,10 +17,16 @@ from hypothesis import strategies as st
 
 from calibkit.calibrators.spec import CalibratorSpec
 from calibkit.calibrators.states import CalibratorProblem, calibrator_state
-from calibkit.engines.parts import divided
-from calibkit.engines.protocol import Divided, Done, parts_of
-from calibkit.engines.serial import SerialEngine
-from calibkit.engines.shards import Opening, Shard, StateTask, merge_done, shards_of
+from calibkit.engines.engine import Done, LocalEngine
+from calibkit.engines.shards import (
+    Opening,
+    Shard,
+    StateTask,
+    divided,
+    merge_done,
+    shards_of,
+    state_of_all,
+)
 from calibkit.errors import DataError, ModelError
 from calibkit.files.sources import open_source
 from calibkit.files.stretches import Stretch, cuts, may_be_cut, stretches
@@ -65,24 +71,51 @@ def tasks() -> dict[str, StateTask]:
     return {name: StateTask(maker, OPENING) for name, maker in makers.items()}
 
 
-def in_parts(shard: Shard, places: Sequence[int]) -> Divided[Shard]:
+def in_parts(shard: Shard, places: Sequence[int]) -> list[Shard]:
     """Return a file cut at some places."""
     found = [Stretch(a, b - a, ROWS) for a, b in pairwise(sorted({0, *places, ROWS}))]
-    return Divided(shard, tuple(replace(shard, stretch=one) for one in found))
+    return [replace(shard, stretch=one) for one in found]
 
 
 @pytest.mark.parametrize("name", ["calibrate", "vad"])
 @settings(max_examples=25)
 @given(places=st.lists(st.integers(1, ROWS - 1), max_size=6))
 def test_the_state_of_parts_is_that_of_the_file(file: Path, name: str, places: list[int]) -> None:
-    (shard,), task = shards_of([str(file)]), tasks()[name]
+    (shard,), task, engine = shards_of([str(file)]), tasks()[name], LocalEngine()
     whole = task(shard)
-    found = SerialEngine().fold(task, merge_done, [in_parts(shard, places)])
+    parts = in_parts(shard, places)
+    try:
+        found = engine.reduce(merge_done, engine.map(task, parts))
+    except DataError:  # then the whole file is read
+        return
     assert found == whole
-    state = state_of(found.data, "state")
+    state = state_of(found.value, "state")
     assert len(state.header.shards) == 1 and state.header.shards[0].files == (str(file),)
     with pytest.raises(ModelError, match="the same shard"):
-        merge_states([state, state_of(whole.data, "other")])
+        merge_states([state, state_of(whole.value, "other")])
+
+
+@pytest.mark.parametrize("name", ["calibrate", "vad"])
+def test_where_parts_fail_the_whole_file_is_read(
+    file: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (shard,), task = shards_of([str(file)]), tasks()[name]
+    old = replace(shard, stretch=Stretch(0, 50, ROWS + 1))
+    lacking = {"calibrate": (70, 80), "vad": (40, 60)}[name]  # where nothing is left
+    seen: list[list[Shard]] = []
+    for parts in (in_parts(shard, lacking), [old, replace(shard, stretch=Stretch(50, 70, ROWS))]):
+        monkeypatch.setattr("calibkit.engines.shards.divided", lambda *_, own=parts: own)
+
+        class Engine(LocalEngine):
+            def map(self, function: Any, parts: Any, *more: Any) -> Any:
+                seen.append(list(parts))
+                return super().map(function, parts, *more)
+
+        state = state_of_all(Engine(), task, [shard])
+        assert state.to_bytes() == state_of(task(shard).value, "state").to_bytes()
+        assert seen[-2:] == [parts, [shard]]
+    with pytest.raises(DataError, match="121 rows instead of 120"):
+        OPENING.open(old)
 
 
 def test_rows_of_a_part_have_the_numbers_of_the_file(file: Path) -> None:
@@ -92,26 +125,6 @@ def test_rows_of_a_part_have_the_numbers_of_the_file(file: Path) -> None:
     assert part.read().equals(source.read()[40:65])
     assert part.locate([0, 24]) == (str(file), [41, 65])
     assert [window.locate([1])[1] for window in part.windows(rows=10)] == [[42], [52], [62]]
-
-
-def test_a_file_that_changed_is_read_as_a_whole(file: Path) -> None:
-    (shard,), task = shards_of([str(file)]), tasks()["vad"]
-    old = replace(shard, stretch=Stretch(0, 50, ROWS + 1))
-    assert task(old) == Done(50)
-    divided_before = Divided(shard, (old, replace(shard, stretch=Stretch(50, 70, ROWS))))
-    assert SerialEngine().fold(task, merge_done, [divided_before]) == task(shard)
-    with pytest.raises(DataError, match="121 rows instead of 120"):
-        OPENING.open(old)
-
-
-def test_parts_that_do_not_agree_are_no_result(file: Path) -> None:
-    (shard,), one, other = shards_of([str(file)]), tasks()["vad"], tasks()["calibrate"]
-
-    def task(part: Shard) -> Done:
-        return (one if part.stretch is None or part.stretch.first else other)(part)
-
-    found = SerialEngine().fold(task, merge_done, [in_parts(shard, [60])])
-    assert found == one(shard)
 
 
 @given(
@@ -144,15 +157,15 @@ def test_where_files_may_be_cut(file: Path, tmp_path: Path) -> None:
         assert not may_be_cut(str(path), said)
 
 
-class Workers(SerialEngine):
+class Workers(LocalEngine):
     """An engine that knows how many rows files have, by their names."""
 
     def __init__(self, count: int) -> None:
-        self.at_once = count
+        super().__init__(None, count)
 
-    def each(self, task: Any, items: Sequence[Any], *_: Any) -> list[Done]:
-        rows = [int(item.name.split("-")[0]) for item in items]
-        return [Done(many, told=(*range(1000, many, 1000), many)) for many in rows]
+    def map(self, function: Any, parts: Sequence[Any], *_: Any) -> Any:
+        rows = [int(item.name.split("-")[0]) for item in parts]
+        return [Done(many, (*range(1000, many, 1000), many)) for many in rows]
 
 
 @pytest.mark.parametrize(
@@ -160,11 +173,11 @@ class Workers(SerialEngine):
     [
         (1, [2000_000], [1]),
         (2, [2000_000], [2]),
-        (8, [1000_000], [3]),  # a part is worth its task
-        (4, [3000_000, 3000_000, 3000_000], [4, 4, 4]),
+        (8, [1000_000], [4]),  # a part is worth its task
+        (3, [3000_000, 3000_000], [2, 2]),
         (2, [3000_000, 3000_000], [1, 1]),
         (2, [9000_000, 300_000, 300_000], [2, 1, 1]),
-        (2, [500_000], [1]),
+        (2, [300_000], [1]),
         (4, [1000_000] * 40, [1] * 40),
         (4, [0, 4000_000], [1, 4]),  # one that cannot be read
     ],
@@ -172,24 +185,22 @@ class Workers(SerialEngine):
 def test_parts_are_as_few_as_keep_workers_busy(
     workers: int, rows: list[int], parts: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("calibkit.engines.parts.may_be_cut", lambda *_: True)
+    monkeypatch.setattr("calibkit.engines.shards.may_be_cut", lambda *_: True)
     shards = [Shard(f"{many}-{place}", "path", "path") for place, many in enumerate(rows)]
     work = divided(Workers(workers), shards, OPENING)
-    assert [len(parts_of(item)) for item in work] == parts
+    assert [sum(part.name == shard.name for part in work) for shard in shards] == parts
+    for part in work:
+        assert part.stretch is None or part.stretch.rows < int(part.name.split("-")[0])
 
 
 def test_what_is_looked_at(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("calibkit.files.stretches._SMALL_BYTES", 1)
-    monkeypatch.setattr("calibkit.engines.parts._FEWEST_ROWS", 10)
+    monkeypatch.setattr("calibkit.engines.shards._FEWEST_ROWS", 10)
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(file.read_bytes()[:500])
-
-    class Two(SerialEngine):
-        at_once = 2
-
-    work = divided(Two(), shards_of([str(file), str(broken)]), OPENING)
-    assert [len(parts_of(item)) for item in work] == [2, 1]
-    assert [part.stretch for part in parts_of(work[0])] == [
+    work = divided(LocalEngine(at_once=2), shards_of([str(file), str(broken)]), OPENING)
+    assert [part.stretch for part in work] == [
         Stretch(0, 60, ROWS),
         Stretch(60, 60, ROWS),
+        None,
     ]

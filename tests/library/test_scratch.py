@@ -22,7 +22,6 @@ from calibkit.errors import DataError, ResourceError
 from calibkit.files import scratch
 from calibkit.files.sources import Source, open_source
 from calibkit.memory import Memory
-from calibkit.rounds.kept import Kept
 
 ROWS = 3000
 FRAME = pl.DataFrame(
@@ -211,16 +210,3 @@ def test_a_process_that_ends_at_once_removes_its_files(
     scratch.remove_all()
     assert not list(folder.iterdir())
     assert source.rows == ROWS
-
-
-def test_what_a_process_keeps_is_there_whole_or_not_at_all() -> None:
-    numbers, found = np.arange(6.0), np.zeros(6)
-    with Kept() as kept:
-        assert not kept.read("x", 0, found)
-        kept.write("x", 0, numbers)
-        assert kept.read("x", 16, found[:4]) and found.tolist() == [2.0, 3.0, 4.0, 5.0, 0.0, 0.0]
-        assert not kept.read("x", 16, found)  # it ends before
-        kept.whole("x", "all")
-        assert kept.content == {"x": "all"}
-        kept.write("x", 48, numbers)
-        assert not kept.content

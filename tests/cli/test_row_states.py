@@ -1,9 +1,10 @@
-"""States of fits that go through their rows many times: the bytes of all rows, whatever the shards."""
+"""States of rows: the model of all rows, whatever the shards; damage is found."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,17 +12,20 @@ from typing import Any
 import msgspec
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyarrow import ipc
 
 from calibkit.errors import ModelError
-from calibkit.files.sources import Source
+from calibkit.files.sources import Source, open_source
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.hetcal.states import HetcalProblem, hetcal_state
 from calibkit.memory import memory_budget
 from calibkit.rows.columns import ColumnOptions
-from calibkit.summaries.states import State, join_states, merge_states, read_state, state_of
+from calibkit.summaries.row_states import sources_of
+from calibkit.summaries.states import State, join_states, merge_states, metadata_of, state_of
 from tests.conftest import Outcome
 
 Invoke = Callable[..., Outcome]
@@ -138,16 +142,34 @@ def test_shards_give_what_all_rows_give(
 FRAME = labelled(300)
 
 
-def state(frame: pl.DataFrame, train: pl.DataFrame | None = None, **spec: Any) -> State:
+def state(
+    frame: pl.DataFrame, train: pl.DataFrame | None = None, memory: str = "1GB", **spec: Any
+) -> State:
     problem = HetcalProblem(
         columns=ColumnOptions(), features=("x", "kind"), spec=HetcalSpec(**spec)
     )
     opened = None if train is None else (lambda: Source.from_frame(train))
-    made = hetcal_state(Source.from_frame(frame), problem, memory_budget("1GB"), opened)
+    made = hetcal_state(Source.from_frame(frame), problem, memory_budget(memory), opened)
     return state_of(made.to_bytes(), "part.state")
 
 
-@settings(max_examples=12)
+def rows_of(state: State) -> pl.DataFrame:
+    """Return the rows, sorted."""
+    source, train = sources_of(state)
+    frame = source.read()
+    assert train is None or (train.rows, train.read().height) == (40, 40)
+    return frame.sort(frame.columns)
+
+
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let states have batches of few rows, which are read some at a time."""
+    monkeypatch.setattr("calibkit.summaries.row_states._BATCH", 16)
+    monkeypatch.setattr("calibkit.memory._MOST_BATCH", 23)
+
+
+@pytest.mark.usefixtures("small_batches")
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(1, 299), max_size=5), st.randoms(use_true_random=False))
 def test_any_split_order_and_grouping(cuts: list[int], random: Any) -> None:
     train = FRAME[:40]
@@ -155,13 +177,42 @@ def test_any_split_order_and_grouping(cuts: list[int], random: Any) -> None:
     parts = [state(FRAME[start:end], train) for start, end in pairwise(edges)]
     random.shuffle(parts)
     merged, whole = merge_states(parts), state(FRAME, train)
-    assert merged.table.equals(whole.table)
-    assert join_states(parts).table.equals(whole.table)
-    assert state(FRAME.cast({"kind": pl.Categorical}), train).to_bytes() == whole.to_bytes()
+    assert rows_of(merged).equals(rows_of(whole))
+    assert rows_of(join_states(parts)).equals(rows_of(whole))
+    assert join_states(parts).header.shards == whole.header.shards
+    again = state_of(merged.to_bytes(), "merged.state")
+    assert rows_of(again).equals(rows_of(whole)) and again.to_bytes() == merged.to_bytes()
+    assert merge_states(parts[::-1]).to_bytes() == merged.to_bytes()
     half = len(parts) // 2
     if half:
         grouped = merge_states([merge_states(parts[half:]), merge_states(parts[:half])])
         assert grouped.to_bytes() == merged.to_bytes()
+
+
+def test_equal_rows_are_equal_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("calibkit.summaries.row_states._BATCH", 16)
+    whole = state(FRAME, FRAME[:40]).to_bytes()
+    assert state(FRAME.cast({"kind": pl.Categorical}), FRAME[:40]).to_bytes() == whole
+    pieces = pl.concat([FRAME[:1], FRAME[1:90], FRAME[90:]], rechunk=False)
+    assert state(pieces, FRAME[:40]).to_bytes() == whole
+    for most in (1, 16, 50):
+        monkeypatch.setattr("calibkit.memory._MOST_BATCH", most)
+        assert state(FRAME, FRAME[:40]).to_bytes() == whole
+
+
+def test_equal_rows_are_one_shard_whatever_the_format(tmp_path: Path) -> None:
+    FRAME.write_csv(tmp_path / "rows.csv")
+    FRAME[::-1].write_parquet(tmp_path / "rows.parquet")
+    csv, parquet = (
+        hetcal_state(
+            open_source([str(tmp_path / f"rows.{name}")]),
+            HetcalProblem(columns=ColumnOptions(), features=("x", "kind"), spec=HetcalSpec()),
+            memory_budget("1GB"),
+        )
+        for name in ("csv", "parquet")
+    )
+    with pytest.raises(ModelError, match="the same shard of 300 rows"):
+        merge_states([csv, parquet])
 
 
 def test_a_shard_may_lack_all_values_of_a_feature() -> None:
@@ -169,7 +220,7 @@ def test_a_shard_may_lack_all_values_of_a_feature() -> None:
     rest = FRAME[100:]
     whole = pl.concat([empty.cast({"x": pl.Float64}), rest])
     for pair in ([state(empty), state(rest)], [state(rest), state(empty)]):
-        assert merge_states(pair).table.equals(state(whole).table)
+        assert rows_of(merge_states(pair)).equals(rows_of(state(whole)))
 
 
 def test_states_that_do_not_go_together() -> None:
@@ -184,41 +235,81 @@ def test_states_that_do_not_go_together() -> None:
         merge_states([state(a), state(b.cast({"x": pl.String}))])
 
 
+def crafted(header: Any, *blocks: pl.DataFrame) -> bytes:
+    """Return a state file with a batch of each frame."""
+    sink = BytesIO()
+    schema = blocks[0].to_arrow().schema.with_metadata(metadata_of(header))
+    with ipc.new_file(sink, schema) as file:
+        for block in blocks:
+            for batch in block.rechunk().to_arrow().to_batches():
+                file.write_batch(batch)
+    return sink.getvalue()
+
+
+def blocks_of(state: State) -> list[pl.DataFrame]:
+    """Return the rows of each batch as they are in the file."""
+    found = ipc.open_file(pa.BufferReader(state.to_bytes()))
+    return [pl.DataFrame(found.get_batch(place)) for place in range(found.num_record_batches)]
+
+
 def test_damaged_states_are_refused() -> None:
     made = state(FRAME, FRAME[:40])
-    header = made.header
+    header, options = made.header, made.header.options
+    train, rows = blocks_of(made)
 
-    def refused(changed: dict[str, Any], table: pl.DataFrame, said: str) -> None:
-        data = State(msgspec.structs.replace(header, **changed), table).to_bytes()
+    def refused(changed: dict[str, Any], said: str, *blocks: pl.DataFrame) -> None:
+        data = crafted(msgspec.structs.replace(header, **changed), *(blocks or (train, rows)))
         with pytest.raises(ModelError, match=said):
             state_of(data, "odd.state")
 
-    table, options = made.table, header.options
-    refused({}, table[1:], "not as many rows as it says")
-    refused({}, table[:-1], "not as many training rows")
-    refused({}, table.drop("column x"), "its columns are")
-    refused({}, table.with_columns(count=-pl.col("count")), "less than once")
-    refused({}, table.with_columns(train=None), "which are training rows|training rows")
-    first = pl.int_range(table.height) == 0
-    unsure = table.with_columns(train=pl.when(~first).then("train"))
-    refused({}, unsure, "which rows are training rows")
-    refused({}, table.with_columns(count=pl.when(~first).then("count")), "less than once")
-    refused({}, table.cast({"count": pl.Int32}), "its columns are")
+    state_of(crafted(header, train, rows), "good.state")
+    refused({}, "not as many rows as it says", train, rows[1:])
+    refused({}, "not as many rows as it says", train[1:], rows)
+    refused({}, "not as many rows as it says", rows)
+    refused({}, "not as many rows as it says", train, rows[:100], rows[100:])
+    refused({}, "its columns are", *(one.drop("column x") for one in (train, rows)))
+    refused({}, "its columns are", *(one.with_columns(odd=1) for one in (train, rows)))
+    turned = rows.select(pl.all().reverse())
+    state_of(crafted(header, train, turned), "turned.state")  # the order of rows says nothing
+    moved = rows.with_columns(pl.col("column x").reverse())
+    refused({}, "its rows are not those that were written", train, moved)
+    refused({}, "its rows are not those that were written", train.select(pl.all().shift(1)), rows)
     none = ({"hash": "0" * 16, "rows": 0, "files": []},)
-    empty = {"payload": {"rows": 0, "text": False}, "shards": none}
-    refused(empty, table.filter("train"), "not as many rows as it says")
-    let_go = {"payload": {**header.payload, "held": False}}
-    refused(let_go, table, "it has rows, though it says that it has none")
-    refused({"payload": {"rows": 3, "text": False}}, table, "not as many rows")
+    refused({"shards": none}, "not as many rows as it says")
+    refused({"payload": {"text": 3}}, "text")
     problem = {**options["problem"], "features": ["x", "z"]}
-    refused({"options": {**options, "problem": problem}}, table, "no column 'z'")
+    refused({"options": {**options, "problem": problem}}, "no column 'z'")
     odd = {**options["problem"]["spec"], "partition": "bush"}
     problem = {**options["problem"], "spec": odd}
-    refused({"options": {**options, "problem": problem}}, table, "bush")
+    refused({"options": {**options, "problem": problem}}, "bush")
     shards = ({"hash": "0" * 16, "rows": 5, "files": []},)
-    refused({"shards": shards}, table, "its shards have not as many rows")
-    refused({"shards": shards * 2}, table, "its shards are not in order")
-    refused({"shards": (*header.shards, *shards)}, table, "its shards are not in order")
+    refused({"shards": shards}, "not as many rows as it says|batches")
+    refused({"shards": shards * 2}, "its shards are not in order")
+    refused({"shards": (*header.shards, *shards)}, "its shards are not in order")
+    for cut in (10, 1000, len(made.to_bytes()) - 9):
+        with pytest.raises(ModelError, match="truncated"):
+            state_of(made.to_bytes()[:cut], "torn.state")
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 299), st.sampled_from(["score", "label", "x", "kind"]), st.booleans())
+def test_a_value_that_changed_is_found(row: int, column: str, on_train: bool) -> None:
+    made = state(FRAME, FRAME[:40])
+    train, rows = blocks_of(made)
+    block, name = (train, f"train {column}") if on_train else (rows, f"column {column}")
+    row %= block.height
+    values = block[name].to_list()
+    value = values[row]
+    if value is None:
+        values[row] = "a" if column == "kind" else 0.0
+    elif isinstance(value, float):
+        values[row] = np.nextafter(value, 2.0)
+    else:
+        values[row] = value + ("b" if column == "kind" else 2)
+    changed = block.with_columns(pl.Series(name, values, block.schema[name]))
+    pair = (changed, rows) if on_train else (train, changed)
+    with pytest.raises(ModelError, match="not those that were written"):
+        state_of(crafted(made.header, *pair), "flipped.state")
 
 
 def test_rows_that_cannot_be_used_are_refused_where_they_are(
@@ -245,16 +336,32 @@ def test_rows_that_cannot_be_used_are_refused_where_they_are(
     assert done.code == 3 and "no row is positive" in done.stderr
 
 
-def test_rows_that_do_not_fit(folder: Path, tmp_path: Path, invoke: Invoke) -> None:
-    votes = pl.concat([voted()] * 15)  # equal rows are held once, but fitted each
-    votes.write_parquet(tmp_path / "votes.parquet")
-    for command in (["alpha-cal"], ["calibrate", "--probs", "prob_*", "--counts", "count_*"]):
-        line = [command[0], tmp_path / "votes.parquet", *command[1:], "--memory", "1MB"]
-        assert invoke(*line, "--partial", "-q", "-o", tmp_path / "v.state").code == 0
-        assert read_state(str(tmp_path / "v.state")).table.height <= 600
-        done = invoke("merge", tmp_path / "v.state", "--memory", "1MB", "-o", tmp_path / "m.json")
-        assert done.code == 0 and "Round 2 is needed" in done.stderr
-        assert not (tmp_path / "m.json").exists() and (tmp_path / "plan.json").exists()
+@pytest.mark.parametrize("name", ["hetcal", "alpha-cal, lists"])
+def test_a_state_from_standard_input(
+    name: str, folder: Path, tmp_path: Path, command: Callable[..., Any]
+) -> None:
+    first, rows, options = line(name, folder)
+    made = command(first, rows, *options, "--partial", "-q", "-o", "-")
+    assert (made.returncode, made.stderr) == (0, b"")
+    (tmp_path / "rows.state").write_bytes(made.stdout)
+    there = command("merge", "-", "-q", "-o", tmp_path / "there.json", input=made.stdout)
+    assert there.returncode == 0, there.stderr
+    again = command("merge", tmp_path / "rows.state", "-q", "-o", tmp_path / "here.json")
+    assert again.returncode == 0, again.stderr
+    assert (tmp_path / "here.json").read_bytes() == (tmp_path / "there.json").read_bytes()
+
+
+def test_a_plan_is_not_needed(folder: Path, tmp_path: Path, invoke: Invoke) -> None:
+    rows, votes = folder / "rows.parquet", folder / "votes.parquet"
+    for words in (
+        ["hetcal", rows, *TREE],
+        ["alpha-cal", votes],
+        ["calibrate", votes, "--probs", "prob_*"],
+        ["merge", tmp_path / "x.state"],
+    ):
+        done = invoke(*words, "--plan", "plan.json", "-o", tmp_path / "m.json")
+        assert done.code == 2 and "merge finishes in one step" in done.stderr
+        assert "--plan" not in invoke(words[0], "--help").stdout.decode()
 
 
 @pytest.mark.parametrize("name", ["hetcal, train", "alpha-cal", "calibrate"])

@@ -1,0 +1,375 @@
+"""States of rows: the rows that a fit reads, checked, as a file on which the fit can be done.
+
+Fits that go through their rows many times have no smaller summary that is exact.  A state is then the
+rows themselves, with the columns that are used and no others: training rows first, if there are some,
+then those of each shard, in batches of one size.  Neither writing nor merging holds them: windows are
+written as they are read, and merging reads what the headers say.  A fit opens the files as inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import IO, Any, Final
+
+import msgspec
+import polars as pl
+
+from calibkit.errors import ModelError
+from calibkit.files.formats import TEXT_FORMATS
+from calibkit.files.inputs import Part
+from calibkit.files.readers import Table
+from calibkit.files.schemas import one_schema
+from calibkit.files.scratch import Scratch
+from calibkit.files.sources import Source
+from calibkit.memory import Memory
+from calibkit.rows.provenance import hash_text
+from calibkit.rows.rows import NothingLeft
+from calibkit.summaries.plain import as_plain, from_plain
+from calibkit.summaries.row_hashes import hash_rows
+from calibkit.summaries.states import Shard, State, StateFile, metadata_of, new_state, opened
+from calibkit.summaries.windows import read_in_windows
+
+#: What columns are called in a state, before their names: those of rows, and of training rows.
+_ROWS: Final = "column "
+_TRAIN: Final = "train "
+
+#: Rows of a batch: always so many but for the last one of a shard, so that equal rows are equal bytes.
+_BATCH: Final = 2**14
+
+
+class _Train(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Training rows, which all shards have to have in common."""
+
+    columns: tuple[str, ...]
+    rows: int
+    hash: str
+    text: bool
+    files: tuple[str, ...]
+
+
+class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The options of every such state; `problem` is the command's own."""
+
+    problem: dict[str, Any]
+    columns: tuple[str, ...]
+    train: _Train | None
+
+
+class _Payload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Whether numbers were read from text, so that other shards may hold them in another type."""
+
+    text: bool
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is read of an input: which columns, and what refuses values that the fit cannot use."""
+
+    source: Source
+    columns: Sequence[str]
+    check: Callable[[Source], object]
+    files: Sequence[str] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns, each once."""
+        return tuple(dict.fromkeys(self.columns))
+
+    @property
+    def text(self) -> bool:
+        """Whether any of it is text."""
+        return any(part.format in TEXT_FORMATS for part in self.source.parts)
+
+    def kinds(self, prefix: str) -> dict[str, pl.DataType]:
+        """Return the types of the columns as a state has them."""
+        kinds = {name: self.source.schema[name] for name in self.names}
+        return {prefix + name: _stored(kind) for name, kind in kinds.items()}
+
+    def frames(self, prefix: str, memory: Memory) -> Iterator[pl.DataFrame]:
+        """Yield the checked rows in windows."""
+
+        def read(window: Source) -> pl.DataFrame:
+            with suppress(NothingLeft):  # what is dropped is said of all rows together
+                self.check(window)
+            frame = window.read(self.names).rename(lambda name: prefix + name)
+            return frame.select(_plain(name, kind) for name, kind in frame.schema.items())
+
+        most = min(memory.batch, memory.rows_of(len(self.names)))
+        for frame in read_in_windows(self.source, self.names, most, read):
+            assert isinstance(frame, pl.DataFrame)
+            yield frame
+
+
+def row_state(
+    kind: str, problem: object, rows: Reading, memory: Memory, train: Reading | None = None
+) -> State:
+    """Return the state of the rows of a shard.
+
+    Parameters
+    ----------
+    kind, problem
+        The command, and its options that shape the result.
+    rows
+        The shard; its `files` are what the state is to name.
+    memory
+        How much of it there is: so many rows are read at a time.
+    train
+        Further rows, which are the same whatever the shard.
+
+    Raises
+    ------
+    UsageError, DataError
+        What the checks raise.
+    ResourceError
+        What the disk refuses: rows are written to the temporary folder.
+    """
+    kinds = rows.kinds(_ROWS) | (train.kinds(_TRAIN) if train is not None else {})
+    table = pl.DataFrame(schema=kinds)
+    kept = Scratch()
+    with closing(kept), _Writer(kept, table, {}, "lz4") as writer:
+        own = None if train is None else _written(writer, train, _TRAIN, memory)
+        shard = _written(writer, rows, _ROWS, memory)
+    known = None
+    if train is not None and own is not None:
+        known = _Train(
+            columns=train.names, rows=own.rows, hash=own.hash, text=train.text, files=own.files
+        )
+    options = _Options(problem=as_plain(problem), columns=rows.names, train=known)
+    state = new_state(kind, as_plain(options), [shard], as_plain(_Payload(text=rows.text)), table)
+    return replace(state, files=(StateFile(state.header, kept.path, state.path, kept),))
+
+
+def _written(writer: _Writer, rows: Reading, prefix: str, memory: Memory) -> Shard:
+    """Write the rows of an input; return what is known of them then."""
+    count = total = 0
+
+    def seen() -> Iterator[pl.DataFrame]:
+        nonlocal count, total
+        for frame in rows.frames(prefix, memory):
+            count, total = count + frame.height, total + _hash(frame, prefix)
+            yield frame
+
+    writer.block(seen())
+    return Shard(hash_text(total), count, tuple(rows.files))
+
+
+def _hash(frame: pl.DataFrame, prefix: str) -> int:
+    return hash_rows(frame.rename(lambda name: name.removeprefix(prefix)))
+
+
+def problem_of(state: State) -> dict[str, Any]:
+    """Return the options of the command; raises `ModelError` where there are none."""
+    return _options(state).problem
+
+
+def _options(state: State | StateFile) -> _Options:
+    return from_plain(state.header.options, _Options, state.path)
+
+
+def _is_text(state: State | StateFile) -> bool:
+    return from_plain(state.header.payload, _Payload, state.path).text
+
+
+def merge_states(states: Sequence[State]) -> tuple[dict[str, Any], pl.DataFrame]:
+    """Return payload and table of several states, which have the same training rows.
+
+    Raises
+    ------
+    DataError
+        A column of different types; see `calibkit.files.schemas.one_schema`.
+    """
+    table = _by_hash(states)[0].table
+    columns = [name for name in table.columns if name.startswith(_ROWS)]
+    parts, tables = [], []
+    for state in states:
+        kinds = {name.removeprefix(_ROWS): state.table.schema[name] for name in columns}
+        parts.append(Part(state.path, "csv" if _is_text(state) else "arrow", {}, 0, state.path))
+        tables.append(Table(pl.DataFrame(schema=kinds), kinds, 0))
+    common = {_ROWS + name: kind for name, kind in one_schema(parts, tables, {}).items()}
+    payload = _Payload(text=any(map(_is_text, states)))
+    return as_plain(payload), pl.DataFrame(schema={**table.schema, **common})
+
+
+def _by_hash(found: Sequence[Any]) -> list[Any]:
+    """Return states, or files of them, in the order of their first shards."""
+    return sorted(found, key=lambda one: one.header.shards[0])
+
+
+def check_rows(state: State, needed: Sequence[str]) -> None:
+    """Raise `ModelError` for a state that does not hold the rows that it says.
+
+    The hashes are counted again: a bit that flipped on the way is found.
+
+    Parameters
+    ----------
+    state
+        The state of one file.
+    needed
+        The columns without which there is nothing to fit.
+    """
+    options, (file,) = _options(state), state.files
+    _is_text(state)
+    for name in needed:
+        if name not in options.columns:
+            raise ModelError(f"a damaged state: it has no column {name!r}")
+    known = [_ROWS + name for name in options.columns]
+    known += [_TRAIN + name for name in (options.train.columns if options.train else ())]
+    if state.table.columns != known or not known:
+        raise ModelError(f"a damaged state: its columns are {', '.join(state.table.columns)}")
+    blocks = _blocks(file)
+    with opened(file.where, file.path) as batches:
+        whole = sum(map(_batches, blocks)) == batches.num_record_batches
+    if not whole or any(block.rows < 1 for block in blocks):
+        raise ModelError("a damaged state: it has not as many rows as it says")
+    for place, block in enumerate(blocks):
+        prefix = _TRAIN if options.train is not None and place == 0 else _ROWS
+        rows = total = 0
+        for frame in _frames(file, place, prefix):
+            rows, total = rows + frame.height, total + _hash(frame, prefix)
+        if rows != block.rows:
+            raise ModelError("a damaged state: it has not as many rows as it says")
+        if hash_text(total) != block.hash:
+            raise ModelError(
+                "a damaged state: its rows are not those that were written; make it again"
+            )
+
+
+def _blocks(file: StateFile) -> tuple[Shard, ...]:
+    """Return what batches of a file are of: the training rows, if there are some, and each shard."""
+    train = _options(file).train
+    first = [] if train is None else [Shard(train.hash, train.rows)]
+    return (*first, *file.header.shards)
+
+
+def _batches(block: Shard) -> int:
+    return ceil(block.rows / _BATCH)
+
+
+def _frames(file: StateFile, block: int, prefix: str) -> Iterator[pl.DataFrame]:
+    """Yield the rows of a block, with the columns whose names begin so."""
+    blocks = _blocks(file)
+    first = sum(map(_batches, blocks[:block]))
+    with opened(file.where, file.path) as batches:
+        for place in range(first, first + _batches(blocks[block])):
+            batch = batches.get_batch(place)
+            batch.validate(full=True)
+            frame = pl.DataFrame(batch)
+            yield frame.select(name for name in frame.columns if name.startswith(prefix))
+
+
+class _Writer:
+    """Writes frames as batches of one size, whatever the frames were."""
+
+    def __init__(
+        self, file: Any, table: pl.DataFrame, metadata: dict[str, str], compression: str
+    ) -> None:
+        from pyarrow import ipc
+
+        self._table, self._held = table, [table]
+        schema = _arrow(table).schema.with_metadata(metadata)
+        options = ipc.IpcWriteOptions(compression=compression)
+        self._file = ipc.new_file(file, schema, options=options)
+
+    def __enter__(self) -> _Writer:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
+
+    def block(self, frames: Iterable[pl.DataFrame]) -> None:
+        """Write the rows of a block; columns that they lack are null."""
+        for frame in frames:
+            self._held.append(frame)
+            if sum(one.height for one in self._held) >= _BATCH:
+                self._write(whole=True)
+        self._write(whole=False)
+
+    def _write(self, *, whole: bool) -> None:
+        """Write what is held, or as much of it as fills batches."""
+        rows = pl.concat(self._held, how="diagonal").cast(self._table.schema)
+        end = rows.height - rows.height % _BATCH if whole else rows.height
+        for start in range(0, end, _BATCH):
+            table = _arrow(rows[start : min(start + _BATCH, end)].rechunk())
+            self._file.write_batch(table.combine_chunks().to_batches()[0])
+        self._held = [self._table, rows[end:]]
+
+
+def _arrow(frame: pl.DataFrame) -> Any:
+    # The oldest types: others would write text that a slice does not need.
+    return frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+
+
+def write_state(state: State, output: IO[bytes], compression: str) -> None:
+    """Write a state of rows: the same bytes whatever the order and the grouping of its files."""
+    files = _by_hash(state.files)
+    train = _options(state).train is not None
+    places = [
+        (shard, file, place)
+        for file in files
+        for place, shard in enumerate(_blocks(file))
+        if place >= train
+    ]
+    with _Writer(output, state.table, metadata_of(state.header), compression) as writer:
+        if train:
+            writer.block(_frames(files[0], 0, _TRAIN))
+        for _, one, place in sorted(places, key=lambda found: found[0]):
+            writer.block(_frames(one, place, _ROWS))
+
+
+def sources_of(state: State) -> tuple[Source, Source | None]:
+    """Return the rows of a state, and the training rows if it has some, as inputs."""
+    rows = []
+    for file in state.files:
+        named = [list(shard.files) for shard in file.header.shards]
+        names = sorted({name for one in named for name in one}) if len(named) > 1 else named[0]
+        rows += _opened(file, names or [file.path], _is_text(file))
+    known = _options(state).train
+    if known is None:
+        return _source(rows), None
+    (first, *_) = _by_hash(state.files)
+    return _source(rows), _source(
+        _opened(first, list(known.files) or ["--train"], known.text, True)
+    )
+
+
+def _source(found: Sequence[tuple[Part, Table]]) -> Source:
+    ordered = sorted(found, key=lambda one: one[0].path)
+    source = Source([part for part, _ in ordered], [table for _, table in ordered])
+    source.warnings = ()  # shards were told apart by their rows
+    return source
+
+
+def _opened(
+    file: StateFile, names: Sequence[str], text: bool, train: bool = False
+) -> list[tuple[Part, Table]]:
+    """Return the rows of a file as an input of their first name; the others have none."""
+    options, prefix = _options(file), _TRAIN if train else _ROWS
+    before = 0 if options.train is None else options.train.rows
+    rows = before if train else sum(shard.rows for shard in file.header.shards)
+    scan = pl.scan_ipc(file.where, glob=False)
+    if options.train is not None:
+        scan = scan.slice(0 if train else before, rows)
+    own = options.train.columns if train and options.train is not None else options.columns
+    scan = scan.select(pl.col(prefix + name).alias(name) for name in own)
+    kinds = dict(scan.collect_schema())
+    found = [Part(name, "csv" if text else "arrow", {}, 0, name) for name in names]
+    tables = [Table(pl.DataFrame(schema=kinds), kinds, 0) for _ in names]
+    found[0] = replace(found[0], rows=rows)
+    tables[0] = Table(scan, kinds, rows, kept=file.kept)
+    return list(zip(found, tables, strict=True))
+
+
+def _stored(kind: pl.DataType) -> pl.DataType:
+    return pl.String() if isinstance(kind, pl.Categorical | pl.Enum) else kind
+
+
+def _plain(name: str, kind: pl.DataType) -> pl.Expr:
+    """Return a column as a state has it: categories as text, and one value in the place of nulls."""
+    column, kind = pl.col(name).cast(_stored(kind)), _stored(kind)
+    if kind.is_numeric() or kind.is_temporal() or kind in (pl.String, pl.Boolean):
+        nothing = pl.lit("") if kind == pl.String else pl.lit(0).cast(kind)
+        column = pl.when(column.is_null()).then(None).otherwise(column.fill_null(nothing))
+    return column.alias(name)
