@@ -23,7 +23,7 @@ from calibkit.apply import ApplySpec, apply_model
 from calibkit.files.sources import open_source
 from calibkit.hetcal.fit import fit_hetcal
 from calibkit.hetcal.model import HetcalModel
-from calibkit.hetcal.rows import read_hetcal_rows
+from calibkit.hetcal.reading import read_hetcal_rows
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.rows.columns import ColumnOptions
 from calibkit.threads import thread_count

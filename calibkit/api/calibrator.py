@@ -127,6 +127,7 @@ def fit_calibrator(
             counts=counts,
             label=label,
             scale=scale,
+            logits=True,
             on_missing=on_missing,
             unlabelled=unlabelled,
         )

@@ -21,7 +21,8 @@ from calibkit.models import Model
 from calibkit.vad import fit
 from calibkit.vad.model import VadModel
 from calibkit.vad.rows import MemberOptions
-from calibkit.vad.spec import VadSpec, read_vad_rows
+from calibkit.vad.spec import VadSpec
+from calibkit.vad.summary import read_vad_rows
 
 
 def fit_vad(

@@ -1,4 +1,4 @@
-"""The rows of a grid: as they are, condensed where they do not fit, or a shard of them as a state."""
+"""The rows of a grid: as they are, counted where they do not fit, or a shard of them as a state."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class GridProblem:
 def grid_rows(
     source: Source, columns: ColumnOptions, problem: GridProblem, memory: Memory | None = None
 ) -> ScoreRows:
-    """Return the rows of a grid, condensed where they do not fit.
+    """Return the rows of a grid, counted where they do not fit.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The rows of a boundary: what its options read, checked, and condensed where they do not fit."""
+"""The rows of a boundary: what its options read, checked, and counted where they do not fit."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class BoundaryReader:
         check_order(self.spec.order, self.edges)
 
     def rows(self, source: Source) -> ScoreRows:
-        """Return the rows: as they are, or condensed where they do not fit.
+        """Return the rows: as they are, or counted where they do not fit.
 
         Raises
         ------
@@ -148,7 +148,7 @@ class BoundaryReader:
         rows = read_score_rows(source, self.columns, others=self._beside(source))
         if source.whole or rows.others is None or rows.where is None:
             return rows
-        # What a fit would refuse later, when a condensed row no longer knows its place.
+        # What a fit would refuse later, when a row no longer knows its place.
         for name in self.spec.target.worth_columns.values():
             amounts_of(
                 rows.others[name], rows.where, "values" if self.spec.target.bound else "costs"

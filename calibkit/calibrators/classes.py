@@ -20,7 +20,6 @@ from calibkit.models import Provenance
 from calibkit.raters.application import match_classes, needed_columns, read_classes
 from calibkit.raters.histograms import added_bin_sums, class_targets
 from calibkit.raters.logit_maps import (
-    LEAST_PROBABILITY,
     MAPS,
     MOST_INVERSE_TEMPERATURE,
     LogitMap,
@@ -33,7 +32,6 @@ from calibkit.raters.model import LogitMapModel
 from calibkit.raters.stored import StoredRows
 from calibkit.rows.columns import RowFinder
 from calibkit.rows.patterns import Matched
-from calibkit.rows.provenance import data_hash
 from calibkit.summaries.draws import folds_of_keys
 
 Floats = NDArray[np.float64]
@@ -140,20 +138,15 @@ def fit_class_calibrator(
 
 
 def _figures(rows: StoredRows, fitted: LogitMap) -> MapFit:
-    votes = clipped = 0
-    for block in rows.blocks:
-        votes += int(rows.counts[block].sum())
-        if rows.scale != "logit":
-            clipped += int((rows.prediction[block] < LEAST_PROBABILITY).any(axis=1).sum())
     return MapFit(
         rows=rows.rows,
         positives=None,
-        votes=votes,
+        votes=sum(int(rows.counts[block].sum()) for block in rows.blocks),
         log_loss=fitted.loss,
         log_loss_before=fitted.loss_before,
         brier=_squared_loss(rows, fitted.probabilities),
         brier_before=_squared_loss(rows, softmax),
-        inputs_clipped=clipped,
+        inputs_clipped=rows.clipped,
         outputs_clipped=0,
         gradient=fitted.gradient,
         iterations=fitted.iterations,
@@ -193,7 +186,7 @@ def _origin(spec: ClassSpec, rows: StoredRows, files: list[str] | None) -> Prove
     if spec.method != "temperature":
         chosen = spec.regularization
         options |= {"regularization": "cv" if chosen is None else list(chosen), "seed": spec.seed}
-    return Provenance(__version__, options, rows.rows, data_hash(rows.used()), files)
+    return Provenance(__version__, options, rows.rows, rows.hash, files)
 
 
 class ClassApplier:

@@ -68,7 +68,7 @@ def read_calibration_rows(
 def calibration_rows(
     source: Source, options: ColumnOptions, spec: CalibratorSpec, memory: Memory | None = None
 ) -> ScoreRows:
-    """Return the rows of a calibrator: as they are, or condensed where they do not fit.
+    """Return the rows of a calibrator: as they are, or counted where they do not fit.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def _reading(source: Source, options: ColumnOptions, spec: CalibratorSpec) -> Re
 def _read_window(source: Source, options: ColumnOptions, spec: CalibratorSpec) -> ScoreRows:
     rows = read_calibration_rows(source, options, spec)
     if not source.whole and spec.by is not None and rows.others is not None and rows.where:
-        read_segments(rows.others[spec.by], rows.where)  # a condensed row no longer knows its place
+        read_segments(rows.others[spec.by], rows.where)  # a row no longer knows its place
     return rows
 
 

@@ -178,7 +178,8 @@ def _gains(found: Counted, tree: Tree, grid: Grid) -> Floats:
     shrinkages = np.array(grid.shrinkages)
     gains = np.empty((len(tree.nodes), shrinkages.size, 2))
     kernels.cell_gains(found.score, found.places, found.cells, found.sums, lines, shrinkages, gains)
-    leaves = [np.unique(tree.ancestors(depth)) for depth in grid.depths]
+    ends = [place for place, node in enumerate(tree.nodes) if node.feature < 0]
+    leaves = [np.unique(tree.ancestors(depth)[ends]) for depth in grid.depths]
     return np.stack([gains[nodes].sum(axis=0) for nodes in leaves])
 
 

@@ -1,4 +1,4 @@
-"""Rows of an evaluation that do not fit, or that are a shard of them: condensed, merged, evaluated."""
+"""Rows of an evaluation that do not fit, or that are a shard of them: counted, merged, evaluated."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from calibkit.summaries.states import State
 
 KIND = "evaluate"
 
-#: How a further score is called among the columns that are condensed.
+#: How a further score is called among the columns that are counted.
 _SCORE = "score "
 
 
@@ -69,7 +69,7 @@ class EvaluateProblem:
 def evaluate_rows_within(
     source: Source, spec: EvaluateSpec, memory: Memory | None = None
 ) -> EvaluateRows:
-    """Return the rows of an evaluation, condensed where they do not fit.
+    """Return the rows of an evaluation, counted where they do not fit.
 
     Raises
     ------

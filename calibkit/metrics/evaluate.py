@@ -127,7 +127,7 @@ class Findings:
 
 
 def evaluate(source: Source, spec: EvaluateSpec, memory: Memory | None = None) -> Evaluated:
-    """Return the metrics of rows; those of scores are condensed where they do not fit.
+    """Return the metrics of rows; those of scores are counted where they do not fit.
 
     Raises
     ------

@@ -30,7 +30,6 @@ from calibkit.raters.model import AlphaFit, AlphaModel, DisagreementMap, LogitMa
 from calibkit.raters.stored import StoredRows
 from calibkit.rows.columns import RowFinder, numeric_column
 from calibkit.rows.patterns import match_columns
-from calibkit.rows.provenance import data_hash
 from calibkit.summaries.draws import folds_of_keys
 from calibkit_kernels.isotonic import concave_hull
 
@@ -332,7 +331,7 @@ def _origin(spec: AlphaSpec, rows: StoredRows, files: list[str] | None) -> Prove
     }
     if spec.logit_map in ("none", "temperature"):
         del options["map_regularization"]
-    return Provenance(__version__, options, rows.rows, data_hash(rows.used()), files)
+    return Provenance(__version__, options, rows.rows, rows.hash, files)
 
 
 def predict(

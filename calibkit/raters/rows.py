@@ -45,6 +45,8 @@ class RaterOptions:
         ``probability``, or ``logit``: the softmax of the numbers is the probabilities.
     others
         Further columns to read along.
+    logits
+        Whether a fit holds logits, also where probabilities are read.
     on_missing
         ``error`` or ``drop``.
     unlabelled
@@ -56,6 +58,7 @@ class RaterOptions:
     label: str | None = None
     scale: str = "probability"
     others: tuple[str, ...] = ()
+    logits: bool = False
     on_missing: str = "error"
     unlabelled: str = "error"
 

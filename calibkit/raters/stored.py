@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -15,11 +15,11 @@ from calibkit.errors import DataError
 from calibkit.files.sources import Source
 from calibkit.memory import Memory
 from calibkit.models import Column
-from calibkit.raters.logit_maps import logits_of, softmax
+from calibkit.raters.logit_maps import LEAST_PROBABILITY, logits_of, softmax
 from calibkit.raters.rows import RaterOptions, RaterRows, read_window
 from calibkit.rows.numeric import numeric_column
 from calibkit.rows.patterns import match_columns, odd_length
-from calibkit.rows.provenance import row_hashes
+from calibkit.rows.provenance import added_hashes, data_hash, hash_text, row_hashes
 from calibkit.rows.rows import Remark, added_up
 from calibkit.summaries.arrays import Arrays
 from calibkit.summaries.passes import Passes
@@ -48,6 +48,10 @@ class StoredRows:
         Whether `prediction` holds probabilities (``probability``) or logits (``logit``).
     column
         What a model says of the columns of the prediction.
+    hash
+        The hash of the rows as they were read.
+    clipped
+        How many rows have a probability that counts as another before its logarithm.
     classes, remarks, source
         As of `RaterRows`.
     arrays
@@ -60,6 +64,8 @@ class StoredRows:
     key: NDArray[np.uint64]
     scale: str
     column: Column
+    hash: str
+    clipped: int
     classes: tuple[str, ...]
     remarks: tuple[Remark, ...]
     source: Source
@@ -103,15 +109,6 @@ class StoredRows:
             return self.prediction
         return self.made(self.counts.shape[1], lambda block: softmax(self.prediction[block]))
 
-    def used(self) -> dict[str, NDArray[Any]]:
-        """Return what a hash of the rows is taken of: predictions, votes, features."""
-        matrices = {"p": self.prediction, "c": self.counts, "f": self.features}
-        return {
-            f"{letter}{place:x}": values
-            for letter, matrix in matrices.items()
-            for place, values in enumerate(matrix.T)
-        }
-
 
 def read_rater_rows(
     source: Source, options: RaterOptions, memory: Memory | None = None
@@ -136,12 +133,18 @@ def read_rater_rows(
     store: RowStore | None = None
     remarks: list[Remark] = []
     classes: tuple[str, ...] = ()
+    total, clipped = hash_text(0), 0
     for window, features in passes:
         remarks += window.remarks
         (prediction,), counts = window.predictions.values(), window.counts
         if not counts.shape[0]:
             continue
         classes = window.classes
+        used = _columns({"p": prediction, "c": counts, "f": features})
+        total = added_hashes(total, data_hash(used))
+        if options.scale == "probability":
+            clipped += int((prediction < LEAST_PROBABILITY).any(axis=1).sum())
+            prediction = logits_of(prediction) if options.logits else prediction
         if store is None:
             wide, number = counts.shape[1], features.shape[1]
             fields = {
@@ -151,7 +154,8 @@ def read_rater_rows(
             }
             store = RowStore(fields, source.rows, arrays)
         matrices = {"prediction": prediction, "counts": counts, "features": features}
-        store.add({**matrices, "hash": _hashes(list(matrices.values()))})
+        own = _columns({f"{place}.": one for place, one in enumerate(matrices.values())})
+        store.add({**matrices, "hash": _hashes(own)})
     passes.release()
     places = {f"column {name!r}: ": place for place, name in enumerate(columns)}
     found = sorted(
@@ -167,8 +171,10 @@ def read_rater_rows(
         )
     return StoredRows(
         **store.finish(),
-        scale=options.scale,
+        scale="logit" if options.logits else options.scale,
         column=_described(source, options),
+        hash=total,
+        clipped=clipped,
         classes=classes,
         remarks=tuple(found),
         source=source,
@@ -207,16 +213,19 @@ def window_reader(options: RaterOptions) -> Callable[[Source], tuple[RaterRows, 
     return read
 
 
-def _hashes(matrices: Sequence[NDArray[Any]]) -> NDArray[np.uint64]:
-    """Return a hash of each row over the columns of all matrices."""
-    columns = {
-        f"{place:x}.{column:x}": values
-        for place, matrix in enumerate(matrices)
-        for column, values in enumerate(matrix.T)
+def _columns(matrices: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return the columns of matrices by the name of the matrix and their place."""
+    return {
+        f"{name}{place:x}": values
+        for name, matrix in matrices.items()
+        for place, values in enumerate(matrix.T)
     }
-    rows = range(0, matrices[0].shape[0], _BLOCK_ROWS)
-    blocks = [row_hashes(columns, slice(low, low + _BLOCK_ROWS)) for low in rows]
-    return np.concatenate([np.empty(0, np.uint64), *blocks])
+
+
+def _hashes(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.uint64]:
+    """Return a hash of each row, block by block so that it stays in the cache."""
+    rows = range(0, next(iter(columns.values())).size, _BLOCK_ROWS)
+    return np.concatenate([row_hashes(columns, slice(low, low + _BLOCK_ROWS)) for low in rows])
 
 
 def _described(source: Source, options: RaterOptions) -> Column:

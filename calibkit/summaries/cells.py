@@ -23,7 +23,7 @@ from calibkit.memory import Memory
 from calibkit.rows.weights import Unit, whole_units
 from calibkit.summaries.coarse import SIGNIFICAND, keys_of, least_of
 from calibkit.summaries.distinct import COUNT, Role
-from calibkit_kernels.cells import count_cells
+from calibkit_kernels.cells import count_cells, list_cells
 
 Int64s = NDArray[np.int64]
 
@@ -197,20 +197,20 @@ class Cells:
 
     def finish(self) -> pl.DataFrame:
         """Return the cells that hold rows, in order, and `COUNT`: how many; weights are in units."""
-        kinds = self._rows.shape[1]
-        places = np.flatnonzero(self._rows)
-        held = np.count_nonzero(self._rows, axis=1)
-        cells = np.flatnonzero(held)
-        values = np.repeat(self.scale.least(cells, self._dtype), held[cells])
-        kind = places % kinds
+        size = np.count_nonzero(self._rows)
+        cells, kind = np.empty(size, np.int64), np.empty(size, np.uint32)
+        list_cells(self._rows, cells, kind)
+        ends = np.append(np.flatnonzero(np.diff(cells)) + 1, size)  # several kinds share a cell
+        values = self.scale.least(cells[ends - 1], self._dtype)
+        values = np.repeat(values, np.diff(ends, prepend=0))
         found: dict[str, Any] = {self._first: values}
         if self._levels:
             found["uncertainty"] = (kind // self._labels).astype(np.uint16)
         if self._labels == 2:
             found["label"] = (kind % 2).astype(np.uint8)
         if self._weighted:
-            found["weight"] = self._sums.ravel()[places]
+            found["weight"] = self._sums[cells, kind]
         names = [role.name for role in self.roles]
         return pl.DataFrame(
-            {name: found[name] for name in names} | {COUNT: self._rows.ravel()[places]}
+            {name: found[name] for name in names} | {COUNT: self._rows[cells, kind]}
         )

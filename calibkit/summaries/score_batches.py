@@ -12,23 +12,30 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from calibkit.bins.binning import assign
 from calibkit.bins.edges import equal_width_edges, quantile_edges
 from calibkit.errors import ResourceError
 from calibkit.files.sources import Source
 from calibkit.maths.sums import ExactSum
 from calibkit.memory import Memory, memory_budget
-from calibkit.rows.columns import HASHED, ScoreRows
+from calibkit.rows.columns import ScoreRows
 from calibkit.rows.numeric import weightless
-from calibkit.rows.provenance import added_hashes, data_hash
+from calibkit.rows.provenance import added_hashes
 from calibkit.rows.rows import NothingLeft, Remark, added_up
 from calibkit.rows.weights import Unit, bit_range, common_unit
 from calibkit.summaries.cells import COMMON, UnitError
 from calibkit.summaries.counted import Counted, Counter, Room
 from calibkit.summaries.distinct import COUNT, SCORE, SPREAD, NoRoomError, Role
-from calibkit.summaries.score_summary import OTHER, ScoreSummary
+from calibkit.summaries.passes import Passes
+from calibkit.summaries.score_summary import (
+    OTHER,
+    ScoreSummary,
+    least_uncertainty,
+    level_numbers,
+    levels_of,
+    row_sums,
+)
+from calibkit.summaries.stored_scores import stored_rows
 from calibkit.summaries.windows import read_in_windows
 from calibkit.threads import one_behind
 
@@ -87,7 +94,7 @@ class Reading:
 
 
 def rows_within(source: Source, reading: Reading, memory: Memory | None) -> ScoreRows:
-    """Return the rows of a source: all at once where they fit, else condensed.
+    """Return the rows of a source: all at once where they fit, else counted, or in a row store.
 
     Parameters
     ----------
@@ -103,17 +110,18 @@ def rows_within(source: Source, reading: Reading, memory: Memory | None) -> Scor
     ResourceError
         No room for the rows, and they cannot be made coarser.
     """
-    if not reading.spread.edges and (memory is None or source.rows <= memory.entries):
+    fits = memory is None or source.rows <= memory.entries
+    if fits and not reading.spread.edges:
         return reading.read(source)
     memory = memory_budget(None) if memory is None else memory
+    if reading.needs_each is not None and not fits:
+        passes = Passes(source, reading.columns, reading.read, memory)
+        return stored_rows(passes, memory, reading.spread.edges)
     try:
         summary = _summarise(source, reading, memory, COMMON)
     except UnitError:
         summary = _summarise(source, reading, memory, _unit_of(_windows(source, reading, memory)))
-    rows = summary.rows(source, memory)
-    if reading.needs_each is not None:
-        rows.need_each(reading.needs_each)
-    return rows
+    return summary.rows(source, memory)
 
 
 def summarise_scores(source: Source, reading: Reading, memory: Memory) -> ScoreSummary:
@@ -155,7 +163,7 @@ def _unit_of(windows: Windows) -> Unit:
 
 def _summarise(source: Source, reading: Reading, memory: Memory, unit: Unit) -> ScoreSummary:
     spread, file, room = reading.spread, source.parts[0].path, Room.of(memory)
-    edges = np.array(spread.edges) if spread.edges else None
+    edges = spread.edges or None
     finds = edges is None and bool(spread.levels)
     first = _Pass(reading, room, edges, unit, exactly=finds or reading.needs_each is not None)
     try:
@@ -176,7 +184,7 @@ def _summarise(source: Source, reading: Reading, memory: Memory, unit: Unit) -> 
     return replace(second.summary(), level_error=found[1])
 
 
-def level_edges(counted: Counted, spread: Spread) -> tuple[NDArray[np.float64], float] | None:
+def level_edges(counted: Counted, spread: Spread) -> tuple[list[float], float] | None:
     """Return the edges of levels, and by what share of the rows they may miss; None without weight.
 
     Parameters
@@ -196,7 +204,7 @@ def level_edges(counted: Counted, spread: Spread) -> tuple[NDArray[np.float64], 
     else:
         edges = [quantile_edges(values, count, weight)[1] for count in spread.levels]
     error = 0.0 if counted.exact else float(weight.max() / weight.sum())
-    return np.unique([*np.concatenate(edges), low]), error
+    return np.unique([*np.concatenate(edges), low]).tolist(), error
 
 
 @dataclass
@@ -216,7 +224,7 @@ class _Pass:
 
     reading: Reading
     room: Room
-    edges: NDArray[np.float64] | None
+    edges: Sequence[float] | None
     unit: Unit
     exactly: bool = False
     hashes: dict[str, str] | None = None
@@ -257,12 +265,12 @@ class _Pass:
         self.last = rows
         self.rows_read += rows.rows_read
         self.dropped += rows.dropped
-        self.lowest = _least(rows, self.lowest)
+        self.lowest = least_uncertainty(rows, self.lowest)
         if self.hashes is None:
-            for roles, total in row_sums(rows).items():
-                self.sums[roles] = added_hashes(self.sums.get(roles, "0"), total)
+            for names, total in row_sums(rows).items():
+                self.sums[names] = added_hashes(self.sums.get(names, "0"), total)
         if self.counter is None:
-            levels = 1 if self.edges is None else self.edges.size + 1
+            levels = levels_of(self.edges)
             roles = _roles(rows, self.reading.others, levels=self.edges is not None)
             self.counter = Counter(roles, self.room, levels, exactly=self.exactly, unit=self.unit)
         try:
@@ -282,8 +290,10 @@ class _Pass:
         assert self.counter is not None
         held, roles = self.counter.held, self.counter.roles
         self.narrow = any(role.name == "uncertainty" for role in roles)
-        few = [Role("uncertainty", SCORE), *(role for role in roles if role.name == "weight")]
-        self.counter = Counter(few if self.narrow else roles, self.room, unit=self.unit)
+        if self.narrow:
+            weight = [role for role in roles if role.name == "weight"]
+            roles = (Role("uncertainty", SCORE), *weight)
+        self.counter = Counter(roles, self.room, unit=self.unit)
         for frame in held:
             self.counter.add(self._known(frame))
 
@@ -301,7 +311,7 @@ class _Pass:
             hashes=self.sums if self.hashes is None else self.hashes,
             dtypes=self.dtypes,
             lowest=self.lowest,
-            edges=None if self.edges is None else tuple(self.edges.tolist()),
+            edges=None if self.edges is None else tuple(self.edges),
         )
 
     def _frame(self, rows: ScoreRows) -> pl.DataFrame:
@@ -317,28 +327,7 @@ class _Pass:
         self.dtypes = {name: str(kind) for name, kind in frame.schema.items()}
         if self.edges is None or rows.uncertainty is None:
             return frame
-        level = assign(rows.uncertainty, -np.inf, self.edges).astype(np.uint16)
-        return frame.with_columns(uncertainty=level)
-
-
-def _least(rows: ScoreRows, lowest: float | None) -> float | None:
-    """Return the smallest uncertainty of rows that weigh something, and of those before."""
-    if rows.uncertainty is None:
-        return None
-    held = rows.uncertainty if rows.weight is None else rows.uncertainty[rows.weight > 0]
-    if not held.size:
-        return lowest
-    least = float(held.min())
-    return least if lowest is None else min(least, lowest)
-
-
-def row_sums(rows: ScoreRows) -> dict[str, str]:
-    """Return the sums of the rows' hashes, with and without the uncertainty."""
-    used = {role: getattr(rows, role) for role in HASHED if getattr(rows, role) is not None}
-    found = {",".join(used): data_hash(used)}
-    if used.pop("uncertainty", None) is not None:
-        found[",".join(used)] = data_hash(used)
-    return found
+        return frame.with_columns(uncertainty=level_numbers(rows.uncertainty, self.edges))
 
 
 def _roles(rows: ScoreRows, coarse: Mapping[str, bool], *, levels: bool) -> tuple[Role, ...]:

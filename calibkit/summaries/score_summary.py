@@ -10,12 +10,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from calibkit.bins.binning import assign
 from calibkit.errors import DataError
 from calibkit.files.sources import Source
 from calibkit.memory import Memory
-from calibkit.rows.columns import ColumnOptions, Condensing, RowFinder, ScoreRows
+from calibkit.rows.columns import HASHED, ColumnOptions, Condensing, RowFinder, ScoreRows
 from calibkit.rows.numeric import weightless
-from calibkit.rows.provenance import added_hashes
+from calibkit.rows.provenance import added_hashes, data_hash
 from calibkit.rows.rows import Remark, added_up
 from calibkit.summaries.counted import Counted, merge
 from calibkit.summaries.distinct import COUNT
@@ -71,14 +72,12 @@ class ScoreSummary:
         counted, frame = self.counted, self.counted.frame
         times = frame[COUNT].to_numpy()
         total = int(times.sum())
-        weight, note = column_of(frame, "weight"), None
-        fits = total == times.size or memory is None or total <= memory.entries
-        condensing = None
-        if counted.exact and fits:
-            if total > times.size:
-                frame = frame[np.repeat(np.arange(times.size, dtype=np.uint32), times)]
-                weight = column_of(frame, "weight")
-        else:
+        written = counted.exact and (memory is None or total <= max(times.size, memory.entries))
+        if written and total > times.size:
+            frame = frame[np.repeat(np.arange(times.size, dtype=np.uint32), times)]
+            times = np.ones(total, np.int64)
+        weight, note, condensing = column_of(frame, "weight"), None, None
+        if not written or self.edges is not None:  # which rows no longer tell their hash
             condensing = Condensing(
                 times=times,
                 hashes=self.hashes,
@@ -88,9 +87,11 @@ class ScoreSummary:
                 levels=self.edges is not None,
                 level_error=self._level_error(),
             )
-            weight, note = counted.weights, coarse_note(condensing)
+            note = coarse_note(condensing)
+        if not written:
+            weight = counted.weights
         others = [role.name for role in counted.roles if role.name.startswith(OTHER)]
-        return self._checked(
+        return checked(
             ScoreRows(
                 score=column_of(frame, "score"),
                 uncertainty=self._uncertainty(frame),
@@ -127,26 +128,8 @@ class ScoreSummary:
         if found is None or self.edges is None:
             return found
         kind = np.float32 if self.dtypes["uncertainty"] == "Float32" else np.float64
-        steps = _steps(np.array(self.edges), kind)
-        if self.lowest is not None:
-            steps = np.maximum(steps, kind(self.lowest))
-        raised: NDArray[Any] = fixed(steps[found])
+        raised: NDArray[Any] = fixed(level_values(self.edges, kind, self.lowest)[found])
         return raised
-
-    def _checked(self, rows: ScoreRows) -> ScoreRows:
-        """Refuse what only all rows together can show."""
-        options, file = rows.options, rows.source.parts[0].path if rows.source else None
-        if rows.weight is not None and not rows.weight.any():
-            raise weightless(file, options.weight, rows.rows)
-        if rows.label is None or options.positive is None or rows.label.any():
-            return rows
-        raise DataError(
-            f"{file}: column {options.label!r}: no row has the positive class {options.positive!r}; "
-            "name one of its values by --positive",
-            file=file,
-            column=options.label,
-            rows=rows.rows,
-        )
 
 
 def merge_summaries(parts: Sequence[ScoreSummary]) -> ScoreSummary:
@@ -168,16 +151,58 @@ def merge_summaries(parts: Sequence[ScoreSummary]) -> ScoreSummary:
     )
 
 
+def checked(rows: ScoreRows) -> ScoreRows:
+    """Refuse what only all rows together can show."""
+    options, file = rows.options, rows.source.parts[0].path if rows.source else None
+    if rows.weight is not None and not rows.weight.any():
+        raise weightless(file, options.weight, rows.rows)
+    if rows.label is None or options.positive is None or rows.label.any():
+        return rows
+    raise DataError(
+        f"{file}: column {options.label!r}: no row has the positive class {options.positive!r}; "
+        "name one of its values by --positive",
+        file=file,
+        column=options.label,
+        rows=rows.rows,
+    )
+
+
 def levels_of(edges: Sequence[float] | None) -> int:
     """Return how many levels there are between edges."""
     return 1 if edges is None else len(edges) + 1
 
 
-def _steps(edges: NDArray[np.float64], kind: Any) -> NDArray[Any]:
-    """Return what uncertainties are moved down to: the edges, -inf below all of them."""
-    steps = np.concatenate([[-np.inf], edges]).astype(kind)
-    steps[1:] = np.where(steps[1:] < edges, np.nextafter(steps[1:], kind(np.inf)), steps[1:])
-    return steps
+def level_numbers(uncertainty: NDArray[Any], edges: Sequence[float]) -> NDArray[np.uint16]:
+    """Return the number of the level of each uncertainty."""
+    return assign(uncertainty, -np.inf, np.array(edges)).astype(np.uint16)
+
+
+def level_values(edges: Sequence[float], kind: Any, lowest: float | None) -> NDArray[Any]:
+    """Return what the uncertainties of each level are moved down to: the edge, or the lowest of all."""
+    exact = np.array(edges)
+    steps = np.concatenate([[-np.inf], exact]).astype(kind)
+    steps[1:] = np.where(steps[1:] < exact, np.nextafter(steps[1:], kind(np.inf)), steps[1:])
+    return steps if lowest is None else np.maximum(steps, kind(lowest))
+
+
+def least_uncertainty(rows: ScoreRows, lowest: float | None) -> float | None:
+    """Return the smallest uncertainty of rows that weigh something, and of those before."""
+    if rows.uncertainty is None:
+        return None
+    held = rows.uncertainty if rows.weight is None else rows.uncertainty[rows.weight > 0]
+    if not held.size:
+        return lowest
+    least = float(held.min())
+    return least if lowest is None else min(least, lowest)
+
+
+def row_sums(rows: ScoreRows) -> dict[str, str]:
+    """Return the sums of the rows' hashes, with and without the uncertainty."""
+    used = {role: getattr(rows, role) for role in HASHED if getattr(rows, role) is not None}
+    found = {",".join(used): data_hash(used)}
+    if used.pop("uncertainty", None) is not None:
+        found[",".join(used)] = data_hash(used)
+    return found
 
 
 def column_of(frame: pl.DataFrame, name: str) -> Any:

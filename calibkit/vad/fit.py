@@ -27,8 +27,8 @@ from calibkit.vad.model import (
     VadModel,
 )
 from calibkit.vad.moments import Estimate, Moments
-from calibkit.vad.spec import VadRows, VadSpec
-from calibkit.vad.summary import check_weights
+from calibkit.vad.spec import VadSpec
+from calibkit.vad.summary import VadRows, check_weights
 
 
 def fit_vad(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -107,45 +108,35 @@ class Moments:
     ----------
     members, first
         How many replicates there are, and the first that enters the conditional variance.
-    weight, clipped
-        The sum of the weights (of the rows), and of those with a clipped value.
     sums
-        Of each prediction, in units of 2^-2148.
-    square, spread
-        Of the squares of the first member, and of the squares about each row's mean.
+        In units of 2^-2148: the weights (1 a row without any), those of rows with a clipped value,
+        each prediction, the squares of the first member, the squares about each row's mean.
     """
 
     members: int
     first: int
-    weight: Fraction
-    clipped: Fraction
     sums: tuple[int, ...]
-    square: int
-    spread: int
 
     def merge(self, other: Moments) -> Moments:
         """Return the sums over the rows of both."""
-        return Moments(
-            self.members,
-            self.first,
-            self.weight + other.weight,
-            self.clipped + other.clipped,
-            tuple(a + b for a, b in zip(self.sums, other.sums, strict=True)),
-            self.square + other.square,
-            self.spread + other.spread,
-        )
+        return replace(self, sums=tuple(map(add, self.sums, other.sums)))
+
+    @property
+    def weight(self) -> Fraction:
+        """The sum of the weights, or the number of rows."""
+        return Fraction(self.sums[0], _UNIT)
 
     def estimate(self) -> Estimate:
         """Return the variances and the shrinkage; needs a positive weight."""
-        scale = self.weight * _UNIT
-        means = [total / scale for total in self.sums]
+        weight, clipped, *totals, squares, spread = self.sums
+        means = [Fraction(total, weight) for total in totals]
         # Squares below the smallest float are lost: a constant may seem to vary by less than nothing.
-        variance = max(self.square / scale - _square(means[0]), Fraction(0))
+        variance = max(Fraction(squares, weight) - _square(means[0]), Fraction(0))
         replicates = means[self.first : self.members]
         middle = sum(replicates, Fraction(0)) / len(replicates)
         shift = sum((_square(mean - middle) for mean in replicates), Fraction(0))
         # The squares within rows are rounded one by one: equal replicates may fall below 0.
-        within = max((self.spread / scale - shift) / (len(replicates) - 1), Fraction(0))
+        within = max((Fraction(spread, weight) - shift) / (len(replicates) - 1), Fraction(0))
         shrinkage = 1 - within / variance if variance else Fraction(1)
         return Estimate(
             rows=amount(self.weight),
@@ -153,7 +144,7 @@ class Moments:
             variance=nearest_float(variance),
             conditional_variance=nearest_float(within),
             shrinkage=nearest_float(shrinkage),
-            clipped=amount(self.clipped),
+            clipped=amount(Fraction(clipped, _UNIT)),
         )
 
 
@@ -181,12 +172,10 @@ class _Accumulator:
         self.setting = setting
         self.members = len(like.members)
         self.columns = self.members + (like.extra is not None)
-        self.weighted = like.weight is not None
         self.links = np.empty((self.columns, _BLOCK))
         # Square, its rounding, spread; the means of rows are of no use.
         self.derived = np.empty((4, _BLOCK))
         self.bins = np.zeros((self.columns + 2, _WIDTH, 2), np.int64)
-        self.rows, self.clipped_rows = 0, 0
         self.weight, self.clipped = ExactSum(), ExactSum()
 
     def add(self, part: Columns, rows: slice) -> None:
@@ -208,9 +197,9 @@ class _Accumulator:
         self._sum(square, weight, self.columns)
         self._sum(rest, weight, self.columns)
         self._sum(spread, weight, self.columns + 1)
-        self.rows += size
         if weight is None:
-            self.clipped_rows += int(np.count_nonzero(clipped))
+            self.weight.units += size * _UNIT
+            self.clipped.units += int(np.count_nonzero(clipped)) * _UNIT
         else:
             self.weight.add(weight)
             self.clipped.add(weight[clipped > 0])
@@ -226,13 +215,6 @@ class _Accumulator:
 
     def moments(self) -> Moments:
         """Return the sums so far."""
-        totals = [bins_total(part) for part in self.bins]
-        return Moments(
-            self.members,
-            self.setting.spread_from(),
-            self.weight.fraction if self.weighted else Fraction(self.rows),
-            self.clipped.fraction if self.weighted else Fraction(self.clipped_rows),
-            tuple(totals[: self.columns]),
-            totals[-2],
-            totals[-1],
-        )
+        totals = (bins_total(part) for part in self.bins)
+        sums = (self.weight.units, self.clipped.units, *totals)
+        return Moments(self.members, self.setting.spread_from(), sums)

@@ -1,18 +1,15 @@
-"""What to fit: the options of ``vad``, checked, and the rows they ask for."""
+"""What to fit: the options of ``vad``, checked."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from calibkit.errors import ModelError, UsageError
-from calibkit.files.sources import Source
-from calibkit.memory import Memory
 from calibkit.models import Model
 from calibkit.vad.links import check_link
 from calibkit.vad.model import REPLICATES
-from calibkit.vad.rows import MemberOptions, member_names
-from calibkit.vad.summary import MemberSummary, Summarising, summarise_members
+from calibkit.vad.rows import MemberOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,69 +72,6 @@ class VadSpec:
         ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class VadRows:
-    """What is known of the rows of a fit: those to shrink, in tandem those like the training rows."""
-
-    test: MemberSummary
-    train: MemberSummary | None
-    options: MemberOptions
-
-
-def read_vad_rows(
-    source: Source,
-    options: MemberOptions,
-    spec: VadSpec,
-    train: Source | None = None,
-    *,
-    memory: Memory | None = None,
-) -> VadRows:
-    """Go through the rows of a fit, after refusing what cannot work.
-
-    Parameters
-    ----------
-    source
-        Unlabelled rows of the distribution that the model will be applied to.
-    options
-        Which columns.
-    spec
-        What to fit.
-    train
-        Unlabelled rows of the distribution of the training rows; needed in tandem.
-    memory
-        A budget for the rows that are held at a time; the result does not depend on it.
-
-    Raises
-    ------
-    UsageError
-        Options that exclude each other, or columns that are not there.
-    DataError
-        Values that are missing, infinite, out of range or of the wrong type.
-    """
-    spec.check(options)
-    tandem = spec.calibrator is not None or options.calibrated is not None
-    if tandem and train is None:
-        raise UsageError(
-            "after a calibrator lambda is that of the rows to shrink over that of rows like the "
-            "training rows; name these by --train-input."
-        )
-    if not tandem and train is not None:
-        raise UsageError("--train-input goes with --calibrator or --calibrated.")
-    if spec.calibrator is not None:
-        options = replace(options, others=_beside(spec.calibrator, source))
-    names = member_names(source, options)
-    need_members(names, spec)
-    how = Summarising(spec.link, spec.replicates, spec.calibrator, spec.threads, memory)
-    test = summarise_members(source, names, options, how)
-    other = None
-    if train is not None:
-        own = replace(options, members=names, calibrated=None, others=())
-        other = summarise_members(
-            train, member_names(train, own), own, replace(how, calibrator=None)
-        )
-    return VadRows(test=test, train=other, options=options)
-
-
 def need_members(names: Sequence[str], spec: VadSpec) -> None:
     """Raise a `UsageError` for fewer replicates than the kind of replicates needs."""
     least = 3 if spec.replicates == "bootstrap" else 2
@@ -149,14 +83,3 @@ def need_members(names: Sequence[str], spec: VadSpec) -> None:
             else "at least two replicates of the predictor"
         )
         raise UsageError(f"--members matches {found}; vad needs {what}.")
-
-
-def _beside(calibrator: Model, source: Source) -> tuple[str, ...]:
-    """Return the columns that a calibrator reads beside the score."""
-    names = [
-        column.name
-        for role, column in calibrator.columns.items()
-        if role not in ("score", "label", "weight")
-    ]
-    source.require(names, "the calibrator (see calibkit show)")
-    return tuple(names)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, Final
 
 import msgspec
@@ -24,8 +22,8 @@ from calibkit.vad.fit import columns_of, fit_vad
 from calibkit.vad.model import VadModel
 from calibkit.vad.moments import Moments, Setting
 from calibkit.vad.rows import MemberOptions
-from calibkit.vad.spec import VadRows, VadSpec, need_members, read_vad_rows
-from calibkit.vad.summary import MemberSummary
+from calibkit.vad.spec import VadSpec, need_members
+from calibkit.vad.summary import MemberSummary, VadRows, read_vad_rows
 
 KIND: Final = "vad"
 
@@ -55,6 +53,7 @@ class Train(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     names: tuple[str, ...]
     dtypes: tuple[str, ...]
+    score_dtype: None
     summed: Summed
     sums: dict[str, list[str | None]]
 
@@ -153,12 +152,10 @@ def rows_of(state: State) -> tuple[VadRows, VadSpec]:
     options = options_of(state)
     summed = from_plain(state.header.payload, Summed, state.path)
     files = tuple(sorted({name for shard in state.header.shards for name in shard.files}))
-    own = _Part(options.names, options.dtypes, summed, files or (state.path,), options.score_dtype)
-    test, train = _summary(state.table, own, options), None
-    if options.train is not None:
-        other = options.train
-        own = _Part(other.names, other.dtypes, other.summed, (_TRAIN,))
-        train = _summary(pl.DataFrame(other.sums), own, options)
+    test = _summary(state.table, summed, options, options, files or (state.path,))
+    train, other = None, options.train
+    if other is not None:
+        train = _summary(pl.DataFrame(other.sums), other.summed, other, options, (_TRAIN,))
     calibrator = None
     if options.calibrator is not None:
         calibrator = decode(canonical_text(options.calibrator).encode(), state.path)
@@ -189,108 +186,65 @@ def merge_states(states: Sequence[State]) -> tuple[dict[str, Any], pl.DataFrame]
     return as_plain(_summed(first)), _table(first)
 
 
-@dataclass(frozen=True)
-class _Part:
-    """Rows that were summed up, without their sums."""
-
-    names: tuple[str, ...]
-    dtypes: tuple[str, ...]
-    summed: Summed
-    files: tuple[str, ...]
-    score_dtype: str | None = None
-
-
 def _summed(summary: MemberSummary) -> Summed:
-    return Summed(
-        rows=summary.rows,
-        rows_read=summary.rows_read,
-        hash=summary.hash,
-        twins=summary.twins,
-        remarks=summary.remarks,
-    )
+    return Summed(**{name: getattr(summary, name) for name in Summed.__struct_fields__})
 
 
 def _train(summary: MemberSummary) -> Train:
     return Train(
         names=summary.names,
         dtypes=summary.dtypes,
+        score_dtype=None,
         summed=_summed(summary),
         sums=_table(summary).to_dict(as_series=False),
     )
 
 
 def _table(summary: MemberSummary) -> pl.DataFrame:
-    """Return the sums as text, a row a segment: whole numbers in hexadecimal, weights as fractions."""
+    """Return the sums as hexadecimal text, a row a segment."""
     ordered = sorted(summary.moments.items(), key=lambda item: (item[0] is not None, item[0] or ""))
     rows = [
-        {
-            _SEGMENT: name,
-            "weight": _text(own.weight),
-            "clipped": _text(own.clipped),
-            **{f"sum_{place}": f"{total:x}" for place, total in enumerate(own.sums)},
-            "square": f"{own.square:x}",
-            "spread": f"{own.spread:x}",
-        }
+        {_SEGMENT: name} | {f"sum_{place}": f"{total:x}" for place, total in enumerate(own.sums)}
         for name, own in ordered
     ]
     return pl.DataFrame(rows, schema=dict.fromkeys(rows[0], pl.String))
 
 
-def _summary(table: pl.DataFrame, part: _Part, options: Options) -> MemberSummary:
+def _summary(
+    table: pl.DataFrame,
+    summed: Summed,
+    columns: Options | Train,
+    options: Options,
+    files: tuple[str, ...],
+) -> MemberSummary:
     """Return the summary whose sums a table holds, after checking all of it."""
-    summed, members = part.summed, len(part.names)
-    columns = members + (part.score_dtype is not None)
-    sums = (f"sum_{place}" for place in range(columns))
-    expected = [_SEGMENT, "weight", "clipped", *sums, "square", "spread"]
+    members = len(columns.names)
+    size = members + (columns.score_dtype is not None) + 4
+    expected = [_SEGMENT, *(f"sum_{place}" for place in range(size))]
     if sorted(table.columns) != sorted(expected) or not table.height:
         raise ModelError(f"a damaged state: its columns are {', '.join(table.columns)}")
-    if len(part.dtypes) != members or len(summed.twins) != members:
+    if len(columns.dtypes) != members or len(summed.twins) != members:
         raise ModelError("a damaged state: it has not as many columns as it says")
     if not 1 <= summed.rows <= summed.rows_read or not _HASH.fullmatch(summed.hash):
         raise ModelError("a damaged state: impossible numbers of rows, or no hash of them")
     first = Setting(options.columns.scale, options.link, options.replicates).spread_from()
     moments: dict[str | None, Moments] = {}
-    for name, weight, clipped, *texts in table.select(expected).rows():
-        whole = [_whole(text) for text in texts]
-        own = Moments(
-            members,
-            first,
-            _fraction(weight),
-            _fraction(clipped),
-            tuple(whole[:columns]),
-            whole[-2],
-            whole[-1],
-        )
-        if not 0 <= own.clipped <= own.weight or min(own.square, own.spread) < 0:
+    for name, *texts in table.select(expected).rows():
+        sums = tuple(map(_whole, texts))
+        weight, clipped, *_, squares, spread = sums
+        if not 0 <= clipped <= weight or min(squares, spread) < 0:
             raise ModelError("a damaged state: sums that no rows have")
-        moments[name] = own
-    segmented = options.columns.by is not None
-    if len(moments) != table.height or (None in moments) == segmented:
+        moments[name] = Moments(members, first, sums)
+    if len(moments) != table.height or (None in moments) == (options.columns.by is not None):
         raise ModelError("a damaged state: segments that are not those of one column")
     return MemberSummary(
-        names=part.names,
-        dtypes=part.dtypes,
-        score_dtype=part.score_dtype,
+        names=columns.names,
+        dtypes=columns.dtypes,
+        score_dtype=columns.score_dtype,
         moments=moments,
-        rows=summed.rows,
-        rows_read=summed.rows_read,
-        hash=summed.hash,
-        twins=summed.twins,
-        remarks=summed.remarks,
-        files=part.files,
+        files=files,
+        **msgspec.structs.asdict(summed),
     )
-
-
-def _text(number: Fraction) -> str:
-    return f"{number.numerator:x}/{number.denominator:x}"
-
-
-def _fraction(text: object) -> Fraction:
-    above, slash, below = str(text).partition("/")
-    denominator = _whole(below) if slash else 0
-    if denominator < 1:
-        raise ModelError(f"a damaged state: {str(text)[:40]!r} is no fraction")
-    return Fraction(_whole(above), denominator)
 
 
 def _whole(text: object) -> int:

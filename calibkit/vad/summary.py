@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.apply import ApplySpec, applier_of
+from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.memory import Memory
 from calibkit.models import Model
@@ -20,7 +21,14 @@ from calibkit.rows.rows import NothingLeft, Remark, added_up
 from calibkit.rows.segments import Segments
 from calibkit.summaries.batches import work_through
 from calibkit.vad.moments import Columns, Moments, Setting, sum_moments
-from calibkit.vad.rows import MemberOptions, MemberRows, read_members, used_columns
+from calibkit.vad.rows import (
+    MemberOptions,
+    MemberRows,
+    member_names,
+    read_members,
+    used_columns,
+)
+from calibkit.vad.spec import VadSpec, need_members
 
 #: Rows of a window; with segments more, since each of a window's segments costs something by itself.
 _ROWS: Final = 2**17
@@ -29,25 +37,6 @@ _FEWEST_ROWS: Final = 2**10
 
 #: Bytes that a prediction takes while a window is worked on, its link and sums included.
 _BYTES: Final = 48
-
-
-@dataclass(frozen=True)
-class Summarising:
-    """How rows are gone through.
-
-    Attributes
-    ----------
-    link, replicates, calibrator, threads
-        See `calibkit.vad.spec.VadSpec`.
-    memory
-        A budget for the windows that are held at a time, or None.
-    """
-
-    link: str
-    replicates: str
-    calibrator: Model | None = None
-    threads: int = 1
-    memory: Memory | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,8 +104,84 @@ class MemberSummary:
         return (*self.warnings, *(remark.text for remark in self.remarks), *twins)
 
 
+@dataclass(frozen=True, kw_only=True)
+class VadRows:
+    """What is known of the rows of a fit: those to shrink, in tandem those like the training rows."""
+
+    test: MemberSummary
+    train: MemberSummary | None
+    options: MemberOptions
+
+
+def read_vad_rows(
+    source: Source,
+    options: MemberOptions,
+    spec: VadSpec,
+    train: Source | None = None,
+    *,
+    memory: Memory | None = None,
+) -> VadRows:
+    """Go through the rows of a fit, after refusing what cannot work.
+
+    Parameters
+    ----------
+    source
+        Unlabelled rows of the distribution that the model will be applied to.
+    options
+        Which columns.
+    spec
+        What to fit.
+    train
+        Unlabelled rows of the distribution of the training rows; needed in tandem.
+    memory
+        A budget for the rows that are held at a time; the result does not depend on it.
+
+    Raises
+    ------
+    UsageError
+        Options that exclude each other, or columns that are not there.
+    DataError
+        Values that are missing, infinite, out of range or of the wrong type.
+    """
+    spec.check(options)
+    tandem = spec.calibrator is not None or options.calibrated is not None
+    if tandem and train is None:
+        raise UsageError(
+            "after a calibrator lambda is that of the rows to shrink over that of rows like the "
+            "training rows; name these by --train-input."
+        )
+    if not tandem and train is not None:
+        raise UsageError("--train-input goes with --calibrator or --calibrated.")
+    if spec.calibrator is not None:
+        options = replace(options, others=_beside(spec.calibrator, source))
+    names = member_names(source, options)
+    need_members(names, spec)
+    test = summarise_members(source, names, options, spec, memory)
+    other = None
+    if train is not None:
+        own = replace(options, members=names, calibrated=None, others=())
+        alone = replace(spec, calibrator=None)
+        other = summarise_members(train, member_names(train, own), own, alone, memory)
+    return VadRows(test=test, train=other, options=options)
+
+
+def _beside(calibrator: Model, source: Source) -> tuple[str, ...]:
+    """Return the columns that a calibrator reads beside the score."""
+    names = [
+        column.name
+        for role, column in calibrator.columns.items()
+        if role not in ("score", "label", "weight")
+    ]
+    source.require(names, "the calibrator (see calibkit show)")
+    return tuple(names)
+
+
 def summarise_members(
-    source: Source, names: Sequence[str], options: MemberOptions, how: Summarising
+    source: Source,
+    names: Sequence[str],
+    options: MemberOptions,
+    spec: VadSpec,
+    memory: Memory | None,
 ) -> MemberSummary:
     """Return the summary of the rows of a source, gone through window by window.
 
@@ -126,15 +191,17 @@ def summarise_members(
         Values that are missing, infinite, out of range or of the wrong type; no row that is left.
     """
     columns = used_columns(names, options)
-    windows = source.windows(columns, rows=_window_rows(len(columns), options, how))
+    windows = source.windows(
+        columns, rows=_window_rows(len(columns), options, spec.threads, memory)
+    )
     found: MemberSummary | None = None
     remarks: list[Remark] = []
     lost = 0
 
     def work(window: Source) -> MemberSummary:
-        return _summary(read_members(window, names, options), options, how)
+        return _summary(read_members(window, names, options), options, spec)
 
-    for part in work_through(how.threads, work, windows, columns):
+    for part in work_through(spec.threads, work, windows, columns):
         if isinstance(part, NothingLeft):
             remarks += part.remarks
             lost += part.rows or 0
@@ -158,20 +225,20 @@ def check_weights(summary: MemberSummary, weight: str | None) -> None:
     raise weightless(summary.files[0], weight, summary.rows)
 
 
-def _window_rows(columns: int, options: MemberOptions, how: Summarising) -> int:
+def _window_rows(columns: int, options: MemberOptions, threads: int, memory: Memory | None) -> int:
     most = _ROWS if options.by is None else _SEGMENT_ROWS
-    if how.memory is None:
+    if memory is None:
         return most
-    room = how.memory.room // (_BYTES * columns * (how.threads + 2))
+    room = memory.room // (_BYTES * columns * (threads + 2))
     return max(_FEWEST_ROWS, min(most, room))
 
 
-def _summary(rows: MemberRows, options: MemberOptions, how: Summarising) -> MemberSummary:
+def _summary(rows: MemberRows, options: MemberOptions, spec: VadSpec) -> MemberSummary:
     """Return the summary of the rows of a window."""
     columns = rows.columns
-    if how.calibrator is not None:
-        columns = replace(columns, extra=_calibrated(how.calibrator, rows))
-    setting = Setting(options.scale, how.link, how.replicates)
+    if spec.calibrator is not None:
+        columns = replace(columns, extra=_calibrated(spec.calibrator, rows))
+    setting = Setting(options.scale, spec.link, spec.replicates)
     moments: dict[str | None, Moments] = {}
     if rows.segments is None:
         moments[None] = sum_moments(columns, setting)

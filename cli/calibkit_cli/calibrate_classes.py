@@ -64,6 +64,7 @@ def class_options(
         counts=counts,
         label=label,
         scale=scale,
+        logits=True,
         on_missing=on_missing,
         unlabelled=unlabelled,
     )

@@ -14,8 +14,9 @@ from calibkit.summaries.states import State
 from calibkit.threads import later, warm_up
 from calibkit.vad.fit import fit_vad
 from calibkit.vad.rows import MemberOptions, member_names
-from calibkit.vad.spec import VadSpec, read_vad_rows
+from calibkit.vad.spec import VadSpec
 from calibkit.vad.states import fit_state, vad_state
+from calibkit.vad.summary import read_vad_rows
 
 from .console import Console
 from .dry_run import show_plan

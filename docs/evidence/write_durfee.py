@@ -26,7 +26,7 @@ from small_networks import Network, auc, train
 from calibkit.apply import ApplySpec, apply_model
 from calibkit.files.sources import Source
 from calibkit.hetcal.fit import fit_hetcal
-from calibkit.hetcal.rows import read_hetcal_rows
+from calibkit.hetcal.reading import read_hetcal_rows
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.rows.columns import ColumnOptions
 

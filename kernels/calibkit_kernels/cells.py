@@ -46,3 +46,14 @@ def count_cells(
         rows[cell, kind[i]] += times[i] if times.size > 0 else np.int64(1)
         if sums.size > 0:
             sums[cell, kind[i]] += units[i]
+
+
+@kernel
+def list_cells(rows: Counts, cells: Counts, kind: NDArray[np.uint32]) -> None:
+    """Write the cell and the kind of all counts that are not 0, in order."""
+    place = 0
+    for cell in range(rows.shape[0]):
+        for own in range(rows.shape[1]):
+            if rows[cell, own] != 0:
+                cells[place], kind[place] = cell, own
+                place += 1

@@ -114,27 +114,6 @@ def softmax_rows(scores: NDArray[np.float64], out: NDArray[np.float64]) -> None:
 
 
 @kernel
-def _row_residuals(
-    scores: NDArray[np.float64],
-    counts: NDArray[np.int64],
-    residual: NDArray[np.float64],
-    i: int,
-) -> tuple[float, float]:
-    """Fill in the residual of a row; return its largest score and the logarithm of the rest."""
-    top, votes = scores[i, 0], np.int64(0)
-    for k in range(scores.shape[1]):
-        top = max(top, scores[i, k])
-        votes += counts[i, k]
-    mass = 0.0
-    for k in range(scores.shape[1]):
-        residual[i, k] = math.exp(scores[i, k] - top)
-        mass += residual[i, k]
-    for k in range(scores.shape[1]):
-        residual[i, k] = votes * (residual[i, k] / mass) - counts[i, k]
-    return top, math.log(mass)
-
-
-@kernel
 def softmax_residuals(
     scores: NDArray[np.float64], counts: NDArray[np.int64], residual: NDArray[np.float64]
 ) -> float:
@@ -147,27 +126,18 @@ def softmax_residuals(
     for start in range(0, scores.shape[0], BLOCK_ROWS):
         block = 0.0
         for i in range(start, min(start + BLOCK_ROWS, scores.shape[0])):
-            top, log_mass = _row_residuals(scores, counts, residual, i)
+            top, mass, votes = scores[i, 0], 0.0, np.int64(0)
+            for k in range(scores.shape[1]):
+                top = max(top, scores[i, k])
+                votes += counts[i, k]
+            for k in range(scores.shape[1]):
+                residual[i, k] = math.exp(scores[i, k] - top)
+                mass += residual[i, k]
+            log_mass = math.log(mass)
             for k in range(scores.shape[1]):
                 y = counts[i, k]
+                residual[i, k] = votes * (residual[i, k] / mass) - y
                 if y > 0:
                     block -= y * (scores[i, k] - top - log_mass)
         total += block
     return total
-
-
-@kernel
-def softmax_costs(
-    scores: NDArray[np.float64],
-    counts: NDArray[np.int64],
-    residual: NDArray[np.float64],
-    cost: NDArray[np.float64],
-) -> None:
-    """Fill in residuals as `softmax_residuals` does, and the cost of each row."""
-    for i in range(scores.shape[0]):
-        top, log_mass = _row_residuals(scores, counts, residual, i)
-        cost[i] = 0.0
-        for k in range(scores.shape[1]):
-            y = counts[i, k]
-            if y > 0:
-                cost[i] -= y * (scores[i, k] - top - log_mass)

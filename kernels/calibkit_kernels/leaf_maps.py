@@ -123,20 +123,26 @@ def fit_line(x: Floats, positive: Floats, negative: Floats, start: Floats, out: 
         total += positive[i] + negative[i]
         rate += positive[i]
     line = np.empty(4)
-    line[0], line[1] = 0.0, math.log(rate / (total - rate))
-    line[2], line[3] = shift, 0.0
+    line[0], line[1], line[2], line[3] = 0.0, math.log(rate / (total - rate)), shift, 0.0
     if width > 0.0:
         line[3] = 1.0 / width
+        found = False
         if not math.isnan(start[0]):
             line[0], line[1] = start[0] * width, start[1] + start[0] * shift
-        newton_line(x, positive, negative, total, line)
+            found = newton_line(x, positive, negative, total, line)
+        if not found:  # steps from far away can end where the loss is flat
+            line[0], line[1] = 0.0, math.log(rate / (total - rate))
+            newton_line(x, positive, negative, total, line)
     out[0] = line[0] * line[3]
     out[1] = line[1] - out[0] * shift
 
 
 @kernel
-def newton_line(x: Floats, positive: Floats, negative: Floats, total: float, line: Floats) -> None:
-    """Move ``line`` (a, c, shift, scale) to the minimum of the loss, halving steps that rise."""
+def newton_line(x: Floats, positive: Floats, negative: Floats, total: float, line: Floats) -> bool:
+    """Move ``line`` (a, c, shift, scale) to the minimum of the loss, halving steps that rise.
+
+    Returns whether the minimum was reached.
+    """
     blocks = (x.size + BLOCK - 1) // BLOCK
     parts, sums, tried = np.empty((blocks, 6)), np.empty(6), np.empty(6)
     line_sums(x, positive, negative, line, 0, blocks, parts)
@@ -148,13 +154,13 @@ def newton_line(x: Floats, positive: Floats, negative: Floats, total: float, lin
         aa, cc, ac = sums[3] + ridge, sums[5] + ridge, sums[4]
         determinant = aa * cc - ac * ac
         if determinant <= 0.0:
-            return
+            return bool(flat)
         step_a = -(cc * g - ac * h) / determinant
         step_c = -(aa * h - ac * g) / determinant
         if flat:  # the step that is known already gains the last digits
             line[0] += step_a
             line[1] += step_c
-            return
+            return True
         a, c, length = line[0], line[1], 1.0
         while True:
             line[0], line[1] = a + length * step_a, c + length * step_c
@@ -165,8 +171,9 @@ def newton_line(x: Floats, positive: Floats, negative: Floats, total: float, lin
             length *= 0.5
             if length < 1e-9:
                 line[0], line[1] = a, c
-                return
+                return False
         sums[:] = tried
+    return False
 
 
 @kernel

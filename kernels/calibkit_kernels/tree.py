@@ -30,7 +30,10 @@ NODE_WIDTH = 6
 _MOST_STRETCHES = 1 << 16
 
 #: A histogram of this many more bins than rows is gone through by its rows.
-_SPARSE = 4
+_SPARSE = 16
+
+#: A gain below this share of the best one need not be compared exactly.
+_SURELY_LESS = 0.999
 
 #: Gains that say: do not search here; nothing found.
 SKIP, NONE = -2.0, -1.0
@@ -173,11 +176,13 @@ def best_cut(
             rest = total[0] - tried[0]
             if tried[0] < rules[1] or rest < rules[1]:
                 continue
+            candidate[GAIN] = split_gain(tried, total, rules)
+            if candidate[GAIN] < best[GAIN] * _SURELY_LESS:
+                continue
             if missing[0] == 0:
                 candidate[MISSING_LEFT] = 1.0 if tried[0] >= rest else 0.0
             else:
                 candidate[MISSING_LEFT] = float(side)
-            candidate[GAIN] = split_gain(tried, total, rules)
             candidate[LOW] = float(ranks[i])
             candidate[HIGH] = -1.0 if last else float(ranks[i + 1])
             candidate[LEFT_COUNT] = float(tried[0])

@@ -43,6 +43,9 @@ EXACT = {
     "vad of bootstrap members": ("vad", "--members", "score_?", "--replicates", "bootstrap"),
     "vad by segment": ("vad", "--members", "score_?", "--by", "segment", "--min-rows", "20"),
     "constant alpha0": ("alpha-cal", *VOTES),
+    "vector": ("calibrate", *CLASSES, "--method", "vector", "--regularization", "0.1"),
+    "matrix of votes": ("calibrate", *VOTES, "--method", "matrix", "--regularization", "0.1"),
+    "alpha0 of a feature": ("alpha-cal", *VOTES, "--features", "x", "--map", "temperature"),
     "evaluate": ("evaluate", "--no-intervals", "--score", "score,score_1", "--top", "0.1,0.5"),
     "evaluate with intervals": ("evaluate", "--by", "segment", "--metrics", "auc,brier,log_loss"),
     "evaluate weighted": (
@@ -66,9 +69,6 @@ EXACT = {
 
 #: Those whose figures may differ in the tenth digit under another order of the rows.
 CLOSE = {
-    "vector": ("calibrate", *CLASSES, "--method", "vector", "--regularization", "0.1"),
-    "matrix of votes": ("calibrate", *VOTES, "--method", "matrix", "--regularization", "0.1"),
-    "alpha0 of a feature": ("alpha-cal", *VOTES, "--features", "x", "--map", "temperature"),
     "tree": ("hetcal", "--features", "x,segment", "--max-depth", "2", "--min-leaf", "50"),
     "forest": (
         *("hetcal", "--features", "x,segment", "--partition", "forest", "--trees", "3"),
@@ -110,7 +110,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list
 
 def budgeted(words: tuple[str, ...]) -> tuple[str, ...]:
     """Return a budget far below what the libraries take, where there is such an option."""
-    takes = words[0] in ("boundary", "calibrate", "vad", "evaluate", "drift")
+    takes = words[0] in ("boundary", "calibrate", "vad", "evaluate", "drift", "alpha-cal")
     return BUDGET if takes and "--partial" not in words else ()  # states remember their budget
 
 

@@ -23,13 +23,16 @@ def arrays(table: list[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.array(score), np.array(label, np.uint8), np.array(leaf, np.int32)
 
 
-def leaf_lines(table: list[Any], weight: np.ndarray | None = None) -> np.ndarray:
+def leaf_lines(
+    table: list[Any], weight: np.ndarray | None = None, start: float = math.nan
+) -> np.ndarray:
     score, label, leaf = arrays(table)
     spans, order = np.empty((LEAVES, 2), np.int64), np.empty(leaf.size, np.int32)
     leaf_maps.rows_by_leaf(leaf, spans, order)
     out = np.empty((LEAVES, 4))
     mass = np.ones(score.size) if weight is None else weight
-    leaf_maps.fit_leaf_lines(score, label, mass, order, spans, out)
+    starts, room = np.full((LEAVES, 2), start), np.empty((3, leaf.size))
+    leaf_maps.fit_leaf_lines(score, label, mass, order, spans, starts, room, out)
     return out
 
 
@@ -65,6 +68,19 @@ def test_weight_two_is_the_row_twice(table: list[Any]) -> None:
     twice = leaf_lines([row for row in table for _ in range(2)])
     weighted = leaf_lines(table, np.full(len(table), 2.0))
     np.testing.assert_allclose(weighted, twice, rtol=1e-7, atol=1e-7)
+
+
+@given(rows, st.floats(-2.0, 2.0))
+def test_a_line_does_not_depend_on_where_its_search_starts(table: list[Any], start: float) -> None:
+    table = sorted(table)
+    found, again = leaf_lines(table), leaf_lines(table, start=start)
+    for leaf in range(LEAVES):
+        own = [score for score, _, place in table if place == leaf]
+        lines = [
+            [naive.probability(line[0] * score + line[1]) for score in own]
+            for line in (found[leaf], again[leaf])
+        ]
+        assert lines[1] == pytest.approx(lines[0], abs=1e-9)
 
 
 lines_of = st.lists(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from calibkit.hetcal.features import Features, bin_features
+from calibkit.hetcal.bins import Bins, sorted_bins
+from calibkit.hetcal.features import Features
 from calibkit.hetcal.grow import Rules, grow
 from calibkit.hetcal.payload import vectors_of
 from calibkit.hetcal.trees import Tree
@@ -36,14 +38,32 @@ def features_of(rows: list[tuple[Any, ...]], categories: list[bool]) -> Features
     ).reshape(len(categories), len(rows))
     names = tuple(tuple("abcdefg") if category else None for category in categories)
     kinds = tuple(Column(f"x{f}") for f in range(len(categories)))
-    return Features(kinds, columns, names)
+    bins = tuple(
+        Bins(np.arange(7.0)) if own else Bins(np.unique(values[~np.isnan(values)]))
+        for own, values in zip(names, columns, strict=True)
+    )
+    codes = tuple(own.codes(values) for own, values in zip(bins, columns, strict=True))
+    return Features(kinds, names, bins, codes, columns.T)
+
+
+def by_code(features: Features) -> Features:
+    return replace(features, values=None)
+
+
+def ends_of(tree: Tree, features: Features) -> list[int]:
+    """Return where rows end, whether they are known by code or by value."""
+    size = len(features.codes[0])
+    found = [
+        rows.ends(tree, np.empty(size, np.int32)).tolist() for rows in (features, by_code(features))
+    ]
+    assert found[0] == found[1]
+    return found[0]
 
 
 def grown(features: Features, labels: list[int], depth: int, least: int, kind: int = 0) -> Tree:
     payload = np.array([[1, label] for label in labels], np.int64)
-    tree, ends = grow(bin_features(features, 1), payload, Rules(kind, depth, least))
-    known = [len(names or ()) for names in features.categories]
-    assert tree.routes(known).ends(features.values).tolist() == ends.tolist()
+    tree, ends = grow(features, payload, Rules(kind, depth, least))
+    assert ends_of(tree, features) == ends.tolist()
     return tree.pruned(depth)
 
 
@@ -116,7 +136,7 @@ def test_weight_two_is_the_row_twice(table: list[Any]) -> None:
     kinds = [False] * len(rows[0])
     doubled = grown(features_of([*rows, *rows], kinds), [*labels, *labels], 3, 2)
     payload = np.array([[2, 2 * label] for label in labels], np.int64)
-    weighted, _ = grow(bin_features(features_of(rows, kinds), 1), payload, Rules(0, 3, 2))
+    weighted, _ = grow(features_of(rows, kinds), payload, Rules(0, 3, 2))
     assert nested(doubled) == nested(weighted.pruned(3))
 
 
@@ -126,11 +146,11 @@ def test_a_shallow_tree_is_the_top_of_a_deep_one(table: list[Any], depth: int) -
     features = features_of(rows, [False] * len(rows[0]))
     deep = grown(features, labels, 5, 1)
     assert nested(deep.pruned(depth)) == nested(grown(features, labels, depth, 1))
-    ends = deep.routes([0] * len(rows[0])).ends(features.values)
+    ends = ends_of(deep, features)
     top = deep.pruned(depth)
     below = deep.ancestors(depth)[ends]
-    found = top.routes([0] * len(rows[0])).ends(features.values)
-    assert len(set(zip(below.tolist(), found.tolist(), strict=True))) == len(set(below.tolist()))
+    found = ends_of(top, features)
+    assert len(set(zip(below.tolist(), found, strict=True))) == len(set(below.tolist()))
 
 
 @given(st.lists(values, max_size=20), st.lists(st.integers(-3, 3), unique=True, max_size=5))
@@ -149,7 +169,7 @@ def test_new_rows_follow_the_splits(table: list[Any], row: list[Any]) -> None:
     features = features_of(rows, [False] * width)
     tree = grown(features, labels, 3, 1)
     new = features_of([tuple(row)], [False] * width)
-    end = tree.nodes[int(tree.routes([0] * width).ends(new.values)[0])]
+    end = tree.nodes[int(replace(new, codes=()).ends(tree, np.empty(1, np.int32))[0])]
     expected = naive.route_rows(row, naive.grown_tree(rows, labels, [False] * width, 3, 1))
     assert (end.rows, end.second) == (len(expected), sum(expected))
 
@@ -340,7 +360,66 @@ def test_histograms_had_as_differences_give_the_same_tree(
     payload = np.array([[1, label] for label in labels], np.int64)
     rules = Rules(criteria.GINI, depth, least)
     (tree, ends), (other, others) = (
-        grow(bin_features(features, 1), payload, rules, steady=steady) for steady in (False, True)
+        grow(features, payload, rules, steady=steady) for steady in (False, True)
     )
     assert nested(other) == nested(tree)
     assert others.tolist() == ends.tolist()
+
+
+numbers = st.floats(-1e3, 1e3, allow_subnormal=False)
+
+
+@given(
+    st.lists(st.tuples(st.one_of(st.none(), numbers), st.integers(0, 1)), min_size=4, max_size=60),
+    st.lists(numbers, max_size=20),
+    st.integers(2, 9),
+    st.integers(1, 4),
+)
+def test_codes_and_values_go_the_same_way(
+    table: list[Any], unseen: list[float], most: int, depth: int
+) -> None:
+    """With quantile bins also values that no tree has seen."""
+    column = np.array([np.nan if value is None else value for value, _ in table])
+    bins = sorted_bins(np.sort(column[~np.isnan(column)]), most) if any(column == column) else None
+    assume(bins is not None)
+    assert bins is not None
+    new = np.array(unseen if bins.between else [], np.float64)
+    every = np.concatenate([column, new, bins.values, np.nextafter(bins.values, -np.inf)])
+    every = every if bins.between else column
+    features = Features((Column("x"),), (None,), (bins,), (bins.codes(column),))
+    payload = np.array([[1, label] for _, label in table], np.int64)
+    tree, _ = grow(features, payload, Rules(criteria.GINI, depth, 1))
+    ends_of(
+        tree.pruned(depth), replace(features, codes=(bins.codes(every),), values=every[:, None])
+    )
+    for node in tree.nodes:
+        if node.feature >= 0 and not math.isnan(node.cut) and bins.between:
+            assert node.cut in bins.values
+
+
+@given(st.lists(st.one_of(st.none(), numbers), max_size=40), st.integers(2, 9))
+def test_codes_count_the_borders_below(column: list[Any], most: int) -> None:
+    present = sorted(value for value in column if value is not None)
+    assume(len(present) > 0)
+    bins = sorted_bins(np.array(present), most)
+    assert bins.between == (len(set(present)) > most)
+    assert 1 <= bins.count <= most
+    array = np.array([np.nan if value is None else value for value in column], np.float64)
+    assert bins.codes(array).tolist() == [
+        naive.code_of(value, bins.values.tolist(), bins.between) for value in column
+    ]
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 3)), max_size=12), st.integers(1, 3))
+def test_a_sparse_histogram_is_the_histogram(rows: list[tuple[int, int]], width: int) -> None:
+    codes = np.array([code for code, _ in rows], np.uint16)
+    order = np.arange(codes.size, dtype=np.int32)
+    payload = np.array([[count * (c + 1) for c in range(width)] for _, count in rows], np.int64)
+    payload = payload.reshape(codes.size, width)
+    expected, hist = np.zeros((41, width), np.int64), np.full((41, width), -7, np.int64)
+    kernels.fill_histogram(codes, order, payload, expected)
+    ranks = np.empty(41, np.int64)
+    used = kernels.sparse_histogram(codes, order, payload, hist, ranks)
+    assert ranks[:used].tolist() == np.flatnonzero(expected[:40, 0]).tolist()
+    assert hist[ranks[:used]].tolist() == expected[ranks[:used]].tolist()
+    assert hist[40].tolist() == expected[40].tolist()

@@ -39,8 +39,9 @@ from calibkit.files.stretches import Stretch
 from calibkit.memory import Memory
 from calibkit.vad.fit import fit_vad
 from calibkit.vad.rows import MemberOptions
-from calibkit.vad.spec import VadSpec, read_vad_rows
+from calibkit.vad.spec import VadSpec
 from calibkit.vad.states import fit_state, vad_state
+from calibkit.vad.summary import read_vad_rows
 
 SPEC, OPTIONS = VadSpec(), MemberOptions(by="country")
 TASK = StateTask(

@@ -7,20 +7,20 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from scipy.special import expit
 
 from calibkit.apply import ApplySpec, apply_model
 from calibkit.files.sources import open_source
 from calibkit.hetcal.application import HetcalApplier
 from calibkit.hetcal.cells import cell_gaps
 from calibkit.hetcal.fit import fit_hetcal
-from calibkit.hetcal.given import apply_beside, apply_in_turn, fit_in_turn, lines_of
 from calibkit.hetcal.model import HetcalModel, TreeNode
 from calibkit.hetcal.payload import vectors_of
-from calibkit.hetcal.rows import read_hetcal_rows
+from calibkit.hetcal.reading import read_hetcal_rows
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.rows.columns import ColumnOptions
 from calibkit.rows.weights import ROW
-from calibkit_kernels import criteria
+from calibkit_kernels import criteria, leaf_maps
 from tests.conftest import ROOT
 from tests.library.samples import golden
 
@@ -94,6 +94,22 @@ def test_tree_maps_and_cells() -> None:
     assert HetcalApplier(model).added == ("calibrated", "leaf")
 
 
+def lines_of(score: np.ndarray, label: np.ndarray, leaf: np.ndarray, leaves: int) -> np.ndarray:
+    """Return (a, b) of each leaf; without rows that of all rows."""
+    order = np.argsort(score, kind="stable")
+    found = []
+    for count, own in ((1, np.zeros(score.size, np.int32)), (leaves, leaf[order])):
+        spans, places = np.empty((count, 2), np.int64), np.empty(score.size, np.int32)
+        leaf_maps.rows_by_leaf(own, spans, places)
+        lines, starts = np.empty((count, 4)), np.full((count, 2), np.nan)
+        leaf_maps.fit_leaf_lines(
+            score[order], label[order], np.ones(score.size), places, spans, starts,
+            np.empty((3, score.size)), lines,
+        )  # fmt: skip
+        found.append(lines[:, :2])
+    return np.where(np.isnan(found[1]), found[0], found[1])
+
+
 def test_partitions_in_turn_and_side_by_side() -> None:
     case = "p24_sequential_forest"
     expected = golden(case)["expected"]
@@ -103,24 +119,17 @@ def test_partitions_in_turn_and_side_by_side() -> None:
     leaves = [fitted[name].to_numpy().astype(np.int32) for name in ("leaf1", "leaf2")]
     there = [new[name].to_numpy().astype(np.int32) for name in ("leaf1", "leaf2")]
     counts = [len(maps) for maps in expected["maps"]]
-    in_turn = fit_in_turn(score, label, leaves, counts)
-    for found, maps in zip(in_turn, expected["maps"], strict=True):
-        np.testing.assert_allclose(found, maps, rtol=1e-6, atol=1e-7)
-    np.testing.assert_allclose(
-        apply_in_turn(new["logit"].to_numpy(), there, in_turn),
-        expected["sequential"],
-        rtol=1e-6,
-        atol=1e-7,
-    )
-    beside = [
-        lines_of(score, label, leaf, count) for leaf, count in zip(leaves, counts, strict=True)
-    ]
-    np.testing.assert_allclose(
-        apply_beside(new["logit"].to_numpy(), there, beside),
-        expected["forest"],
-        rtol=1e-6,
-        atol=1e-7,
-    )
+    before, after = score, new["logit"].to_numpy()
+    beside = np.zeros(new.height)
+    for leaf, other, count, maps in zip(leaves, there, counts, expected["maps"], strict=True):
+        lines = lines_of(before, label, leaf, count)
+        np.testing.assert_allclose(lines, maps, rtol=1e-6, atol=1e-7)
+        before = lines[leaf, 0] * before + lines[leaf, 1]
+        after = lines[other, 0] * after + lines[other, 1]
+        own = lines_of(score, label, leaf, count)
+        beside += expit(own[other, 0] * new["logit"].to_numpy() + own[other, 1])
+    for found, known in ((expit(after), "sequential"), (beside / 2, "forest")):
+        np.testing.assert_allclose(found, expected[known], rtol=1e-6, atol=1e-7)
 
 
 def test_the_auc_of_splits() -> None:

@@ -15,7 +15,8 @@ from calibkit.files.sources import open_source
 from calibkit.models import decode
 from calibkit.vad.fit import fit_vad
 from calibkit.vad.rows import MemberOptions
-from calibkit.vad.spec import VadSpec, read_vad_rows
+from calibkit.vad.spec import VadSpec
+from calibkit.vad.summary import read_vad_rows
 from tests.conftest import ROOT
 
 GOLDEN = ROOT / "tests" / "golden"

@@ -23,16 +23,16 @@ from calibkit.files.sources import Source
 from calibkit.fitted import Fitted
 from calibkit.hetcal import maps as leaf_maps
 from calibkit.hetcal.choose import discounted
-from calibkit.hetcal.features import bin_features, find_features, read_features
+from calibkit.hetcal.features import find_features
 from calibkit.hetcal.fit import fit_hetcal
 from calibkit.hetcal.folds import Folds
 from calibkit.hetcal.grow import Rules, grow
 from calibkit.hetcal.model import HetcalModel
-from calibkit.hetcal.rows import HetcalRows, read_hetcal_rows
+from calibkit.hetcal.reading import read_hetcal_rows
+from calibkit.hetcal.rows import HetcalRows
 from calibkit.hetcal.spec import HetcalSpec
 from calibkit.models import decode
 from calibkit.rows.columns import ColumnOptions
-from calibkit.rows.rows import RowFinder
 from calibkit.simulate.partitions import BEST_WEIGHT, simulate_partitions
 from tests.library.samples import FEWER
 
@@ -74,11 +74,11 @@ def read(frame: pl.DataFrame, names: Any = FEATURES, **more: Any) -> HetcalRows:
 def fit(
     frame: pl.DataFrame, *, train: pl.DataFrame | None = None, **options: Any
 ) -> Fitted[HetcalModel]:
-    columns = options.pop("columns", {})
-    grown = None if train is None else read(train, options=columns)
+    columns, spec = options.pop("columns", {}), HetcalSpec(**options)
+    grown = None if train is None else read(train, options=columns, most=spec.bins)
     known = grown.features if grown else None
-    rows = read(frame, options=columns, known=known)
-    return fit_hetcal(rows, HetcalSpec(**options), train=grown)
+    rows = read(frame, options=columns, known=known, most=spec.bins)
+    return fit_hetcal(rows, spec, train=grown)
 
 
 def applied(model: HetcalModel, frame: pl.DataFrame) -> pl.DataFrame:
@@ -91,12 +91,11 @@ def test_a_tree_of_float32_numbers_is_that_of_scikit_learn(criterion: str, seed:
     random = np.random.default_rng(seed)
     x = random.normal(size=(4000, 5)).astype(np.float32)
     y = (random.random(4000) < 1 / (1 + np.exp(-x[:, 0] * x[:, 1] - x[:, 2]))).astype(np.int64)
-    frame = pl.DataFrame({f"x{j}": x[:, j] for j in range(5)})
-    source = Source.from_frame(frame)
-    features = read_features(frame, frame.columns, RowFinder(source))
-    payload = np.stack([np.ones_like(y), y], axis=1)
+    frame = pl.DataFrame({"label": y, "score": 0.5, **{f"x{j}": x[:, j] for j in range(5)}})
+    rows = read(frame, [f"x{j}" for j in range(5)])
+    payload = np.stack([np.ones(rows.count), rows.label], axis=1).astype(np.int64)
     kind = {"gini": 0, "entropy": 1}[criterion]
-    tree, _ = grow(bin_features(features, 2), payload, Rules(kind, 6, 40))
+    tree, _ = grow(rows.features, payload, Rules(kind, 6, 40))
     tree = tree.pruned(6)
     peer = DecisionTreeClassifier(
         criterion=criterion, max_depth=6, min_samples_leaf=40, random_state=0
@@ -380,8 +379,9 @@ def test_a_row_that_stands_for_many_counts_as_one() -> None:
     frame = sample(900, gaps=False).with_columns(weight=pl.lit(40.0))
     columns = {"weight": "weight", "weight_kind": "sampling"}
     spec: dict[str, Any] = {"max_depth": 3, "min_leaf": 100, "shrinkage": 50.0}
-    plain = fit(frame.drop("weight"), **spec).model
-    sampled = fit(frame, columns=columns, **spec).model
+    bare = frame.drop("weight")
+    plain = fit(bare, train=bare, **spec).model
+    sampled = fit(frame, train=frame, columns=columns, **spec).model
     assert sampled.fit.rows == 36_000
     assert sampled.fit.leaves == plain.fit.leaves
     ours, theirs = (applied(model, frame)["calibrated"] for model in (sampled, plain))
@@ -423,12 +423,11 @@ def test_beta_maps_are_fitted_leaf_by_leaf() -> None:
 
 def test_quantile_bins_stand_in_for_many_values() -> None:
     frame = sample(5000, gaps=False)
-    source = Source.from_frame(frame)
-    features = read_features(frame, ["x", "noise"], RowFinder(source))
-    exact, coarse = bin_features(features, 1), bin_features(features, 1, 16)
-    assert exact.bins[:, 0].tolist() == [5000, 5000]
-    assert coarse.bins[:, 0].tolist() == [16, 16]
+    exact, coarse = (read(frame, ["x", "noise"], most=most).features for most in (None, 16))
+    assert [bins.count for bins in exact.bins] == [5000, 5000]
+    assert [bins.count for bins in coarse.bins] == [16, 16]
     assert np.bincount(coarse.codes[0]).max() <= 314
+    assert [codes.dtype for codes in (exact.codes[0], coarse.codes[0])] == [np.uint16, np.uint8]
     done = fit(frame, max_bins=16, max_depth=2, min_leaf=100, shrinkage=0.0).model
     assert done.fit.leaves > 1
 
@@ -544,7 +543,7 @@ def test_simulations_refuse_what_is_out_of_range() -> None:
 
 def test_distinct_scores_rise_with_their_rows_whichever_way_these_run() -> None:
     score, weight = np.array([1.0, 2.0, 2.0, 3.0]), np.array([4, 3, 2, 0])
-    label, every = np.array([1, 1, 0, 1], np.uint8), np.ones(4, np.bool_)
+    label, every = np.array([1, 1, 0, 1], np.uint8), np.arange(4)
     for step in (1, -1):
         rows = SimpleNamespace(score=score[::step], weight=weight[::step], label=label[::step])
         found = leaf_maps._tally(rows, every)  # what weighs nothing is left out

@@ -64,9 +64,3 @@ def softmax_residuals(scores: Matrix, counts: list[list[int]]) -> tuple[float, M
         cost += [-v * (s - top - log_mass) for s, v in zip(row, y, strict=True)]
         residual.append([sum(y) * p - v for p, v in zip(z, y, strict=True)])
     return math.fsum(cost), residual
-
-
-def softmax_costs(scores: Matrix, counts: list[list[int]]) -> tuple[Matrix, list[float]]:
-    """Return residuals, and the cost of each row."""
-    rows = [softmax_residuals([row], [y]) for row, y in zip(scores, counts, strict=True)]
-    return [residual[0] for _, residual in rows], [cost for cost, _ in rows]

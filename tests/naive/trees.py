@@ -16,6 +16,7 @@ TWINS = {
     "node_totals": "grown_tree",
     "fill_histogram": "grown_tree",
     "node_histogram": "grown_tree",
+    "sparse_histogram": "grown_tree",
     "scan_order": "grown_tree",
     "best_cut": "grown_tree",
     "search_splits": "grown_tree",
@@ -32,6 +33,9 @@ TWINS = {
     "mixture_auc": "auc_of_split",
     "auc_gain": "auc_of_split",
     "fit_leaf_lines": "fit_platt",
+    "fit_cell_lines": "fit_platt",
+    "fit_line": "fit_platt",
+    "merge_cells": "count_cells",
     "newton_line": "fit_platt",
     "leaf_probabilities": "probability",
 }
@@ -376,3 +380,62 @@ def cell_gaps(
             gaps.append((abs(sum(w * (p - y) for p, y, w in rows)) / own, own / total))
     largest = max((gap for gap, _ in gaps), default=0.0)
     return largest, sum(gap * share for gap, share in gaps), len(gaps)
+
+
+def code_of(value: Value, values: Sequence[float], between: bool) -> int:
+    """Return the code of a value: its place, or the number of borders below it; the last: none."""
+    if value is None:
+        return len(values) + between
+    return sum(border < value for border in values)
+
+
+# ---------------------------------------------------------------- cells
+
+
+def count_cells(
+    rows: Sequence[tuple[int, int, int, int | None, float]], below: Sequence[Sequence[int]]
+) -> list[dict[int, list[float]]]:
+    """Return the sums of each node by cell: negatives and positives known, held out, squares of these.
+
+    Rows are (end, cell, label, 0 known or 1 held out or None, mass); `below` are the ends of a node.
+    """
+    found = []
+    for ends in below:
+        cells: dict[int, list[float]] = {}
+        for end, cell, label, held, mass in rows:
+            if end in ends and held is not None:
+                own = cells.setdefault(cell, [0.0] * 6)
+                own[2 * held + label] += mass
+                if held:
+                    own[4 + label] += mass * mass
+        found.append(dict(sorted(cells.items())))
+    return found
+
+
+def cell_gains(
+    entries: Sequence[tuple[float, Sequence[float]]],
+    line: tuple[float, float, float],
+    pooled: tuple[float, float],
+    shrinkage: float,
+) -> tuple[float, float]:
+    """Return the fall of the held-out loss from the pooled to the shrunk line, and that of squares."""
+    a, b = shrunk_lines([line], pooled, shrinkage)[0]
+    first = second = 0.0
+    for score, sums in entries:
+        for label in (0, 1):
+            before = label_loss(pooled[0] * score + pooled[1], label == 1)
+            fall = before - label_loss(a * score + b, label == 1)
+            first += sums[2 + label] * fall
+            second += sums[4 + label] * fall * fall
+    return first, second
+
+
+def add_probabilities(
+    lines: Sequence[tuple[float, float, float]],
+    nodes: Sequence[int],
+    score: float,
+    shrinkage: float,
+) -> list[float]:
+    """Return the probability of a score under the shrunk line of each node; the first is pooled."""
+    shrunk = shrunk_lines(lines, lines[0][:2], shrinkage)
+    return [probability(shrunk[node][0] * score + shrunk[node][1]) for node in nodes]

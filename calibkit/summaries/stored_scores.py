@@ -1,0 +1,172 @@
+"""Score rows that do not fit and are needed one by one: in a row store, as the arrays of a fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calibkit.memory import Memory
+from calibkit.rows.columns import Condensing, ScoreRows
+from calibkit.rows.provenance import added_hashes, row_hashes
+from calibkit.rows.rows import Remark, RowFinder, added_up
+from calibkit.summaries.arrays import Arrays
+from calibkit.summaries.passes import Passes
+from calibkit.summaries.row_store import ColumnSummaries, RowStore, buckets, record_type
+from calibkit.summaries.score_summary import (
+    checked,
+    fixed,
+    least_uncertainty,
+    level_numbers,
+    level_values,
+    row_sums,
+)
+
+Columns = dict[str, NDArray[Any]]
+
+#: How further columns are called among the fields of a store.
+_OTHER: Final = "other "
+#: Rows hashed at a time.
+_BLOCK: Final = 65_536
+
+
+def stored_rows(
+    passes: Passes[ScoreRows], memory: Memory | None, edges: Sequence[float] = ()
+) -> ScoreRows:
+    """Return all rows of some passes, in the order of their score and hash.
+
+    Parameters
+    ----------
+    passes
+        The rows.  Further columns of text are known by their distinct values, each once in memory.
+    memory
+        How much room there is.
+    edges
+        What uncertainties are moved down to, if to anything.
+
+    Raises
+    ------
+    UsageError, DataError
+        As the reader.
+    ResourceError
+        The disk has no room.
+    """
+    seen = _Seen()
+    for window in passes:
+        seen.add(window)
+    assert seen.last is not None
+    last, arrays = seen.last, Arrays(None if passes.whole else memory)
+    fields = {name: values.dtype for name, values in _fields(last, seen.known).items()}
+    ranges = buckets(record_type(fields), seen.rows, arrays)
+    store = RowStore(fields, seen.rows, arrays, seen.scores.borders(0, ranges))
+    for window in passes:
+        columns = _fields(window, seen.known)
+        if edges and window.uncertainty is not None:
+            steps = level_values(edges, window.uncertainty.dtype.type, seen.lowest)
+            columns["uncertainty"] = steps[level_numbers(window.uncertainty, edges)]
+        store.add({**columns, "hash": _hashes(columns)})
+    passes.release()
+    found, source = store.finish(), passes.source
+    others = [
+        _restored(column, found[_OTHER + column.name], seen.known) for column in _others(last)
+    ]
+    condensing = None
+    if edges:  # the rows no longer tell their hash
+        once = np.broadcast_to(np.int64(1), seen.rows)
+        condensing = Condensing(
+            times=once, hashes=seen.sums, weight=found.get("weight"), levels=True
+        )
+    remarks = added_up([*seen.remarks, *passes.remarks])
+    return checked(
+        ScoreRows(
+            score=fixed(found["score"]),
+            uncertainty=fixed(found.get("uncertainty")),
+            label=found.get("label"),
+            weight=fixed(found.get("weight")),
+            options=last.options,
+            rows_read=seen.rows_read + passes.dropped,
+            dropped=seen.rows_read + passes.dropped - seen.rows,
+            warnings=(*source.warnings, *(remark.text for remark in remarks), *arrays.warnings),
+            notes=last.notes,
+            others=pl.DataFrame(others) if others else None,
+            where=RowFinder(source, condensed=True),
+            source=source,
+            remarks=remarks,
+            condensing=condensing,
+        )
+    )
+
+
+@dataclass
+class _Seen:
+    """What the first pass tells: how many rows there are, and where their scores lie."""
+
+    scores: ColumnSummaries = field(default_factory=lambda: ColumnSummaries(1))
+    known: dict[str, pl.Series] = field(default_factory=dict)
+    remarks: list[Remark] = field(default_factory=list)
+    sums: dict[str, str] = field(default_factory=dict)
+    lowest: float | None = None
+    rows: int = 0
+    rows_read: int = 0
+    last: ScoreRows | None = None
+
+    def add(self, rows: ScoreRows) -> None:
+        """Add the rows of a window."""
+        self.scores.add(rows.score[None], _hashes(_roles(rows)))
+        for column in _others(rows):
+            if not _is_number(column):
+                text = column.cast(pl.String).unique()
+                known = self.known.get(column.name, text.clear())
+                self.known[column.name] = known.append(text).unique().sort()
+        for roles, total in row_sums(rows).items():
+            self.sums[roles] = added_hashes(self.sums.get(roles, "0"), total)
+        self.lowest = least_uncertainty(rows, self.lowest)
+        self.remarks += rows.remarks
+        self.rows += rows.score.size
+        self.rows_read += rows.rows_read
+        self.last = replace(rows, where=None, source=None)
+
+
+def _roles(rows: ScoreRows) -> Columns:
+    roles = ("score", "uncertainty", "label", "weight")
+    return {role: getattr(rows, role) for role in roles if getattr(rows, role) is not None}
+
+
+def _fields(rows: ScoreRows, known: Mapping[str, pl.Series]) -> Columns:
+    """Return what is stored of rows; of text its place among the values that are `known`."""
+    found = _roles(rows)
+    for column in _others(rows):
+        if _is_number(column):
+            found[_OTHER + column.name] = column.to_physical().to_numpy()
+            continue
+        codes = pl.DataFrame({"text": known[column.name]}).with_row_index("code")
+        text = pl.DataFrame({"text": column.cast(pl.String)})
+        place = text.join(codes, on="text", how="left", nulls_equal=True, maintain_order="left")
+        found[_OTHER + column.name] = place["code"].to_numpy()
+    return found
+
+
+def _restored(like: pl.Series, values: NDArray[Any], known: Mapping[str, pl.Series]) -> pl.Series:
+    """Return a further column as it was read; categories have become text."""
+    if _is_number(like):
+        return pl.Series(like.name, values).cast(like.dtype)
+    return known[like.name].gather(values).alias(like.name)
+
+
+def _others(rows: ScoreRows) -> list[pl.Series]:
+    return [] if rows.others is None else rows.others.get_columns()
+
+
+def _is_number(column: pl.Series) -> bool:
+    kind = column.dtype
+    return kind.is_integer() or kind.is_float() or kind.is_temporal() or kind == pl.Boolean
+
+
+def _hashes(columns: Columns) -> NDArray[np.uint64]:
+    rows = range(0, next(iter(columns.values())).size, _BLOCK)
+    blocks = [row_hashes(columns, slice(low, low + _BLOCK)) for low in rows]
+    return np.concatenate([np.empty(0, np.uint64), *blocks])
