@@ -30,9 +30,9 @@ from calibkit.bins.binning import Levels, uncertainty_levels
 from calibkit.bins.grid_table import GridTable
 from calibkit.boundary.choose import marginal_rate
 from calibkit.boundary.fit import Fitted, cross_validated, fit_summary, fold_count, need_classes
+from calibkit.boundary.found import Found
 from calibkit.boundary.goals import Goal
 from calibkit.boundary.logistic import distinct
-from calibkit.boundary.methods import Found
 from calibkit.boundary.model import Candidate
 from calibkit.boundary.problem import deal, tally_totals
 from calibkit.boundary.spec import AUTO, MOST_FOLDS, BoundarySpec, Plan, plan

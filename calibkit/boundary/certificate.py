@@ -13,6 +13,7 @@ groups or weights of unlimited size, and these options are refused.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -27,9 +28,9 @@ from calibkit.boundary.certificate_tests import Quantity, certified, rows_needed
 from calibkit.boundary.describe import describe, flatten, reference
 from calibkit.boundary.figures import figures
 from calibkit.boundary.fit import Fitted, need_classes
+from calibkit.boundary.found import Found
 from calibkit.boundary.goals import count_goal
-from calibkit.boundary.logistic import Cut
-from calibkit.boundary.methods import METHODS, Found
+from calibkit.boundary.methods import METHODS
 from calibkit.boundary.model import BoundaryFit, Certificate
 from calibkit.boundary.spec import AUTO, BoundarySpec
 from calibkit.boundary.summary import Summary, summarise
@@ -309,10 +310,8 @@ def _fitted(summary: Summary, path: Path, place: int, certificate: Certificate) 
     goal, unit = target.goal(summary.problem.totals()), tally.unit
     thresholds = path.thresholds[place]
     selected, hits = tally.selected(thresholds)
-    cut = None
-    if path.surface is not None and path.cuts is not None:
-        cut = Cut(path.surface, float(path.cuts[place]), thresholds, selected, hits)
-    found = Found(thresholds, selected, hits, cut=cut)
+    cut = math.nan if path.cuts is None else float(path.cuts[place])
+    found = Found(thresholds, selected, hits, surface=path.surface, cut=cut)
     summary, found = flatten(summary, found)
     single = METHODS["st"].find(summary.problem.tally, goal)
     ceiling = exact.solve(summary.problem.tally.points(), count_goal(goal), cap=1).ceiling

@@ -21,10 +21,10 @@ from calibkit.boundary.curved import (
     probability_of,
     regressor,
 )
+from calibkit.boundary.found import Surface, lowest_scores
 from calibkit.boundary.frontier import supported_frontier
 from calibkit.boundary.logistic import LEVELS as SURFACE_LEVELS
 from calibkit.boundary.logistic import distinct
-from calibkit.boundary.surface import Surface
 from calibkit.rows.columns import ScoreRows
 from calibkit.summaries.tally import Tally, count_rows
 from calibkit_kernels.decide import LEAST
@@ -170,12 +170,9 @@ def _threshold_path(tally: Tally, levels: Levels) -> Path:
 def _optimal_path(tally: Tally, levels: Levels) -> Path:
     """Return the optima of ``true positives - c * selected`` for falling c, and all rows."""
     points = tally.points()
-    choices = supported_frontier(points).choices()
-    found = np.full((choices.shape[0] + 1, levels.count), -np.inf)
-    found[:-1] = np.nan
-    taken = choices >= 0
-    found[:-1][taken] = tally.score[points.entry[choices[taken]]]
-    return _path(tally, "exact", levels, found)
+    optima = lowest_scores(tally, points, supported_frontier(points).choices())
+    every_row = np.full((1, levels.count), -np.inf)
+    return _path(tally, "exact", levels, np.vstack((optima, every_row)))
 
 
 def _plain_path(tally: Tally, levels: Levels, surface: Surface, probability: bool) -> Path:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.boundary.surface import Surface
+from calibkit.boundary.found import Surface
 from calibkit.boundary.surface_fit import fit_surface
 from calibkit.summaries.tally import Tally
 from calibkit_kernels.curved import TERMS, curved_sums, curved_values

@@ -9,9 +9,9 @@ import msgspec
 import numpy as np
 
 from calibkit.bins.binning import Grid, Levels
+from calibkit.boundary.found import Found, Surface
 from calibkit.boundary.goals import Totals
-from calibkit.boundary.logistic import Cut, logistic
-from calibkit.boundary.methods import Found
+from calibkit.boundary.logistic import logistic
 from calibkit.boundary.model import (
     COEFFICIENTS,
     RULE,
@@ -28,6 +28,7 @@ from calibkit.boundary.summary import Stack, Summary
 from calibkit.boundary.target import Target
 from calibkit.errors import DataError
 from calibkit.models import Column
+from calibkit.summaries.tally import Tally
 
 
 def reference(summary: Summary, share: float) -> Reference | None:
@@ -50,11 +51,11 @@ def reference(summary: Summary, share: float) -> Reference | None:
 
 def flatten(summary: Summary, found: Found) -> tuple[Summary, Found]:
     """Leave the uncertainty out of what is written down where a surface has no use for it."""
-    if found.cut is None or not found.cut.surface.flat or summary.levels is None:
+    if found.surface is None or not found.surface.flat or summary.levels is None:
         return summary, found
     tally = summary.problem.tally
     together = replace(tally, level=np.zeros_like(tally.level), levels=1)
-    surface = replace(found.cut.surface, ranks=np.array([0.5]))
+    surface = replace(found.surface, ranks=np.array([0.5]))
     return (
         replace(
             summary,
@@ -62,7 +63,7 @@ def flatten(summary: Summary, found: Found) -> tuple[Summary, Found]:
             problem=replace(summary.problem, tally=together),
             levels=Levels(-math.inf, np.empty(0)),
         ),
-        replace(found, thresholds=found.thresholds[:1], cut=replace(found.cut, surface=surface)),
+        replace(found, thresholds=found.thresholds[:1], surface=surface),
     )
 
 
@@ -73,7 +74,7 @@ def describe(summary: Summary, found_on: Found, fit: BoundaryFit) -> BoundaryMod
     lowest = found_on.thresholds
     planned, problem = summary.planned, summary.problem
     spec, levels = planned.spec, planned.levels
-    if found_on.cut is not None and summary.levels is not None:
+    if found_on.surface is not None and summary.levels is not None:
         levels = summary.levels.count
     columns = dict(problem.columns)
     if levels == 1:
@@ -102,8 +103,8 @@ def describe(summary: Summary, found_on: Found, fit: BoundaryFit) -> BoundaryMod
     model.score_thresholds = [threshold_json(value) for value in found]
     if planned.method.mix is not None:
         _describe_random(model, summary, found_on)
-    if found_on.cut is not None:
-        _describe_surface(model, summary, found_on.cut)
+    if found_on.surface is not None:
+        _describe_surface(model, summary.problem.tally, found_on.surface, found_on.cut)
     return model
 
 
@@ -184,12 +185,11 @@ def _describe_random(model: BoundaryModel, summary: Summary, found: Found) -> No
     model.tie_probability = [found.probability if new else 0.0 for new in differs]
 
 
-def _describe_surface(model: BoundaryModel, summary: Summary, cut: Cut) -> None:
+def _describe_surface(model: BoundaryModel, tally: Tally, surface: Surface, cut: float) -> None:
     """Add the surface, and the fitted probability from which on rows are selected."""
-    surface, tally = cut.surface, summary.problem.tally
     model.coefficients = {name: getattr(surface, name) for name in COEFFICIENTS}
     model.uncertainty_ranks = surface.ranks.tolist()
-    model.cut = None if math.isnan(cut.value) else logistic(cut.value)
+    model.cut = None if math.isnan(cut) else logistic(cut)
     probability = model.columns["score"].scale == "probability"
     model.clipped = tally.unit.amount(tally.logits[1]) if probability else 0
 

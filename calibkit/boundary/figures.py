@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.boundary.decide import probabilities
+from calibkit.boundary.found import Found
 from calibkit.boundary.goals import Goal, Totals
 from calibkit.boundary.linearised import linearised_error
-from calibkit.boundary.methods import Found
 from calibkit.boundary.model import BoundaryModel, CrossValidated, Figures, TestFigures
 from calibkit.boundary.problem import tally_totals
 from calibkit.boundary.target import Target

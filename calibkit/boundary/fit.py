@@ -12,8 +12,9 @@ from calibkit.bins.grid_table import GridTable
 from calibkit.boundary import exact
 from calibkit.boundary.describe import describe, flatten, reference, warnings_of
 from calibkit.boundary.figures import Judged, cross_validate, figures
+from calibkit.boundary.found import Found
 from calibkit.boundary.goals import Goal, Totals
-from calibkit.boundary.methods import METHODS, Found, best_choice, on_folds
+from calibkit.boundary.methods import METHODS, best_choice, on_folds
 from calibkit.boundary.model import BoundaryFit, BoundaryModel, CrossValidated, Figures
 from calibkit.boundary.problem import deal, tally_totals
 from calibkit.boundary.segment_figures import Judging, judge_stack, judge_test

@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from calibkit.boundary.found import lowest_scores
 from calibkit.boundary.frontier import (
     frontier_table,
     precision_recall_frontier,
@@ -33,11 +34,8 @@ def frontier_rows(problem: Problem) -> pl.DataFrame:
     if problem.grid is None:
         points = tally.points()
         supported = supported_frontier(points)
-        choices = supported.choices()
-        lowest = np.full(choices.shape, np.nan)
-        taken = choices >= 0
-        lowest[taken] = tally.score[points.entry[choices[taken]]]
         table = frontier_table(supported, positives, tally.unit)
+        lowest = lowest_scores(tally, points, supported.choices())
         return table.with_columns(_columns("threshold", lowest))
     frontier = precision_recall_frontier(*grid_counts(tally))
     table = frontier_table(frontier, positives, tally.unit)

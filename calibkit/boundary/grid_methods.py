@@ -14,8 +14,6 @@ selection of at least one row meets the bound.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,15 +32,6 @@ from calibkit_kernels import grid_dp
 from calibkit_kernels.exact import largest_ratio
 
 Int64s = NDArray[np.int64]
-
-#: The bounds each method can be asked to meet.
-METHODS: dict[str, tuple[str, ...]] = {
-    "ew-dpmt": ("precision", "recall"),
-    "ew-dpmt-mono": ("precision", "recall"),
-    "vw-dpmt": ("precision", "recall"),
-    "vw-dpmt-mono": ("precision", "recall"),
-    "staircase": ("precision", "recall"),
-}
 
 #: Staircases weighed at a time.
 _AT_ONCE = 2**19
@@ -124,8 +113,7 @@ def _pick_bins(best: Int64s, rows: int, goal: Goal) -> int:
     if isinstance(goal, PrecisionAtRecall):
         bins = np.arange(best.size, dtype=np.int64)
         return max(0, int(largest_ratio(best, bins, goal.least)))
-    if not isinstance(goal, RecallAtPrecision):
-        raise _unsupported("ew-dpmt", goal)
+    assert isinstance(goal, RecallAtPrecision)  # no other one is offered these methods
     # R >= sigma m w with w = rows / bins; Python's integers have room for these products.
     per_hit, per_bin = goal.denominator * (best.size - 1), goal.numerator * rows
     for m in range(best.size - 1, 0, -1):
@@ -240,36 +228,7 @@ def staircase(positives: Int64s, totals: Int64s, goal: Goal) -> Int64s:
     return _fewest_stairs(np.repeat([lower, higher], [cut, levels - cut]), totals)
 
 
-# ---------------------------------------------------------------- all methods
-
-SOLVERS: dict[str, Callable[[Int64s, Int64s, Goal], Int64s]] = {
-    "ew-dpmt": ew_dpmt,
-    "ew-dpmt-mono": ew_dpmt_mono,
-    "vw-dpmt": vw_dpmt,
-    "vw-dpmt-mono": vw_dpmt_mono,
-    "staircase": staircase,
-}
-
-
-def solve(method: str, positives: Int64s, totals: Int64s, goal: Goal) -> Int64s:
-    """Return the boundary of a method by name.
-
-    Raises
-    ------
-    UsageError
-        For a goal that the method does not know (see `METHODS`), or a table that is too large.
-    """
-    if goal.bounded not in METHODS[method]:
-        raise _unsupported(method, goal)
-    return SOLVERS[method](positives, totals, goal)
-
-
-def _unsupported(method: str, goal: Goal) -> UsageError:
-    known = " or ".join(f"--{bound}" for bound in METHODS[method])
-    return UsageError(
-        f"--method {method} does not maximise {goal.maximised} under a bound on {goal.bounded}; "
-        f"it takes {known}."
-    )
+# ---------------------------------------------------------------- sizes
 
 
 def steps(method: str, positives: Int64s, totals: Int64s) -> tuple[int, int]:

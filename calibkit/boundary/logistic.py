@@ -15,15 +15,14 @@ applies, and every sum here is one over the tally, whose order is that of the sc
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.bins.binning import Levels
 from calibkit.boundary.classic import single_threshold
+from calibkit.boundary.found import Found, Surface
 from calibkit.boundary.goals import Goal
-from calibkit.boundary.surface import Surface
 from calibkit.boundary.surface_fit import Shared, fit_surface, regressor
 from calibkit.summaries.tally import Points, Tally
 from calibkit_kernels import sorting
@@ -34,30 +33,6 @@ Floats = NDArray[np.float64]
 
 #: How many levels the uncertainty is resolved into.
 LEVELS = 100
-
-
-@dataclass(frozen=True)
-class Cut:
-    """A surface with a cut: a boundary on a tally.
-
-    Attributes
-    ----------
-    surface
-        The surface.
-    value
-        The log-odds from which on rows are selected; NaN where none is.
-    thresholds
-        The lowest selected score of each level, -inf for always, NaN for never.
-    selected, true_positives, gain
-        What it selects, in units, and what that is worth where worths count.
-    """
-
-    surface: Surface
-    value: float
-    thresholds: Floats
-    selected: int
-    true_positives: int
-    gain: int = 0
 
 
 def logistic(value: float) -> float:
@@ -80,7 +55,7 @@ def best_cut(
     scale: str = "probability",
     threads: int = 1,
     shared: Shared | None = None,
-) -> Cut:
+) -> Found:
     """Fit a surface and return its best cut.
 
     Parameters
@@ -105,15 +80,15 @@ def best_cut(
     points, values = surface_points(tally, surface, excluded, probability, threads)
     choice = int(single_threshold(points, goal)[0])
     if choice < 0:
-        return Cut(surface, math.nan, np.full(tally.levels, np.nan), 0, 0)
+        return Found(np.full(tally.levels, np.nan), 0, 0, surface=surface)
     value = float(values[points.entry[choice]])
-    return Cut(
-        surface,
-        value,
+    return Found(
         cut_thresholds(tally, surface, values, value, excluded, probability=probability),
         int(points.selected[choice]),
         int(points.true_positives[choice]),
-        points.total_gain(np.array([choice])),
+        surface=surface,
+        cut=value,
+        gain=points.total_gain(np.array([choice])),
     )
 
 

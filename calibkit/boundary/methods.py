@@ -10,47 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.boundary import classic, exact, grid_methods, worth
+from calibkit.boundary.found import Found, lowest_scores
 from calibkit.boundary.goals import CountGoal, Goal
-from calibkit.boundary.logistic import LEVELS, Cut, best_cut
-from calibkit.boundary.stochastic import Mixture, random_block, random_tie
+from calibkit.boundary.logistic import LEVELS, best_cut
+from calibkit.boundary.stochastic import random_block, random_tie
 from calibkit.boundary.surface_fit import Shared
 from calibkit.boundary.target import OPTIONS
 from calibkit.errors import UsageError, nearest
 from calibkit.summaries.tally import Points, Tally
 
 Int64s = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 #: The paper's default number of score bins.
 PAPER_SCORE_BINS = 500
-
-
-@dataclass(frozen=True)
-class Found:
-    """A boundary on a tally.
-
-    Attributes
-    ----------
-    thresholds
-        The lowest selected score of each level, NaN where nothing is selected.
-    selected, true_positives
-        What it selects, in units; expected numbers for a randomised boundary.
-    wide, probability
-        Of a randomised boundary: the lowest scores that may be selected, and how probably those
-        below `thresholds` are.
-    cut
-        Of a logistic surface: the surface and where it is cut.
-    gain
-        What the selected rows are worth, in units, where that counts.
-    """
-
-    thresholds: Floats
-    selected: float
-    true_positives: float
-    wide: Floats | None = None
-    probability: float = 0.0
-    cut: Cut | None = None
-    gain: int = 0
 
 
 @dataclass(frozen=True)
@@ -84,8 +56,8 @@ class Method:
     objectives: tuple[str, ...]
     choose: Callable[[Points, Goal], Int64s] | None = None
     take: Callable[[Int64s, Int64s, Goal], Int64s] | None = None
-    mix: Callable[[Tally, Goal, int], Mixture] | None = None
-    surface: Callable[..., Cut] | None = None
+    mix: Callable[[Tally, Goal, int], Found] | None = None
+    surface: Callable[..., Found] | None = None
     score_bins: int = 0
     levels: int = 3
     together: bool = False
@@ -109,13 +81,9 @@ class Method:
             A part of a dealt tally that takes no part.
         """
         if self.mix is not None:
-            mixed = self.mix(tally, goal, excluded)
-            return Found(
-                mixed.narrow, mixed.selected, mixed.true_positives, mixed.wide, mixed.probability
-            )
+            return self.mix(tally, goal, excluded)
         if self.surface is not None:
-            cut = self.surface(tally, goal, excluded)
-            return Found(cut.thresholds, cut.selected, cut.true_positives, cut=cut, gain=cut.gain)
+            return self.surface(tally, goal, excluded)
         if self.take is not None:
             positives, totals = grid_counts(tally, excluded)
             take = self.take(positives, totals, goal)
@@ -175,9 +143,7 @@ def best_choice(points: Points, goal: Goal) -> exact.Solution:
 
 def _found(tally: Tally, points: Points, choice: Int64s) -> Found:
     """Return a choice of points with its thresholds; one choice for all levels is spread."""
-    lowest = np.full(choice.size, np.nan)
-    taken = choice >= 0
-    lowest[taken] = tally.score[points.entry[choice[taken]]]
+    lowest = lowest_scores(tally, points, choice)
     if choice.size == 1:
         lowest = np.broadcast_to(lowest, tally.levels).copy()
     return Found(lowest, *points.totals(choice), gain=points.total_gain(choice))

@@ -10,8 +10,8 @@ import numpy as np
 
 from calibkit.boundary.decide import OTHER
 from calibkit.boundary.figures import figures, held_out, judge_rows, standard_error
+from calibkit.boundary.found import Found
 from calibkit.boundary.goals import Goal, Totals
-from calibkit.boundary.methods import Found
 from calibkit.boundary.model import BoundaryModel, CrossValidated, SegmentFit
 from calibkit.boundary.problem import tally_totals
 from calibkit.boundary.summary import Stack

@@ -13,13 +13,13 @@ section 3): positive above the threshold, with a probability on it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.boundary.exact import isotonic_blocks
+from calibkit.boundary.found import Found, lowest_scores
 from calibkit.boundary.goals import Goal, count_goal
 from calibkit.summaries.tally import Tally
 
@@ -27,41 +27,19 @@ Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Mixture:
-    """Two boundaries on a tally; the wider one holds with a probability.
-
-    Attributes
-    ----------
-    narrow, wide
-        The lowest selected score of each level, NaN where nothing is selected; they differ in one
-        level at most.
-    probability
-        With which a row that only the wide boundary selects is positive.
-    selected, true_positives
-        Expected counts, in units.
-    """
-
-    narrow: Floats
-    wide: Floats
-    probability: float
-    selected: float
-    true_positives: float
-
-
-def random_block(tally: Tally, goal: Goal, excluded: int = -1) -> Mixture:
+def random_block(tally: Tally, goal: Goal, excluded: int = -1) -> Found:
     """Return the best boundary that may be random over one block of scores."""
     points = tally.points(excluded=excluded)
     blocks = isotonic_blocks(points)
     rows, hits = np.cumsum(blocks.selected), np.cumsum(blocks.true_positives)
     taken, share = count_goal(goal).mix(np.append(0, rows), np.append(0, hits))
-    narrow = wide = _lowest(tally, points.entry, blocks.choice(taken, points.levels))
+    narrow = wide = lowest_scores(tally, points, blocks.choice(taken, points.levels))
     if share:
-        wide = _lowest(tally, points.entry, blocks.choice(taken + 1, points.levels))
+        wide = lowest_scores(tally, points, blocks.choice(taken + 1, points.levels))
     return _mixture(narrow, wide, share, rows, hits, taken)
 
 
-def random_tie(tally: Tally, goal: Goal, excluded: int = -1) -> Mixture:
+def random_tie(tally: Tally, goal: Goal, excluded: int = -1) -> Found:
     """Return the best threshold that may be random at its own score, for a tally of one level."""
     kept = np.ones(tally.score.size, bool) if not tally.part.size else tally.part != excluded
     score = tally.score[kept].astype(np.float64)
@@ -79,25 +57,13 @@ def random_tie(tally: Tally, goal: Goal, excluded: int = -1) -> Mixture:
 
 def _mixture(
     narrow: Floats, wide: Floats, share: Fraction, rows: Int64s, hits: Int64s, taken: int
-) -> Mixture:
-    expected = _expected(rows, hits, taken, share)
-    if share == 1:  # no chance is left
-        return Mixture(wide, wide, 0.0, *expected)
-    return Mixture(narrow, wide, float(share), *expected)
-
-
-def _expected(rows: Int64s, hits: Int64s, taken: int, share: Fraction) -> tuple[float, float]:
-    """Return what the first blocks and a share of the next hold."""
-    found = []
+) -> Found:
+    """Return two boundaries mixed, with what the first blocks and a share of the next hold."""
+    expected = []
     for total in (rows, hits):
         before = int(total[taken - 1]) if taken else 0
         after = int(total[taken]) if share else before
-        found.append(float(before + share * (after - before)))
-    return found[0], found[1]
-
-
-def _lowest(tally: Tally, entry: Int64s, choice: Int64s) -> Floats:
-    lowest = np.full(choice.size, np.nan)
-    taken = choice >= 0
-    lowest[taken] = tally.score[entry[choice[taken]]]
-    return lowest
+        expected.append(float(before + share * (after - before)))
+    if share == 1:  # no chance is left
+        return Found(wide, *expected, wide)
+    return Found(narrow, *expected, wide, float(share))

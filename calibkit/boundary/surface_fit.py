@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.boundary.surface import Surface
+from calibkit.boundary.found import Surface
 from calibkit.summaries.tally import Tally
 from calibkit_kernels import surface as kernels
 

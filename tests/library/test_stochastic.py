@@ -18,12 +18,13 @@ from calibkit.bins.binning import uncertainty_levels
 from calibkit.boundary import exact
 from calibkit.boundary.compare import compare
 from calibkit.boundary.decide import decide, draw, probabilities
+from calibkit.boundary.found import Found
 from calibkit.boundary.goals import Totals
 from calibkit.boundary.measures import KINDS
 from calibkit.boundary.model import BoundaryModel
 from calibkit.boundary.problem import deal, raw_problem
 from calibkit.boundary.spec import BoundarySpec
-from calibkit.boundary.stochastic import Mixture, random_block, random_tie
+from calibkit.boundary.stochastic import random_block, random_tie
 from calibkit.boundary.target import read_target
 from calibkit.errors import InfeasibleError, UsageError
 from calibkit.rows.columns import ScoreRows
@@ -136,22 +137,23 @@ def together(tally: Tally) -> Tally:
     )
 
 
-def recounted(tally: Tally, mixture: Mixture) -> tuple[float, float]:
+def recounted(tally: Tally, mixture: Found) -> tuple[float, float]:
     """Return expected rows and positives of a mixture, entry by entry."""
-    narrow, wide = mixture.narrow[tally.level], mixture.wide[tally.level]
+    narrow, wide = mixture.thresholds[tally.level], mixture.wide[tally.level]
     chance = np.where(
         tally.score >= narrow, 1.0, np.where(tally.score >= wide, mixture.probability, 0.0)
     )
     return float(chance @ tally.count), float(chance @ tally.positive)
 
 
-def assert_counts(tally: Tally, mixture: Mixture) -> None:
+def assert_counts(tally: Tally, mixture: Found) -> None:
     assert recounted(tally, mixture) == pytest.approx(
         (mixture.selected, mixture.true_positives), rel=1e-12, abs=1e-12
     )
     assert 0.0 <= mixture.probability < 1.0
     differs = ~(
-        (mixture.narrow == mixture.wide) | (np.isnan(mixture.narrow) & np.isnan(mixture.wide))
+        (mixture.thresholds == mixture.wide)
+        | (np.isnan(mixture.thresholds) & np.isnan(mixture.wide))
     )
     assert differs.sum() <= 1
     assert differs.any() == (mixture.probability > 0.0)
