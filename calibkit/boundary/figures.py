@@ -9,6 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -110,14 +111,25 @@ def cross_validate(
     if dealt.squares.size and not pooled.uses_gain and np.isfinite(squares[forward:]).all():
         sums = squares[forward:].sum(axis=0) * dealt.square_unit
         error = _linearised(pooled, selected, hits, sums, dealt)
-    found = CrossValidated(
+    return pooled_figures(pooled, (selected, hits, gain), error, folds), judged
+
+
+def pooled_figures(
+    goal: Goal, counted: Sequence[float], error: float | None, folds: int
+) -> CrossValidated:
+    """Return the figures of what boundaries select of the folds that their fits left out.
+
+    `counted` are selected rows, true positives and gain over all folds, `goal` is that of them, and
+    `error` the standard error of the objective.
+    """
+    selected, hits, gain = counted
+    return CrossValidated(
         precision=hits / selected if selected else None,
-        recall=pooled.recall(hits, gain),
-        objective_value=pooled.value(selected, hits, gain),
+        recall=goal.recall(hits, gain),
+        objective_value=goal.value(selected, hits, gain),
         standard_error=error,
         folds=folds,
     )
-    return found, judged
 
 
 def _squares(dealt: Tally, fold: int, found: Found) -> NDArray[np.float64]:
@@ -200,16 +212,10 @@ def judge_rows(
         whole = int(worths.gain[worths.gain > 0].sum())
         goal = make_goal(replace(totals, gain=whole, gain_unit=worths.unit))
         gain = _expected(worths.gain, chance)
-    found = figures(selected, true_positives, goal, unit, gain)
     return TestFigures(
         rows=unit.amount(totals.rows),
         positives=unit.amount(totals.positives),
-        selected=found.selected,
-        true_positives=found.true_positives,
-        precision=found.precision,
-        recall=found.recall,
-        false_positive_rate=found.false_positive_rate,
-        objective_value=found.objective_value,
+        **msgspec.structs.asdict(figures(selected, true_positives, goal, unit, gain)),
     )
 
 

@@ -1,8 +1,8 @@
 """What a boundary is to reach: what is maximised, and subject to which bound.
 
 A goal looks at a boundary's totals only: selected rows M and true positives T, both in units of
-weight (and, in `value_goals`, what the rows are worth).  With the bound fixed, each `CountGoal` is
-linear along the direction ``T - c M``, which is what the exact search needs of it (see
+weight (and, in `calibkit.boundary.worth`, what the rows are worth).  With the bound fixed, each
+`CountGoal` is linear along the direction ``T - c M``, which is what the exact search needs of it (see
 `calibkit.boundary.exact`).
 """
 
@@ -151,14 +151,32 @@ class BoundedGoal(CountGoal):
         """Return the same goal for other rows."""
         return type(self)(self.bound, totals)
 
+
+class RecallGoal(BoundedGoal):
+    """Maximise recall subject to a bound: most positives, then fewest rows."""
+
+    maximised = "recall"
+
+    @abstractmethod
+    def feasible(self, selected: Int64s, true_positives: Int64s) -> Bools:
+        """Return which totals meet the bound."""
+
+    def pick(self, selected: Int64s, true_positives: Int64s, gain: Int64s | None = None) -> int:
+        """Return the feasible totals with most positives, then fewest rows."""
+        return most_hits(selected, true_positives, self.feasible(selected, true_positives))
+
+    def value(self, selected: float, true_positives: float, gain: float = 0) -> float | None:
+        """Return the recall."""
+        return self.recall(true_positives)
+
     def _ceiling_of(self, hits: float) -> float:
         return recall_ceiling(hits, self.totals.positives, exact=self.totals.exact)
 
 
-class RecallAtPrecision(BoundedGoal):
-    """Maximise recall subject to ``precision >= bound``: most positives, then fewest rows."""
+class RecallAtPrecision(RecallGoal):
+    """Maximise recall subject to ``precision >= bound``."""
 
-    maximised, bounded = "recall", "precision"
+    bounded = "precision"
 
     def __init__(self, bound: Bound, totals: Totals) -> None:
         super().__init__(bound, totals)
@@ -177,10 +195,6 @@ class RecallAtPrecision(BoundedGoal):
         """Take blocks while the running precision holds; it only falls from block to block."""
         missed = np.flatnonzero(~self.feasible(selected, true_positives))
         return (int(missed[0]), int(missed[0])) if missed.size else (selected.size, None)
-
-    def pick(self, selected: Int64s, true_positives: Int64s, gain: Int64s | None = None) -> int:
-        """Return the feasible totals with most positives, then fewest rows."""
-        return most_hits(selected, true_positives, self.feasible(selected, true_positives))
 
     def mix(self, rows: Int64s, hits: Int64s) -> tuple[int, Fraction]:
         """Take a share of a group where that meets the bound with equality."""
@@ -216,10 +230,6 @@ class RecallAtPrecision(BoundedGoal):
         """Return the recall of the linear relaxation, rounded down to whole rows."""
         share = self._share(slope)
         return self._ceiling_of(best / share if share > 0.0 else np.inf)
-
-    def value(self, selected: float, true_positives: float, gain: float = 0) -> float | None:
-        """Return the recall."""
-        return self.recall(true_positives)
 
     def met(self, selected: int, true_positives: int, gain: int = 0) -> bool:
         """Return whether the precision is at least the bound."""
@@ -284,13 +294,12 @@ class PrecisionAtRecall(BoundedGoal):
         return true_positives >= self.least
 
 
-class RecallWithin(BoundedGoal):
+class RecallWithin(RecallGoal):
     """Maximise recall while an amount ``x = M - k T`` of selected rows stays within a limit.
 
     k = 0: all selected rows; k = 1: the false positives among them.
     """
 
-    maximised = "recall"
     #: k
     spared: int
     #: The largest amount, in units, and before it is rounded down to whole ones.
@@ -313,10 +322,6 @@ class RecallWithin(BoundedGoal):
         amounts = self._amounts(selected, true_positives)
         taken = int(np.searchsorted(amounts, self.limit, side="right"))
         return taken, taken if taken < selected.size else None
-
-    def pick(self, selected: Int64s, true_positives: Int64s, gain: Int64s | None = None) -> int:
-        """Return the totals within the limit with most positives, then fewest rows."""
-        return most_hits(selected, true_positives, self.feasible(selected, true_positives))
 
     def mix(self, rows: Int64s, hits: Int64s) -> tuple[int, Fraction]:
         """Take a share of the group that would exceed the limit."""
@@ -346,10 +351,6 @@ class RecallWithin(BoundedGoal):
         share = 1.0 - self.spared * slope
         hits = (best + slope * self.limit) / share if share > 0.0 else np.inf
         return self._ceiling_of(hits)
-
-    def value(self, selected: float, true_positives: float, gain: float = 0) -> float | None:
-        """Return the recall."""
-        return self.recall(true_positives)
 
     def met(self, selected: int, true_positives: int, gain: int = 0) -> bool:
         """Return whether the amount is within the limit."""

@@ -67,7 +67,6 @@ def _objective(goal: Goal, cells: Floats, prevalence: float | None) -> float | N
         tp, fn, fp, tn = tp * positive, fn * positive, fp * negative, tn * negative
     if isinstance(goal, Measure):
         matrix = Cells(*(np.array([cell]) for cell in (tp, fp, fn, tn)))
-        parameters = tuple(float(bound) for bound in goal.parameters)
-        return float(goal.kind.formula(matrix, parameters)[0])
+        return float(goal.formula(matrix)[0])
     whole = tp + fn if goal.maximised == "recall" else tp + fp
     return tp / whole if whole else None

@@ -33,97 +33,62 @@ TIE = 1e-12
 
 @dataclass(frozen=True)
 class Cells:
-    """Confusion counts of several boundaries, as floats."""
+    """Confusion counts of several boundaries, as floats, and the shares made of them."""
 
     tp: Floats
     fp: Floats
     fn: Floats
     tn: Floats
 
+    @property
+    def rows(self) -> Floats:
+        """All rows."""
+        return self.tp + self.fp + self.fn + self.tn
 
-Formula = Callable[[Cells, tuple[float, ...]], Floats]
+    @property
+    def precision(self) -> Floats:
+        """The share of positives among the selected rows."""
+        return _ratio(self.tp, self.tp + self.fp)
+
+    @property
+    def recall(self) -> Floats:
+        """The share of the positives that is selected."""
+        return _ratio(self.tp, self.tp + self.fn)
+
+    @property
+    def specificity(self) -> Floats:
+        """The share of the negatives that is not selected."""
+        return _ratio(self.tn, self.tn + self.fp)
+
+
+Formula = Callable[..., Floats]
 
 
 def _ratio(a: Floats, b: Floats) -> Floats:
     return np.divide(a, b, out=np.zeros(np.broadcast(a, b).shape), where=b != 0)
 
 
-def _tpr(c: Cells) -> Floats:
-    return _ratio(c.tp, c.tp + c.fn)
-
-
-def _tnr(c: Cells) -> Floats:
-    return _ratio(c.tn, c.tn + c.fp)
-
-
-def _rows(c: Cells) -> Floats:
-    return c.tp + c.fp + c.fn + c.tn
-
-
-def _precision(c: Cells, _: tuple[float, ...]) -> Floats:
-    return _ratio(c.tp, c.tp + c.fp)
-
-
-def _accuracy(c: Cells, _: tuple[float, ...]) -> Floats:
-    return _ratio(c.tp + c.tn, _rows(c))
-
-
-def _weighted_accuracy(c: Cells, parameters: tuple[float, ...]) -> Floats:
-    (w,) = parameters
-    return _ratio((1 - w) * c.tp + w * c.tn, _rows(c))
-
-
-def _balanced_accuracy(c: Cells, _: tuple[float, ...]) -> Floats:
-    return (_tpr(c) + _tnr(c)) / 2
-
-
-def _youden(c: Cells, _: tuple[float, ...]) -> Floats:
-    return _tpr(c) + _tnr(c) - 1
-
-
-def _fbeta(c: Cells, parameters: tuple[float, ...]) -> Floats:
-    square = parameters[0] ** 2 if parameters else 1.0
+def _fbeta(c: Cells, beta: float = 1.0) -> Floats:
+    square = beta**2
     return _ratio((1 + square) * c.tp, (1 + square) * c.tp + c.fp + square * c.fn)
 
 
-def _jaccard(c: Cells, _: tuple[float, ...]) -> Floats:
-    return _ratio(c.tp, c.tp + c.fp + c.fn)
-
-
-def _gmean(c: Cells, _: tuple[float, ...]) -> Floats:
-    return np.sqrt(_tpr(c) * _tnr(c))
-
-
-def _fowlkes_mallows(c: Cells, _: tuple[float, ...]) -> Floats:
-    return np.sqrt(_precision(c, ()) * _tpr(c))
-
-
-def _mcc(c: Cells, _: tuple[float, ...]) -> Floats:
+def _mcc(c: Cells) -> Floats:
     sides = (
         np.sqrt(c.tp + c.fp) * np.sqrt(c.tp + c.fn) * np.sqrt(c.tn + c.fp) * np.sqrt(c.tn + c.fn)
     )
     return _ratio(c.tp * c.tn - c.fp * c.fn, sides)
 
 
-def _kappa(c: Cells, _: tuple[float, ...]) -> Floats:
-    rows = _rows(c)
+def _kappa(c: Cells) -> Floats:
+    rows = c.rows
     agree = _ratio(c.tp + c.tn, rows)
     chance = _ratio((c.tp + c.fp) * (c.tp + c.fn) + (c.tn + c.fn) * (c.tn + c.fp), rows * rows)
     return _ratio(agree - chance, 1 - chance)
 
 
-def _lift(c: Cells, _: tuple[float, ...]) -> Floats:
-    return _ratio(_precision(c, ()), _ratio(c.tp + c.fn, _rows(c)))
-
-
-def _utility(c: Cells, parameters: tuple[float, ...]) -> Floats:
-    tp, fp, fn, tn = parameters
-    return _ratio(tp * c.tp + fp * c.fp + fn * c.fn + tn * c.tn, _rows(c))
-
-
-def _cost(c: Cells, parameters: tuple[float, ...]) -> Floats:
-    fp, fn = parameters
-    return _ratio(fp * c.fp + fn * c.fn, _rows(c))
+def _utility(c: Cells, tp: float, fp: float, fn: float, tn: float) -> Floats:
+    return _ratio(tp * c.tp + fp * c.fp + fn * c.fn + tn * c.tn, c.rows)
 
 
 @dataclass(frozen=True)
@@ -133,7 +98,7 @@ class Kind:
     Attributes
     ----------
     formula
-        From confusion counts to values.
+        From confusion counts, and the parameters, to values.
     needs
         The classes without which it means nothing: ``p``, ``pn`` or neither.
     parameters
@@ -149,21 +114,25 @@ class Kind:
 
 
 KINDS: dict[str, Kind] = {
-    "accuracy": Kind(_accuracy),
-    "weighted-accuracy": Kind(_weighted_accuracy, parameters=("W",)),
-    "balanced-accuracy": Kind(_balanced_accuracy, "pn"),
-    "precision": Kind(_precision, "p"),
+    "accuracy": Kind(lambda c: _ratio(c.tp + c.tn, c.rows)),
+    "weighted-accuracy": Kind(
+        lambda c, w: _ratio((1 - w) * c.tp + w * c.tn, c.rows), parameters=("W",)
+    ),
+    "balanced-accuracy": Kind(lambda c: (c.recall + c.specificity) / 2, "pn"),
+    "precision": Kind(lambda c: c.precision, "p"),
     "f1": Kind(_fbeta, "p"),
     "fbeta": Kind(_fbeta, "p", ("B",)),
-    "jaccard": Kind(_jaccard, "p"),
+    "jaccard": Kind(lambda c: _ratio(c.tp, c.tp + c.fp + c.fn), "p"),
     "mcc": Kind(_mcc, "pn"),
     "kappa": Kind(_kappa, "pn"),
-    "gmean": Kind(_gmean, "pn"),
-    "fowlkes-mallows": Kind(_fowlkes_mallows, "p"),
-    "youden": Kind(_youden, "pn"),
-    "lift": Kind(_lift, "p"),
+    "gmean": Kind(lambda c: np.sqrt(c.recall * c.specificity), "pn"),
+    "fowlkes-mallows": Kind(lambda c: np.sqrt(c.precision * c.recall), "p"),
+    "youden": Kind(lambda c: c.recall + c.specificity - 1, "pn"),
+    "lift": Kind(lambda c: _ratio(c.precision, _ratio(c.tp + c.fn, c.rows)), "p"),
     "utility": Kind(_utility, parameters=("TP", "FP", "FN", "TN")),
-    "cost": Kind(_cost, parameters=("FP", "FN"), sign=-1.0),
+    "cost": Kind(
+        lambda c, fp, fn: _ratio(fp * c.fp + fn * c.fn, c.rows), parameters=("FP", "FN"), sign=-1.0
+    ),
 }
 
 
@@ -198,7 +167,11 @@ class Measure(CountGoal):
         tp = true_positives.astype(np.float64)
         fp = (selected - true_positives).astype(np.float64)
         cells = Cells(tp, fp, positives - tp, (rows - positives) - fp)
-        return self.kind.formula(cells, tuple(float(bound) for bound in self.parameters))
+        return self.formula(cells)
+
+    def formula(self, cells: Cells) -> Floats:
+        """Return the measure of confusion counts."""
+        return self.kind.formula(cells, *(float(bound) for bound in self.parameters))
 
     def pick(self, selected: Int64s, true_positives: Int64s, gain: Int64s | None = None) -> int:
         """Return the totals of the best value, of ties the one with fewest rows."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 
 from calibkit.boundary.describe import reference
-from calibkit.boundary.figures import judge_rows, standard_error
+from calibkit.boundary.figures import judge_rows, pooled_figures, standard_error
 from calibkit.boundary.fit import Fitted
 from calibkit.boundary.goals import Goal
 from calibkit.boundary.model import BoundaryFit, BoundaryModel, CrossValidated, Figures
@@ -100,19 +100,13 @@ def _cross_validated(parts: list[Fitted], goal: Goal, base: Summary) -> CrossVal
         value = goal.of(totals).value(selected, hits, gain)
         if value is not None:
             values.append(value)
-    selected, hits, gain = (sum(fold[k] for fold in folds) for k in (2, 3, 4))
+    counted = [sum(fold[k] for fold in folds) for k in (2, 3, 4)]
     forward = base.planned.spec.time is not None  # the first block of time is judged by no fit
     pooled = goal
     if forward:
         rows, positives = (round(sum(fold[k] for fold in folds)) for k in (0, 1))
         pooled = goal.of(replace(whole, rows=rows, positives=positives))
-    return CrossValidated(
-        precision=hits / selected if selected else None,
-        recall=pooled.recall(hits, gain),
-        objective_value=pooled.value(selected, hits, gain),
-        standard_error=standard_error(values),
-        folds=len(folds),
-    )
+    return pooled_figures(pooled, counted, standard_error(values), len(folds))
 
 
 def _in_units(parts: list[Fitted], fold: int, goal: Goal, base: Summary) -> list[float]:

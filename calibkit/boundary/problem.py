@@ -109,20 +109,36 @@ def raw_problem(
     rows: ScoreRows, levels: Levels, threads: int, worths: Worths | None = None
 ) -> Problem:
     """Return the problem over every distinct score."""
-    assert rows.label is not None
     level = levels.of(rows.uncertainty, rows.score.size)
-    tally = count_rows(
+    tally = count_at(rows, level, levels.count, worths, threads=threads)
+    kept = rows if worths is not None else _if_whole(rows, tally)
+    return Problem(tally, levels, columns_of(rows, worths), rows=kept, worths=worths)
+
+
+def count_at(
+    rows: ScoreRows,
+    level: NDArray[np.uint16],
+    levels: int,
+    worths: Worths | None,
+    *,
+    part: NDArray[np.uint8] | None = None,
+    sampled: bool = False,
+    threads: int = 1,
+) -> Tally:
+    """Count rows at their levels, and what they are worth; see `count_rows` for the others."""
+    assert rows.label is not None
+    return count_rows(
         rows.score,
         level,
         rows.label,
-        levels.count,
+        levels,
         weight=rows.weight,
+        part=part,
         gain=None if worths is None else worths.gain,
         gain_unit=ROW if worths is None else worths.unit,
+        sampled=sampled,
         threads=threads,
     )
-    kept = rows if worths is not None else _if_whole(rows, tally)
-    return Problem(tally, levels, columns_of(rows, worths), rows=kept, worths=worths)
 
 
 def binned_problem(
@@ -188,18 +204,10 @@ def deal(problem: Problem, parts: int, seed: int, threads: int) -> Tally:
         if problem.level is not None:  # rows of different segments are no copies of each other
             columns["level"] = problem.level.astype(np.float64)
         part = random_parts(columns, parts, seed)
-    return count_rows(
-        score,
-        level,
-        rows.label,
-        problem.tally.levels,
-        weight=rows.weight,
-        part=part,
-        gain=None if problem.worths is None else problem.worths.gain,
-        gain_unit=problem.tally.gain_unit,
-        sampled=rows.options.sampled and problem.part is None,
-        threads=threads,
-    )
+    sampled = rows.options.sampled and problem.part is None
+    own = replace(rows, score=score)
+    levels = problem.tally.levels
+    return count_at(own, level, levels, problem.worths, part=part, sampled=sampled, threads=threads)
 
 
 def _places(problem: Problem, rows: ScoreRows) -> tuple[Floats, NDArray[np.uint16]]:

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from calibkit.boundary.decide import OTHER
-from calibkit.boundary.figures import figures, held_out, judge_rows, standard_error
+from calibkit.boundary.figures import figures, held_out, judge_rows, pooled_figures, standard_error
 from calibkit.boundary.found import Found
 from calibkit.boundary.goals import Goal, Totals
 from calibkit.boundary.model import BoundaryModel, CrossValidated, SegmentFit
@@ -83,14 +83,7 @@ def _cross_validated(dealt: Tally, goal: Goal, folds: dict[int, Found]) -> Cross
         value = one.value(*counted)
         if value is not None:
             values.append(value)
-    selected, hits, gain = pooled.tolist()
-    return CrossValidated(
-        precision=hits / selected if selected else None,
-        recall=goal.recall(hits, gain),
-        objective_value=goal.value(selected, hits, gain),
-        standard_error=standard_error(values),
-        folds=len(folds),
-    )
+    return pooled_figures(goal, pooled.tolist(), standard_error(values), len(folds))
 
 
 def judge_test(

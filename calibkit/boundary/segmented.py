@@ -26,15 +26,13 @@ from calibkit.boundary.fit import Fitted, fit_summary
 from calibkit.boundary.methods import METHODS, Method, exact_choice
 from calibkit.boundary.model import BoundaryModel, SegmentFit
 from calibkit.boundary.pooled import pool
-from calibkit.boundary.problem import columns_of
+from calibkit.boundary.problem import columns_of, count_at
 from calibkit.boundary.spec import AUTO, BoundarySpec
 from calibkit.boundary.summary import Stack, Summary, summarise
 from calibkit.boundary.worths import read_worths
 from calibkit.errors import InfeasibleError, UsageError
 from calibkit.rows.columns import ScoreRows
 from calibkit.rows.segments import read_segments
-from calibkit.rows.weights import ROW
-from calibkit.summaries.tally import count_rows
 
 #: Positive rows that a segment needs for a bound of its own.
 MIN_POSITIVES = 50
@@ -184,18 +182,9 @@ def stacked(
         first = np.uint16(segment * planned.levels)
         level[rows] = first + levels.of(part.uncertainty, rows.size)
         own_levels.append(levels)
-    assert data.label is not None
     worths = read_worths(data, spec.target)
-    tally = count_rows(
-        data.score,
-        level,
-        data.label,
-        planned.levels * len(split.names),
-        weight=data.weight,
-        gain=None if worths is None else worths.gain,
-        gain_unit=ROW if worths is None else worths.unit,
-        threads=spec.threads,
-    )
+    levels_of_all = planned.levels * len(split.names)
+    tally = count_at(data, level, levels_of_all, worths, threads=spec.threads)
     problem = replace(
         base.problem, tally=tally, levels=None, level=level, columns=columns_of(data, worths)
     )

@@ -56,8 +56,7 @@ def fit_surface(
     common = (
         shared.of(tally, probability, threads) if shared and excluded >= 0 and not raw else None
     )
-    fit = _Fit(tally, regressor(tally, probability), excluded, threads, common)
-    fit.raw = raw
+    fit = _Fit(tally, regressor(tally, probability), excluded, threads, common, raw=raw)
     for names in (("score", "uncertainty", "product"), ("score", "uncertainty"), ("score",)):
         found = fit.surface(names)
         if found is not None and found.score > 0.0 and found.score + found.product > 0.0:
@@ -73,8 +72,6 @@ def regressor(tally: Tally, probability: bool) -> NDArray[Any]:
 class _Fit:
     """The fits of one surface with fewer and fewer regressors."""
 
-    #: Whether the product takes the standardised score.
-    raw = False
     scaling: tuple[float, float]
     moments: Floats
 
@@ -84,8 +81,11 @@ class _Fit:
         s: NDArray[Any],
         excluded: int,
         threads: int,
-        common: _Common | None = None,
+        common: Shared | None = None,
+        *,
+        raw: bool = False,
     ) -> None:
+        self.raw = raw  # whether the product takes the standardised score
         self.arrays = (s, tally.level, tally.count, tally.positive, tally.part)
         self.excluded, self.threads, self.levels = excluded, threads, tally.levels
         self.common = common
@@ -93,7 +93,7 @@ class _Fit:
             self._measure(s)
         else:
             self.scaling, self.constant = common.whole.scaling, False
-            self.moments = common.without(common.moments, excluded)
+            self.moments = _without(common.moments, excluded)
         moments = self.moments
         self.rows, self.positives = float(moments[:, 0].sum()), float(moments[:, 3].sum())
         self.ridge = 1.0 / (self.rows * tally.unit.size) if self.rows else 0.0
@@ -191,7 +191,7 @@ class _Fit:
         if point is None or point.weights.size != fixed.shape[0]:
             return self._on_sample(fixed, along), False
         assert self.common is not None
-        sums = self.common.without(point.sums, self.excluded)
+        sums = _without(point.sums, self.excluded)
         moved = self._lines(point.weights, fixed, along)[:-1] - point.lines[:-1]
         sums[:, 0] += sums[:, 2] * moved[:, 0] + sums[:, 3] * moved[:, 1]
         sums[:, 1] += sums[:, 3] * moved[:, 0] + sums[:, 4] * moved[:, 1]
@@ -318,16 +318,38 @@ class _Point:
     sums: Floats
 
 
-class _Common:
-    """The sums of each part of a dealt tally, in the scaling of all parts."""
+class Shared:
+    """What the fits that leave out one part of a dealt tally have in common; made by the first."""
 
-    def __init__(self, whole: _Fit, parts: int) -> None:
-        self.whole, self.parts = whole, parts
+    #: The fit on all parts, how many they are, and the moments of each, in the scaling of all.
+    whole: _Fit
+    parts = 0
+    moments: Floats
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._made = False
+        self._points: dict[tuple[str, ...], _Point | None] = {}
+
+    def of(self, tally: Tally, probability: bool, threads: int) -> Shared | None:
+        """Return the common sums of a tally, always the same one; None where they do not pay."""
+        with self._lock:
+            if not self._made:
+                self._made = True
+                self._begin(tally, probability, threads)
+        return self if self.parts else None
+
+    def _begin(self, tally: Tally, probability: bool, threads: int) -> None:
+        parts = int(tally.part.max()) + 1 if tally.part.size else 0
+        if tally.part.size < _MANY or parts < 2 or parts * tally.levels > 2**16:
+            return
+        whole = _Fit(tally, regressor(tally, probability), -1, threads)
+        if whole.constant or not 0.0 < whole.positives < whole.rows:
+            return
         plain = np.zeros((whole.levels + 1, 2))
         plain[-1] = whole.scaling
+        self.whole, self.parts = whole, parts
         self.moments = whole.sums_by_part(kernels.moment_sums, plain, 4, parts)
-        self._points: dict[tuple[str, ...], _Point | None] = {}
-        self._lock = Lock()
 
     def point(self, names: tuple[str, ...]) -> _Point | None:
         """Return the common point of the fits with some regressors; None where there is none."""
@@ -336,37 +358,11 @@ class _Common:
                 self._points[names] = self.whole.point(names, self.parts)
             return self._points[names]
 
-    def without(self, sums: Floats, part: int) -> Floats:
-        """Return the sums of all parts but one."""
-        found: Floats = np.delete(sums, part, axis=0).sum(axis=0)
-        return found
 
-
-class Shared:
-    """What the fits that leave out one part of a dealt tally have in common; made by the first."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._made = False
-        self._common: _Common | None = None
-
-    def of(self, tally: Tally, probability: bool, threads: int) -> _Common | None:
-        """Return the common sums of a tally, always the same one; None where they do not pay."""
-        with self._lock:
-            if not self._made:
-                self._made = True
-                self._common = _common(tally, probability, threads)
-            return self._common
-
-
-def _common(tally: Tally, probability: bool, threads: int) -> _Common | None:
-    parts = int(tally.part.max()) + 1 if tally.part.size else 0
-    if tally.part.size < _MANY or parts < 2 or parts * tally.levels > 2**16:
-        return None
-    whole = _Fit(tally, regressor(tally, probability), -1, threads)
-    if whole.constant or not 0.0 < whole.positives < whole.rows:
-        return None
-    return _Common(whole, parts)
+def _without(sums: Floats, part: int) -> Floats:
+    """Return the sums of all parts but one."""
+    found: Floats = np.delete(sums, part, axis=0).sum(axis=0)
+    return found
 
 
 def _mean_and_spread(moments: Floats) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from calibkit.boundary.goals import GOALS, Goal, Totals
 from calibkit.boundary.measures import KINDS, Measure, parse_objective
-from calibkit.boundary.value_goals import LeastCost, value_goal
+from calibkit.boundary.worth import LeastCost, value_goal
 from calibkit.errors import UsageError
 from calibkit.maths.bounds import Bound, decimal_bound
 from calibkit.rows.weights import AS_THEY_ARE, ClassWeights, at_prevalence

@@ -1,4 +1,9 @@
-"""The optimal boundary where rows have a worth, with proof.
+"""Goals that look at what rows are worth, and the boundary that is best for them, with proof.
+
+With values the recall is the share of the positive rows' values that is caught, while a bound on
+precision, false positive rate or capacity still counts rows.  With costs of single rows what is
+caught is the cost saved: that of a missed positive for each true positive, less that of a false
+alarm for each false positive.  Worths are integers in units of their own.
 
 To maximise a worth under one linear bound on numbers of rows, only two sums of each prefix count:
 its worth, and how much of the bound it uses.  In each level the prefixes that another one beats in
@@ -14,20 +19,160 @@ To maximise precision among boundaries that catch enough value, the same search 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.boundary import exact
-from calibkit.boundary.goals import Goal, RecallWithin, Totals
-from calibkit.boundary.value_goals import LeastCost, PrecisionAtValue, ValueAtBound
+from calibkit.boundary.goals import (
+    GOALS,
+    SLACK,
+    Bools,
+    Goal,
+    RecallAtPrecision,
+    RecallWithin,
+    Totals,
+)
+from calibkit.maths.bounds import Bound
 from calibkit.summaries.tally import Points
 from calibkit_kernels import knapsack
+from calibkit_kernels.exact import largest_ratio
 
 Int64s = NDArray[np.int64]
 
 #: Sums of integers stay below this.
 _MOST = 2**61
+
+
+class WorthGoal(Goal):
+    """A goal over totals of which the third counts; `solve` searches for it."""
+
+    uses_gain = True
+
+
+class ValueGoal(WorthGoal):
+    """A goal in which the recall is a share of value."""
+
+    def recall(self, true_positives: float, gain: float = 0) -> float | None:
+        """Return the share of the value."""
+        return gain / self.totals.gain if self.totals.gain else None
+
+
+class ValueAtBound(ValueGoal):
+    """Maximise the value caught subject to a bound on numbers of rows."""
+
+    maximised = "recall"
+
+    def __init__(self, base: RecallAtPrecision | RecallWithin) -> None:
+        self.base, self.totals, self.bounded = base, base.totals, base.bounded
+
+    def of(self, totals: Totals) -> Goal:
+        """Return the same goal for other rows."""
+        base = self.base.of(totals)
+        assert isinstance(base, RecallAtPrecision | RecallWithin)
+        return ValueAtBound(base)
+
+    def pick(self, selected: Int64s, true_positives: Int64s, gain: Int64s | None = None) -> int:
+        """Return the feasible totals of largest value, then of fewest rows."""
+        assert gain is not None
+        return _largest(gain, selected, self.base.feasible(selected, true_positives))
+
+    def value(self, selected: float, true_positives: float, gain: float = 0) -> float | None:
+        """Return the share of the value."""
+        return self.recall(true_positives, gain)
+
+    def met(self, selected: int, true_positives: int, gain: int = 0) -> bool:
+        """Return whether the bound on rows is met."""
+        return self.base.met(selected, true_positives)
+
+
+class PrecisionAtValue(ValueGoal):
+    """Maximise precision subject to a share of the value, with at least one row selected."""
+
+    maximised, bounded = "precision", "recall"
+
+    def __init__(self, bound: Bound, totals: Totals) -> None:
+        self.bound, self.totals = bound, totals
+        wanted = Fraction(bound.numerator, bound.denominator) * totals.gain
+        if not totals.gain_unit.exact:
+            wanted = min(wanted * (1 + SLACK), Fraction(totals.gain))
+        #: The least value that is enough.
+        self.least = max(1, ceil(wanted))
+
+    def of(self, totals: Totals) -> Goal:
+        """Return the same goal for other rows."""
+        return PrecisionAtValue(self.bound, totals)
+
+    def pick(self, selected: Int64s, true_positives: Int64s, gain: Int64s | None = None) -> int:
+        """Return the totals of largest precision, then most positives, that hold enough value."""
+        assert gain is not None
+        enough = np.flatnonzero(gain >= self.least)
+        if not enough.size:
+            return -1
+        best = int(largest_ratio(true_positives[enough], selected[enough], 0))
+        return int(enough[best]) if best >= 0 else -1
+
+    def value(self, selected: float, true_positives: float, gain: float = 0) -> float | None:
+        """Return the precision."""
+        return true_positives / selected if selected else None
+
+    def met(self, selected: int, true_positives: int, gain: int = 0) -> bool:
+        """Return whether enough value is caught."""
+        return gain >= self.least
+
+
+class LeastCost(WorthGoal):
+    """Minimise the costs of single rows: a positive that is missed, a negative that is selected.
+
+    `totals.gain` is what all positives cost if none is selected; the gain of a selection is what it
+    saves of that.
+    """
+
+    bounded = ""
+
+    def __init__(self, name: str, totals: Totals) -> None:
+        self.maximised, self.totals = name, totals
+
+    def of(self, totals: Totals) -> Goal:
+        """Return the same goal for other rows."""
+        return LeastCost(self.maximised, totals)
+
+    def pick(self, selected: Int64s, true_positives: Int64s, gain: Int64s | None = None) -> int:
+        """Return the totals that save most, of equal ones those with fewest rows."""
+        assert gain is not None
+        return _largest(gain, selected, np.ones(gain.size, np.bool_))
+
+    def value(self, selected: float, true_positives: float, gain: float = 0) -> float | None:
+        """Return the cost a row."""
+        cost = (self.totals.gain - gain) * self.totals.gain_unit.size
+        rows = self.totals.rows / float(self.totals.row_units)
+        return cost / rows if rows else None
+
+    def met(self, selected: int, true_positives: int, gain: int = 0) -> bool:
+        """Return True: there is no bound."""
+        return True
+
+
+def value_goal(option: str, bound: Bound, totals: Totals) -> ValueGoal:
+    """Return the goal of a bounded figure in which the recall is a share of value."""
+    if option == "recall":
+        return PrecisionAtValue(bound, totals)
+    base = GOALS[option](bound, totals)
+    assert isinstance(base, RecallAtPrecision | RecallWithin)
+    return ValueAtBound(base)
+
+
+def _largest(gain: Int64s, selected: Int64s, feasible: Bools) -> int:
+    kept = np.flatnonzero(feasible)
+    if not kept.size:
+        return -1
+    best = kept[gain[kept] == gain[kept].max()]
+    return int(best[np.argmin(selected[best])])
+
+
+# ---------------------------------------------------------------- search
 
 
 def solve(points: Points, goal: Goal, cap: int = knapsack.STATE_CAP) -> exact.Solution:
@@ -47,9 +192,14 @@ def solve(points: Points, goal: Goal, cap: int = knapsack.STATE_CAP) -> exact.So
     if isinstance(goal, PrecisionAtValue):
         return _most_precise(points, goal, cap)
     assert isinstance(goal, ValueAtBound)
-    room = goal.room
-    use, whole = _combined(points, room.rows, room.hits, up=True)
-    found = _most_worth(points, points.gain, use, room.limit, cap)
+    base = goal.base  # its bound is a linear one: `use` is at most `limit`
+    if isinstance(base, RecallAtPrecision):
+        use, whole = _combined(points, base.numerator, -base.denominator, up=True)
+        limit = 0
+    else:
+        use, whole = _combined(points, 1, -base.spared, up=True)
+        limit = base.limit
+    found = _most_worth(points, points.gain, use, limit, cap)
     share = found.ceiling / goal.totals.gain if goal.totals.gain else 0.0
     proven = found.proven and whole
     selected, true_positives = points.totals(found.choice)
