@@ -33,10 +33,9 @@ from calibkit.summaries.tally import Tally
 
 def reference(summary: Summary, share: float) -> Reference | None:
     """Return the rows in outline, None where only a grid is known; `share` is what is selected."""
-    if summary.outline is None:
+    if summary.score is None:
         return None
-    tally, score = summary.problem.tally, summary.outline.score
-    uncertainty = summary.outline.uncertainty
+    tally, score, uncertainty = summary.problem.tally, summary.score, summary.uncertainty
     return Reference(
         score_quantiles=[threshold_json(value) for value in score.quantiles],
         uncertainty_quantiles=None if uncertainty is None else uncertainty.quantiles,

@@ -17,7 +17,7 @@ from calibkit.boundary.goals import Goal, Totals
 from calibkit.boundary.methods import METHODS, best_choice, on_folds
 from calibkit.boundary.model import BoundaryFit, BoundaryModel, CrossValidated, Figures
 from calibkit.boundary.problem import deal, tally_totals
-from calibkit.boundary.segment_figures import Judging, judge_stack, judge_test
+from calibkit.boundary.segment_figures import judge_stack, judge_test
 from calibkit.boundary.spec import BoundarySpec, Plan
 from calibkit.boundary.summary import Summary, summarise
 from calibkit.boundary.target import Target
@@ -145,7 +145,7 @@ def fit_summary(summary: Summary) -> Fitted:
     model = describe(summary, found, fit)
     if summary.stack is not None:
         held_out = None if spec.time is not None or not folds else dealt().reweighted(classes)
-        judge_stack(model, summary.stack, Judging(goal, unit, tally, found, held_out, kept))
+        judge_stack(model, summary.stack, goal, tally, found, held_out, kept)
     said = (*warnings, *warnings_of(model, spec.target))
     return Fitted(model, goal, said, judged, problem.totals().row_units)
 

@@ -142,7 +142,7 @@ def _remarks(counted: Counted, spec: BoundarySpec) -> list[str]:
         name, scale = counted.options.score, counted.options.scale
     else:
         summary = counted.ranked[0].summary if isinstance(counted, Choice) else counted
-        if summary.single is None or summary.outline is None:
+        if summary.single is None or summary.score is None:
             return []
         tally, size = summary.single, summary.rows
         column = summary.problem.columns["score"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -18,48 +18,46 @@ from calibkit.boundary.summary import Stack
 from calibkit.boundary.target import Target
 from calibkit.rows.columns import ScoreRows
 from calibkit.rows.segments import known_codes
-from calibkit.rows.weights import Unit
 from calibkit.summaries.tally import Tally
 
 
-@dataclass(frozen=True)
-class Judging:
-    """What the figures of a stack of segments are counted from.
+def judge_stack(
+    model: BoundaryModel,
+    stack: Stack,
+    goal: Goal,
+    tally: Tally,
+    found: Found,
+    dealt: Tally | None,
+    folds: dict[int, Found],
+) -> None:
+    """Write the figures of each segment into a model.
 
-    Attributes
+    Parameters
     ----------
-    goal, unit
-        The goal of all rows, and what a unit of weight is.
+    model, stack
+        The model, and its segments.
+    goal
+        That of all rows.
     tally, found
         The fitting rows and the boundary on them.
     dealt, folds
         The rows dealt to folds, and the boundary that each fold was judged by; None without.
     """
-
-    goal: Goal
-    unit: Unit
-    tally: Tally
-    found: Found
-    dealt: Tally | None
-    folds: dict[int, Found]
-
-
-def judge_stack(model: BoundaryModel, stack: Stack, seen: Judging) -> None:
-    """Write the figures of each segment into a model."""
     assert model.groups is not msgspec.UNSET
     for segment, name in enumerate(stack.names):
         own = stack.places(segment)
-        tally = _only(seen.tally, own)
-        goal = _goal_of(seen.goal, tally)
-        counted = held_out(tally, -1, seen.found)
-        rows, positives = goal.totals.classes.rows(goal.totals.rows, goal.totals.positives)
+        inside = _only(tally, own)
+        own_goal, unit = _goal_of(goal, inside), tally.unit
+        selected, hits, gain = held_out(inside, -1, found)
+        totals = own_goal.totals
+        rows, positives = totals.classes.rows(totals.rows, totals.positives)
         fit = SegmentFit(
-            rows=seen.unit.amount(rows),
-            positives=seen.unit.amount(positives),
-            in_sample=figures(counted[0], counted[1], goal, seen.unit, counted[2]),
+            rows=unit.amount(rows),
+            positives=unit.amount(positives),
+            in_sample=figures(selected, hits, own_goal, unit, gain),
         )
-        if seen.dealt is not None:
-            fit.cross_validated = _cross_validated(_only(seen.dealt, own), goal, seen.folds)
+        if dealt is not None:
+            fit.cross_validated = _cross_validated(_only(dealt, own), own_goal, folds)
         model.groups[name].fit = fit
 
 

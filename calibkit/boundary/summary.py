@@ -31,14 +31,6 @@ QUANTILES = 20
 
 
 @dataclass(frozen=True)
-class Outline:
-    """The distribution of scores and uncertainties, in quantiles of equal mass."""
-
-    score: Spread
-    uncertainty: Spread | None
-
-
-@dataclass(frozen=True)
 class Stack:
     """Segments with uncertainty levels of their own, as one problem over all of these.
 
@@ -80,8 +72,8 @@ class Summary:
         The uncertainty levels of the model; None where they depend on the score bin.
     rows, positives
         How many rows there are, whatever they weigh.
-    outline
-        None where only a grid is known.
+    score, uncertainty
+        Their distributions, in quantiles of equal mass; None where only a grid is known.
     origin
         The provenance of a model fitted on this.
     file
@@ -98,9 +90,10 @@ class Summary:
     levels: Levels | None
     rows: int
     positives: int
-    outline: Outline | None
     origin: Provenance
     file: str | None
+    score: Spread | None = None
+    uncertainty: Spread | None = None
     stack: Stack | None = None
     condensing: Condensing | None = None
 
@@ -127,7 +120,7 @@ def summarise(
         single = problem.tally if data.grid.score_edges.shape[0] == 1 else None
         origin = _origin(planned, data, totals.rows, data.fingerprint)
         counts = totals.rows, totals.positives
-        return Summary(planned, problem, single, problem.levels, *counts, None, origin, file)
+        return Summary(planned, problem, single, problem.levels, *counts, origin, file)
     assert data.label is not None
     # Beside the counting, of which only the sort uses all processors.
     uncertainties = later(spec.threads, _uncertainty_spread, data)
@@ -146,9 +139,10 @@ def summarise(
         levels,
         data.rows,
         data.positive_rows,
-        Outline(_score_spread(data, problem), uncertainties()),
         _origin(planned, data, data.rows, fingerprint()),
         file,
+        _score_spread(data, problem),
+        uncertainties(),
         condensing=data.condensing,
     )
 

@@ -48,16 +48,14 @@ def read_delimited(source: Path | bytes, path: str, separator: str, dtype: str) 
     """
     header = _header(source, path, separator)
     floats = pl.Float32() if dtype == "float32" else pl.Float64()
-    guess = _scan(source, separator, infer_schema_length=_GUESS_ROWS).collect_schema()
-    overrides = {name: floats for name, kind in guess.items() if kind.is_float()}
     try:
-        frame = _scan(
-            source, separator, infer_schema_length=_GUESS_ROWS, schema_overrides=overrides
-        ).collect()
+        frame = _guessed(source, separator, floats).collect()
     except pl.exceptions.ComputeError:
         # Either a late value of another type, or a malformed row, which fails again here.
         try:
-            frame = _scan(source, separator, infer_schema=False).collect()
+            frame = pl.scan_csv(
+                source, separator=separator, glob=False, infer_schema=False
+            ).collect()
         except pl.exceptions.ComputeError:
             _refuse_ragged(_lines(source), path, separator, len(header))
             raise
@@ -84,12 +82,10 @@ def scan_delimited(
     """
     _header(source, path, separator)
     floats = pl.Float32() if dtype == "float32" else pl.Float64()
-    guess = _scan(source, separator, infer_schema_length=_GUESS_ROWS).collect_schema()
-    overrides = {name: floats for name, kind in guess.items() if kind.is_float()}
-    scan = _scan(source, separator, infer_schema_length=_GUESS_ROWS, schema_overrides=overrides)
+    scan = _guessed(source, separator, floats)
     try:
         first = scan.head(_GUESS_ROWS).collect()
-        count = "rows" + "".join(guess)  # no column has this name
+        count = "rows" + "".join(first.columns)  # no column has this name
         # Both in one pass: for the rows alone polars would map the whole file.
         seen = scan.select(pl.len().alias(count), pl.all().null_count())
         rows, *nulls = seen.collect(engine="streaming").row(0)
@@ -105,22 +101,20 @@ def scan_delimited(
     return None if open_types or short else (scan, rows)
 
 
-def _scan(
-    source: Path | bytes,
-    separator: str,
-    *,
-    infer_schema: bool = True,
-    infer_schema_length: int = 100,
-    schema_overrides: dict[str, pl.Float32 | pl.Float64] | None = None,
-) -> pl.LazyFrame:
-    return pl.scan_csv(
-        source,
-        separator=separator,
-        glob=False,
-        infer_schema=infer_schema,
-        infer_schema_length=infer_schema_length,
-        schema_overrides=dict(schema_overrides or {}),
-    )
+def _guessed(source: Path | bytes, separator: str, floats: pl.Float32 | pl.Float64) -> pl.LazyFrame:
+    """Return a scan in the types that the first rows show, fractional numbers as `floats`."""
+
+    def scan(overrides: dict[str, pl.Float32 | pl.Float64] | None = None) -> pl.LazyFrame:
+        return pl.scan_csv(
+            source,
+            separator=separator,
+            glob=False,
+            infer_schema_length=_GUESS_ROWS,
+            schema_overrides=overrides,
+        )
+
+    guess = scan().collect_schema()
+    return scan({name: floats for name, kind in guess.items() if kind.is_float()})
 
 
 def _header(source: Path | bytes, path: str, separator: str) -> list[str]:

@@ -30,13 +30,6 @@ _BY_SUFFIX: Final = {
     ".feather": "arrow",
 }
 _COMPRESSION_BY_SUFFIX: Final = {".gz": "gzip", ".zst": "zstd"}
-_SUFFIX: Final = {
-    "parquet": ".parquet",
-    "csv": ".csv",
-    "tsv": ".tsv",
-    "ndjson": ".ndjson",
-    "arrow": ".arrow",
-}
 _UTF8_BOM: Final = b"\xef\xbb\xbf"
 _UTF16_BOMS: Final = (b"\xff\xfe", b"\xfe\xff")
 _GZIP: Final = b"\x1f\x8b"
@@ -72,7 +65,7 @@ def suffix_format(path: str) -> str | None:
 
 def format_suffix(format_name: str) -> str:
     """Return the customary suffix of a format, dot included."""
-    return _SUFFIX[format_name]
+    return f".{format_name}"
 
 
 def strip_suffixes(name: str) -> str:
