@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import polars as pl
 
-from calibkit.api.options import Missing, Scale, at_work, chosen, tell, whole
+from calibkit.api.options import Missing, Order, Scale, Strategy, at_work, chosen, tell, whole
 from calibkit.bins.binning import fit_grid, grid_frame
 from calibkit.bins.grid_table import default_bins
 from calibkit.files.frames import Frame, open_frame
 from calibkit.rows.columns import ColumnOptions, read_score_rows
-
-Strategy = Literal["equal-mass", "equal-width"]
-Order = Literal["uncertainty-score", "score-uncertainty"]
 
 
 def bin(

@@ -7,8 +7,10 @@ from typing import Literal
 
 from calibkit.api.options import (
     Missing,
+    Order,
     Provenance,
     Scale,
+    Strategy,
     WeightKind,
     at_work,
     chosen,
@@ -28,8 +30,6 @@ from calibkit.makers import model_hash
 from calibkit.models import Model
 from calibkit.rows.columns import ColumnOptions
 
-Strategy = Literal["equal-mass", "equal-width"]
-Order = Literal["uncertainty-score", "score-uncertainty"]
 Randomise = Literal["block", "tie"]
 
 

@@ -20,6 +20,8 @@ Scale = Literal["probability", "logit", "raw"]
 WeightKind = Literal["frequency", "sampling"]
 Missing = Literal["error", "drop"]
 Provenance = Literal["hash", "names", "none"]
+Strategy = Literal["equal-mass", "equal-width"]
+Order = Literal["uncertainty-score", "score-uncertainty"]
 
 
 def open_model(model: Model | str | os.PathLike[str]) -> Model:

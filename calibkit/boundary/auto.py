@@ -33,7 +33,7 @@ from calibkit.boundary.fit import Fitted, cross_validated, fit_summary, fold_cou
 from calibkit.boundary.found import Found
 from calibkit.boundary.goals import Goal
 from calibkit.boundary.logistic import distinct
-from calibkit.boundary.model import Candidate
+from calibkit.boundary.parts import Candidate
 from calibkit.boundary.problem import deal, tally_totals
 from calibkit.boundary.spec import AUTO, MOST_FOLDS, BoundarySpec, Plan, plan
 from calibkit.boundary.summary import Summary, summarise

@@ -31,7 +31,7 @@ from calibkit.boundary.fit import Fitted, need_classes
 from calibkit.boundary.found import Found
 from calibkit.boundary.goals import count_goal
 from calibkit.boundary.methods import METHODS
-from calibkit.boundary.model import BoundaryFit, Certificate
+from calibkit.boundary.parts import BoundaryFit, Certificate
 from calibkit.boundary.spec import AUTO, BoundarySpec
 from calibkit.boundary.summary import Summary, summarise
 from calibkit.errors import DataError, InfeasibleError, UsageError

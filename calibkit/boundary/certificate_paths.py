@@ -8,6 +8,7 @@ where certification begins on it: so, for the certification part, every boundary
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,11 +74,15 @@ class Path:
 
     def counts(self, tally: Tally) -> Int64s:
         """Return rows and positive rows that each boundary selects of a tally over the levels."""
+        return self.sums(tally, tally.positive, np.int64)
+
+    def sums(self, tally: Tally, hits: NDArray[Any], dtype: type) -> NDArray[Any]:
+        """Return rows, and sums of `hits` of the entries, that each boundary selects of a tally."""
         first = first_selecting(self.thresholds, tally)
         size = self.thresholds.shape[0]
-        found = np.zeros((size + 1, 2), np.int64)
+        found = np.zeros((size + 1, 2), dtype)
         np.add.at(found[:, 0], first, tally.count)
-        np.add.at(found[:, 1], first, tally.positive)
+        np.add.at(found[:, 1], first, hits)
         return np.cumsum(found[:size], axis=0)
 
 
@@ -137,12 +142,7 @@ def _expected(path: Path, tally: Tally, curved: CurvedSurface | None, probabilit
         return path.counts(tally).astype(np.float64)
     s = tally.logits[0] if probability else tally.score.astype(np.float64)
     chance = curved.probabilities(s, tally.level) * tally.count
-    size = path.thresholds.shape[0]
-    first = first_selecting(path.thresholds, tally)
-    found = np.zeros((size + 1, 2))
-    np.add.at(found[:, 0], first, tally.count)
-    np.add.at(found[:, 1], first, chance)
-    return np.cumsum(found[:size], axis=0)
+    return path.sums(tally, chance, np.float64)
 
 
 def _path(tally: Tally, method: str, levels: Levels, thresholds: Floats) -> Path:

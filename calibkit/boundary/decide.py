@@ -11,7 +11,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.bins.binning import Levels, assign
-from calibkit.boundary.model import BoundaryModel, threshold_value
+from calibkit.boundary.model import BoundaryModel
+from calibkit.boundary.parts import threshold_value
 from calibkit.errors import UsageError
 from calibkit.rows.segments import known_codes
 from calibkit_kernels.decide import margins, reaches

@@ -12,11 +12,10 @@ from calibkit.bins.binning import Grid, Levels
 from calibkit.boundary.found import Found, Surface
 from calibkit.boundary.goals import Totals
 from calibkit.boundary.logistic import logistic
-from calibkit.boundary.model import (
-    COEFFICIENTS,
+from calibkit.boundary.model import COEFFICIENTS, BoundaryModel
+from calibkit.boundary.parts import (
     RULE,
     BoundaryFit,
-    BoundaryModel,
     Objective,
     Reference,
     Segment,

@@ -17,7 +17,8 @@ from calibkit.boundary.decide import probabilities
 from calibkit.boundary.found import Found
 from calibkit.boundary.goals import Goal, Totals
 from calibkit.boundary.linearised import linearised_error
-from calibkit.boundary.model import BoundaryModel, CrossValidated, Figures, TestFigures
+from calibkit.boundary.model import BoundaryModel
+from calibkit.boundary.parts import CrossValidated, Figures, TestFigures
 from calibkit.boundary.problem import tally_totals
 from calibkit.boundary.target import Target
 from calibkit.boundary.worths import read_worths

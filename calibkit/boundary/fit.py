@@ -15,7 +15,8 @@ from calibkit.boundary.figures import Judged, cross_validate, figures
 from calibkit.boundary.found import Found
 from calibkit.boundary.goals import Goal, Totals
 from calibkit.boundary.methods import METHODS, best_choice, on_folds
-from calibkit.boundary.model import BoundaryFit, BoundaryModel, CrossValidated, Figures
+from calibkit.boundary.model import BoundaryModel
+from calibkit.boundary.parts import BoundaryFit, CrossValidated, Figures
 from calibkit.boundary.problem import deal, tally_totals
 from calibkit.boundary.segment_figures import judge_stack, judge_test
 from calibkit.boundary.spec import BoundarySpec, Plan

@@ -13,42 +13,13 @@ from calibkit.boundary.parts import (
     NAMED_THRESHOLDS,
     RULE,
     BoundaryFit,
-    Candidate,
-    Certificate,
-    CrossValidated,
-    Figures,
     Objective,
-    Reference,
     Segment,
-    SegmentFit,
-    TestFigures,
     Threshold,
-    threshold_json,
     threshold_value,
 )
 from calibkit.errors import ModelError
 from calibkit.models import Model
-
-__all__ = [
-    "BOUNDS",
-    "COEFFICIENTS",
-    "MOST_LEVELS",
-    "RULE",
-    "BoundaryFit",
-    "BoundaryModel",
-    "Candidate",
-    "Certificate",
-    "CrossValidated",
-    "Figures",
-    "Objective",
-    "Reference",
-    "Segment",
-    "SegmentFit",
-    "TestFigures",
-    "Threshold",
-    "threshold_json",
-    "threshold_value",
-]
 
 #: A level is kept in 16 bits.
 MOST_LEVELS = 65_535

@@ -12,7 +12,8 @@ from calibkit.boundary.decide import OTHER
 from calibkit.boundary.figures import figures, held_out, judge_rows, pooled_figures, standard_error
 from calibkit.boundary.found import Found
 from calibkit.boundary.goals import Goal, Totals
-from calibkit.boundary.model import BoundaryModel, CrossValidated, SegmentFit
+from calibkit.boundary.model import BoundaryModel
+from calibkit.boundary.parts import CrossValidated, SegmentFit
 from calibkit.boundary.problem import tally_totals
 from calibkit.boundary.summary import Stack
 from calibkit.boundary.target import Target

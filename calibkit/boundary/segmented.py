@@ -26,13 +26,8 @@ from calibkit.boundary.figures import judge_rows, pooled_figures, standard_error
 from calibkit.boundary.fit import Fitted, fit_summary
 from calibkit.boundary.goals import Goal
 from calibkit.boundary.methods import METHODS, Method, exact_choice
-from calibkit.boundary.model import (
-    BoundaryFit,
-    BoundaryModel,
-    CrossValidated,
-    Figures,
-    SegmentFit,
-)
+from calibkit.boundary.model import BoundaryModel
+from calibkit.boundary.parts import BoundaryFit, CrossValidated, Figures, SegmentFit
 from calibkit.boundary.problem import columns_of, count_at, tally_totals
 from calibkit.boundary.spec import AUTO, BoundarySpec
 from calibkit.boundary.summary import Stack, Summary, summarise

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from calibkit.boundary.figures import Judged, standard_error
 from calibkit.boundary.goals import Goal
-from calibkit.boundary.model import Candidate, CrossValidated
+from calibkit.boundary.parts import Candidate, CrossValidated
 from calibkit.boundary.summary import Summary
 from calibkit.summaries.tally import Tally
 from calibkit_kernels.surface import differing

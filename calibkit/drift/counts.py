@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.boundary.model import Reference, Threshold, threshold_value
+from calibkit.boundary.parts import Reference, Threshold, threshold_value
 from calibkit.boundary.spreads import place_between
 from calibkit.maths.sums import ExactSum, group_fractions
 

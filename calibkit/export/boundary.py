@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import msgspec
 
 from calibkit.boundary.decide import OTHER, level_thresholds
-from calibkit.boundary.model import BoundaryModel, threshold_value
+from calibkit.boundary.model import BoundaryModel
+from calibkit.boundary.parts import threshold_value
 from calibkit.errors import UsageError
 from calibkit.export.nodes import (
     NEVER,

@@ -11,7 +11,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.boundary.model import BoundaryModel, threshold_value
+from calibkit.boundary.model import BoundaryModel
+from calibkit.boundary.parts import threshold_value
 from calibkit.errors import UsageError
 from calibkit.models import load
 from calibkit.report.grid_points import GridCells, level_ends

@@ -20,7 +20,8 @@ from boundary_study import DATA, ROOT, row
 from numpy.typing import NDArray
 
 from calibkit.boundary.fit import fit_boundary
-from calibkit.boundary.model import BoundaryModel, threshold_json
+from calibkit.boundary.model import BoundaryModel
+from calibkit.boundary.parts import threshold_json
 from calibkit.boundary.spec import BoundarySpec
 from calibkit.boundary.spreads import spread_of_rows
 from calibkit.boundary.target import read_target

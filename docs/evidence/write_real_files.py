@@ -20,7 +20,8 @@ from boundary_study import DATA, ROOT, Gain, gain, mean, part, table
 
 from calibkit.boundary.compare import Compared, compare
 from calibkit.boundary.fit import fit_boundary
-from calibkit.boundary.model import BoundaryModel, CrossValidated, TestFigures
+from calibkit.boundary.model import BoundaryModel
+from calibkit.boundary.parts import CrossValidated, TestFigures
 from calibkit.boundary.spec import BoundarySpec
 from calibkit.boundary.target import read_target
 from calibkit.files.sources import open_source

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from calibkit import models
 from calibkit.boundary.decide import decide
-from calibkit.boundary.model import BoundaryModel, threshold_json, threshold_value
+from calibkit.boundary.model import BoundaryModel
+from calibkit.boundary.parts import threshold_json, threshold_value
 from calibkit.errors import ModelError, UsageError
 from calibkit.models import KINDS, canonical_text, decode, kind_class, load, save
 from tests.library.samples import example, fit, score_rows

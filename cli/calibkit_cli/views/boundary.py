@@ -11,7 +11,8 @@ from .rules import level_rows, rates, spread
 from .segments import segment_lines, segment_tables
 
 if TYPE_CHECKING:
-    from calibkit.boundary.model import BoundaryModel, Candidate, Certificate
+    from calibkit.boundary.model import BoundaryModel
+    from calibkit.boundary.parts import Candidate, Certificate
 
 #: Levels that one screen has room for.
 _LEVELS = 5
