@@ -109,18 +109,11 @@ def choose_method(data: ScoreRows | GridTable, spec: BoundarySpec) -> Choice:
         One class only where the objective needs both.
     """
     plans = candidates(data, spec)
-    shared = isinstance(data, ScoreRows) and not any(planned.score_bins for planned in plans)
     if len(plans) == 1:
         return Choice((Tried(_named(summarise(data, plans[0].spec))),), ())
-    counted: list[tuple[Summary, Places | None]]
-    if shared:
-        assert isinstance(data, ScoreRows)
-        base, counted = _count_finely(data, plans)
-    else:
-        base = _named(summarise(data, plans[0].spec))
-        counted = [(base, None)]
-        counted += [(_named(summarise(data, planned.spec)), None) for planned in plans[1:]]
-    return _choose(base, counted, shared=shared)
+    if isinstance(data, ScoreRows) and not any(planned.score_bins for planned in plans):
+        return _choose(*_count_finely(data, plans), shared=True)
+    return choose_among([summarise(data, planned.spec) for planned in plans])
 
 
 def choose_among(summaries: list[Summary]) -> Choice:

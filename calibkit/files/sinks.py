@@ -48,7 +48,6 @@ __all__ = [
     "write_bytes",
     "write_expected",
     "write_frames",
-    "write_table",
 ]
 
 #: Rows of a row group in Parquet, and of a record batch in Arrow files, if rows are not wide: always
@@ -113,7 +112,7 @@ class Transaction:
         metadata: dict[str, str] | None = None,
         main: bool = False,
     ) -> None:
-        """Add a table as an output; the parameters are those of `write_table`."""
+        """Add a table as an output; the parameters are those of the function `write_frames`."""
         self.write_frames([frame], output, format=format, metadata=metadata, main=main)
 
     def write_frames(
@@ -191,19 +190,22 @@ def write_bytes(data: bytes, output: str) -> None:
         outputs.write_bytes(data, output)
 
 
-def write_table(
-    frame: pl.DataFrame,
+def write_frames(
+    frames: Iterable[pl.DataFrame],
     output: str,
     *,
     format: str | None = None,  # noqa: A002 (the word of options)
     metadata: dict[str, str] | None = None,
 ) -> None:
-    """Write a table.
+    """Write a table that comes in frames of one schema, of which few are in memory at a time.
+
+    The bytes are those of all rows in one frame, wherever they were cut.
 
     Parameters
     ----------
-    frame
-        The table.
+    frames
+        One or more, each taken when there is room for it; an exception that one raises ends the
+        writing, and nothing is left of a file.
     output
         A file, or ``-`` for standard output.  ``.gz`` and ``.zst`` compress text formats.
     format
@@ -220,34 +222,6 @@ def write_table(
         If the disk is full or fails.
     BrokenPipeError
         If the reader of a pipe has gone.
-    """
-    with Transaction() as outputs:
-        outputs.write_table(frame, output, format=format, metadata=metadata)
-
-
-def write_frames(
-    frames: Iterable[pl.DataFrame],
-    output: str,
-    *,
-    format: str | None = None,  # noqa: A002 (the word of options)
-    metadata: dict[str, str] | None = None,
-) -> None:
-    """Write a table that comes in frames of one schema, of which few are in memory at a time.
-
-    The bytes are those of `write_table` with all rows in one frame, wherever they were cut.
-
-    Parameters
-    ----------
-    frames
-        One or more, each taken when there is room for it; an exception that one raises ends the
-        writing, and nothing is left of a file.
-    output, format, metadata
-        As `write_table`.
-
-    Raises
-    ------
-    UsageError, ResourceError, BrokenPipeError
-        As `write_table`.
     """
     with Transaction() as outputs:
         outputs.write_frames(frames, output, format=format, metadata=metadata)

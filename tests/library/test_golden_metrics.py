@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from calibkit.bins.binning import fit_grid, grid_frame, grid_metadata
-from calibkit.files.sinks import write_table
+from calibkit.files.sinks import write_frames
 from calibkit.files.sources import open_source
 from calibkit.metrics.evaluate import evaluate
 from calibkit.metrics.settings import read_shares
@@ -55,7 +55,7 @@ def test_calibration_error_over_the_cells_of_a_grid(tmp_path: Path) -> None:
     rows = golden_rows("p12_ece_at_j", "rows.parquet")
     grid, table = fit_grid(rows, params["K"], params["L"]), str(tmp_path / "grid.parquet")
     metadata = grid_metadata(grid, rows, "equal-mass")
-    write_table(grid_frame(grid), table, metadata=metadata)
+    write_frames([grid_frame(grid)], table, metadata=metadata)
     spec = EvaluateSpec(
         scores=("prob",), columns=ColumnOptions(score="prob"), grid=table, grid_score="score"
     )

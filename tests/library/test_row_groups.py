@@ -18,7 +18,7 @@ import pytest
 from calibkit.errors import ResourceError
 from calibkit.files import sinks
 from calibkit.files.row_groups import group_size, write_groups
-from calibkit.files.sinks import write_frames, write_table
+from calibkit.files.sinks import write_frames
 
 ROWS = 2000
 NUMBERS = np.random.default_rng(1).random(ROWS)
@@ -47,7 +47,7 @@ def test_the_bytes_do_not_depend_on_the_frames(
 ) -> None:
     monkeypatch.setattr(sinks, "_GROUP_ROWS", 500)
     path = tmp_path / name
-    write_table(TABLE, str(path))
+    write_frames([TABLE], str(path))
     whole = path.read_bytes()
     for places in CUTS:
         write_frames(cut(TABLE, places), str(path))

@@ -22,7 +22,7 @@ from calibkit.files.sinks import (
     is_stream,
     make_folders,
     write_bytes,
-    write_table,
+    write_frames,
 )
 from calibkit.files.sources import Part, open_source
 
@@ -51,29 +51,29 @@ def leftovers(folder: Path) -> list[str]:
 )
 def test_each_format_reads_back(tmp_path: Path, name: str) -> None:
     path = str(tmp_path / name)
-    write_table(FRAME, path)
+    write_frames([FRAME], path)
     assert open_source([path]).read().equals(FRAME)
     assert [entry.name for entry in tmp_path.iterdir()] == [name]
 
 
 def test_parquet_metadata(tmp_path: Path) -> None:
-    write_table(FRAME, str(tmp_path / "x.parquet"), metadata={"score_min": "0.1"})
+    write_frames([FRAME], str(tmp_path / "x.parquet"), metadata={"score_min": "0.1"})
     assert pl.read_parquet_metadata(tmp_path / "x.parquet")["score_min"] == "0.1"
 
 
 def test_format_overrides_the_suffix(tmp_path: Path) -> None:
     path = tmp_path / "x.txt"
-    write_table(FRAME, str(path), format="tsv")
+    write_frames([FRAME], str(path), format="tsv")
     assert path.read_text().startswith("score\tname\n")
     with pytest.raises(UsageError, match="--output-format"):
-        write_table(FRAME, str(path))
+        write_frames([FRAME], str(path))
 
 
 @pytest.mark.parametrize("format_name", ["csv", "parquet", "arrow", "ndjson"])
 def test_standard_output(monkeypatch: pytest.MonkeyPatch, format_name: str) -> None:
     buffer = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(buffer))
-    write_table(FRAME, "-", format=format_name)
+    write_frames([FRAME], "-", format=format_name)
     written = buffer.getvalue()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(written)))
     assert open_source(["-"]).read().equals(FRAME)
@@ -81,7 +81,7 @@ def test_standard_output(monkeypatch: pytest.MonkeyPatch, format_name: str) -> N
 
 def test_standard_output_needs_a_format() -> None:
     with pytest.raises(UsageError, match="--output-format"):
-        write_table(FRAME, "-")
+        write_frames([FRAME], "-")
 
 
 @pytest.mark.parametrize("format_name", ["csv", "parquet", "arrow", "ndjson"])
@@ -92,14 +92,14 @@ def test_broken_pipe_passes(monkeypatch: pytest.MonkeyPatch, format_name: str) -
         stdout = io.TextIOWrapper(raw, write_through=True)
         monkeypatch.setattr(sys, "stdout", stdout)
         with pytest.raises(BrokenPipeError):
-            write_table(pl.DataFrame({"v": range(100_000)}), "-", format=format_name)
+            write_frames([pl.DataFrame({"v": range(100_000)})], "-", format=format_name)
         stdout.detach()
 
 
 @pytest.mark.parametrize("format_name", ["csv", "parquet", "arrow", "ndjson"])
 def test_full_disk(format_name: str) -> None:
     with pytest.raises(ResourceError, match="No space left"):
-        write_table(FRAME, "/dev/full", format=format_name)
+        write_frames([FRAME], "/dev/full", format=format_name)
 
 
 def test_full_disk_leaves_nothing_of_a_file(
@@ -196,7 +196,7 @@ def test_special_files_are_written_directly(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()))
     reader.start()
-    write_table(FRAME, str(pipe), format="csv")
+    write_frames([FRAME], str(pipe), format="csv")
     reader.join()
     assert read == [FRAME.write_csv().encode()]
     assert [entry.name for entry in tmp_path.iterdir()] == ["pipe"]
@@ -212,7 +212,7 @@ def test_long_names(tmp_path: Path) -> None:
 
 def test_csv_cannot_hold_lists(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="Parquet or NDJSON"):
-        write_table(pl.DataFrame({"v": [[1]]}), str(tmp_path / "x.csv"))
+        write_frames([pl.DataFrame({"v": [[1]]})], str(tmp_path / "x.csv"))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -324,7 +324,7 @@ def test_directory_outputs(tmp_path: Path) -> None:
     assert outputs == [f"{out}/a.parquet", f"{out}/d=1/b.parquet", f"{out}/stdin.parquet"]
     make_folders(outputs)
     for output in outputs:
-        write_table(FRAME, output)
+        write_frames([FRAME], output)
         assert open_source([output]).read().equals(FRAME)
 
 
