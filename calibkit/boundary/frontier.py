@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from calibkit.boundary.classic import level_sets
 from calibkit.boundary.exact import isotonic_blocks
+from calibkit.boundary.found import lowest_scores
 from calibkit.boundary.grid_tables import (
     MOST_STEPS,
     MOST_VALUES,
@@ -24,6 +25,8 @@ from calibkit.boundary.grid_tables import (
     LevelTables,
     table_size,
 )
+from calibkit.boundary.methods import grid_counts
+from calibkit.boundary.problem import Problem
 from calibkit.errors import UsageError
 from calibkit.rows.weights import Unit
 from calibkit.summaries.tally import Points
@@ -279,7 +282,7 @@ def supported_frontier(points: Points) -> SupportedFrontier:
     return SupportedFrontier(rows, hits, gap, steps, points.levels)
 
 
-# ---------------------------------------------------------------- table
+# ---------------------------------------------------------------- tables
 
 
 def frontier_table(
@@ -316,3 +319,51 @@ def frontier_table(
 def _share(part: Int64s, whole: Int64s) -> pl.Series:
     """Return part / whole, null where the whole is empty."""
     return pl.Series(part / np.maximum(whole, 1)).set(pl.Series(whole == 0), None)
+
+
+def frontier_rows(problem: Problem) -> pl.DataFrame:
+    """Return the boundaries that no other beats in precision and recall, by rising recall.
+
+    Over score bins these are all of them.  Over every distinct score they are the supported ones
+    (the vertices of the concave hull), and ``gap`` bounds by how many true positives a boundary
+    between a point and the next can exceed it.
+
+    The columns ``threshold_0``, ``threshold_1``, … hold the boundary itself: the lowest selected
+    score of each level, null for never, -inf for always; ``take_0``, … the numbers of the highest
+    score bins where levels depend on the score bin.
+    """
+    tally = problem.tally
+    positives = problem.totals().positives
+    if problem.grid is None:
+        points = tally.points()
+        supported = supported_frontier(points)
+        table = frontier_table(supported, positives, tally.unit)
+        lowest = lowest_scores(tally, points, supported.choices())
+        return table.with_columns(_columns("threshold", lowest))
+    frontier = precision_recall_frontier(*grid_counts(tally))
+    table = frontier_table(frontier, positives, tally.unit)
+    takes = frontier.takes()
+    if problem.levels is None:
+        return table.with_columns(
+            pl.Series(f"take_{level}", takes[:, level]) for level in range(tally.levels)
+        )
+    return table.with_columns(_columns("threshold", _scores(problem, takes)))
+
+
+def _scores(problem: Problem, takes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Translate numbers of the highest columns into scores, level by level."""
+    columns = int(problem.tally.score.max()) + 1
+    found = np.empty(takes.shape)
+    for level in range(takes.shape[1]):
+        distinct, places = np.unique(takes[:, level], return_inverse=True)
+        lowest = np.full((distinct.size, takes.shape[1]), np.nan)
+        lowest[:, level] = np.where(distinct > 0, columns - distinct, np.nan)
+        found[:, level] = np.array([problem.scores(row)[level] for row in lowest])[places]
+    return found
+
+
+def _columns(name: str, values: NDArray[np.float64]) -> list[pl.Series]:
+    return [
+        pl.Series(f"{name}_{level}", values[:, level], nan_to_null=True)
+        for level in range(values.shape[1])
+    ]

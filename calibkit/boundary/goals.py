@@ -392,10 +392,5 @@ class RecallAtCapacity(RecallWithin):
 
 GOALS: dict[str, type[BoundedGoal]] = {
     goal.bounded: goal
-    for goal in (
-        RecallAtPrecision,
-        PrecisionAtRecall,
-        RecallAtFalsePositiveRate,
-        RecallAtCapacity,
-    )
+    for goal in (RecallAtPrecision, PrecisionAtRecall, RecallAtFalsePositiveRate, RecallAtCapacity)
 }

@@ -12,7 +12,7 @@ from calibkit.boundary.certificate import certificate_steps
 from calibkit.boundary.choose import CANDIDATES, chosen_note
 from calibkit.boundary.compare import HEADER, Compared, compare
 from calibkit.boundary.fit import Fitted
-from calibkit.boundary.frontier_rows import frontier_rows
+from calibkit.boundary.frontier import frontier_rows
 from calibkit.boundary.reading import BoundaryReader
 from calibkit.boundary.run import (
     Counted,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibkit.boundary.frontier_rows import frontier_rows
+from calibkit.boundary.frontier import frontier_rows
 from calibkit.boundary.problem import binned_problem, deal
 from tests.library.samples import score_rows
 
