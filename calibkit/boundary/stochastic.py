@@ -59,11 +59,13 @@ def _mixture(
     narrow: Floats, wide: Floats, share: Fraction, rows: Int64s, hits: Int64s, taken: int
 ) -> Found:
     """Return two boundaries mixed, with what the first blocks and a share of the next hold."""
-    expected = []
-    for total in (rows, hits):
+
+    def expected(total: Int64s) -> float:
         before = int(total[taken - 1]) if taken else 0
         after = int(total[taken]) if share else before
-        expected.append(float(before + share * (after - before)))
+        return float(before + share * (after - before))
+
+    counts = expected(rows), expected(hits)
     if share == 1:  # no chance is left
-        return Found(wide, *expected, wide)
-    return Found(narrow, *expected, wide, float(share))
+        return Found(wide, *counts, wide)
+    return Found(narrow, *counts, wide, float(share))
