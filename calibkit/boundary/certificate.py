@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from calibkit.bins.binning import check_bins
 from calibkit.bins.grid_table import GridTable
@@ -176,7 +175,8 @@ def written_out(data: ScoreRows) -> ScoreRows:
             column=data.options.weight,
             file=file,
         )
-    return _rows(replace(data, weight=None), np.repeat(np.arange(times.size), times))
+    bare = replace(data, weight=None, others=None, where=None)
+    return bare.only(np.repeat(np.arange(times.size), times))
 
 
 def deal_rows(rows: ScoreRows, seed: int, share: float | None = None) -> Split:
@@ -191,7 +191,7 @@ def deal_rows(rows: ScoreRows, seed: int, share: float | None = None) -> Split:
         columns["uncertainty"] = rows.uncertainty
     part = random_parts(columns, _PARTS, seed)
     fits = part < round(_PARTS * (share or fitting_share(rows.score.size)))
-    return Split(_rows(rows, np.flatnonzero(fits)), _rows(rows, np.flatnonzero(~fits)))
+    return Split(rows.only(np.flatnonzero(fits)), rows.only(np.flatnonzero(~fits)))
 
 
 def fitting_share(rows: int) -> float:
@@ -201,19 +201,6 @@ def fitting_share(rows: int) -> float:
     tests gain by each row.
     """
     return float(min(0.4, max(0.1, 0.2 * (20_000 / max(rows, 1)) ** 0.2)))
-
-
-def _rows(rows: ScoreRows, kept: NDArray[np.int64]) -> ScoreRows:
-    assert rows.label is not None
-    uncertainty = None if rows.uncertainty is None else rows.uncertainty[kept]
-    return replace(
-        rows,
-        score=rows.score[kept],
-        label=rows.label[kept],
-        uncertainty=uncertainty,
-        others=None,
-        where=None,
-    )
 
 
 def _need_classes(data: ScoreRows, spec: BoundarySpec, split: Split) -> None:
