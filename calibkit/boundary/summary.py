@@ -89,7 +89,7 @@ class Summary:
     stack
         The segments whose levels the problem holds one after the other, if it does.
     condensing
-        How the rows were condensed, if they were.
+        How the rows were counted, if they were.
     """
 
     planned: Plan

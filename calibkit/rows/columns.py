@@ -92,16 +92,16 @@ class ColumnOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Condensing:
-    """How rows were condensed.
+    """How equal rows were counted.
 
     Attributes
     ----------
     times
-        How many rows each condensed row stands for.
+        How many rows each row stands for.
     hashes
         The sums of the hashes of the rows as they were, by their roles in alphabetical order.
     weight
-        The weight of each of the rows that a condensed row stands for; None without weights.
+        The weight of each of the rows that a row stands for; None without weights.
     score_bits, uncertainty_bits
         How many bits after the exponent were kept where values were made coarser; None: all.
     levels
@@ -129,7 +129,7 @@ class Condensing:
         return self.score_bits is None and self.uncertainty_bits is None and not self.level_error
 
     def only(self, rows: NDArray[np.int64]) -> Condensing:
-        """Return what it is for some of the condensed rows."""
+        """Return what it is for some of the rows."""
         weight = None if self.weight is None else self.weight[rows]
         return replace(self, times=self.times[rows], weight=weight)
 

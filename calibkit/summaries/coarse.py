@@ -66,15 +66,3 @@ def least_of(keys: Keys, dtype: Any, *, probability: bool) -> Floats:
     with np.errstate(over="ignore"):
         narrow = wide.astype(np.float32)
     return np.where(narrow < wide, np.nextafter(narrow, np.float32(np.inf)), narrow)
-
-
-def key_bits(bits: int, *, probability: bool) -> int:
-    """Return how many bits a key has that keeps `bits` after the exponent."""
-    return (63 if probability else 64) - SIGNIFICAND + bits
-
-
-def coarser(values: Floats, bits: int, *, probability: bool) -> Floats:
-    """Return values rounded down to `bits` after the exponent of their keys."""
-    drop = np.uint64(SIGNIFICAND - bits)
-    keys = keys_of(values, probability=probability)
-    return least_of(keys >> drop << drop, values.dtype, probability=probability)

@@ -1,4 +1,4 @@
-"""Hashes: a fingerprint of rows that does not depend on their order, and how many values there are."""
+"""Hashes: a fingerprint of rows that does not depend on their order."""
 
 from __future__ import annotations
 
@@ -32,20 +32,3 @@ def total(hashes: Words) -> np.uint64:
     for i in range(hashes.size):
         result += hashes[i]
     return result
-
-
-@kernel
-def mark_hashes(words: Words, marks: Words) -> int:
-    """Mark the bit of the hash of each word; return how many bits were not marked before.
-
-    There are at least so many different words.  The size of `marks` is a power of two.
-    """
-    one, last, found = np.uint64(1), np.uint64(64 * marks.size - 1), 0
-    for i in range(words.size):
-        place = mix(words[i]) & last
-        bit = one << (place & np.uint64(63))
-        place >>= np.uint64(6)
-        if not marks[place] & bit:
-            marks[place] |= bit
-            found += 1
-    return found

@@ -34,15 +34,3 @@ def test_absorbing_and_summing(rows: list[tuple[int, int]], salt: int) -> None:
     assert hashes.tolist() == expected
     assert int(digest.total(hashes)) == naive.total(expected)
     assert int(digest.total(hashes[::-1].copy())) == naive.total(expected)
-
-
-@given(st.lists(word, max_size=20), st.lists(word, max_size=9), st.sampled_from([1, 4]))
-def test_words_are_at_least_as_many_as_their_hashes(
-    words: list[int], more: list[int], size: int
-) -> None:
-    marks = np.zeros(size, np.uint64)
-    found = [digest.mark_hashes(np.array(own, np.uint64), marks) for own in (words, words, more)]
-    first, both = (naive.mark_hashes(own, 64 * size) for own in (words, words + more))
-    assert found == [len(first), 0, len(both) - len(first)]
-    held = sum(int(own) << 64 * place for place, own in enumerate(marks))
-    assert held == sum(1 << bit for bit in both)

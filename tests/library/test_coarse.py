@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from calibkit.errors import UsageError
 from calibkit.memory import FEWEST_ENTRIES, memory_budget, size_in_bytes
-from calibkit.summaries.coarse import SIGNIFICAND, coarser, keys_of, least_of
+from calibkit.summaries.coarse import SIGNIFICAND, keys_of, least_of
 
 probabilities = st.floats(0.0, 1.0) | st.sampled_from([0.5, 1 - 2**-53, 2**-1074, 0.5 + 2**-52])
 any_floats = st.floats(allow_nan=False) | st.sampled_from([np.inf, -np.inf, 2**-1074])
@@ -24,6 +24,13 @@ def as_array(values: list[float], dtype: type) -> np.ndarray:
     """Return sorted values without a negative zero."""
     with np.errstate(over="ignore"):
         return np.sort(np.array(values).astype(dtype) + dtype(0))
+
+
+def coarser(values: np.ndarray, bits: int, *, probability: bool) -> np.ndarray:
+    """Return values rounded down to some bits after the exponent of their keys."""
+    drop = np.uint64(SIGNIFICAND - bits)
+    keys = keys_of(values, probability=probability)
+    return least_of(keys >> drop << drop, values.dtype, probability=probability)
 
 
 @given(samples, dtypes)

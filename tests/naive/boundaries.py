@@ -229,11 +229,6 @@ def total(hashes: list[int]) -> int:
     return sum(hashes) % WORD
 
 
-def mark_hashes(words: list[int], bits: int) -> set[int]:
-    """Return the bits of the hashes of words."""
-    return {mix(word) % bits for word in words}
-
-
 def falling_ranks(values: list[float]) -> list[int]:
     """Return the rank of each value from the largest down; equal values share one."""
     distinct = sorted(set(values), reverse=True)
