@@ -21,8 +21,8 @@ from calibkit.summaries.states import State, join_states, state_of
 #: A part has so many rows at least: what comes of it takes longer than its task costs.
 _FEWEST_ROWS: Final = 2**18
 
-#: How states are compressed on their way: it takes longer to pack them well than to send them.
-PACKING: Final = "lz4"
+#: How rows are compressed on their way: it takes longer to pack them well than to send them.
+_PACKING: Final = "lz4"
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def shards_of(inputs: Sequence[str]) -> list[Shard]:
 
 @dataclass(frozen=True)
 class StateTask:
-    """The work on a shard whose result is a state, as the bytes of a file.
+    """The work on a shard whose result is a state; one of rows is the bytes of its file.
 
     Attributes
     ----------
@@ -112,13 +112,13 @@ class StateTask:
     def __call__(self, shard: Shard) -> Done:
         """Return the state of a shard."""
         source = self.opening.open(shard)
-        return Done(source.rows, self.make(source).to_bytes(PACKING))
+        state = self.make(source)
+        return Done(source.rows, state.to_bytes(_PACKING) if state.files else state)
 
 
 def merge_done(parts: Sequence[Done]) -> Done:
     """Return the state of the rows of several shards, of which no two are the same rows of a file."""
-    joined = join_states([state_of(part.value, "a shard's state") for part in parts])
-    return Done(sum(part.rows for part in parts), joined.to_bytes(PACKING))
+    return Done(sum(part.rows for part in parts), join_states([part.value for part in parts]))
 
 
 def state_of_all(
@@ -153,8 +153,9 @@ def state_of_all(
     def state(work: Sequence[Shard]) -> State:
         results = engine.map(task, work, progress)
         if of_rows:
-            return join_states([state_of(done.value, "a shard's state") for done in results])
-        return state_of(engine.reduce(merge_done, results).value, shards[0].name)
+            return join_states([state_of(done.value, "a shard's rows") for done in results])
+        found: State = engine.reduce(merge_done, results).value
+        return found
 
     try:
         return state(work)

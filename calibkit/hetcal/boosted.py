@@ -89,6 +89,7 @@ class Booster:
     features: Features
     spec: HetcalSpec
     scale: float
+    dtype: np.dtype[Any]
 
     def run(
         self,
@@ -112,7 +113,7 @@ class Booster:
             weight = arrays.empty(rows.count, weight.dtype)
             np.multiply(rows.weight, used, out=weight)
             np.multiply(rows.weight, held, out=aside)
-        payload = arrays.empty((rows.count, 3), np.int64)
+        payload = arrays.empty((rows.count, 3), self.dtype)
         room = Room.of(arrays, payload)
         made = Steps(score if held is None else arrays.empty(rows.count, np.float64))
         made.score[:] = rows.score
@@ -144,7 +145,7 @@ class Booster:
                     break
         return made
 
-    def _steps(self, tree: Tree, ends: Ends, payload: Int64s) -> Floats:
+    def _steps(self, tree: Tree, ends: Ends, payload: NDArray[Any]) -> Floats:
         """Return the step of each node: a Newton step, made small."""
         sums = np.zeros((len(tree.nodes), 3), np.int64)
         kernels.leaf_sums(ends, payload, sums)
@@ -158,9 +159,11 @@ class Booster:
         return lambda _, nodes: np.tile(chosen, (nodes, 1))
 
 
-def scale_of(weight: int) -> float:
-    """Return how many units of the sums of gradients one is, where all rows weigh so many units."""
-    return 2.0 ** min(62 - weight.bit_length(), 40)
+def scale_of(rows: HetcalRows) -> tuple[float, np.dtype[Any]]:
+    """Return how many units of the sums of gradients one is, and the type of those of a row."""
+    if rows.options.weight is None:  # no row's gradient passes one
+        return 2.0**30, np.dtype(np.int32)
+    return 2.0 ** min(62 - rows.total.bit_length(), 40), np.dtype(np.int64)
 
 
 def rules_of(spec: HetcalSpec, scale: float, size: float) -> Rules:
@@ -207,7 +210,7 @@ Fit = tuple[
 def fit(rows: HetcalRows, spec: HetcalSpec, folds: Folds | None) -> Fit:
     """Return the partitions of a boosted model; see `calibkit.hetcal.fit.Found`."""
     features = _with_scores(rows, spec.bins or BOOSTED_BINS)
-    booster = Booster(rows, features, spec, scale_of(rows.total))
+    booster = Booster(rows, features, spec, *scale_of(rows))
     most = trees_at_most(spec)
     checked = None
     slope, intercept = 1.0, 0.0

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +65,7 @@ Subsets = Callable[[int, int], NDArray[np.bool_]]
 
 def grow(
     features: Features,
-    payload: Int64s,
+    payload: NDArray[Any],
     rules: Rules,
     pool: Executor | None = None,
     threads: int = 1,
@@ -136,16 +137,16 @@ class Room:
 
     order: Ends
     spare: Ends
-    gathered: Int64s
+    gathered: NDArray[Any]
     ends: Ends
     rows: int = 0
 
     @classmethod
-    def of(cls, arrays: Arrays, payload: Int64s) -> Room:
+    def of(cls, arrays: Arrays, payload: NDArray[Any]) -> Room:
         """Return room for rows with such vectors."""
         count = payload.shape[0]
         order, spare, ends = (arrays.empty(count, np.int32) for _ in range(3))
-        return cls(order, spare, arrays.empty(payload.shape, np.int64), ends)
+        return cls(order, spare, arrays.empty(payload.shape, payload.dtype), ends)
 
     def fill(self, used: NDArray[np.bool_] | None = None) -> None:
         """Let a tree grow on some of the rows (None: on all)."""
@@ -163,7 +164,7 @@ class _Growing:
     """A tree as it grows: its rows, always those of a node side by side."""
 
     def __init__(
-        self, features: Features, payload: Int64s, rules: Rules, room: Room, steady: bool
+        self, features: Features, payload: NDArray[Any], rules: Rules, room: Room, steady: bool
     ) -> None:
         self.features, self.payload, self.rules = features, payload, rules
         self.order, self.spare = room.order[: room.rows], room.spare

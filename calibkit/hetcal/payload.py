@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ Int64s = NDArray[np.int64]
 
 #: Sums of scores stay below this power of two, so that some rows may be drawn more than once.
 _SUM_BITS: Final = 60
+
+#: Weights below this power of two fit into 32 bits however often a row is drawn.
+_SMALL_BITS: Final = 26
 
 #: Rounded weights stay below this power of two; see `calibkit.rows.weights.in_units`.
 _ROUNDED_BITS: Final = 62
@@ -61,6 +64,11 @@ class Vectors:
     def width(self) -> int:
         """How many integers a vector has."""
         return 6 if self.kind == criteria.AUC else 2
+
+    def dtype(self, weight: int) -> np.dtype[Any]:
+        """Return the narrowest type for vectors of rows of such a weight, some drawn several times."""
+        small = self.kind != criteria.AUC and weight.bit_length() <= _SMALL_BITS
+        return np.dtype(np.int32 if small else np.int64)
 
     def rules(self, max_depth: int, min_leaf: int) -> Rules:
         """Return the rules of a tree; the least leaf is in units of weight."""
@@ -129,7 +137,7 @@ class Growth:
     """
 
     rows: HetcalRows
-    payload: Int64s
+    payload: NDArray[Any]
     vectors: Vectors
     own: bool
 
@@ -156,7 +164,7 @@ class Growth:
         """Return a tree grown on all rows, on some, or on each as often as `counts` says."""
         payload = self.payload
         if counts is not None:
-            payload = self.rows.arrays.empty(payload.shape, np.int64)
+            payload = self.rows.arrays.empty(payload.shape, payload.dtype)
             for own in self.rows.blocks():
                 np.multiply(self.payload[own], counts[own, None], out=payload[own])
         room = Room.of(self.rows.arrays, payload)
@@ -171,7 +179,7 @@ def growth_of(rows: HetcalRows, spec: HetcalSpec, *, own: bool) -> Growth:
     """Return what trees are grown on; `own`: whether these are the rows that are calibrated."""
     low, high = float(rows.score[0]), float(rows.score[-1])
     vectors = vectors_of(spec.criterion, low, high, rows.count, rows.total, rows.unit)
-    payload = rows.arrays.empty((rows.count, vectors.width), np.int64)
+    payload = rows.arrays.empty((rows.count, vectors.width), vectors.dtype(rows.total))
     for part in rows.blocks():
         weight = rows.weight[part].astype(np.int64)
         payload[part] = vectors.of(rows.score[part], rows.label[part], weight)

@@ -200,12 +200,13 @@ def window_reader(options: RaterOptions) -> Callable[[Source], tuple[RaterRows, 
     def read(window: Source) -> tuple[RaterRows, Floats]:
         rows = read_window(window, options)
         (matched,), (matrix,) = rows.matched.values(), rows.predictions.values()
-        if matrix.shape[0] and not width:
-            width.append(matrix.shape[1])
-        if matrix.shape[0] and matrix.shape[1] != width[0]:
+        features = np.empty((matrix.shape[0], len(options.others)))
+        if not matrix.shape[0]:  # no row of this window has a vote
+            return rows, features
+        width.append(matrix.shape[1])
+        if width[-1] != width[0]:
             column = pl.Series(matched.columns[0], matrix.tolist())
             rows.where.refuse(column, None, *odd_length(width[0]))
-        features = np.empty((matrix.shape[0], len(options.others)))
         for place, name in enumerate(options.others):
             features[:, place] = numeric_column(rows.others[name], rows.where)
         return rows, features

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
 from typing import Final, Generic, TypeVar
 
 from calibkit.files.sources import Source
 from calibkit.memory import Memory
-from calibkit.rows.rows import NothingLeft, Remark, added_up
-from calibkit.summaries.windows import read_in_windows
+from calibkit.rows.rows import NothingLeft, OffendingRows, Remark, added_up
 
 T = TypeVar("T")
 
@@ -82,3 +82,30 @@ class Passes(Generic[T]):
     def release(self) -> None:
         """Let go of rows that were kept: no further pass will be made."""
         self._kept = []
+
+
+def read_in_windows(
+    source: Source, columns: Sequence[str], rows: int, read: Callable[[Source], T]
+) -> Iterator[T | NothingLeft]:
+    """Yield what a reader makes of each window of a source, or that nothing was left of it.
+
+    Raises
+    ------
+    DataError
+        What the reader raises; values that offend are counted over all windows.
+    """
+    failures: list[OffendingRows] = []
+    for window in source.windows(columns, rows=rows):
+        try:
+            found = read(window)
+        except NothingLeft as nothing:
+            yield nothing
+        except OffendingRows as error:
+            failures.append(error)
+        else:
+            if not failures:
+                yield found
+    if failures:
+        order = {name: place for place, name in enumerate(columns)}
+        failures.sort(key=lambda error: order.get(str(error.column), len(order)))
+        raise reduce(OffendingRows.plus, failures)

@@ -27,10 +27,10 @@ from calibkit.files.sources import Source
 from calibkit.memory import Memory
 from calibkit.rows.provenance import hash_text
 from calibkit.rows.rows import NothingLeft
+from calibkit.summaries.passes import read_in_windows
 from calibkit.summaries.plain import as_plain, from_plain
 from calibkit.summaries.row_hashes import hash_rows
 from calibkit.summaries.states import Shard, State, StateFile, metadata_of, new_state, opened
-from calibkit.summaries.windows import read_in_windows
 
 #: What columns are called in a state, before their names: those of rows, and of training rows.
 _ROWS: Final = "column "

@@ -26,7 +26,7 @@ from calibkit.rows.weights import Unit, bit_range, common_unit
 from calibkit.summaries.cells import COMMON, UnitError
 from calibkit.summaries.counted import Counted, Counter, Room
 from calibkit.summaries.distinct import COUNT, SCORE, SPREAD, NoRoomError, Role
-from calibkit.summaries.passes import Passes
+from calibkit.summaries.passes import Passes, read_in_windows
 from calibkit.summaries.score_summary import (
     OTHER,
     ScoreSummary,
@@ -36,7 +36,6 @@ from calibkit.summaries.score_summary import (
     row_sums,
 )
 from calibkit.summaries.stored_scores import stored_rows
-from calibkit.summaries.windows import read_in_windows
 from calibkit.threads import one_behind
 
 #: Reads a source, or a window of one.

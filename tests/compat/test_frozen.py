@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,22 @@ import pytest
 from tests.compat.fits import ELSEWHERE, FITS
 from tests.compat.frozen import FOLDER, OUTPUTS, applied, fitted, models, path_of
 
-#: Fits whose models are others than those of 0.1, and the line of CHANGELOG.md that says so.
-DIFFERENT: dict[str, str] = {
-    **dict.fromkeys(
-        ["alpha of features", "alpha, vector", "alpha, cv"],
-        "* `alpha-cal` with `--map` or `--features probs` sums its rows in one order",
+#: Fits whose models are others than those of 0.1, or others in the last digits: by the words of
+#: CHANGELOG.md that say so.
+DIFFERENT = {
+    "folds, bootstrap rows and subsamples follow from the rows and the seed": (
+        *("tree", "tree chosen", "tree, entropy", "tree, auc", "tree of isotonic", "tree of beta"),
+        *("tree of histogram", "tree of weights", "tree of sampling", "forest", "forest of groups"),
+        *("boosted", "boosted of weights"),
+    ),
+}
+LAST_DIGITS = {
+    "sums go over rows in an order": (
+        *("classes, temperature", "votes, vector", "classes, matrix", "votes, vector, cv"),
+        *("alpha of features", "alpha, vector", "alpha, cv"),
+    ),
+    "With `--groups` or `--time` trees and boosted partitions differ in the last digits": (
+        *("tree of groups", "tree in time", "boosted in time", "boosted of groups"),
     ),
 }
 
@@ -37,9 +49,26 @@ def test_models_of_0_1_give_the_same_bytes(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [*FITS, *ELSEWHERE])
 def test_the_fits_of_0_1_are_made_again(name: str, tmp_path: Path) -> None:
     found, known = without_version(fitted(name, tmp_path)), without_version(path_of(name))
-    assert (found == known) is (name not in DIFFERENT)
+    assert (found == known) is (name not in _names(DIFFERENT) | _names(LAST_DIGITS))
+    assert close(found, known) is (name not in _names(DIFFERENT))
+
+
+def _names(table: dict[str, tuple[str, ...]]) -> set[str]:
+    return {name for names in table.values() for name in names}
+
+
+def close(one: Any, other: Any) -> bool:
+    """Return whether two values are equal, their numbers to six digits."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(close(one[name], other[name]) for name in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(close, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-6, abs_tol=1e-7)
+    return bool(one == other)
 
 
 def test_differences_are_in_the_changelog() -> None:
     said = (Path(__file__).parents[2] / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert {line for line in DIFFERENT.values() if line not in said} == set()
+    said = " ".join(said.split())
+    assert {words for words in (*DIFFERENT, *LAST_DIGITS) if words not in said} == set()
