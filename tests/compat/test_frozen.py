@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.compat.fits import ELSEWHERE, FITS, PARTITIONS
+from tests.compat.fits import ELSEWHERE, FITS
 from tests.compat.frozen import FOLDER, OUTPUTS, applied, fitted, models, path_of
 
 #: Fits whose models are others than those of 0.1, or others in the last digits: by the words of
