@@ -29,7 +29,6 @@ from calibkit.maths.bounds import Bound
 from calibkit.models import canonical_text, decode_as
 from calibkit.rows.provenance import hash_text
 
-
 _KEY: Final = "calibkit"
 _MAGIC: Final = "calibkit state"
 
