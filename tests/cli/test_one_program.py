@@ -107,9 +107,7 @@ ON_A_CLUSTER = (
 )
 
 #: What is not yet the same: remove what is, add nothing.
-NOT_YET = {
-    ("evaluate weights", "budget"): "--prevalence rounds rows here, counts there: a last digit",
-}
+NOT_YET: dict[tuple[str, str], str] = {}
 #: Each fit with each variation.
 CASES = [
     pytest.param(
