@@ -80,7 +80,10 @@ def evaluate_rows_within(
     """
     if memory is None or source.rows <= memory.entries:
         return read_evaluate_rows(source, spec)
-    rows = rows_within(source, _reading(source, spec), memory)
+    reading = _reading(source, spec)
+    if spec.settings.prevalence is not None:  # which rounds the weight of each row
+        reading = replace(reading, needs_each="--prevalence")
+    rows = rows_within(source, reading, memory)
     return _evaluate_rows(rows, spec, _shape(spec))
 
 
