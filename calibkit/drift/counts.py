@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.boundary.parts import Reference, Threshold, threshold_value
+from calibkit.boundary.parts import Reference, threshold_value
 from calibkit.boundary.spreads import place_between
 from calibkit.maths.sums import ExactSum, group_fractions
 
@@ -35,17 +34,6 @@ class Outline:
     counts: tuple[float, ...]
     largest: float
 
-    @classmethod
-    def of(
-        cls,
-        quantiles: Sequence[Threshold],
-        counts: Sequence[int | float],
-        largest: Threshold,
-    ) -> Self:
-        """Return the outline that a model holds."""
-        found = np.array([threshold_value(value) for value in quantiles])
-        return cls(found, tuple(counts), threshold_value(largest))
-
     def bins(self, values: Floats) -> NDArray[np.int64]:
         """Return the bin of each value."""
         return place_between(values, self.quantiles).astype(np.int64)
@@ -58,11 +46,14 @@ class Outline:
 
 def outlines(reference: Reference, *, uncertain: bool) -> dict[str, Outline]:
     """Return the outlines of the columns that a boundary reads, by role."""
-    score = reference.score_quantiles, reference.score_counts, reference.score_max
-    found = {"score": Outline.of(*score)}
-    quantiles, counts = reference.uncertainty_quantiles, reference.uncertainty_counts
-    if uncertain and quantiles is not None and counts is not None:
-        found["uncertainty"] = Outline.of(quantiles, counts, reference.uncertainty_max)
+    found = {}
+    for role in ("score", "uncertainty") if uncertain else ("score",):
+        quantiles, counts, largest = (
+            getattr(reference, f"{role}_{part}") for part in ("quantiles", "counts", "max")
+        )
+        if quantiles is not None and counts is not None:
+            ends = np.array([threshold_value(value) for value in quantiles])
+            found[role] = Outline(ends, tuple(counts), threshold_value(largest))
     return found
 
 
@@ -74,15 +65,13 @@ class Counts:
     ----------
     sums
         By name: ``rows`` (of weight), ``squares`` (of weights), ``selected``, ``outside``; with labels
-        also ``labelled``, ``positives``, ``labelled_selected`` and ``hits``.
-    bins
-        The rows in each bin of a column, by role.
+        also ``labelled``, ``positives``, ``labelled_selected`` and ``hits``.  By role the rows in
+        each bin of a column.
     read, missing
         Rows, whatever they weigh: all of them, and those without a value, which count nowhere else.
     """
 
-    sums: dict[str, Fraction] = field(default_factory=dict)
-    bins: dict[str, list[Fraction]] = field(default_factory=dict)
+    sums: dict[str, list[Fraction]] = field(default_factory=dict)
     read: int = 0
     missing: int = 0
 
@@ -90,26 +79,24 @@ class Counts:
         """Set a sum to that of a column."""
         total = ExactSum()
         total.add(values)
-        self.sums[name] = total.fraction
+        self.sums[name] = [total.fraction]
 
     def set_bins(
         self, role: str, place: NDArray[np.int64], bins: int, weight: Floats | None
     ) -> None:
         """Set the rows in each bin of a column."""
         if weight is None:
-            self.bins[role] = [Fraction(int(n)) for n in np.bincount(place, minlength=bins)]
+            self.sums[role] = [Fraction(int(n)) for n in np.bincount(place, minlength=bins)]
         else:
-            self.bins[role] = group_fractions(weight, place, bins)
+            self.sums[role] = group_fractions(weight, place, bins)
 
     def merge(self, other: Counts) -> None:
         """Add what was counted of other rows."""
         self.read, self.missing = self.read + other.read, self.missing + other.missing
-        for name, total in other.sums.items():
-            self.sums[name] = self.sums.get(name, Fraction(0)) + total
-        for role, bins in other.bins.items():
-            before = self.bins.get(role, [Fraction(0)] * len(bins))
-            self.bins[role] = [a + b for a, b in zip(before, bins, strict=True)]
+        for name, sums in other.sums.items():
+            before = self.sums.get(name, [Fraction(0)] * len(sums))
+            self.sums[name] = [a + b for a, b in zip(before, sums, strict=True)]
 
     def value(self, name: str) -> float:
-        """Return a sum."""
-        return float(self.sums.get(name, 0))
+        """Return a sum over all rows."""
+        return float(sum(self.sums.get(name, ())))

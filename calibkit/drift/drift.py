@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -13,8 +13,8 @@ from calibkit import __version__
 from calibkit.boundary.model import BoundaryModel
 from calibkit.boundary.parts import Certificate
 from calibkit.drift.counts import Counts
-from calibkit.drift.psi import stability
-from calibkit.drift.rows import BOUNDARY, DriftSpec, Watch, Watched, count, plan_watch
+from calibkit.drift.psi import Stability, stability
+from calibkit.drift.rows import BOUNDARY, DriftSpec, Watched, count, plan_watch
 from calibkit.files.sources import Source
 from calibkit.metrics.outputs import render
 from calibkit.metrics.rates import Level, wilson
@@ -120,9 +120,9 @@ def drift(model: Model, source: Source, spec: DriftSpec, *, batch: int = _BATCH)
     values: dict[str, dict[str, dict[str, Number]]] = {}
     intervals: dict[str, dict[str, dict[str, Interval]]] = {}
     for one in watch.watched:
-        own, bounds = _figures(one, counted[one.name], watch)
-        values[one.name] = {ALL: own, **_expected(one.model)}
-        intervals[one.name] = {ALL: bounds}
+        found = _figures(one, counted[one.name], spec)
+        values[one.name] = {ALL: found.values, **_expected(one.model)}
+        intervals[one.name] = {ALL: found.bounds}
     certificates = {
         one.name: one.model.fit.certificate
         for one in watch.watched
@@ -132,29 +132,56 @@ def drift(model: Model, source: Source, spec: DriftSpec, *, batch: int = _BATCH)
     return Drift(metrics, certificates, source.warnings)
 
 
-def _figures(
-    one: Watched, counts: Counts, watch: Watch
-) -> tuple[dict[str, Number], dict[str, Interval]]:
+@dataclass
+class _Figures:
+    """Metrics of the new rows of one boundary, as they are found, and their intervals."""
+
+    level: Level
+    values: dict[str, Number] = field(default_factory=dict)
+    bounds: dict[str, Interval] = field(default_factory=dict)
+
+    def rate(self, name: str, part: float, whole: float, rows: float) -> None:
+        """Add a rate, None of nothing; `rows` is how many independent rows it is of."""
+        self.values[name] = part / whole if whole > 0.0 else None
+        if whole > 0.0:
+            self.bounds[name] = wilson(min(1.0, part / whole), rows, self.level)
+
+    def stability(self, name: str, found: Stability | None) -> None:
+        """Add the index of a column; None where the boundary does not read it."""
+        self.values[name] = None if found is None else found.value
+        self.values[f"{name}_expected"] = None if found is None else found.expected
+        self.values[f"{name}_p_value"] = None if found is None else found.p_value
+        if found is not None:
+            self.bounds[name] = found.interval
+
+
+def _figures(one: Watched, counts: Counts, spec: DriftSpec) -> _Figures:
     """Return the metrics of the new rows, and their intervals."""
-    level = Level(watch.spec.confidence)
-    values: dict[str, Number] = {
-        "count": counts.read,
-        "missing_share": counts.missing / counts.read,
-    }
-    bounds = {"missing_share": wilson(counts.missing / counts.read, counts.read, level)}
-    total = counts.value("rows")
-    square = counts.value("squares")
+    found = _Figures(Level(spec.confidence), {"count": counts.read})
+    found.rate("missing_share", counts.missing, counts.read, counts.read)
+    total, square = counts.value("rows"), counts.value("squares")
     kish = total**2 / square if one.sampled and square else total
     for name, part in (("selected_share", "selected"), ("outside_range", "outside")):
-        values[name] = counts.value(part) / total if total else None
-        if total:
-            bounds[name] = wilson(counts.value(part) / total, kish, level)
-    sizes = kish, _fitted_rows(one)
+        found.rate(name, counts.value(part), total, kish)
     for role in ("score", "uncertainty"):
-        _add_stability(role, one, counts, sizes, watch, values, bounds)
-    if watch.spec.label is not None:
-        _add_rates(counts, kish / total if total else 1.0, level, values, bounds)
-    return values, bounds
+        index = None
+        if role in one.outline and total:
+            bins = _filled(counts.sums[role], one.outline[role].counts)
+            index = stability(*bins, (kish, _fitted_rows(one)), spec.confidence)
+        found.stability(f"psi_{role}", index)
+    if spec.label is not None:
+        thinned = kish / total if total else 1.0  # independent rows in a unit of weight
+        names = ("labelled", "positives", "labelled_selected", "hits")
+        rows, positives, selected, hits = (counts.value(name) for name in names)
+        found.values["labelled"] = rows
+        for name, own, whole in (
+            ("base_rate", positives, rows),
+            ("precision", hits, selected),
+            ("recall", hits, positives),
+            ("fpr", selected - hits, rows - positives),
+        ):
+            found.rate(name, own, whole, whole * thinned)
+    return found
 
 
 def _fitted_rows(one: Watched) -> float:
@@ -163,26 +190,6 @@ def _fitted_rows(one: Watched) -> float:
     if one.sampled and one.model.provenance is not None:
         return min(rows, float(one.model.provenance.rows))
     return rows
-
-
-def _add_stability(
-    role: str,
-    one: Watched,
-    counts: Counts,
-    sizes: tuple[float, float],
-    watch: Watch,
-    values: dict[str, Number],
-    bounds: dict[str, Interval],
-) -> None:
-    """Add the index of a column; null where the boundary does not read it."""
-    name = f"psi_{role}"
-    values[name] = values[f"{name}_expected"] = values[f"{name}_p_value"] = None
-    if role not in one.outline or not counts.value("rows"):
-        return
-    new, old = _filled(counts.bins[role], one.outline[role].counts)
-    found = stability(new, old, sizes, watch.spec.confidence)
-    values[name], bounds[name] = found.value, found.interval
-    values[f"{name}_expected"], values[f"{name}_p_value"] = found.expected, found.p_value
 
 
 def _filled(new: Sequence[Fraction], old: Sequence[float]) -> tuple[list[float], list[float]]:
@@ -202,29 +209,6 @@ def _filled(new: Sequence[Fraction], old: Sequence[float]) -> tuple[list[float],
             waiting = 0.0
     kept_new[-1] += waiting
     return kept_new, kept_old
-
-
-def _add_rates(
-    counts: Counts,
-    thinned: float,
-    level: Level,
-    values: dict[str, Number],
-    bounds: dict[str, Interval],
-) -> None:
-    """Add what labels judge; `thinned` is how many independent rows a unit of weight is."""
-    rows, positives, selected, hits = (
-        counts.value(name) for name in ("labelled", "positives", "labelled_selected", "hits")
-    )
-    values["labelled"] = rows
-    for name, part, whole in (
-        ("base_rate", positives, rows),
-        ("precision", hits, selected),
-        ("recall", hits, positives),
-        ("fpr", selected - hits, rows - positives),
-    ):
-        values[name] = part / whole if whole > 0.0 else None
-        if whole > 0.0:
-            bounds[name] = wilson(min(1.0, part / whole), whole * thinned, level)
 
 
 def _expected(model: BoundaryModel) -> dict[str, dict[str, Number]]:

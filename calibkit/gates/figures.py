@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -81,15 +81,7 @@ class Outcome:
 
     def as_dict(self) -> dict[str, object]:
         """Return the outcome as the object that ``--json`` prints."""
-        return {
-            "expression": self.expression,
-            "address": self.address,
-            "value": self.value,
-            "comparison": self.comparison,
-            "bound_address": self.bound_address,
-            "bound": self.bound,
-            "failed": self.failed,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -203,33 +195,50 @@ def figures(content: Mapping[str, Any]) -> Figures:
 
 def judge(found: Figures, expression: Expression) -> list[Outcome]:
     """Return what becomes of an expression at each place it means; none if there is no such."""
-    outcomes: list[Outcome] = []
-    compare = COMPARISONS[expression.comparison]
-    any_right = False
+    right, compare = expression.right, COMPARISONS[expression.comparison]
+    outcomes, any_right = list[Outcome](), not isinstance(right, Address)
     for left in found.find(expression.left):
         rights: list[tuple[str | None, Value]]
-        if isinstance(expression.right, Address):
-            bounds = found.find(expression.right, left.place)
+        if isinstance(right, Address):
+            bounds = found.find(right, left.place)
             any_right |= bool(bounds)
-            rights = [(str(bound), bound.value) for bound in bounds]
-            rights = rights or [(str(expression.right), None)]
+            rights = [(str(bound), bound.value) for bound in bounds] or [(str(right), None)]
         else:
-            any_right = True
-            rights = [(None, expression.right)]
+            rights = [(None, right)]
         for name, bound in rights:
             failed = left.value is None or bound is None or compare(left.value, bound)
-            outcomes.append(
-                Outcome(
-                    str(expression),
-                    str(left),
-                    left.value,
-                    expression.comparison,
-                    name,
-                    bound,
-                    failed,
-                )
-            )
+            sides = str(left), left.value, expression.comparison, name, bound
+            outcomes.append(Outcome(str(expression), *sides, failed))
     return outcomes if any_right else []
+
+
+def check_files(
+    contents: Mapping[str, Mapping[str, Any]], expressions: Sequence[Expression]
+) -> list[tuple[str, Outcome]]:
+    """Return what becomes of gate expressions on several results, each with its file.
+
+    An expression has to mean something in at least one file, and then in every file of the same
+    kind: one gate may hold metrics and models to different expressions, but no metric goes missing
+    unseen.
+
+    Raises
+    ------
+    UsageError
+        For an expression that means nothing in a file where it should.
+    """
+    results = {file: figures(content) for file, content in contents.items()}
+    found: list[tuple[str, Outcome]] = []
+    for expression in expressions:
+        judged = {file: judge(result, expression) for file, result in results.items()}
+        kinds = {results[file].kind for file, outcomes in judged.items() if outcomes}
+        if not kinds:
+            only = next(iter(results)) if len(results) == 1 else None
+            raise _nothing_matched(expression, list(results.values()), only)
+        for file, outcomes in judged.items():
+            if not outcomes and results[file].kind in kinds:
+                raise _nothing_matched(expression, [results[file]], file)
+            found += [(file, outcome) for outcome in outcomes]
+    return found
 
 
 def check(content: Mapping[str, Any], expressions: Sequence[Expression]) -> list[Outcome]:
@@ -247,17 +256,10 @@ def check(content: Mapping[str, Any], expressions: Sequence[Expression]) -> list
     UsageError
         For an expression whose addresses mean nothing in the result.
     """
-    found = figures(content)
-    outcomes = []
-    for expression in expressions:
-        judged = judge(found, expression)
-        if not judged:
-            raise nothing_matched(expression, [found])
-        outcomes += judged
-    return outcomes
+    return [outcome for _, outcome in check_files({"": content}, expressions)]
 
 
-def nothing_matched(
+def _nothing_matched(
     expression: Expression, results: Sequence[Figures], file: str | None = None
 ) -> UsageError:
     """Return the error for an expression that means nothing in some results."""
@@ -277,7 +279,8 @@ def nothing_matched(
         shown = list(known)[:8]
         hint = f" (known: {', '.join(shown)}{', …' if len(known) > len(shown) else ''})"
     where = f"{file}: " if file else ""
-    return UsageError(f"{where}--fail-if {expression}: there is no {wanted}{hint}.", file=file)
+    said = f"{where}--fail-if {expression}: there is no {wanted}{hint}."
+    return UsageError(said, file=file or None)
 
 
 def _as_left(segments: tuple[Segment, ...], left: Place) -> tuple[Segment, ...]:
@@ -306,18 +309,25 @@ def _metric_table(content: Mapping[str, Any]) -> dict[Place, dict[str, Value]]:
     return table
 
 
-def _leaves(content: object, path: Place = ()) -> Iterator[tuple[Place, Value]]:
-    """Yield the numbers of nested objects and lists with their paths."""
+def values(content: object, path: Place = ()) -> Iterator[tuple[Place, Any]]:
+    """Yield what nested objects and lists hold, with paths; an empty one holds nothing."""
     if isinstance(content, dict):
         for name, inner in content.items():
-            yield from _leaves(inner, (*path, str(name)))
+            yield from values(inner, (*path, str(name)))
     elif isinstance(content, list):
         for place, inner in enumerate(content):
-            yield from _leaves(inner, (*path, str(place)))
-    elif content is None or isinstance(content, bool | int | float):
-        yield path, None if content is None else content + 0
-    elif content in ("inf", "-inf"):  # JSON has no infinity
-        yield path, float(str(content))
+            yield from values(inner, (*path, str(place)))
+    else:
+        yield path, content
+
+
+def _leaves(content: object) -> Iterator[tuple[Place, Value]]:
+    """Yield the numbers among the values."""
+    for path, value in values(content):
+        if value is None or isinstance(value, bool | int | float):
+            yield path, None if value is None else value + 0
+        elif value in ("inf", "-inf"):  # JSON has no infinity
+            yield path, float(value)
 
 
 def _told_apart(value: float, bound: float) -> tuple[str, str]:

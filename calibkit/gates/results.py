@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from calibkit.errors import ModelError
-from calibkit.gates.expressions import Expression
-from calibkit.gates.figures import Outcome, figures, judge, nothing_matched
+from calibkit.gates.figures import figures, values
 
 Content = dict[str, Any]
 
@@ -38,35 +36,6 @@ def read_result(path: str) -> Content:
     return content
 
 
-def check_files(
-    contents: Mapping[str, Content], expressions: Sequence[Expression]
-) -> list[tuple[str, Outcome]]:
-    """Return what becomes of gate expressions on several results, each with its file.
-
-    An expression has to mean something in at least one file, and then in every file of the same
-    kind: one gate may hold metrics and models to different expressions, but no metric goes missing
-    unseen.
-
-    Raises
-    ------
-    UsageError
-        For an expression that means nothing in a file where it should.
-    """
-    results = {file: figures(content) for file, content in contents.items()}
-    found: list[tuple[str, Outcome]] = []
-    for expression in expressions:
-        judged = {file: judge(result, expression) for file, result in results.items()}
-        kinds = {results[file].kind for file, outcomes in judged.items() if outcomes}
-        if not kinds:
-            only = next(iter(results)) if len(results) == 1 else None
-            raise nothing_matched(expression, list(results.values()), only)
-        for file, outcomes in judged.items():
-            if not outcomes and results[file].kind in kinds:
-                raise nothing_matched(expression, [results[file]], file)
-            found += [(file, outcome) for outcome in outcomes]
-    return found
-
-
 def side_by_side(first: Content, second: Content) -> Content:
     """Return two results as one: ``{"a": …, "b": …, "delta": …}`` wherever either has a value.
 
@@ -87,10 +56,10 @@ def side_by_side(first: Content, second: Content) -> Content:
         )
     if kinds[0] == "metrics":
         first, second = first["metrics"], second["metrics"]
-    values = dict(_values(first)), dict(_values(second))
+    known = dict(values(first)), dict(values(second))
     merged: Content = {}
-    for path in dict.fromkeys([*values[0], *values[1]]):
-        a, b = values[0].get(path), values[1].get(path)
+    for path in dict.fromkeys([*known[0], *known[1]]):
+        a, b = (side.get(path) for side in known)
         place = merged
         for name in path[:-1]:
             place = place.setdefault(name, {})
@@ -103,22 +72,10 @@ def _described(kind: str) -> str:
     return known.get(kind, f"a model of kind {kind!r}")
 
 
-def _values(content: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield what nested objects and lists hold, with paths; an empty one holds nothing."""
-    if isinstance(content, dict):
-        for name, inner in content.items():
-            yield from _values(inner, (*path, name))
-    elif isinstance(content, list):
-        for place, inner in enumerate(content):
-            yield from _values(inner, (*path, str(place)))
-    else:
-        yield path, content
-
-
 def _difference(a: object, b: object) -> float | None:
     if isinstance(a, bool) or isinstance(b, bool):
         return None
-    if isinstance(a, int | float) and isinstance(b, int | float):
-        difference = b - a
-        return difference if abs(difference) < float("inf") else None
-    return None
+    if not isinstance(a, int | float) or not isinstance(b, int | float):
+        return None
+    difference = b - a
+    return difference if abs(difference) < float("inf") else None

@@ -16,12 +16,11 @@ from calibkit.files.sources import Source
 from calibkit.memory import Memory
 from calibkit.metrics import cells as cell_metrics
 from calibkit.metrics import decisions, intervals, registry
-from calibkit.metrics.batches import evaluate_rows_within
 from calibkit.metrics.curves import curve_rows
 from calibkit.metrics.intervals import IntervalOptions
 from calibkit.metrics.ranges import ranges
 from calibkit.metrics.result import Coarse, Difference, Interval, Metrics, Number
-from calibkit.metrics.rows import EvaluateRows
+from calibkit.metrics.rows import EvaluateRows, read_evaluate_rows
 from calibkit.metrics.slices import ALL, Slice, check_names, segment_slices, top_rows
 from calibkit.metrics.spec import EvaluateSpec
 from calibkit.metrics.views import Confusion, Pair, Sample, View, view_of
@@ -137,7 +136,7 @@ def evaluate(source: Source, spec: EvaluateSpec, memory: Memory | None = None) -
         Values that are missing, out of range or of the wrong type.
     """
     if not spec.probs and spec.votes is None:
-        return evaluate_rows(evaluate_rows_within(source, spec, memory), spec)
+        return evaluate_rows(read_evaluate_rows(source, spec, memory), spec)
     mode = "votes" if spec.votes else "classes"
     module, name = MODES[mode].split(":")
     found: Evaluated = getattr(importlib.import_module(module), name)(source, spec)

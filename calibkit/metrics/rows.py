@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,10 @@ from calibkit.bins.grid_table import GridTable, is_grid_table, read_grid_table
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source, open_source
 from calibkit.makers import check_makers
+from calibkit.memory import Memory
 from calibkit.metrics.cells import Cells, place
 from calibkit.metrics.spec import EvaluateSpec
-from calibkit.models import load
+from calibkit.models import Model, load
 from calibkit.rows.columns import (
     ColumnOptions,
     Condensing,
@@ -32,11 +34,15 @@ from calibkit.rows.patterns import match_columns
 from calibkit.rows.rows import RowFinder, missing_mask
 from calibkit.rows.segments import Segments, read_segments
 from calibkit.rows.weights import in_units
+from calibkit.summaries.score_batches import Reading, rows_within
 
 Floats = NDArray[Any]
 
 #: The score under which the decisions of ``--boundary`` stand.
 BOUNDARY = "boundary"
+
+#: How a further score is called among the columns that are made.
+_SCORE = "score "
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,22 +111,28 @@ def columns_used(source: Source, spec: EvaluateSpec) -> dict[str, str]:
     found = {"score": options.score, "label": options.label}
     if options.weight is not None:
         found["weight"] = options.weight
+    beside: dict[str, list[str]] = {}
     for role, one in _beside(source, spec).items():
-        for number, column in enumerate(one.columns, 1):
-            found[f"{role} {number}" if len(one.columns) > 1 else role] = column
+        shown = "scores" if role.startswith(_SCORE) else "grid" if role == "cell" else role
+        beside.setdefault(shown, []).extend(one.columns)
+    for role, names in beside.items():
+        for number, column in enumerate(names, 1):
+            found[f"{role} {number}" if len(names) > 1 else role] = column
     return found
 
 
 @dataclass(frozen=True)
 class _Beside:
-    """Columns that are read beside score, label and weight, and what makes something of them."""
+    """Columns that are read beside score, label and weight, and what makes one column of them."""
 
     columns: list[str]
     make: Callable[[pl.DataFrame, RowFinder], Any]
 
 
-def read_evaluate_rows(source: Source, spec: EvaluateSpec) -> EvaluateRows:
-    """Read and check the columns that an evaluation needs.
+def read_evaluate_rows(
+    source: Source, spec: EvaluateSpec, memory: Memory | None = None
+) -> EvaluateRows:
+    """Read and check the columns that an evaluation needs; rows that do not fit are counted.
 
     Raises
     ------
@@ -130,41 +142,71 @@ def read_evaluate_rows(source: Source, spec: EvaluateSpec) -> EvaluateRows:
         A model that does not make one decision.
     DataError
         Values that are missing, out of range or of the wrong type.
+    ResourceError
+        Rows that do not fit, and options that need them as they are.
     """
-    return rows_of(*read_columns(source, spec), spec)
+    reading = reading_of(source, spec)
+    if spec.settings.prevalence is not None:  # which rounds the weight of each row
+        reading = replace(reading, needs_each="--prevalence")
+    rows = rows_within(source, reading, memory)
+    table = grid_of(spec)
+    return rows_of(rows, spec, None if table is None else table.grid.shape)
 
 
-def read_columns(source: Source, spec: EvaluateSpec) -> tuple[ScoreRows, dict[str, Any]]:
-    """Return the first score, label and weight, and what is made of the columns of each role.
+def reading_of(source: Source, spec: EvaluateSpec) -> Reading:
+    """Return how the rows of an evaluation are read; what is made of other columns stands beside."""
+    probability = spec.columns.scale == "probability"
+    others = {_SCORE + name: probability for name in spec.scores[1:]}
+    if spec.top_by is not None:
+        others["top"] = False
+    return Reading(
+        columns=list(dict.fromkeys(columns_used(source, spec).values())),
+        read=partial(_read, spec=spec, beside=_beside(source, spec)),
+        needs_each=spec.needs_each,
+        others=others,
+        threads=spec.settings.threads,
+    )
 
-    Of a window of rows groups have no numbers yet: they are the column as it is.
-    """
-    options = replace(spec.columns, uncertainty=None)
-    beside = _beside(source, spec)
-    others = [name for one in beside.values() for name in one.columns]
+
+def _read(source: Source, spec: EvaluateSpec, beside: Mapping[str, _Beside]) -> ScoreRows:
+    """Return score, label and weight of some rows, and beside them a column for each role."""
     rows = read_score_rows(
-        source, options, uncertainty=False, positive_must_occur=False, others=others
+        source,
+        replace(spec.columns, uncertainty=None),
+        uncertainty=False,
+        positive_must_occur=False,
+        others=[name for one in beside.values() for name in one.columns],
     )
     where, frame = rows.where, rows.others if rows.others is not None else pl.DataFrame()
     assert where is not None  # `read_score_rows` finds its rows
-    return rows, {role: one.make(frame, where) for role, one in beside.items()}
+    made = {role: one.make(frame, where) for role, one in beside.items()}
+    return replace(rows, others=pl.DataFrame(made) if made else None)
 
 
-def rows_of(rows: ScoreRows, made: Mapping[str, Any], spec: EvaluateSpec) -> EvaluateRows:
-    """Return the rows of an evaluation from what `read_columns` made of the inputs."""
-    assert rows.label is not None  # `read_score_rows` reads labels
-    scores = {spec.scores[0]: rows.score, **made["scores"]}
+def rows_of(rows: ScoreRows, spec: EvaluateSpec, shape: tuple[int, int] | None) -> EvaluateRows:
+    """Return the rows of an evaluation from those that `reading_of` reads.
+
+    `shape` is that of the grid whose cells were placed.
+    """
+    assert rows.label is not None and rows.where is not None  # `read_score_rows` reads labels
+    frame = rows.others if rows.others is not None else pl.DataFrame()
+
+    def column(name: str) -> Any:
+        return frame[name].to_numpy() if name in frame.columns else None
+
+    scores = {spec.scores[0]: rows.score}
+    scores |= {name: column(_SCORE + name) for name in spec.scores[1:]}
     weight = _reweighted(rows, spec)
-    top = scores[spec.scores[0]] if spec.tops and made["top"] is None else made["top"]
+    top, decision, cell = column("top"), column("decision"), column("cell")
     return EvaluateRows(
         scores=scores,
         label=rows.label,
         weight=weight,
-        group=made["groups"],
-        top=top,
-        segments=made["by"],
-        decision=made["decision"],
-        cells=made["grid"],
+        group=None if spec.groups is None else _numbered(frame["groups"]),
+        top=scores[spec.scores[0]] if spec.tops and top is None else top,
+        segments=None if spec.by is None else read_segments(frame["by"].alias(spec.by), rows.where),
+        decision=None if decision is None else (spec.decision or BOUNDARY, decision),
+        cells=None if cell is None or shape is None else Cells(cell, *shape),
         base_rate=_base_rate(rows.label, weight),
         warnings=rows.warnings,
         notes=rows.notes,
@@ -173,62 +215,65 @@ def rows_of(rows: ScoreRows, made: Mapping[str, Any], spec: EvaluateSpec) -> Eva
 
 
 def _beside(source: Source, spec: EvaluateSpec) -> dict[str, _Beside]:
-    """Return what is read beside the first score, by role."""
-    scale, more = spec.columns.scale, list(spec.scores[1:])
-    source.require(more, "--score")
+    """Return what is read beside the first score, by role, for the roles that there are."""
+    source.require(list(spec.scores[1:]), "--score")
+    found = {_SCORE + name: _one(name, partial(_score, spec)) for name in spec.scores[1:]}
+    for role, option, named, make in (
+        ("top", "--top-by", spec.top_by, partial(numeric_column, finite=False)),
+        ("by", "--by", spec.by, _segments),
+        ("groups", "--groups", spec.groups, _present),
+        ("decision", "--decision", spec.decision, lambda c, where: label_column(c, where)[0]),
+    ):
+        if named is not None:
+            source.require([named], option)
+            found[role] = _one(named, make)
+    if spec.boundary is not None:
+        found["decision"] = _boundary(source, spec, spec.boundary)
+    table = grid_of(spec)
+    if table is not None:
+        found["cell"] = _grid(source, spec, table)
+    return found
 
-    def scores(frame: pl.DataFrame, where: RowFinder) -> dict[str, Floats]:
-        return {name: score_column(frame[name], where, scale) for name in more}
 
-    return {
-        "scores": _Beside(more, scores),
-        "top": _one(
-            source, "--top-by", spec.top_by, lambda c, where: numeric_column(c, where, finite=False)
-        ),
-        "by": _one(source, "--by", spec.by, read_segments),
-        "groups": _one(source, "--groups", spec.groups, _groups),
-        "decision": _decisions(source, spec),
-        "grid": _grid(source, spec),
-    }
-
-
-def _one(
-    source: Source, option: str, name: str | None, make: Callable[[pl.Series, RowFinder], Any]
-) -> _Beside:
-    """Return what is made of one column, None where it is not named."""
-    if name is None:
-        return _Beside([], lambda _frame, _where: None)
-    source.require([name], option)
+def _one(name: str, make: Callable[[pl.Series, RowFinder], Any]) -> _Beside:
+    """Return what is made of one column."""
     return _Beside([name], lambda frame, where: make(frame[name], where))
 
 
-def _groups(column: pl.Series, where: RowFinder) -> NDArray[np.int64] | pl.Series:
-    """Return the group of each row, numbered by value: there may be millions."""
+def _score(spec: EvaluateSpec, column: pl.Series, where: RowFinder) -> Floats:
+    return score_column(column, where, spec.columns.scale)
+
+
+def _present(column: pl.Series, where: RowFinder) -> pl.Series:
+    """Return a column that has a value in every row."""
     absent = missing_mask(column, empty=True)
     if absent is not None:
         where.refuse(column, absent, "no value", f"fill these rows, or {where.remedy}")
-    return numbered(column) if where.source.whole else column
+    return column
 
 
-def numbered(column: pl.Series) -> NDArray[np.int64]:
-    """Return the place of each value among the distinct ones."""
+def _segments(column: pl.Series, where: RowFinder) -> pl.Series:
+    """Return the values of a column; of a window as text, which other windows can be told by."""
+    if where.source.whole:
+        return _present(column, where)
+    found = read_segments(column, where)
+    return pl.Series(found.names, dtype=pl.String).gather(found.code)
+
+
+def _numbered(column: pl.Series) -> NDArray[np.int64]:
+    """Return the place of each value among the distinct ones: there may be millions."""
     found: NDArray[np.int64] = column.rank("dense").cast(pl.Int64).to_numpy() - 1
     return found
 
 
-def _decisions(source: Source, spec: EvaluateSpec) -> _Beside:
-    """Return what decides: a column, a model, or nothing."""
-    if spec.decision is not None:
-        name = spec.decision
+def model_of(named: str | Model) -> Model:
+    """Return the model that decides."""
+    return load(named) if isinstance(named, str) else named
 
-        def given(column: pl.Series, where: RowFinder) -> tuple[str, Floats]:
-            return name, label_column(column, where)[0]
 
-        return _one(source, "--decision", name, given)
-    if spec.boundary is None:
-        return _Beside([], lambda _frame, _where: None)
-    named = spec.boundary
-    model, file = (load(named), named) if isinstance(named, str) else (named, "--boundary")
+def _boundary(source: Source, spec: EvaluateSpec, named: str | Model) -> _Beside:
+    """Return what reads the columns of a model, and decides."""
+    model, file = model_of(named), named if isinstance(named, str) else "--boundary"
     applier = applier_of(model)
     if model.kind == "bundle":
         raise ModelError(
@@ -250,29 +295,39 @@ def _decisions(source: Source, spec: EvaluateSpec) -> _Beside:
     reads = applier.reads(source, apply)
     check_makers(model, apply.columns, source)
 
-    def decide(frame: pl.DataFrame, where: RowFinder) -> tuple[str, Floats]:
-        return BOUNDARY, applier.values(frame, where, reads, apply)[0].to_numpy()
+    def decide(frame: pl.DataFrame, where: RowFinder) -> pl.Series:
+        return applier.values(frame, where, reads, apply)[0].cast(pl.UInt8)
 
     return _Beside([*reads.needed.values(), *reads.optional], decide)
 
 
-def _grid(source: Source, spec: EvaluateSpec) -> _Beside:
-    """Return what places rows in the cells of the grid."""
+def grid_of(spec: EvaluateSpec) -> GridTable | None:
+    """Return the grid over whose cells calibration is judged.
+
+    Raises
+    ------
+    UsageError
+        A table that is none of `calibkit bin`.
+    """
     if spec.grid is None:
-        return _Beside([], lambda _frame, _where: None)
+        return None
     table = open_source([spec.grid]) if isinstance(spec.grid, str) else spec.grid
     if not is_grid_table(table):
         file = table.parts[0].path
         raise UsageError(f"{file}: is no table of `calibkit bin`.", file=file)
-    found = read_grid_table(table, ColumnOptions())
+    return read_grid_table(table, ColumnOptions())
+
+
+def _grid(source: Source, spec: EvaluateSpec, found: GridTable) -> _Beside:
+    """Return what places rows in the cells of the grid."""
     score = spec.grid_score or found.columns["score"].name
     source.require([score], "--grid-score")
     spread = _spread(source, spec, found)
 
-    def cells(frame: pl.DataFrame, where: RowFinder) -> Cells:
+    def cells(frame: pl.DataFrame, where: RowFinder) -> NDArray[np.uint16]:
         scores = numeric_column(frame[score], where, finite=False)
         spreads = None if spread is None else numeric_column(frame[spread], where)
-        return place(found.grid, scores, spreads)
+        return place(found.grid, scores, spreads).cell
 
     return _Beside([score] if spread is None else [score, spread], cells)
 

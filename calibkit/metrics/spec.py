@@ -111,6 +111,18 @@ class EvaluateSpec:
             if value:
                 raise UsageError(f"{option} goes with a score, not with class probabilities.")
 
+    @property
+    def needs_each(self) -> str | None:
+        """The option that needs every row as it is, if one does."""
+        for option, given in (
+            ("--groups", self.groups),
+            ("--weight-kind sampling", self.settings.weight_kind == "sampling"),
+            ("--prevalence (its intervals)", self.intervals and self.settings.prevalence),
+        ):
+            if given:
+                return option
+        return None
+
     def wanted(self, known: Sequence[str]) -> list[str]:
         """Return the metrics that are wanted of some known ones."""
         return [name for name in known if self.metrics is None or name in self.metrics]

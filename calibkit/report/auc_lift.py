@@ -18,7 +18,7 @@ from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import evaluate
 from calibkit.metrics.slices import ALL
 from calibkit.metrics.spec import EvaluateSpec
-from calibkit.report.points import Points, per_cent
+from calibkit.report.points import Points, in_per_cent, per_cent
 from calibkit.report.style import Sheet, shown_name
 
 if TYPE_CHECKING:
@@ -75,12 +75,9 @@ def points(source: Source, spec: EvaluateSpec) -> Points:
             f"{source.parts[0].path}: no slice has rows of both classes, which an AUC needs",
             file=source.parts[0].path,
         )
-    words = {"baseline": baseline, "by": spec.by or ""}
-    if spec.intervals:
-        words["interval"] = per_cent(spec.confidence)
-    return Points(
-        kind="auc-lift", table=table, words=words, warnings=found.warnings, notes=found.notes
-    )
+    interval = per_cent(spec.confidence, spec.intervals)
+    words = {"baseline": baseline, "by": spec.by or "", "interval": interval}
+    return Points.of("auc-lift", table, found, **words)
 
 
 def draw(shown: Points, sheet: Sheet) -> None:
@@ -97,7 +94,7 @@ def draw(shown: Points, sheet: Sheet) -> None:
     each = max(6, sheet.fitting(0.8 * sheet.size[0] / len(names)))
     panel.set_xticks(range(len(names)), [_wrapped(name, each) for name in names])
     panel.grid(visible=False, axis="x")
-    panel.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.6g}%")
+    panel.yaxis.set_major_formatter(in_per_cent)
     words = shown.words
     over = f"one point a value of {words['by']}" if runs.height else "all rows"
     if not runs.height and "interval" in words:

@@ -14,7 +14,14 @@ from calibkit.errors import DataError, UsageError
 from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import evaluate
 from calibkit.metrics.spec import EvaluateSpec
-from calibkit.report.points import Points, check_lines, per_cent
+from calibkit.report.points import (
+    Points,
+    check_lines,
+    columns_of_ends,
+    ends_of,
+    in_per_cent,
+    per_cent,
+)
 from calibkit.report.style import Sheet
 
 METRICS = ("count", "positives", "calibration_bias", "ece")
@@ -24,7 +31,7 @@ SCHEMA = pl.Schema(
         "score": pl.String,
         "top": pl.Float64,
         **dict.fromkeys(METRICS, pl.Float64),
-        **{f"{name}_{end}": pl.Float64 for name in METRICS[2:] for end in ("low", "high")},
+        **columns_of_ends(METRICS[2:]),
     }
 )
 
@@ -52,12 +59,9 @@ def points(source: Source, spec: EvaluateSpec) -> Points:
         for share in sorted(spec.tops, key=lambda one: one.bound.numerator / one.bound.denominator):
             part = f"top:{share.text}"
             limits = found.metrics.intervals.get(score, {}).get(part, {})
-            row = {"score": score, "top": share.bound.numerator / share.bound.denominator}
-            row |= found.metrics.metrics[score][part]
-            for name in METRICS[2:]:
-                if name in limits:
-                    row |= {f"{name}_low": limits[name].low, f"{name}_high": limits[name].high}
-            rows.append(row)
+            own = found.metrics.metrics[score][part] | ends_of(limits, METRICS[2:])
+            top = share.bound.numerator / share.bound.denominator
+            rows.append({"score": score, "top": top, **own})
     table = pl.DataFrame(rows, schema=SCHEMA)
     if table["calibration_bias"].count() == 0:
         raise DataError(
@@ -65,10 +69,8 @@ def points(source: Source, spec: EvaluateSpec) -> Points:
             "compare with; take larger shares by --top, or name the --scale of the scores",
             file=source.parts[0].path,
         )
-    words = {"by": spec.top_by or spec.scores[0]}
-    if spec.intervals:
-        words["interval"] = per_cent(spec.confidence)
-    return Points(kind="bias", table=table, words=words, warnings=found.warnings, notes=found.notes)
+    interval = per_cent(spec.confidence, spec.intervals)
+    return Points.of("bias", table, found, by=spec.top_by or spec.scores[0], interval=interval)
 
 
 def draw(shown: Points, sheet: Sheet) -> None:
@@ -88,10 +90,8 @@ def draw(shown: Points, sheet: Sheet) -> None:
         sheet.entry(own["score"][0], **sheet.line(place))
     if wide:
         below.set_xscale("log")
-    for panel in (above, below):
-        panel.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.6g}%")
-    below.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.6g}%")
+    for axis in (above.yaxis, below.yaxis, below.xaxis):
+        axis.set_major_formatter(in_per_cent)
     below.set_ylim(bottom=0)
-    interval = f" ({shown.words['interval']} interval)" if "interval" in shown.words else ""
-    sheet.label(above, y=f"calibration bias{interval}", share=0.6)
+    sheet.label(above, y=f"calibration bias{shown.interval}", share=0.6)
     sheet.label(below, x=f"share of rows with the highest {shown.words['by']}", y="ECE", share=0.4)

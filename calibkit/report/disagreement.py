@@ -51,10 +51,8 @@ def of_evaluated(found: Evaluated, spec: EvaluateSpec) -> Points:
     if table is None or not table["count"].sum():
         raise DataError("no row has two votes, without which raters cannot be seen to differ")
     check_lines([series_name(*key) for key in series_of(table)], "diagrams", "--probs or --by")
-    words = {"interval": per_cent(spec.confidence)} if table["low"].count() else {}
-    return Points(
-        kind="disagreement", table=table, words=words, warnings=found.warnings, notes=found.notes
-    )
+    interval = per_cent(spec.confidence, table["low"].count())
+    return Points.of("disagreement", table, found, interval=interval)
 
 
 def draw(shown: Points, sheet: Sheet) -> None:
@@ -78,6 +76,5 @@ def draw(shown: Points, sheet: Sheet) -> None:
     main.set(xlim=(-0.02 * right, right), ylim=(-0.02 * right, right))
     below.set_ylim(bottom=0)
     below.locator_params(axis="y", nbins=3)
-    interval = f" ({shown.words['interval']} interval)" if "interval" in shown.words else ""
-    sheet.label(main, y=f"share of pairs of raters who differ{interval}", share=0.8)
+    sheet.label(main, y=f"share of pairs of raters who differ{shown.interval}", share=0.8)
     sheet.label(below, x="predicted probability that two raters differ", y="rows", share=0.2)

@@ -17,7 +17,7 @@ from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import evaluate
 from calibkit.metrics.slices import ALL
 from calibkit.metrics.spec import EvaluateSpec
-from calibkit.report.points import Points, check_lines, per_cent
+from calibkit.report.points import Points, check_lines, columns_of_ends, ends_of, per_cent
 from calibkit.report.style import Sheet
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ SCHEMA = pl.Schema(
     {
         "name": pl.String,
         **dict.fromkeys(METRICS, pl.Float64),
-        **{f"{name}_{end}": pl.Float64 for name in METRICS for end in ("low", "high")},
+        **columns_of_ends(METRICS),
     }
 )
 
@@ -50,11 +50,8 @@ def points(source: Source, spec: EvaluateSpec) -> Points:
     rows = []
     for name, parts in found.metrics.metrics.items():
         limits = found.metrics.intervals.get(name, {}).get(ALL, {})
-        row = {"name": name, **{metric: parts[ALL][metric] for metric in METRICS}}
-        for metric in METRICS:
-            if metric in limits:
-                row |= {f"{metric}_low": limits[metric].low, f"{metric}_high": limits[metric].high}
-        rows.append(row)
+        own = {metric: parts[ALL][metric] for metric in METRICS}
+        rows.append({"name": name, **own, **ends_of(limits, METRICS)})
     table = pl.DataFrame(rows, schema=SCHEMA)
     check_lines(table["name"].to_list(), "predictors", "--probs")
     if not table["dispersion_loss"].count():
@@ -63,10 +60,8 @@ def points(source: Source, spec: EvaluateSpec) -> Points:
             "loss",
             file=source.parts[0].path,
         )
-    words = {"interval": per_cent(spec.confidence)} if spec.intervals else {}
-    return Points(
-        kind="dispersion", table=table, words=words, warnings=found.warnings, notes=found.notes
-    )
+    interval = per_cent(spec.confidence, spec.intervals)
+    return Points.of("dispersion", table, found, interval=interval)
 
 
 def draw(shown: Points, sheet: Sheet) -> None:
@@ -88,8 +83,8 @@ def draw(shown: Points, sheet: Sheet) -> None:
     (left, right), (low, high) = panel.get_xlim(), panel.get_ylim()
     _equal_sums(panel, left, right, low, high, sheet)
     panel.set(xlim=(left, right), ylim=(low, high))
-    interval = f" ({shown.words['interval']} interval)" if "interval" in shown.words else ""
-    sheet.label(panel, x=f"calibration loss{interval}", y=f"dispersion loss{interval}")
+    x, y = (f"{name} loss{shown.interval}" for name in ("calibration", "dispersion"))
+    sheet.label(panel, x=x, y=y)
 
 
 def _equal_sums(

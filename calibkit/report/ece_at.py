@@ -96,13 +96,8 @@ def points(source: Source, spec: EceSpec) -> Points:
         raise DataError(
             f"{source.parts[0].path}: no cell of the grid has rows", file=source.parts[0].path
         )
-    return Points(
-        kind="ece-at",
-        table=table,
-        words={"grid": columns.score, "levels": str(given.shape[0])},
-        warnings=rows.warnings,
-        notes=rows.notes,
-    )
+    shape = str(given.shape[0])
+    return Points.of("ece-at", table, rows, grid=columns.score, levels=shape)
 
 
 def _one(name: str, grid: Grid, values: dict[str, int | float | None]) -> pl.DataFrame:

@@ -89,6 +89,11 @@ class GridCells:
     notes: tuple[str, ...] = ()
 
     @property
+    def words(self) -> dict[str, str]:
+        """What axes and legends say."""
+        return {"score": self.score, "scale": self.scale, "uncertainty": self.uncertainty or ""}
+
+    @property
     def highest(self) -> float:
         """The highest score; of a table the highest mean of a cell."""
         if self.rows is not None:

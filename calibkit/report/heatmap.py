@@ -10,6 +10,7 @@ extreme ones do not squeeze the others.  Scores stand at their value.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,19 +72,8 @@ def points(source: Source, spec: GridSpec) -> Points:
         frames.append(regions)
         warnings += remarks
     table = pl.concat([pl.DataFrame(schema=SCHEMA), *frames], how="diagonal_relaxed")
-    return Points(
-        kind="heatmap",
-        table=table,
-        words={
-            "score": cells.score,
-            "scale": cells.scale,
-            "uncertainty": cells.uncertainty or "",
-            "highest": repr(cells.highest),
-            "axis": spec.axis,
-        },
-        warnings=tuple(warnings),
-        notes=cells.notes,
-    )
+    own, told = {**cells.words, "axis": spec.axis}, replace(cells, warnings=tuple(warnings))
+    return Points.of("heatmap", table, told, **own, highest=repr(cells.highest))
 
 
 def _cells(cells: GridCells) -> pl.DataFrame:

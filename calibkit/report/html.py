@@ -23,6 +23,18 @@ _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufff
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
+_PAGE = """<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>{style}</style></head>
+<body><main>{content}</main></body>
+</html>
+"""
+
 
 @dataclass(frozen=True)
 class Span:
@@ -38,7 +50,7 @@ class Span:
 Cell = str | int | float | Span | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Table:
     """A table; the first cell of each row is its heading.
 
@@ -112,7 +124,10 @@ def cell_text(cell: Cell) -> Markup:
 def table(content: Table) -> Markup:
     """Return a table in a box of its own, which scrolls sideways where the page is narrow."""
     places = range(len(content.header))
-    right = [place > 0 and _numeric(row[place] for row in content.rows) for place in places]
+    right = [
+        place > 0 and all(not isinstance(row[place], str | bool) for row in content.rows)
+        for place in places
+    ]
     head = Markup(
         "".join(
             tag("th", escaped(name), scope="col", **_aligned(numeric))
@@ -122,14 +137,8 @@ def table(content: Table) -> Markup:
     lines = [tag("tr", _cells(row, right, content.codes)) for row in content.rows]
     caption = tag("caption", escaped(content.caption))
     inside = joined([caption, tag("thead", tag("tr", head)), tag("tbody", joined(lines))])
-    return tag(
-        "div",
-        tag("table", inside),
-        class_="wide",
-        role="region",
-        aria_label=content.caption,
-        tabindex="0",
-    )
+    box = {"class_": "wide", "role": "region", "aria_label": content.caption, "tabindex": "0"}
+    return tag("div", tag("table", inside), **box)
 
 
 def _cells(row: Sequence[Cell], right: Sequence[bool], codes: tuple[int, ...]) -> Markup:
@@ -149,24 +158,19 @@ def _aligned(right: bool) -> dict[str, str]:
     return {"class_": "number"} if right else {}
 
 
-def _numeric(cells: Iterable[Cell]) -> bool:
-    return all(not isinstance(cell, str | bool) for cell in cells)
-
-
 def section(heading: str, *parts: Markup, level: int = 2) -> Markup:
     """Return a part of the page with its heading; nothing where there is nothing in it."""
     content = joined(parts)
-    if not content:
-        return NOTHING
-    return tag("section", joined([tag(f"h{level}", escaped(heading)), content]))
+    whole = joined([tag(f"h{level}", escaped(heading)), content])
+    return tag("section", whole) if content else NOTHING
 
 
 def folded(summary: str, *parts: Markup) -> Markup:
     """Return a part that opens at a click; nothing where there is nothing in it."""
     content = joined(parts)
-    if not content:
-        return NOTHING
-    return tag("details", joined([tag("summary", escaped(summary)), content]))
+    return (
+        tag("details", joined([tag("summary", escaped(summary)), content])) if content else NOTHING
+    )
 
 
 def figure(drawing: Markup, caption: str) -> Markup:
@@ -176,16 +180,6 @@ def figure(drawing: Markup, caption: str) -> Markup:
 
 def page(title: str, *parts: Markup) -> bytes:
     """Return a whole page, in UTF-8."""
-    head = joined(
-        [
-            Markup('<meta charset="utf-8">'),
-            Markup(f'<meta http-equiv="Content-Security-Policy" content="{escaped(_POLICY)}">'),
-            Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
-            Markup('<meta name="color-scheme" content="light dark">'),
-            tag("title", escaped(title)),
-            tag("style", Markup(STYLE)),
-        ]
-    )
-    body = tag("body", tag("main", joined(parts)))
-    whole = joined([Markup("<!doctype html>"), Markup('<html lang="en">'), tag("head", head), body])
-    return f"{whole}\n</html>\n".encode()
+    return _PAGE.format(
+        policy=escaped(_POLICY), title=escaped(title), style=STYLE, content=joined(parts)
+    ).encode()

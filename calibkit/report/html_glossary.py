@@ -60,9 +60,14 @@ MEANINGS: dict[str, str] = {
 _PLUGIN = "_plugin"
 
 
+def stem(metric: str) -> str:
+    """Return a metric's name without its bound or class."""
+    return metric.partition(":")[0].partition("[")[0]
+
+
 def meaning(metric: str) -> str:
     """Return what a metric of metrics.json says: ``recall_at_precision:0.9``, ``squared_loss[3]``."""
-    name = metric.partition(":")[0].partition("[")[0]
+    name = stem(metric)
     if name.endswith(_PLUGIN):
         return "as without _plugin, with observed shares in place of true ones: biased"
     return MEANINGS.get(name, "")

@@ -16,6 +16,9 @@ _SIDE, _LEFT, _TOP, _COUNTS = 280.0, 58.0, 8.0, 46.0
 #: Of a picture of slices: the height of a line, the widths of names and of the scale.
 _LINE, _NAMES, _SCALE = 22.0, 180.0, 240.0
 
+#: Shares that an axis names.
+_TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
+
 #: Slices that one picture shows at most.
 MOST_SLICES = 40
 
@@ -59,7 +62,7 @@ def reliability(curve: pl.DataFrame) -> Markup:
         across, up = x.at(one["mean_score"]), y.at(one["mean_label"])
         if one["low"] is not None:
             parts.append(_line("whisker", (across, y.at(one["low"])), (across, y.at(one["high"]))))
-        parts.append(_shape("circle", "mark", cx=f"{across:.1f}", cy=f"{up:.1f}", r="3.5"))
+        parts.append(_shape("circle", "mark", cx=across, cy=up, r="3.5"))
     words = (
         f"{number(one['mean_score'])} came true {number(one['mean_label'])} of the time"
         for one in bins
@@ -69,19 +72,12 @@ def reliability(curve: pl.DataFrame) -> Markup:
 
 
 def _square(x: _Axis, y: _Axis) -> list[Markup]:
+    sides = dict(zip(("x", "y", "width", "height"), (x.start, y.end, _SIDE, _SIDE), strict=True))
     parts = [
-        _shape(
-            "rect",
-            "axis",
-            x=f"{x.start:g}",
-            y=f"{y.end:g}",
-            width=f"{_SIDE:g}",
-            height=f"{_SIDE:g}",
-        ),
+        _shape("rect", "axis", **{name: f"{side:g}" for name, side in sides.items()}),
         _line("ideal", (x.start, y.start), (x.end, y.end)),
+        *(_text(f"{share:g}", x.start - 6, y.at(share) + 4, "end") for share in _TICKS),
     ]
-    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        parts.append(_text(f"{share:g}", x.start - 6, y.at(share) + 4, "end"))
     middle = (y.start + y.end) / 2
     turned = {"transform": f"rotate(-90 12 {middle:g})"}
     parts.append(_text("share of positive rows", 12, middle, "middle", **turned))
@@ -94,55 +90,39 @@ def _histogram(bins: Sequence[dict[str, float]], x: _Axis) -> list[Markup]:
     parts = []
     for one in bins:
         left, right = (x.at(min(max(one[end], 0.0), 1.0)) for end in ("score_low", "score_high"))
-        height = _COUNTS * one["count"] / most
-        parts.append(
-            _shape(
-                "rect",
-                "bar",
-                x=f"{left:.1f}",
-                y=f"{floor - height:.1f}",
-                width=f"{max(right - left - 1.0, 1.0):.1f}",
-                height=f"{height:.1f}",
-            )
-        )
-    parts.append(_line("axis", (x.start, floor), (x.end, floor)))
-    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        parts.append(_text(f"{share:g}", x.at(share), floor + 15, "middle"))
-    parts.append(_text("rows", x.start - 6, floor - _COUNTS / 2 + 4, "end"))
-    parts.append(_text("score", (x.start + x.end) / 2, floor + 30, "middle"))
-    return parts
+        high, wide = _COUNTS * one["count"] / most, max(right - left - 1.0, 1.0)
+        parts.append(_shape("rect", "bar", x=left, y=floor - high, width=wide, height=high))
+    return [
+        *parts,
+        _line("axis", (x.start, floor), (x.end, floor)),
+        *(_text(f"{share:g}", x.at(share), floor + 15, "middle") for share in _TICKS),
+        _text("rows", x.start - 6, floor - _COUNTS / 2 + 4, "end"),
+        _text("score", (x.start + x.end) / 2, floor + 30, "middle"),
+    ]
 
 
 def slices(metric: str, values: Sequence[tuple[str, Span]]) -> Markup:
     """Return a metric with its interval, a line a slice; nothing for fewer than two values."""
-    shown = [(name, span) for name, span in values if span.value is not None][:MOST_SLICES]
+    shown = [(name, one.value, one) for name, one in values if one.value is not None][:MOST_SLICES]
     if len(shown) < 2:
         return NOTHING
-    ends = [
-        end for _, span in shown for end in (span.value, span.low, span.high) if end is not None
-    ]
+    ends = [end for _, value, one in shown for end in (value, one.low, one.high) if end is not None]
     low, high = min(ends), max(ends)
     slack = (high - low) * 0.05 or abs(low) * 0.05 or 1.0
     x = _Axis(low - slack, high + slack, _NAMES, _NAMES + _SCALE)
     bottom = _LINE * len(shown) + 6
-    parts = []
-    first = shown[0][1].value
-    if first is not None:
-        parts.append(_line("ideal", (x.at(first), 2), (x.at(first), bottom)))
-    for place, (name, span) in enumerate(shown):
+    first = x.at(shown[0][1])
+    parts = [_line("ideal", (first, 2), (first, bottom))]
+    for place, (name, value, span) in enumerate(shown):
         y = _LINE * (place + 0.5) + 4
         parts.append(_text(_short(name), _NAMES - 8, y + 4, "end"))
         if span.low is not None and span.high is not None:
             parts.append(_line("whisker", (x.at(span.low), y), (x.at(span.high), y)))
-        if span.value is not None:
-            parts.append(
-                _shape("circle", "mark", cx=f"{x.at(span.value):.1f}", cy=f"{y:.1f}", r="4")
-            )
+        parts.append(_shape("circle", "mark", cx=x.at(value), cy=y, r="4"))
     parts.append(_line("axis", (x.start, bottom), (x.end, bottom)))
-    parts.append(_text(number(low), x.at(low), bottom + 16, "middle"))
-    if high > low:
-        parts.append(_text(number(high), x.at(high), bottom + 16, "middle"))
-    words = "; ".join(f"{name} {number(span.value)}" for name, span in shown)
+    for end in dict.fromkeys((low, high)):
+        parts.append(_text(number(end), x.at(end), bottom + 16, "middle"))
+    words = "; ".join(f"{name} {number(value)}" for name, value, _ in shown)
     return _drawing(_NAMES + _SCALE + 24, bottom + 24, f"{metric} by slice: {words}.", parts)
 
 
@@ -157,26 +137,23 @@ def _short(name: str) -> str:
 
 
 def _drawing(width: float, height: float, alt: str, parts: Sequence[Markup]) -> Markup:
-    return tag(
-        "svg",
-        joined(parts),
-        viewBox=f"0 0 {width:g} {height:g}",
-        width=f"{width:g}",
-        height=f"{height:g}",
-        role="img",
-        aria_label=alt,
-    )
+    sides = {"width": f"{width:g}", "height": f"{height:g}"}
+    box = f"0 0 {sides['width']} {sides['height']}"
+    return tag("svg", joined(parts), viewBox=box, **sides, role="img", aria_label=alt)
 
 
-def _shape(name: str, kind: str, **attributes: str) -> Markup:
-    return tag(name, NOTHING, class_=kind, **attributes)
+def _shape(name: str, kind: str, **attributes: float | str) -> Markup:
+    shown = {key: _tenths(value) for key, value in attributes.items()}
+    return tag(name, NOTHING, class_=kind, **shown)
 
 
 def _line(kind: str, start: tuple[float, float], end: tuple[float, float]) -> Markup:
-    ends = {"x1": start[0], "y1": start[1], "x2": end[0], "y2": end[1]}
-    return _shape("line", kind, **{key: f"{value:.1f}" for key, value in ends.items()})
+    return _shape("line", kind, x1=start[0], y1=start[1], x2=end[0], y2=end[1])
 
 
 def _text(words: str, x: float, y: float, anchor: str, **more: str) -> Markup:
-    place = {"x": f"{x:.1f}", "y": f"{y:.1f}", "text_anchor": anchor, **more}
-    return tag("text", escaped(words), **place)
+    return tag("text", escaped(words), x=_tenths(x), y=_tenths(y), text_anchor=anchor, **more)
+
+
+def _tenths(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.1f}"

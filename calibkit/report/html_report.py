@@ -9,10 +9,10 @@ import polars as pl
 
 from calibkit import __version__
 from calibkit.metrics.evaluate import Evaluated
-from calibkit.metrics.result import Difference, Interval, Metrics, Number
+from calibkit.metrics.result import Difference, Metrics, Number
 from calibkit.report import html, html_pictures
 from calibkit.report.html import NOTHING, Cell, Markup, Span, Table
-from calibkit.report.html_glossary import meaning
+from calibkit.report.html_glossary import meaning, stem
 
 ALL = "all"
 
@@ -66,7 +66,7 @@ def report(found: Evaluated, context: Context) -> bytes:
     return html.page(
         f"Evaluation of {_listed(context.inputs)}" if context.inputs else "Evaluation",
         _head(metrics, context),
-        _remarks("What to know about the data", [*found.warnings, *found.notes]),
+        _remarks([*found.warnings, *found.notes]),
         *(_glance(metrics, score) for score in metrics.metrics),
         _story(metrics, context),
         _pictures(found, context),
@@ -94,19 +94,15 @@ def _head(metrics: Metrics, context: Context) -> Markup:
     return html.tag("header", html.joined([heading, html.paragraphs([line], class_="soft")]))
 
 
-def _remarks(heading: str, lines: Sequence[str]) -> Markup:
-    if not lines:
-        return NOTHING
-    return html.section(heading, html.tag("div", html.paragraphs(lines), class_="warnings"))
-
-
-def _span(value: Number, interval: Interval | None) -> Span | Number:
-    return value if interval is None else Span(value, interval.low, interval.high)
+def _remarks(lines: Sequence[str]) -> Markup:
+    told = html.tag("div", html.paragraphs(lines), class_="warnings") if lines else NOTHING
+    return html.section("What to know about the data", told)
 
 
 def _cell(metrics: Metrics, score: str, part: str, name: str) -> Cell:
     value = metrics.metrics[score][part].get(name)
-    return _span(value, metrics.intervals.get(score, {}).get(part, {}).get(name))
+    own = metrics.intervals.get(score, {}).get(part, {}).get(name)
+    return value if own is None else Span(value, own.low, own.high)
 
 
 def _chosen(values: dict[str, Number], wanted: Sequence[str], most: int) -> list[str]:
@@ -121,12 +117,10 @@ def _glance(metrics: Metrics, score: str) -> Markup:
     for name in _chosen(values, HEADLINES, _MOST_HEADLINES):
         cell = _cell(metrics, score, ALL, name)
         lines = [html.tag("dt", html.breakable(html.escaped(name)), title=meaning(name))]
+        lines.append(html.tag("dd", html.escaped(html.number(values[name]))))
         if isinstance(cell, Span):
-            lines.append(html.tag("dd", html.escaped(html.number(cell.value))))
             ends = f"{html.number(cell.low)} to {html.number(cell.high)}"
             lines.append(html.tag("dd", html.escaped(ends), class_="interval"))
-        else:
-            lines.append(html.tag("dd", html.cell_text(cell)))
         cards.append(html.tag("div", html.joined(lines)))
     return html.section(f"{score} at a glance", html.tag("dl", html.joined(cards), class_="cards"))
 
@@ -146,22 +140,21 @@ def _story(metrics: Metrics, context: Context) -> Markup:
 
 
 def _confusion(score: str, values: dict[str, Number]) -> Markup:
+    def line(*cells: Markup) -> Markup:
+        return html.tag("tr", Markup("".join(cells)))
+
     def heading(words: str, scope: str) -> Markup:
         return html.tag("th", html.escaped(words), scope=scope)
 
-    def row(name: str, *cells: str) -> Markup:
-        counts = [html.tag("td", html.cell_text(values[cell])) for cell in cells]
-        return html.tag("tr", Markup("".join([heading(name, "row"), *counts])))
+    def counts(name: str, *cells: str) -> Markup:
+        shown = [html.tag("td", html.cell_text(values[cell])) for cell in cells]
+        return line(heading(name, "row"), *shown)
 
-    corner = html.tag("td")
-    first = [corner, heading("label positive", "col"), heading("label negative", "col")]
-    inside = html.joined(
-        [
-            html.tag("caption", html.escaped(f"Confusion matrix of {score}: rows on these data")),
-            html.tag("thead", html.tag("tr", Markup("".join(first)))),
-            html.tag("tbody", html.joined([row("selected", "tp", "fp"), row("left", "fn", "tn")])),
-        ]
-    )
+    columns = [heading(f"label {side}", "col") for side in ("positive", "negative")]
+    body = html.joined([counts("selected", "tp", "fp"), counts("left", "fn", "tn")])
+    caption = html.escaped(f"Confusion matrix of {score}: rows on these data")
+    parts = {"caption": caption, "thead": line(html.tag("td"), *columns), "tbody": body}
+    inside = html.joined(html.tag(name, part) for name, part in parts.items())
     return html.tag("div", html.tag("table", inside, class_="confusion"), class_="wide")
 
 
@@ -196,10 +189,8 @@ def _slice_pictures(metrics: Metrics) -> Iterator[Markup]:
         bounded = metrics.intervals.get(score, {}).get(ALL, {})
         names = [name for name in HEADLINES if name in slices[ALL] and name in bounded]
         for name in names[:1]:
-            values = []
-            for part in slices:
-                cell = _cell(metrics, score, part, name)
-                values.append((part, cell if isinstance(cell, Span) else Span(None, None, None)))
+            cells = {part: _cell(metrics, score, part, name) for part in slices}
+            values = [(part, cell) for part, cell in cells.items() if isinstance(cell, Span)]
             drawing = html_pictures.slices(name, values)
             if drawing:
                 rest = len(slices) - html_pictures.MOST_SLICES
@@ -218,54 +209,46 @@ def _alike(metrics: Metrics) -> list[list[str]]:
     return list(groups.values())
 
 
+def _folding(main: Table, summary: str, rest: Table) -> Markup:
+    """Return a table, and one that opens at a click where it has rows."""
+    return html.joined(
+        [html.table(main), html.folded(summary, html.table(rest)) if rest.rows else NOTHING]
+    )
+
+
 def _all_rows(metrics: Metrics, scores: Sequence[str]) -> Markup:
     """Return the metrics of all rows, a column a score; those of single classes folded away."""
-    names = list(metrics.metrics[scores[0]][ALL])
-    single = [name for name in names if name.endswith("]")]
-
-    def lines(chosen: Sequence[str]) -> list[list[Cell]]:
-        return [[name, *(_cell(metrics, score, ALL, name) for score in scores)] for name in chosen]
-
-    caption = "Metrics on all rows"
-    header = ["metric", *scores]
-    main = Table(
-        caption=caption, header=header, rows=lines([name for name in names if name not in single])
-    )
-    classes = Table(caption=f"{caption}, class by class", header=header, rows=lines(single))
-    return html.joined(
+    header, caption = ["metric", *scores], "Metrics on all rows"
+    main, single = (
         [
-            html.table(main),
-            html.folded("Each class", html.table(classes)) if single else NOTHING,
+            [name, *(_cell(metrics, score, ALL, name) for score in scores)]
+            for name in metrics.metrics[scores[0]][ALL]
+            if name.endswith("]") == of_class
         ]
+        for of_class in (False, True)
     )
+    classes = Table(f"{caption}, class by class", header, single)
+    return _folding(Table(caption, header, main), "Each class", classes)
 
 
 def _differences(metrics: Metrics, pair: str) -> Markup:
     """Return by how much two scores differ, on all rows and folded away on slices."""
     slices = metrics.differences[pair]
 
-    def cell(found: Difference) -> Span:
-        return Span(found.value, found.low, found.high, signed=True)
+    def cells(found: Difference) -> list[Cell]:
+        return [Span(found.value, found.low, found.high, signed=True), _verdict(found)]
 
-    own: list[list[Cell]] = [
-        [name, cell(found), _verdict(found)]
-        for name, found in slices[ALL].items()
-        if not name.endswith("]")
-    ]
-    rest: list[list[Cell]] = [
-        [part, name, cell(found), _verdict(found)]
-        for part, each in [item for item in slices.items() if item[0] != ALL][:_MOST_IN_FULL]
-        for name, found in each.items()
+    own = [[name, *cells(found)] for name, found in slices[ALL].items() if not name.endswith("]")]
+    rest = [
+        [part, name, *cells(found)]
+        for part in [part for part in slices if part != ALL][:_MOST_IN_FULL]
+        for name, found in slices[part].items()
         if found.value is not None and not name.endswith("]")
     ]
     header = ["metric", "difference", "0 inside"]
-    main = Table(
-        caption=f"{pair} on all rows: the first less the baseline", header=header, rows=own
-    )
-    each = Table(caption=f"{pair} by slice", header=["slice", *header], rows=rest, codes=(0, 1))
-    return html.joined(
-        [html.table(main), html.folded("On slices", html.table(each)) if rest else NOTHING]
-    )
+    main = Table(f"{pair} on all rows: the first less the baseline", header, own)
+    each = Table(f"{pair} by slice", ["slice", *header], rest, codes=(0, 1))
+    return _folding(main, "On slices", each)
 
 
 def _verdict(found: Difference) -> str:
@@ -281,59 +264,35 @@ def _slices(metrics: Metrics, score: str) -> Markup:
     if len(slices) < 2:
         return NOTHING
     names = _chosen(slices[ALL], OF_SLICES, _MOST_COLUMNS)
-    short: list[list[Cell]] = [
-        [part, *(values.get(name) for name in names)] for part, values in slices.items()
-    ]
+    short = [[part, *(values.get(name) for name in names)] for part, values in slices.items()]
     shown = [part for part in slices if part != ALL][:_MOST_IN_FULL]
-    full: list[list[Cell]] = [
+    full = [
         [part, name, _cell(metrics, score, part, name)] for part in shown for name in slices[part]
     ]
     rest = len(slices) - 1 - len(shown)
     more = f", of the first {len(shown)}; metrics.json has {rest} more" if rest else ""
-    main = Table(caption=f"{score} by slice", header=["slice", *names], rows=short)
-    every = Table(
-        caption=f"Every metric of {score} by slice{more}",
-        header=["slice", "metric", "value"],
-        rows=full,
-        codes=(0, 1),
-    )
-    return html.joined([html.table(main), html.folded("Every metric", html.table(every))])
+    caption = f"Every metric of {score} by slice{more}"
+    every = Table(caption, ["slice", "metric", "value"], full, codes=(0, 1))
+    return _folding(Table(f"{score} by slice", ["slice", *names], short), "Every metric", every)
 
 
 def _names(metrics: Metrics) -> list[str]:
-    """Return the names of all metrics without bounds and classes, as they come."""
-    stems = (name.partition(":")[0].partition("[")[0] for name in _every(metrics))
-    return list(dict.fromkeys(stems))
-
-
-def _every(metrics: Metrics) -> Iterator[str]:
-    for slices in metrics.metrics.values():
-        yield from slices[ALL]
+    """Return the names of all metrics of all rows, as they come."""
+    return list(dict.fromkeys(name for slices in metrics.metrics.values() for name in slices[ALL]))
 
 
 def _glossary(metrics: Metrics) -> Markup:
-    terms = [
-        html.joined(
-            [
-                html.tag("dt", html.tag("code", html.escaped(name))),
-                html.tag("dd", html.escaped(meaning(name))),
-            ]
-        )
-        for name in _names(metrics)
-    ]
+    """Return what the metrics mean, without bounds and classes."""
+    stems = dict.fromkeys(stem(name) for name in _names(metrics))
+    terms = []
+    for name in stems:
+        terms += [html.tag("dt", html.tag("code", html.escaped(name)))]
+        terms += [html.tag("dd", html.escaped(meaning(name)))]
     return html.tag("dl", html.joined(terms), class_="terms")
 
 
 def _signature(metrics: Metrics) -> Markup:
-    rows: list[list[Cell]] = [
-        [name, metrics.signature[name]]
-        for name in dict.fromkeys(_every(metrics))
-        if name in metrics.signature
-    ]
-    content = Table(
-        caption="Two numbers are comparable if their signatures are equal",
-        header=["metric", "signature"],
-        rows=rows,
-        codes=(0, 1),
-    )
-    return html.table(content)
+    known = [name for name in _names(metrics) if name in metrics.signature]
+    rows = [[name, metrics.signature[name]] for name in known]
+    caption = "Two numbers are comparable if their signatures are equal"
+    return html.table(Table(caption, ["metric", "signature"], rows, codes=(0, 1)))

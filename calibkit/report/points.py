@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import polars as pl
 
 from calibkit.errors import UsageError
+from calibkit.metrics.result import Interval
 
 #: How many lines of one picture can be told apart.
 MOST_LINES = 8
@@ -35,6 +37,17 @@ class Points:
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
+    @classmethod
+    def of(cls, kind: str, table: pl.DataFrame, found: Any, **words: str | None) -> Points:
+        """Return the points of what has `warnings` and `notes`; words that are None are left out."""
+        kept = {name: word for name, word in words.items() if word is not None}
+        return cls(kind=kind, table=table, words=kept, warnings=found.warnings, notes=found.notes)
+
+    @property
+    def interval(self) -> str:
+        """What an axis says of the intervals drawn, with a space before it."""
+        return f" ({self.words['interval']} interval)" if "interval" in self.words else ""
+
 
 def check_lines(names: Sequence[str], what: str, option: str) -> None:
     """Refuse more lines than can be told apart.
@@ -51,9 +64,25 @@ def check_lines(names: Sequence[str], what: str, option: str) -> None:
         )
 
 
-def per_cent(share: float) -> str:
-    """Return a share as text: ``95%``."""
-    return f"{100 * share:.10g}%"
+def per_cent(share: float | None, shown: object = True) -> str | None:
+    """Return a share as text, ``95%``; None where there is none to be `shown`."""
+    return f"{100 * share:.10g}%" if share is not None and shown else None
+
+
+def columns_of_ends(names: Sequence[str]) -> dict[str, Any]:
+    """Return the columns of a table that hold the intervals of metrics."""
+    return {f"{name}_{end}": pl.Float64 for name in names for end in ("low", "high")}
+
+
+def ends_of(limits: Mapping[str, Interval], names: Sequence[str]) -> dict[str, float | None]:
+    """Return the intervals of metrics as values of these columns, those that there are."""
+    known = [name for name in names if name in limits]
+    return {f"{n}_{end}": getattr(limits[n], end) for n in known for end in ("low", "high")}
+
+
+def in_per_cent(value: float, _: object) -> str:
+    """Return what stands at a tick of an axis of shares."""
+    return f"{100 * value:.6g}%"
 
 
 def nice_end(*columns: pl.Series) -> float:

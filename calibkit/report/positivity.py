@@ -37,13 +37,8 @@ def points(source: Source, spec: GridSpec) -> Points:
     names = level_names(cells.frame)
     check_lines(names, "uncertainty levels", "--uncertainty-bins")
     table = cells.with_intervals(spec.confidence)
-    words = {"score": cells.score, "scale": cells.scale, "uncertainty": cells.uncertainty or ""}
-    words["axis"] = spec.axis
-    if spec.confidence is not None and table["low"].count():
-        words["interval"] = per_cent(spec.confidence)
-    return Points(
-        kind="positivity", table=table, words=words, warnings=cells.warnings, notes=cells.notes
-    )
+    interval = per_cent(spec.confidence, table["low"].count())
+    return Points.of("positivity", table, cells, **cells.words, axis=spec.axis, interval=interval)
 
 
 def draw(shown: Points, sheet: Sheet) -> None:
@@ -69,8 +64,8 @@ def draw(shown: Points, sheet: Sheet) -> None:
         sheet.entry("calibrated", **sheet.guide)
     low, high = panel.get_ylim()
     panel.set_ylim(bottom=min(low, -0.02 * high))
-    interval = f" ({words['interval']} interval)" if "interval" in words else ""
-    sheet.label(panel, x=f"mean {words['score']} of the bin", y=f"share of positives{interval}")
+    of_axes = f"mean {words['score']} of the bin", f"share of positives{shown.interval}"
+    sheet.label(panel, *of_axes)
 
 
 def _axis(

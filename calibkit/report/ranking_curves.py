@@ -13,11 +13,11 @@ from calibkit.errors import DataError
 from calibkit.files.sources import Source
 from calibkit.metrics import registry
 from calibkit.metrics.evaluate import evaluate
-from calibkit.metrics.rows import BOUNDARY, EvaluateRows, read_evaluate_rows
+from calibkit.metrics.rows import BOUNDARY, read_evaluate_rows
 from calibkit.metrics.slices import ALL
 from calibkit.metrics.spec import EvaluateSpec
 from calibkit.metrics.views import Sample, View, view_of
-from calibkit.report.points import Points, check_lines, per_cent
+from calibkit.report.points import Points, check_lines, columns_of_ends, ends_of, per_cent
 from calibkit.report.style import Sheet
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Points of one curve that are drawn: more would not be seen.
 MOST_POINTS = 300
+
+_RATES = ("selected_share", "precision", "recall", "fpr")
 
 #: Columns of the table.  ``curve`` is ``thresholds`` (a score, from its highest threshold down),
 #: ``decisions`` (a boundary or a column of decisions, with intervals) or ``base_rate``.
@@ -37,16 +39,10 @@ SCHEMA = pl.Schema(
         "precision": pl.Float64,
         "recall": pl.Float64,
         "fpr": pl.Float64,
-        **{
-            f"{rate}_{end}": pl.Float64
-            for rate in ("precision", "recall", "fpr")
-            for end in ("low", "high")
-        },
+        **columns_of_ends(_RATES[1:]),
         "area": pl.Float64,
     }
 )
-
-_RATES = ("selected_share", "precision", "recall", "fpr")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,19 +95,17 @@ def curve_points(source: Source, spec: CurveSpec, kind: str, area: str) -> Point
             file=source.parts[0].path,
             column=plain.columns.label,
         )
-    frames = [_curve(view, area) for view in _views(rows, plain)]
+    samples = {
+        name: Sample(score=score, label=rows.label, weight=rows.weight)
+        for name, score in rows.scores.items()
+    }
+    views = [view_of(sample, name, ALL, plain.settings) for name, sample in samples.items()]
+    frames = [_curve(view, area) for view in views]
     frames.append(_operating(source, spec))
     frames.append(pl.DataFrame({"curve": ["base_rate"], "precision": [rows.base_rate]}))
     table = pl.concat([pl.DataFrame(schema=SCHEMA), *frames], how="diagonal")
-    words = {"interval": per_cent(plain.confidence)} if plain.intervals else {}
-    return Points(kind=kind, table=table, words=words, warnings=rows.warnings, notes=rows.notes)
-
-
-def _views(rows: EvaluateRows, spec: EvaluateSpec) -> list[View]:
-    return [
-        view_of(Sample(score=score, label=rows.label, weight=rows.weight), name, ALL, spec.settings)
-        for name, score in rows.scores.items()
-    ]
+    interval = per_cent(plain.confidence, plain.intervals)
+    return Points.of(kind, table, rows, interval=interval)
 
 
 def _curve(view: View, area: str) -> pl.DataFrame:
@@ -163,10 +157,7 @@ def _operating(source: Source, spec: CurveSpec) -> pl.DataFrame:
         values = metrics.metrics[score][ALL]
         limits = metrics.intervals.get(score, {}).get(ALL, {})
         row: dict[str, Any] = {"name": shown, "curve": "decisions", **values}
-        for rate in ("precision", "recall", "fpr"):
-            if rate in limits:
-                row |= {f"{rate}_low": limits[rate].low, f"{rate}_high": limits[rate].high}
-        found.append(row)
+        found.append(row | ends_of(limits, _RATES[1:]))
     return pl.DataFrame(found, schema=SCHEMA)
 
 

@@ -110,13 +110,7 @@ def points(source: Source, spec: GainSpec, test: Source | None = None) -> Points
                 found[name, bound] = (judged.precision, judged.recall)
     table = _table(spec.methods, bounds, found)
     judged_on = "test rows" if test is not None else f"cross-validated, {spec.folds} folds"
-    return Points(
-        kind="recall-gain",
-        table=table,
-        words={"rows": judged_on},
-        warnings=rows.warnings,
-        notes=rows.notes,
-    )
+    return Points.of("recall-gain", table, rows, rows=judged_on)
 
 
 def _check_methods(names: tuple[str, ...]) -> None:

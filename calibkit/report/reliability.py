@@ -45,13 +45,11 @@ def of_evaluated(found: Evaluated, spec: EvaluateSpec) -> Points:
         )
     names = [series_name(*key) for key in series_of(table)]
     check_lines(names, "diagrams", "--score or --by")
-    words = {"interval": per_cent(spec.confidence)} if table["low"].count() else {}
+    words = {"interval": per_cent(spec.confidence, table["low"].count())}
     if spec.probs:
         words["x"] = "probability of the predicted class"
         words["y"] = "share of rows where it is right"
-    return Points(
-        kind="reliability", table=table, words=words, warnings=found.warnings, notes=found.notes
-    )
+    return Points.of("reliability", table, found, **words)
 
 
 def series_of(table: pl.DataFrame) -> list[tuple[str, str]]:

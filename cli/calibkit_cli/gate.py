@@ -50,7 +50,8 @@ def gate(
     console = Console(as_json=as_json, quiet=quiet)
     if not fail_if:
         raise UsageError("a gate needs --fail-if EXPR, such as --fail-if 'auc<0.75'.")
-    from calibkit.gates.results import check_files, read_result
+    from calibkit.gates.figures import check_files
+    from calibkit.gates.results import read_result
 
     from .gates import expressions, settle
 
