@@ -68,13 +68,7 @@ class Choice:
         )
 
 
-def fit_choice(
-    choice: Choice,
-    *,
-    test: ScoreRows | None = None,
-    provenance: str = "hash",
-    tags: dict[str, str] | None = None,
-) -> Fitted:
+def fit_choice(choice: Choice) -> Fitted:
     """Fit the candidate that was chosen, or the next best one where that one finds no boundary.
 
     Raises
@@ -85,8 +79,7 @@ def fit_choice(
     failure: InfeasibleError | None = None
     for tried in choice.ranked:
         try:
-            summary = _merged(tried.summary)
-            fitted = fit_summary(summary, test=test, provenance=provenance, tags=tags)
+            fitted = fit_summary(_merged(tried.summary))
         except InfeasibleError as error:
             failure = error
             continue

@@ -25,7 +25,7 @@ from calibkit.boundary import exact
 from calibkit.boundary.certificate_paths import CURVED, Path, fit_path
 from calibkit.boundary.certificate_tests import Quantity, certified, rows_needed, sequence
 from calibkit.boundary.describe import describe, flatten, reference
-from calibkit.boundary.figures import figures, judge_rows
+from calibkit.boundary.figures import figures
 from calibkit.boundary.fit import Fitted, need_classes
 from calibkit.boundary.goals import count_goal
 from calibkit.boundary.logistic import Cut
@@ -115,14 +115,7 @@ def certificate_steps(spec: BoundarySpec, data: ScoreRows | GridTable) -> list[s
     ]
 
 
-def certify_boundary(
-    data: ScoreRows | GridTable,
-    spec: BoundarySpec,
-    *,
-    test: ScoreRows | None = None,
-    provenance: str = "hash",
-    tags: dict[str, str] | None = None,
-) -> Fitted:
+def certify_boundary(data: ScoreRows | GridTable, spec: BoundarySpec) -> Fitted:
     """Return a boundary whose bound holds on new data with the confidence of the specification.
 
     Parameters
@@ -132,8 +125,6 @@ def certify_boundary(
         as that many rows.
     spec
         What to fit, with a confidence.
-    test, provenance, tags
-        As for `calibkit.boundary.fit.fit_boundary`.
 
     Raises
     ------
@@ -158,15 +149,7 @@ def certify_boundary(
     )
     place = _certified_place(path, split.certifying, quantity, spec)
     summary = _summary(data, spec, path)
-    fitted = _fitted(summary, path, place, _certificate(spec, split.certifying))
-    fitted.model.tags = dict(tags or {})
-    if provenance == "names":
-        fitted.model.provenance = summary.origin
-    elif provenance == "hash":
-        fitted.model.provenance = msgspec.structs.replace(summary.origin, files=None)
-    if test is not None:
-        fitted.model.fit.test = judge_rows(fitted.model, test, spec.target, spec.target.goal)
-    return fitted
+    return _fitted(summary, path, place, _certificate(spec, split.certifying))
 
 
 def written_out(data: ScoreRows) -> ScoreRows:
@@ -347,4 +330,4 @@ def _fitted(summary: Summary, path: Path, place: int, certificate: Certificate) 
         reference=reference(summary, selected / goal.totals.rows),
         certificate=certificate,
     )
-    return Fitted(describe(summary, found, fit), ())
+    return Fitted(describe(summary, found, fit), goal)

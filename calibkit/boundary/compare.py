@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from calibkit.bins.grid_table import GridTable
 from calibkit.boundary.auto import choose_method, fit_choice
-from calibkit.boundary.fit import fit_boundary
+from calibkit.boundary.fit import delivered, fit_boundary
 from calibkit.boundary.methods import METHODS
 from calibkit.boundary.model import BoundaryModel
 from calibkit.boundary.spec import AUTO, BoundarySpec
@@ -102,7 +102,7 @@ def _one(data: ScoreRows | GridTable, spec: BoundarySpec, test: ScoreRows | None
         spec = _suited(spec)
     try:
         if spec.method == AUTO:
-            fitted = fit_choice(choose_method(data, spec), test=test)
+            fitted = delivered(fit_choice(choose_method(data, spec)), spec.target, test)
         else:
             fitted = fit_boundary(data, spec, test=test)
     except InfeasibleError:

@@ -88,6 +88,7 @@ def describe(summary: Summary, found_on: Found, fit: BoundaryFit) -> BoundaryMod
         uncertainty_edges=[],
         score_thresholds=[],
         fit=fit,
+        provenance=summary.origin,
     )
     if problem.grid is not None and problem.grid.order == "score-uncertainty":
         _describe_score_first(model, problem.grid, problem.take(lowest))

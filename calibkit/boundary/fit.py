@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import msgspec
@@ -19,6 +19,7 @@ from calibkit.boundary.problem import deal, tally_totals
 from calibkit.boundary.segment_figures import Judging, judge_stack, judge_test
 from calibkit.boundary.spec import BoundarySpec, Plan
 from calibkit.boundary.summary import Summary, summarise
+from calibkit.boundary.target import Target
 from calibkit.errors import DataError, InfeasibleError
 from calibkit.rows.columns import ScoreRows
 from calibkit.summaries.resolution import Range, Resolution, resolution_of
@@ -30,15 +31,15 @@ from calibkit.threads import later
 class Fitted:
     """A fitted boundary, what the user should be told, and its folds one by one.
 
-    `totals` is what the rows hold, in the units of the folds; `row_units` how many of them a weight
-    of 1 has before classes are reweighted.
+    `goal` is that of all rows, in the units of the folds; `row_units` how many of them a weight of 1
+    has before classes are reweighted.
     """
 
     model: BoundaryModel
-    warnings: tuple[str, ...]
+    goal: Goal
+    warnings: tuple[str, ...] = ()
     folds: tuple[Judged, ...] = ()
-    totals: Totals = field(default_factory=lambda: Totals(0, 0))
-    row_units: Fraction = field(default_factory=lambda: Fraction(1))
+    row_units: Fraction = Fraction(1)
 
 
 def fit_boundary(
@@ -74,16 +75,33 @@ def fit_boundary(
     InfeasibleError
         No boundary of this method selects a row and meets the bound.
     """
-    return fit_summary(summarise(data, spec), test=test, provenance=provenance, tags=tags)
+    fitted = fit_summary(summarise(data, spec))
+    return delivered(fitted, spec.target, test, provenance, tags)
 
 
-def fit_summary(
-    summary: Summary,
-    *,
+def delivered(
+    fitted: Fitted,
+    target: Target,
     test: ScoreRows | None = None,
     provenance: str = "hash",
     tags: dict[str, str] | None = None,
 ) -> Fitted:
+    """Judge a fit on test rows, and let its model say of its origin what is asked for.
+
+    The parameters are those of `fit_boundary`.
+    """
+    model = fitted.model
+    model.tags = dict(tags or {})
+    if provenance == "none":
+        model.provenance = None
+    elif provenance == "hash" and model.provenance is not None:
+        model.provenance = msgspec.structs.replace(model.provenance, files=None)
+    if test is not None:
+        judge_test(model, test, target, fitted.goal.of)
+    return fitted
+
+
+def fit_summary(summary: Summary) -> Fitted:
     """Fit a decision boundary on what was counted of its rows; see `fit_boundary`."""
     planned, problem = summary.planned, summary.problem
     spec = planned.spec
@@ -124,23 +142,11 @@ def fit_summary(
         resolution=msgspec.UNSET if resolution is None else resolution,
     )
     model = describe(summary, found, fit)
-    model.tags = dict(tags or {})
-    if provenance == "names":
-        model.provenance = summary.origin
-    elif provenance == "hash":
-        model.provenance = msgspec.structs.replace(summary.origin, files=None)
     if summary.stack is not None:
         held_out = None if spec.time is not None or not folds else dealt().reweighted(classes)
         judge_stack(model, summary.stack, Judging(goal, unit, tally, found, held_out, kept))
-    if test is not None:
-        judge_test(model, test, spec.target, goal.of)
-    return Fitted(
-        model,
-        (*warnings, *warnings_of(model, spec.target)),
-        judged,
-        goal.totals,
-        problem.totals().row_units,
-    )
+    said = (*warnings, *warnings_of(model, spec.target))
+    return Fitted(model, goal, said, judged, problem.totals().row_units)
 
 
 def _of_rows(

@@ -12,7 +12,6 @@ from calibkit.boundary.fit import Fitted
 from calibkit.boundary.goals import Goal
 from calibkit.boundary.model import BoundaryFit, BoundaryModel, CrossValidated, Figures
 from calibkit.boundary.problem import tally_totals
-from calibkit.boundary.segment_figures import judge_test
 from calibkit.boundary.spec import AUTO, BoundarySpec
 from calibkit.boundary.summary import Summary, summarise
 from calibkit.models import Provenance
@@ -25,9 +24,8 @@ def pool(
     model: BoundaryModel,
     parts: list[Fitted],
     single: Figures | None,
-    test: ScoreRows | None = None,
-) -> BoundaryModel:
-    """Return a model of several segments with the figures of all rows.
+) -> Goal:
+    """Give a model of several segments the figures of all rows, and return their goal.
 
     Parameters
     ----------
@@ -39,8 +37,6 @@ def pool(
         The fits of the segments that have a boundary.
     single
         The figures of one threshold for all rows.
-    test
-        Labelled rows to judge it on.
     """
     method = parts[0].model.method if spec.method == AUTO else spec.method
     base = summarise(data, replace(spec, method=method))
@@ -64,9 +60,7 @@ def pool(
         certificate=None,
     )
     model.provenance = _named(base.origin, spec)
-    if test is not None:
-        judge_test(model, test, target, goal.of)
-    return model
+    return goal
 
 
 def _named(origin: Provenance, spec: BoundarySpec) -> Provenance:
@@ -80,7 +74,7 @@ def _upper_bound(parts: list[Fitted], goal: Goal, base: Summary) -> float:
         return max(bounds)
     if goal.uses_gain:
         whole = base.problem.totals()
-        amounts = [one.totals.gain * one.totals.gain_unit.size for one in parts]
+        amounts = [one.goal.totals.gain * one.goal.totals.gain_unit.size for one in parts]
         return min(
             1.0,
             sum(a * b for a, b in zip(amounts, bounds, strict=True))
@@ -126,7 +120,7 @@ def _in_units(parts: list[Fitted], fold: int, goal: Goal, base: Summary) -> list
     found = [0.0] * 5
     classes = goal.totals.classes
     for one in parts:
-        seen, totals = one.folds[fold], one.totals
+        seen, totals = one.folds[fold], one.goal.totals
         size = float(base.problem.totals().row_units / one.row_units)
         for first, pair in ((0, seen[:2]), (2, seen[2:4])):
             rows, hits = totals.classes.rows(float(pair[0]), float(pair[1]))

@@ -13,7 +13,7 @@ from calibkit.bins.grid_table import GridTable, is_grid_table, read_grid_table
 from calibkit.boundary.auto import Choice, choose_method, fit_choice
 from calibkit.boundary.certificate import certify_boundary
 from calibkit.boundary.choose import choose_levels
-from calibkit.boundary.fit import Fitted, fit_summary
+from calibkit.boundary.fit import Fitted, delivered, fit_summary
 from calibkit.boundary.problem import raw_problem
 from calibkit.boundary.reading import BoundaryReader, worth_columns
 from calibkit.boundary.segmented import fit_segments
@@ -118,32 +118,18 @@ def fit(
 ) -> Fitted:
     """Fit a boundary on what `count` returned; see `calibkit.boundary.fit.fit_boundary`."""
     said = _remarks(counted, spec)
-    fitted = _fit(counted, spec, auto_levels, test, provenance, tags)
+    fitted = delivered(_fit(counted, spec, auto_levels), spec.target, test, provenance, tags)
     return replace(fitted, warnings=(*said, *fitted.warnings))
 
 
-def _fit(
-    counted: Counted,
-    spec: BoundarySpec,
-    auto_levels: bool,
-    test: ScoreRows | None,
-    provenance: str,
-    tags: dict[str, str] | None,
-) -> Fitted:
-    if isinstance(counted, ScoreRows | GridTable) and spec.confidence is not None:
-        return certify_boundary(counted, spec, test=test, provenance=provenance, tags=tags)
-    if isinstance(counted, ScoreRows | GridTable):
-        return fit_segments(
-            counted,
-            spec,
-            auto_levels=auto_levels,
-            test=test,
-            provenance=provenance,
-            tags=tags,
-        )
+def _fit(counted: Counted, spec: BoundarySpec, auto_levels: bool) -> Fitted:
+    if isinstance(counted, Summary):
+        return fit_summary(counted)
     if isinstance(counted, Choice):
-        return fit_choice(counted, test=test, provenance=provenance, tags=tags)
-    return fit_summary(counted, test=test, provenance=provenance, tags=tags)
+        return fit_choice(counted)
+    if spec.confidence is not None:
+        return certify_boundary(counted, spec)
+    return fit_segments(counted, spec, auto_levels=auto_levels)
 
 
 def _remarks(counted: Counted, spec: BoundarySpec) -> list[str]:

@@ -63,13 +63,7 @@ class Split:
 
 
 def fit_segments(
-    data: ScoreRows | GridTable,
-    spec: BoundarySpec,
-    *,
-    auto_levels: bool = False,
-    test: ScoreRows | None = None,
-    provenance: str = "hash",
-    tags: dict[str, str] | None = None,
+    data: ScoreRows | GridTable, spec: BoundarySpec, *, auto_levels: bool = False
 ) -> Fitted:
     """Fit a boundary with thresholds for each value of a column.
 
@@ -81,8 +75,6 @@ def fit_segments(
         What to fit.
     auto_levels
         Whether cross-validation chooses the number of uncertainty levels.
-    test, provenance, tags
-        See `calibkit.boundary.fit.fit_boundary`.
 
     Raises
     ------
@@ -106,11 +98,9 @@ def fit_segments(
         count = partial(stacked, split=split, fallback=None if whole is None else whole.model)
         if spec.method == AUTO:
             summaries = [count(data, wanted) for wanted in _candidates(data, spec)]
-            choice = choose_among(summaries)
-            return fit_choice(choice, test=test, provenance=provenance, tags=tags)
-        summary = choose_levels(data, spec, count) if auto_levels else count(data, spec)
-        return fit_summary(summary, test=test, provenance=provenance, tags=tags)
-    return _fit_each(data, spec, split, whole, fit, (test, provenance, tags))
+            return fit_choice(choose_among(summaries))
+        return fit_summary(choose_levels(data, spec, count) if auto_levels else count(data, spec))
+    return _fit_each(data, spec, split, whole, fit)
 
 
 def _check(data: ScoreRows | GridTable, spec: BoundarySpec) -> None:
@@ -229,7 +219,6 @@ def _fit_each(
     split: Split,
     whole: Fitted | None,
     fit: Callable[[ScoreRows, BoundarySpec], Fitted],
-    delivery: tuple[ScoreRows | None, str, dict[str, str] | None],
 ) -> Fitted:
     """Fit each segment by itself and put the boundaries side by side."""
     alone = replace(spec, by=None, bound="overall", min_group_positives=None)
@@ -263,18 +252,12 @@ def _fit_each(
         one = found[name]
         segments[name] = segment_of(never(like) if one is None else one.model)
         segments[name].fit = _segment_fit(one, data.only(rows))
-    test, provenance, tags = delivery
     model = with_segments(_beside(like, whole, able), segments, split.pooled, spec)
     methods = {one.model.method for one in able.values()}
     model.method = methods.pop() if len(methods) == 1 else AUTO
     single = None if whole is None else whole.model.fit.score_only
-    model = pool(data, spec, model, list(able.values()), single, test)
-    model.tags = dict(tags or {})
-    if provenance != "names":
-        assert model.provenance is not None
-        bare = msgspec.structs.replace(model.provenance, files=None)
-        model.provenance = bare if provenance == "hash" else None
-    return Fitted(model, tuple(warnings))
+    goal = pool(data, spec, model, list(able.values()), single)
+    return Fitted(model, goal, tuple(warnings))
 
 
 def _beside(like: BoundaryModel, whole: Fitted | None, able: dict[str, Fitted]) -> BoundaryModel:

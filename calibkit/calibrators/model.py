@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from typing import ClassVar
 
 import msgspec
@@ -159,6 +160,10 @@ class CalibratorModel(Model, kw_only=True, omit_defaults=True):
         """The map of all rows."""
         names = ScoreMap.__struct_fields__
         return ScoreMap(**{name: getattr(self, name) for name in names if name != "fit"})
+
+    def __post_init__(self) -> None:
+        # A default is left out by its identity, which another process does not keep.
+        self.out_of_range = sys.intern(self.out_of_range)
 
     def check(self) -> None:
         """Raise `ModelError` where the fields contradict each other."""

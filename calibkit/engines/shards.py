@@ -153,9 +153,10 @@ def state_of_all(
     def state(work: Sequence[Shard]) -> State:
         results = engine.map(task, work, progress)
         if of_rows:
-            return join_states([state_of(done.value, "a shard's rows") for done in results])
-        found: State = engine.reduce(merge_done, results).value
-        return found
+            found = join_states([state_of(done.value, "a shard's rows") for done in results])
+        else:
+            found = engine.reduce(merge_done, results).value
+        return replace(found, path=shards[0].name)
 
     try:
         return state(work)

@@ -200,7 +200,9 @@ def _judged(
 
     The latter as depth x shrinkage x 3: gain over the former, its square, loss.
     """
-    score, label, repeats = rows.score[own], rows.label[own], rows.repeats[own]
+    score, label = rows.score[own], rows.label[own]
+    # As many equal rows as a row weighs, or one that stands for as many.
+    repeats = np.ones(score.size) if rows.options.sampled else rows.mass[own]
     places = np.searchsorted(folds.judged(), folds.part[own]).astype(np.int32)
     mass = np.where(folds.among(folds.judged())[own], rows.mass[own], 0.0)
     places[mass <= 0.0] = 0

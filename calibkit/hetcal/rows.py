@@ -90,11 +90,6 @@ class HetcalRows:
         """How many rows there are, whatever they weigh."""
         return int(self.score.size)
 
-    @property
-    def repeats(self) -> Floats:
-        """How many equal rows a row is: as many as its weight, or one that stands for as many."""
-        return np.ones(self.count) if self.options.sampled else self.mass
-
     def blocks(self) -> Iterator[slice]:
         """Yield the rows, some at a time."""
         for first in range(0, self.count, _BLOCK):

@@ -145,7 +145,10 @@ def read_evaluate_rows(
     ResourceError
         Rows that do not fit, and options that need them as they are.
     """
-    rows = rows_within(source, reading_of(source, spec), memory)
+    reading = reading_of(source, spec)
+    if spec.settings.prevalence is not None:  # which rounds the weight of each row
+        reading = replace(reading, needs_each="--prevalence")
+    rows = rows_within(source, reading, memory)
     table = grid_of(spec.grid)
     return rows_of(rows, spec, None if table is None else table.grid.shape)
 

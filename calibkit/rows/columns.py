@@ -213,7 +213,8 @@ class ScoreRows:
 
     def need_each(self, option: str) -> None:
         """Raise `ResourceError` if equal rows were counted, for an option that needs each of them."""
-        if self.condensing is not None and (self.condensing.times > 1).any():
+        counted = self.condensing
+        if counted is not None and not (counted.lossless and (counted.times == 1).all()):
             raise ResourceError(
                 f"memory: {self.rows:,} rows do not fit, and {option} needs every one of them; raise "
                 "--memory, or leave it out"

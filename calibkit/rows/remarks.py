@@ -116,14 +116,6 @@ def of_weights(label: Numbers, weight: Numbers | None) -> list[str]:
     return [] if said is None else [said]
 
 
-def of_rows(name: str, scale: str, score: Numbers, label: Numbers) -> list[str]:
-    """Return the remarks on rows in any order."""
-    distinct, place = np.unique(score, return_inverse=True)
-    rows = np.bincount(place, minlength=distinct.size)
-    hits = np.bincount(place[label == 1], minlength=distinct.size)
-    return list(_remarks(name, scale, distinct, rows, hits, score.size))
-
-
 def of_tally(
     name: str, scale: str, falling: Numbers, count: Numbers, positive: Numbers, size: int
 ) -> list[str]:

@@ -25,10 +25,11 @@ def group_parts(groups: pl.Series, parts: int, seed: int, where: RowFinder) -> P
         For a row without a group.
     """
     refuse_missing(groups, where)
-    text = groups.cast(pl.String)
-    values = text.unique().sort()
-    part_of = np.array([_hash(f"{seed}:{value}") % parts for value in values], np.uint8)
-    found: Parts = part_of[np.searchsorted(_ranks(values), _ranks(text))]
+    if not groups.dtype.is_integer():
+        groups = groups.cast(pl.String)
+    values = groups.unique()
+    part_of = [_hash(f"{seed}:{value}") % parts for value in values.cast(pl.String)]
+    found: Parts = groups.replace_strict(values, part_of, return_dtype=pl.UInt8).to_numpy()
     return found
 
 
@@ -81,10 +82,6 @@ class TimeParts:
 
 def _as_times(times: pl.Series) -> pl.Series:
     return (times.cast(pl.String) if is_text(times.dtype) else times).alias("time")
-
-
-def _ranks(values: pl.Series) -> NDArray[np.int64]:
-    return values.rank("dense").to_numpy().astype(np.int64)
 
 
 def _hash(text: str) -> int:

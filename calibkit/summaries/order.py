@@ -32,7 +32,7 @@ def falling_keys(score: Floats) -> tuple[NDArray[np.uint64], np.uint64]:
 def falling_places(score: Floats, second: NDArray[Any], threads: int) -> NDArray[np.uint32]:
     """Return the places of rows by falling score, then by a rising second column of integers.
 
-    Counted rows rise by both already: they are turned round, and those of equal scores once more.
+    Counted and stored rows have rising scores already: they are turned round.
     """
     places = np.empty(score.size, np.uint32)
     if sorting.turn_round(score, second, places):

@@ -29,9 +29,6 @@ from calibkit.maths.bounds import Bound
 from calibkit.models import canonical_text, decode_as
 from calibkit.rows.provenance import hash_text
 
-#: The suffix of state files.
-SUFFIX: Final = ".state"
-
 _KEY: Final = "calibkit"
 _MAGIC: Final = "calibkit state"
 

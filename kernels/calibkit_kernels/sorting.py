@@ -68,19 +68,27 @@ def pack(
 
 @kernel
 def turn_round(score: NDArray[Any], second: NDArray[Any], places: Tags) -> bool:
-    """Write the places of rows by falling score, then by rising second column, if they rise by both.
+    """Write the places of rows by falling score, then by rising second column, if the scores rise.
 
     Tells whether they do; `places` stays as it is if not.
     """
     for i in range(1, score.size):
-        if score[i] < score[i - 1] or (score[i] == score[i - 1] and second[i] < second[i - 1]):
+        if score[i] < score[i - 1]:
             return False
     end, size = score.size, 0
     for i in range(score.size - 1, -1, -1):
         if i == 0 or score[i - 1] != score[i]:
-            for row in range(i, end):
-                places[size] = row
-                size += 1
+            rises = True
+            for row in range(i + 1, end):
+                rises = rises and second[row - 1] <= second[row]
+            if rises:
+                for row in range(i, end):
+                    places[size] = row
+                    size += 1
+            else:
+                for place in np.argsort(second[i:end], kind="mergesort"):
+                    places[size] = i + place
+                    size += 1
             end = i
     return True
 

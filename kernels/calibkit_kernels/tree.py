@@ -29,9 +29,6 @@ NODE_WIDTH = 6
 
 _MOST_STRETCHES = 1 << 16
 
-#: A histogram of this many more bins than rows is gone through by its rows.
-_SPARSE = 16
-
 #: A gain below this share of the best one need not be compared exactly.
 _SURELY_LESS = 0.999
 
@@ -214,25 +211,39 @@ def node_histogram(
 
 @kernel
 def sparse_histogram(
-    codes: Codes, order: NDArray[np.int32], payload: Int64s, hist: Int64s, out: Int64s
+    codes: Codes,
+    order: NDArray[np.int32],
+    payload: Int64s,
+    marks: NDArray[np.uint8],
+    hist: Int64s,
+    out: Int64s,
 ) -> int:
-    """Write the histogram of rows that are few beside the bins: only the bins that they are in.
+    """Write the histogram of the bins that rows are in, and of the last one: that of missing values.
 
-    The last bin is that of missing values.  `out` gets the other bins that hold rows, rising; returns
-    how many there are.
+    `out` gets the other bins that hold rows, rising; returns how many there are.  `marks` are zero
+    before and after, a byte a bin and more up to a multiple of eight: bins without rows, mostly the
+    most of them, are passed over eight at a time.
     """
     last, used = hist.shape[0] - 1, 0
     hist[last] = 0
-    for i in range(order.size):
-        hist[codes[order[i]]] = 0
+    marks[last] = 1
     for i in range(order.size):
         b = codes[order[i]]
-        if b != last and hist[b, 0] == 0 and payload[i, 0] > 0:
-            out[used] = b
-            used += 1
+        if marks[b] == 0:
+            marks[b] = 1
+            hist[b] = 0
         for c in range(payload.shape[1]):
             hist[b, c] += payload[i, c]
-    out[:used] = np.sort(out[:used])
+    marks[last] = 0
+    words = marks.view(np.uint64)
+    for word in range(words.size):
+        if words[word] == 0:
+            continue
+        for b in range(8 * word, 8 * word + 8):
+            if marks[b] == 1 and hist[b, 0] > 0:
+                out[used] = b
+                used += 1
+        words[word] = 0
     return used
 
 
@@ -270,6 +281,7 @@ def search_splits(
     """
     size = kind[0]
     ranks = np.empty(size + 1, np.int64)
+    marks = np.zeros((size // 8 + 1) * 8, np.uint8)
     missing = np.empty(payload.shape[1], np.int64)
     total = np.empty(payload.shape[1], np.int64)
     # Those that are counted first: the others are differences of them.
@@ -282,8 +294,9 @@ def search_splits(
             continue
         hist = kept[nodes[node, SLOT], : size + 1]
         low, high = nodes[node, 0], nodes[node, 1]
-        if kept.shape[0] == 1 and kind[1] == 0 and _SPARSE * (high - low) < size:
-            used = sparse_histogram(codes, order[low:high], payload[low:high], hist, ranks)
+        if kept.shape[0] == 1 and kind[1] == 0:
+            rows = order[low:high], payload[low:high]
+            used = sparse_histogram(codes, rows[0], rows[1], marks, hist, ranks)
         else:
             node_histogram(codes, order, payload, nodes[node], size, kept)
             used = 0 if skipped else scan_order(hist, size, kind[1] == 1, rules, ranks)

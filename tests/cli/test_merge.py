@@ -248,6 +248,61 @@ def test_a_small_budget_is_said_in_model_and_metrics(tmp_path: Path, invoke: Inv
     assert sure["low"] <= auc <= sure["high"] < sure["low"] + 1e-3
 
 
+@pytest.mark.parametrize(
+    ("command", "alike"),
+    [
+        (["calibrate", "--method", "isotonic", "--weight", "weight"], True),
+        (["evaluate", "--no-intervals", "--metrics", "auc,brier"], True),
+        (["boundary", "--precision", "0.7", "--method", "exact", "--folds", "0"], False),
+        (["boundary", "--recall", "0.7", "--uncertainty-edges", "EDGES", "--folds", "2"], True),
+    ],
+)
+def test_coarse_states_merge_into_what_one_run_with_the_same_budget_gives(
+    command: list[str], alike: bool, folder: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    command = [str(folder / "edges.json") if text == "EDGES" else text for text in command]
+    frame = simulate(150_000, seed=11)
+    cuts = {"a": frame[:70_000], "b": frame[70_000:110_000], "c": frame[110_000:]}
+    small = ["--memory", "1MB", "-q", "-o"]
+    for name, part in cuts.items():  # the first has no room alone, the others have
+        write(part, tmp_path / f"{name}.parquet")
+        rows = [command[0], tmp_path / f"{name}.parquet", *command[1:], "--partial"]
+        assert invoke(*rows, *small, tmp_path / f"{name}.state").code == 0
+    a, b, c = (tmp_path / f"{name}.state" for name in cuts)
+    half = tmp_path / "half.state"
+    assert invoke("merge", c, b, *small, half).code == 0
+    found = set()
+    for order in ((a, b, c), (half, a)):
+        merged = tmp_path / "merged.json"
+        assert invoke("merge", *order, *small, merged).code == 0
+        found.add(merged.read_bytes())
+    assert len(found) == 1
+    if alike:
+        whole = tmp_path / "whole.json"
+        rows = [tmp_path / f"{name}.parquet" for name in cuts]
+        assert invoke(command[0], *rows, *command[1:], *small, whole).code == 0
+        assert found == {whole.read_bytes()}
+    assert b'"score_bits"' in found.pop()
+
+
+def test_states_of_weights_that_cannot_be_summed_as_they_are(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    frame = simulate(70_000).with_columns(pl.col("weight") / 10 + 0.1)
+    rows = write(frame, tmp_path / "rows.parquet")
+    fit = ["evaluate", rows, "--weight", "weight", "--no-intervals", "-q"]
+    small = [*fit, "--memory", "1MB"]
+    done = invoke(*small, "--partial", "-o", tmp_path / "rows.state")
+    assert (done.code, "no multiples of 1/1,048,576" in done.stderr) == (5, True)
+    found = []
+    for command in (small, fit):  # one run finds a unit for all of them
+        assert invoke(*command, "-o", tmp_path / "m.json").code == 0
+        result = json.loads((tmp_path / "m.json").read_text())
+        found.append(result["metrics"]["score"]["all"])
+    assert found[0]["auc"] == pytest.approx(found[1]["auc"], rel=1e-5)
+    assert found[0]["brier"] == pytest.approx(found[1]["brier"], rel=1e-3)
+
+
 def test_the_recipe_for_spark_makes_states_of_partitions(
     folder: Path, tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calibkit as ck
-from calibkit.rows.remarks import inverted, of_rows, of_tally
+from calibkit.rows import remarks
+from calibkit.rows.remarks import inverted, of_tally
+
+
+def of_rows(name: str, scale: str, score: np.ndarray, label: np.ndarray) -> list[str]:
+    """Return the remarks on rows in any order."""
+    distinct, place = np.unique(score, return_inverse=True)
+    rows = np.bincount(place, minlength=distinct.size)
+    hits = np.bincount(place[label == 1], minlength=distinct.size)
+    return list(remarks._remarks(name, scale, distinct, rows, hits, score.size))
 
 
 def rows(size: int = 2_000, seed: int = 0) -> pl.DataFrame:

@@ -242,11 +242,10 @@ def pack(keys: list[int], level: list[int], label: list[int], tag_bits: int) -> 
 
 
 def turn_round(score: list[float], second: list[int]) -> list[int] | None:
-    """Return the order by falling score, then by rising second number; None if rows do not rise."""
-    rows = list(zip(score, second, strict=True))
-    if rows != sorted(rows):
+    """Return the order by falling score, then by rising second number; None unless scores rise."""
+    if score != sorted(score):
         return None
-    return sorted(range(len(rows)), key=lambda row: (-score[row], second[row]))
+    return sorted(range(len(score)), key=lambda row: (-score[row], second[row]))
 
 
 def make_tags(level: list[int], label: list[int]) -> list[int]:
