@@ -199,7 +199,7 @@ def fit_grid(
     kernels.grid_edges(tally.score, tally.level, tally.count, tally.level_totals[:, 1], edges)
     lowest = np.full(uncertainty_bins, np.nan)
     lowest[tally.level] = tally.score  # scores fall along the tally: the last one stays
-    return _filled(tally, order, levels.edges[None], edges, np.array([levels.minimum]), lowest)
+    return _filled(tally, order, (levels.edges, edges), (levels.minimum, lowest))
 
 
 def _tally(rows: ScoreRows, level: NDArray[np.uint16], levels: int, threads: int) -> Tally:
@@ -210,28 +210,15 @@ def _tally(rows: ScoreRows, level: NDArray[np.uint16], levels: int, threads: int
 
 
 def _filled(
-    tally: Tally,
-    order: str,
-    uncertainty_edges: Edges,
-    score_edges: Edges,
-    uncertainty_min: Edges,
-    score_min: Edges,
+    tally: Tally, order: str, edges: tuple[Edges, Edges], least: tuple[float | Edges, float | Edges]
 ) -> Grid:
-    spread = np.broadcast_to(score_edges, (tally.levels, score_edges.shape[1]))
+    """Return the grid of a tally; edges and minima are of uncertainties, then of scores."""
+    (spread, score), (low, lowest) = map(np.atleast_2d, edges), map(np.atleast_1d, least)
+    within = np.broadcast_to(score, (tally.levels, score.shape[1]))
     total, positive, score_sum = kernels.fill_grid(
-        tally.score, tally.level, tally.count, tally.positive, np.ascontiguousarray(spread)
+        tally.score, tally.level, tally.count, tally.positive, np.ascontiguousarray(within)
     )
-    return Grid(
-        total,
-        positive,
-        score_sum,
-        order,
-        uncertainty_edges,
-        score_edges,
-        uncertainty_min,
-        score_min,
-        tally.unit,
-    )
+    return Grid(total, positive, score_sum, order, spread, score, low, lowest, tally.unit)
 
 
 def _equal_width_grid(
@@ -242,9 +229,8 @@ def _equal_width_grid(
         _refuse_infinite(rows)
     levels = uncertainty_levels(rows, uncertainty_bins, "equal-width")
     tally = _tally(rows, levels.of(rows.uncertainty, rows.score.size), uncertainty_bins, threads)
-    edges = equal_width_edges(low, high, score_bins)[None]
-    minimum = np.array([levels.minimum])
-    return _filled(tally, "uncertainty-score", levels.edges[None], edges, minimum, np.array([low]))
+    edges = levels.edges, equal_width_edges(low, high, score_bins)
+    return _filled(tally, "uncertainty-score", edges, (levels.minimum, low))
 
 
 def _refuse_infinite(rows: ScoreRows) -> NoReturn:
@@ -278,9 +264,7 @@ def _score_first_grid(
         minimum[j], edges[j] = quantile_edges(uncertainty[own], uncertainty_bins, weight)
         level[own] = assign(uncertainty[own], minimum[j], edges[j])
     tally = _tally(rows, level, uncertainty_bins, threads)
-    return _filled(
-        tally, "score-uncertainty", edges, score_edges[None], minimum, np.array([score_min])
-    )
+    return _filled(tally, "score-uncertainty", (edges, score_edges), (minimum, score_min))
 
 
 def _limits(edges: Edges, minimum: Edges) -> tuple[Edges, Edges]:

@@ -149,13 +149,9 @@ def _shape(frame: pl.DataFrame, source: Source) -> tuple[int, int]:
     if None in found:
         raise _broken(source, "a bin has no number")
     levels, bins = int(found[0]) + 1, int(found[1]) + 1
-    level, column = np.indices((levels, bins)) if levels * bins == frame.height else (None, None)
-    if (
-        level is None
-        or column is None
-        or not np.array_equal(frame["uncertainty_bin"].to_numpy(), level.ravel())
-        or not np.array_equal(frame["score_bin"].to_numpy(), column.ravel())
-    ):
+    places = frame.select("uncertainty_bin", "score_bin").to_numpy()
+    complete = levels * bins == frame.height
+    if not complete or not np.array_equal(places, np.argwhere(np.ones((levels, bins)))):
         raise _broken(
             source, f"{levels} x {bins} cells need a row each, but there are {frame.height} rows"
         )

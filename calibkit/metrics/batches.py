@@ -51,7 +51,7 @@ def evaluate_state(source: Source, spec: EvaluateSpec, memory: Memory) -> State:
     if spec.probs:
         raise UsageError("--partial goes with scores, not with class probabilities or votes.")
     summary = summarise_scores(source, reading_of(source, spec), memory)
-    table = grid_of(spec)
+    table = grid_of(spec.grid)
     said = {one.name: getattr(spec, one.name) for one in fields(EvaluateSpec)}
     said["boundary"] = None if spec.boundary is None else BOUNDARY
     said["grid"] = None if spec.grid is None else "grid"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -10,7 +11,7 @@ import polars as pl
 from calibkit.maths.binomial import interval
 from calibkit.metrics.corp import pools
 from calibkit.metrics.reliability import chosen_bins, stretch_sums
-from calibkit.metrics.views import View
+from calibkit.metrics.views import Floats, View
 
 #: Columns of the table: ``low`` and ``high`` are of the mean label.
 SCHEMA = pl.Schema(
@@ -51,20 +52,7 @@ def _bins(view: View, confidence: float | None) -> pl.DataFrame | None:
         return None
     count, positive = np.array(found.count), np.array(found.positive)
     held = count > 0
-    frame = pl.DataFrame(
-        {
-            "score": view.name,
-            "slice": view.part,
-            "curve": "bins",
-            "bin": np.arange(count.size),
-            "score_low": found.edges[:-1],
-            "score_high": found.edges[1:],
-            "count": count * view.unit.size,
-            "positives": positive * view.unit.size,
-            "mean_score": _shares(np.array(found.mass), count),
-            "mean_label": _shares(positive, count),
-        }
-    )
+    frame = _frame(view, "bins", (found.edges[:-1], found.edges[1:]), count, positive, found.mass)
     low, high = np.full(count.size, np.nan), np.full(count.size, np.nan)
     settings = view.settings
     counted = view.unit.size == 1.0 and settings.weight_kind == "frequency"
@@ -80,27 +68,34 @@ def _corp(view: View) -> pl.DataFrame | None:
     if probability is None or not found.size:
         return None
     ends = np.cumsum(found[:, 2])
-    count, positive = found[:, 0], found[:, 1]
     sums = stretch_sums(view, list(pairwise([0, *ends.tolist()])))
     mass = np.array([own for _, _, own in sums])
-    frame = pl.DataFrame(
+    low, high = probability[ends - 1], probability[ends - found[:, 2]]
+    rising = (column[::-1] for column in (found[:, 0], found[:, 1], mass))
+    return _frame(view, "corp", (low[::-1], high[::-1]), *rising).with_columns(low=None, high=None)
+
+
+def _frame(
+    view: View, curve: str, ends: tuple[Floats, Floats], count: Floats, positive: Floats, mass: Any
+) -> pl.DataFrame:
+    """Return a curve from the rows, positive rows and the sum of scores of each of its bins."""
+    return pl.DataFrame(
         {
             "score": view.name,
             "slice": view.part,
-            "curve": "corp",
-            "bin": np.arange(ends.size),
-            "score_low": probability[ends - 1][::-1].astype(np.float64),
-            "score_high": probability[ends - found[:, 2]][::-1].astype(np.float64),
-            "count": (count * view.unit.size)[::-1],
-            "positives": (positive * view.unit.size)[::-1],
-            "mean_score": _shares(mass, count).reverse(),
-            "mean_label": _shares(positive, count).reverse(),
+            "curve": curve,
+            "bin": np.arange(count.size),
+            "score_low": ends[0].astype(np.float64),
+            "score_high": ends[1].astype(np.float64),
+            "count": count * view.unit.size,
+            "positives": positive * view.unit.size,
+            "mean_score": _shares(np.array(mass), count),
+            "mean_label": _shares(positive, count),
         }
     )
-    return frame.with_columns(low=None, high=None)
 
 
-def _shares(part: np.ndarray, whole: np.ndarray) -> pl.Series:
+def _shares(part: Floats, whole: Floats) -> pl.Series:
     """Return the ratios, null where there is no row."""
     with np.errstate(invalid="ignore"):
         return pl.Series(part / whole, nan_to_null=True)

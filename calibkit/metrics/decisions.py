@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import numpy as np
 
-from calibkit.metrics.registry import signed
+from calibkit.metrics.rates import RATES, sides_of
 from calibkit.metrics.result import Number
 from calibkit.metrics.views import Confusion, Sample, Settings
 from calibkit.rows.weights import ROW, in_units
@@ -44,7 +45,15 @@ def matthews(found: Confusion) -> float | None:
     return (tp * tn - fp * fn) / math.sqrt(square) if square else None
 
 
-def _ratio(part: int, whole: int) -> float | None:
+def f1(found: Confusion) -> float | None:
+    """Return the harmonic mean of precision and recall."""
+    whole = 2 * found.tp + found.fp + found.fn
+    return 2 * found.tp / whole if whole else None
+
+
+def rate(name: str, found: Confusion) -> float | None:
+    """Return a rate of decisions; None of nothing."""
+    part, whole = sides_of(name, found)
     return part / whole if whole else None
 
 
@@ -55,13 +64,8 @@ METRICS: dict[str, Callable[[Confusion], Number]] = {
     "fn": lambda c: c.unit.amount(c.fn),
     "tn": lambda c: c.unit.amount(c.tn),
     "selected": lambda c: c.unit.amount(c.tp + c.fp),
-    "selected_share": lambda c: _ratio(c.tp + c.fp, c.tp + c.fp + c.fn + c.tn),
-    "precision": lambda c: _ratio(c.tp, c.tp + c.fp),
-    "recall": lambda c: _ratio(c.tp, c.tp + c.fn),
-    "specificity": lambda c: _ratio(c.tn, c.tn + c.fp),
-    "fpr": lambda c: _ratio(c.fp, c.tn + c.fp),
-    "npv": lambda c: _ratio(c.tn, c.tn + c.fn),
-    "f1": lambda c: _ratio(2 * c.tp, 2 * c.tp + c.fp + c.fn),
+    **{name: partial(rate, name) for name in RATES},
+    "f1": f1,
     "mcc": matthews,
 }
 
@@ -69,8 +73,3 @@ METRICS: dict[str, Callable[[Confusion], Number]] = {
 def compute(found: Confusion, wanted: Iterable[str]) -> dict[str, Number]:
     """Return the values of metrics of decisions."""
     return {name: METRICS[name](found) for name in wanted}
-
-
-def signature(name: str, settings: Settings, interval: str | None = None) -> str:
-    """Return the signature of a metric of decisions."""
-    return signed(name, {}, settings, interval)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-import msgspec
 import polars as pl
 from numpy.typing import NDArray
 
@@ -17,11 +16,11 @@ from calibkit.memory import Memory
 from calibkit.metrics import cells as cell_metrics
 from calibkit.metrics import decisions, intervals, registry
 from calibkit.metrics.curves import curve_rows
-from calibkit.metrics.intervals import IntervalOptions
 from calibkit.metrics.ranges import ranges
-from calibkit.metrics.result import Coarse, Difference, Interval, Metrics, Number
+from calibkit.metrics.rates import IntervalOptions
+from calibkit.metrics.result import Coarse, Difference, Metrics, Number
 from calibkit.metrics.rows import EvaluateRows, read_evaluate_rows
-from calibkit.metrics.slices import ALL, Slice, check_names, segment_slices, top_rows
+from calibkit.metrics.slices import Slice, check_names, slices_of
 from calibkit.metrics.spec import EvaluateSpec
 from calibkit.metrics.views import Confusion, Pair, Sample, View, view_of
 from calibkit.rows.columns import Condensing
@@ -60,29 +59,34 @@ class Findings:
     """Metrics as they are found, slice by slice."""
 
     spec: EvaluateSpec
-    values: dict[str, dict[str, dict[str, Number]]] = field(default_factory=dict)
-    intervals: dict[str, dict[str, dict[str, Interval]]] = field(default_factory=dict)
-    differences: dict[str, dict[str, dict[str, Difference]]] = field(default_factory=dict)
+    metrics: Metrics = field(default_factory=lambda: Metrics(signature={}, rows=0, metrics={}))
     ranges: dict[str, dict[str, dict[str, Range]]] = field(default_factory=dict)
-    signature: dict[str, str] = field(default_factory=dict)
 
     def add(self, score: str, part: str, values: Mapping[str, Number], small: bool = False) -> None:
         """Keep the metrics of a score in a slice; where that has too few rows, the count alone."""
         kept = {
             name: None if small and name != "count" else value for name, value in values.items()
         }
-        self.values.setdefault(score, {}).setdefault(part, {}).update(kept)
+        self.metrics.metrics.setdefault(score, {}).setdefault(part, {}).update(kept)
 
     def bound(self, score: str, part: str, data: View | Confusion) -> None:
         """Keep the intervals of the metrics of a score in a slice."""
         if self.spec.intervals:
-            found = intervals.intervals(self.values[score][part], data, self.options)
-            self.intervals.setdefault(score, {}).setdefault(part, {}).update(found)
+            found = intervals.intervals(self.metrics.metrics[score][part], data, self.options)
+            self.metrics.intervals.setdefault(score, {}).setdefault(part, {}).update(found)
+
+    def gaps(
+        self, baseline: str, score: str, part: str, names: Sequence[str]
+    ) -> dict[str, float | None]:
+        """Return by how much the metrics of a score differ from the baseline's in a slice."""
+        base, own = self.metrics.metrics[baseline][part], self.metrics.metrics[score][part]
+        known = {name: (base[name], own[name]) for name in names}
+        return {n: None if a is None or b is None else b - a for n, (a, b) in known.items()}
 
     def differ(self, name: str, pair: Pair, values: Mapping[str, float | None]) -> None:
         """Keep by how much metrics differ, with intervals."""
         found = intervals.differences(values, pair, self.options) if self.spec.intervals else {}
-        self.differences.setdefault(name, {})[pair.other.part] = {
+        self.metrics.differences.setdefault(name, {})[pair.other.part] = {
             metric: Difference(
                 value, *((found[metric].low, found[metric].high) if metric in found else ())
             )
@@ -95,7 +99,7 @@ class Findings:
         """Keep the signatures of metrics."""
         for name in names:
             how = intervals.method(name, data, self.options) if self.spec.intervals else None
-            self.signature[name] = signature(name, interval=how)
+            self.metrics.signature[name] = signature(name, interval=how)
 
     @property
     def options(self) -> IntervalOptions:
@@ -114,15 +118,10 @@ class Findings:
 
     def result(self, rows: int, condensing: Condensing | None = None) -> Metrics:
         """Return what was found as the content of metrics.json."""
-        bits = None if condensing is None else condensing.score_bits
-        return Metrics(
-            signature=self.signature,
-            rows=rows,
-            metrics=self.values,
-            intervals=self.intervals,
-            differences=self.differences,
-            resolution=msgspec.UNSET if bits is None else Coarse(bits, self.ranges),
-        )
+        self.metrics.rows = rows
+        if condensing is not None and condensing.score_bits is not None:
+            self.metrics.resolution = Coarse(condensing.score_bits, self.ranges)
+        return self.metrics
 
 
 def evaluate(source: Source, spec: EvaluateSpec, memory: Memory | None = None) -> Evaluated:
@@ -147,7 +146,8 @@ def evaluate_rows(rows: EvaluateRows, spec: EvaluateSpec) -> Evaluated:
     """Return the metrics of scores, and of decisions, against labels 0 and 1."""
     findings, curves = Findings(spec=spec), list[pl.DataFrame]()
     times = None if rows.condensing is None else rows.condensing.times
-    for part in _slices(rows, spec):
+    check_names(spec.tops, rows.segments)
+    for part in slices_of(rows.segments, spec.tops, rows.top, rows.weight):
         small = part.segment and part.size(rows.label.size, times) < spec.min_rows
         views = _views(rows, part, spec)
         _add_scores(findings, views, small)
@@ -166,18 +166,6 @@ def evaluate_rows(rows: EvaluateRows, spec: EvaluateSpec) -> Evaluated:
         warnings=(*rows.warnings, *of_weights(rows.label, rows.weight)),
         notes=rows.notes,
     )
-
-
-def _slices(rows: EvaluateRows, spec: EvaluateSpec) -> Iterator[Slice]:
-    """Yield the slices in the order in which tables show them."""
-    check_names(spec.tops, rows.segments)
-    yield Slice(ALL, None)
-    if rows.top is not None:
-        masks = top_rows(rows.top, rows.weight, spec.tops)
-        for share, mask in zip(spec.tops, masks, strict=True):
-            yield Slice(f"top:{share.text}", mask)
-    if rows.segments is not None:
-        yield from segment_slices(rows.segments)
 
 
 def _sample(rows: EvaluateRows, part: Slice, score: NDArray[Any]) -> Sample:
@@ -222,13 +210,10 @@ def _add_scores(findings: Findings, views: dict[str, View], small: bool) -> None
 
 def _add_differences(findings: Findings, pair: Pair, names: Sequence[str]) -> None:
     one, two = pair.baseline, pair.other
-    base, own = (findings.values[view.name][view.part] for view in (one, two))
-    found: dict[str, float | None] = {}
-    for name in names:
-        if registry.compared(name):
-            first, second = base[name], own[name]
-            found[name] = None if first is None or second is None else second - first
-    findings.differ(f"{two.name}-{one.name}", pair, found)
+    compared = [name for name in names if registry.compared(name)]
+    findings.differ(
+        f"{two.name}-{one.name}", pair, findings.gaps(one.name, two.name, one.part, compared)
+    )
 
 
 def _add_cells(
@@ -240,7 +225,7 @@ def _add_cells(
         values = cell_metrics.compute(view.sample, own, spec.settings)
         findings.add(name, part.name, {metric: values[metric] for metric in names}, small)
     for metric in names:
-        findings.signature[metric] = cell_metrics.signature(metric, cells, spec.settings)
+        findings.metrics.signature[metric] = cell_metrics.signature(metric, cells, spec.settings)
 
 
 def _add_decisions(findings: Findings, rows: EvaluateRows, part: Slice, small: bool) -> None:
@@ -251,4 +236,5 @@ def _add_decisions(findings: Findings, rows: EvaluateRows, part: Slice, small: b
     names = spec.wanted(list(decisions.METRICS)) or list(decisions.METRICS)
     findings.add(name, part.name, decisions.compute(confusion, names), small)
     findings.bound(name, part.name, confusion)
-    findings.sign(names, partial(decisions.signature, settings=spec.settings), confusion)
+    signature = partial(registry.signed, options={}, settings=spec.settings)
+    findings.sign(names, signature, confusion)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from calibkit.files.sources import Source
 from calibkit.metrics import intervals, multiclass
 from calibkit.metrics.curves import curve_rows
 from calibkit.metrics.evaluate import Evaluated, Findings
 from calibkit.metrics.result import Difference
-from calibkit.metrics.slices import ALL, Slice, segment_slices
+from calibkit.metrics.slices import slices_of
 from calibkit.metrics.spec import EvaluateSpec
 from calibkit.raters.logit_maps import softmax
-from calibkit.raters.rows import RaterOptions, RaterRows, read_window
+from calibkit.raters.rows import RaterOptions, read_window
 from calibkit.rows.segments import read_segments
 
 
@@ -37,9 +33,13 @@ def evaluate_classes(source: Source, spec: EvaluateSpec) -> Evaluated:
     )
     findings, label = Findings(spec=spec), rows.counts.argmax(axis=1)
     names = spec.wanted(list(multiclass.METRICS))
-    probability = {name: _probabilities(found, spec) for name, found in rows.predictions.items()}
+    probability = {
+        name: softmax(found) if spec.columns.scale == "logit" else found
+        for name, found in rows.predictions.items()
+    }
     curves: list[pl.DataFrame] = []
-    for part in _slices(rows, spec):
+    by = None if spec.by is None else read_segments(rows.others[spec.by], rows.where)
+    for part in slices_of(by):
         small = part.segment and part.size(label.size) < spec.min_rows
         for name, found in probability.items():
             classes = multiclass.classes_of(
@@ -57,21 +57,10 @@ def evaluate_classes(source: Source, spec: EvaluateSpec) -> Evaluated:
     )
 
 
-def _probabilities(found: NDArray[np.float64], spec: EvaluateSpec) -> NDArray[np.float64]:
-    """Return class probabilities: the softmax of logits."""
-    return softmax(found) if spec.columns.scale == "logit" else found
-
-
-def _slices(rows: RaterRows, spec: EvaluateSpec) -> Iterator[Slice]:
-    yield Slice(ALL, None)
-    if spec.by is not None:
-        yield from segment_slices(read_segments(rows.others[spec.by], rows.where))
-
-
 def _bound(findings: Findings, classes: multiclass.Classes, names: list[str]) -> None:
     """Keep the intervals of metrics that are those of one score, and all signatures."""
     spec, name, part = findings.spec, classes.top.name, classes.top.part
-    values = findings.values[name][part]
+    values = findings.metrics.metrics[name][part]
     for metric in names:
         how = None
         if metric in multiclass.AS_SCORES and spec.intervals:
@@ -79,19 +68,16 @@ def _bound(findings: Findings, classes: multiclass.Classes, names: list[str]) ->
             view = view_of(classes)
             how = intervals.method(alias, view, findings.options)
             found = intervals.intervals({alias: values[metric]}, view, findings.options)
-            kept = findings.intervals.setdefault(name, {}).setdefault(part, {})
+            kept = findings.metrics.intervals.setdefault(name, {}).setdefault(part, {})
             if alias in found:
                 kept[metric] = found[alias]
-        findings.signature[metric] = multiclass.signature(metric, spec.settings, how)
+        findings.metrics.signature[metric] = multiclass.signature(metric, spec.settings, how)
 
 
 def _compare(findings: Findings, part: str, names: list[str]) -> None:
     """Keep by how much rivals differ from the first predictor."""
-    first, *others = findings.values
+    first, *others = findings.metrics.metrics
     for other in others:
-        found = {}
-        for name in names:
-            one, two = findings.values[first][part][name], findings.values[other][part][name]
-            if name != "count":
-                found[name] = Difference(None if one is None or two is None else two - one)
-        findings.differences.setdefault(f"{other}-{first}", {})[part] = found
+        gaps = findings.gaps(first, other, part, [name for name in names if name != "count"])
+        found = {name: Difference(gap) for name, gap in gaps.items()}
+        findings.metrics.differences.setdefault(f"{other}-{first}", {})[part] = found

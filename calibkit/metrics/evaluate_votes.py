@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import sqrt
 
@@ -16,7 +16,7 @@ from calibkit.files.sources import Source
 from calibkit.maths.normal import critical_value
 from calibkit.metrics.evaluate import Evaluated, Findings
 from calibkit.metrics.result import Difference, Interval, Number
-from calibkit.metrics.slices import ALL, Slice, segment_slices
+from calibkit.metrics.slices import Slice, slices_of
 from calibkit.metrics.spec import EvaluateSpec
 from calibkit.metrics.vote_curves import disagreement_rows
 from calibkit.raters.histograms import BINS, predicted_disagreement
@@ -79,7 +79,8 @@ def evaluate_votes(source: Source, spec: EvaluateSpec) -> Evaluated:
             f"they are {', '.join(map(repr, predictors))}."
         )
     curves: list[pl.DataFrame] = []
-    for part in _slices(rows, spec):
+    by = None if spec.by is None else read_segments(rows.others[spec.by], rows.where)
+    for part in slices_of(by):
         small = part.segment and part.size(rows.counts.shape[0]) < spec.min_rows
         found = {name: _measured(judged, part) for name, judged in predictors.items()}
         for name, one in found.items():
@@ -90,7 +91,7 @@ def evaluate_votes(source: Source, spec: EvaluateSpec) -> Evaluated:
         for name, one in found.items():
             if name != baseline and not small:
                 own = _differences(one, found[baseline], findings)
-                findings.differences.setdefault(f"{name}-{baseline}", {})[part.name] = own
+                findings.metrics.differences.setdefault(f"{name}-{baseline}", {})[part.name] = own
     return Evaluated(
         metrics=findings.result(int(rows.counts.shape[0])),
         curves=pl.concat(curves) if curves else None,
@@ -144,15 +145,12 @@ def _add(
     judged, found = one
     spec = findings.spec
     values = _wanted(found.values, spec.metrics)
-    kept = {
-        metric: None if small and not metric.startswith("rows_") else value
-        for metric, value in values.items()
-    }
-    findings.add(name, part, kept)
-    findings.signature |= {metric: _signature(metric, spec) for metric in values}
+    hidden = {metric for metric in values if small and not metric.startswith("rows_")}
+    findings.add(name, part, values | dict.fromkeys(hidden))
+    findings.metrics.signature |= {metric: _signature(metric, spec) for metric in values}
     if spec.intervals:
         limits = {} if small else _intervals(found, values, judged, spec.confidence)
-        findings.intervals.setdefault(name, {})[part] = limits
+        findings.metrics.intervals.setdefault(name, {})[part] = limits
 
 
 def _predictors(rows: RaterRows, spec: EvaluateSpec, votes: Votes) -> dict[str, Judged]:
@@ -237,12 +235,6 @@ def _probabilities(rows: RaterRows, name: str) -> Floats:
     return found.astype(np.float64)
 
 
-def _slices(rows: RaterRows, spec: EvaluateSpec) -> Iterator[Slice]:
-    yield Slice(ALL, None)
-    if spec.by is not None:
-        yield from segment_slices(read_segments(rows.others[spec.by], rows.where))
-
-
 def _wanted(values: Mapping[str, Number], names: Sequence[str] | None) -> dict[str, Number]:
     """Return the metrics asked for; ``metric`` also stands for those of its classes."""
     if names is None:
@@ -262,19 +254,16 @@ def _intervals(
     width, limits = critical_value(confidence), {}
     for name in values:
         square = found.roots.get(name, name)
-        if square not in found.influence:
-            continue
-        error, value = standard_error(found, square, judged.groups), found.values[square]
+        known = square in found.influence
+        error = standard_error(found, square, judged.groups) if known else None
+        value = found.values[square] if known else None
         if error is None or value is None:
             continue
         low, high = value - width * error, value + width * error
         if name in found.roots:
             low, high = sqrt(max(low, 0.0)), sqrt(max(high, 0.0))
-        if name in _NEVER_NEGATIVE:
-            low = max(low, 0.0)
-        if name == "accuracy":
-            high = min(high, 1.0)
-        limits[name] = Interval(low, high)
+        low = max(low, 0.0) if name in _NEVER_NEGATIVE else low
+        limits[name] = Interval(low, min(high, 1.0) if name == "accuracy" else high)
     return limits
 
 
@@ -285,21 +274,19 @@ def _differences(
     (judged, found), (_, known), spec = other, baseline, findings.spec
     differences = {}
     for name in _wanted(found.values, spec.metrics):
-        a, b = known.values[name], found.values[name]
+        a, b, error = known.values[name], found.values[name], None
         if name.startswith("rows_"):
             continue
         if a is None or b is None:
             differences[name] = Difference(None)
             continue
-        error = None
         if spec.intervals and name in found.influence:
             moves = found.influence[name] - known.influence[name]
             paired = Measured({name: b - a}, {name: moves}, used={name: found.used[name]})
             error = standard_error(paired, name, judged.groups)
-        reach = None if error is None else critical_value(spec.confidence) * error
-        differences[name] = (
-            Difference(b - a) if reach is None else Difference(b - a, b - a - reach, b - a + reach)
-        )
+        reach = critical_value(spec.confidence) * error if error is not None else None
+        ends = () if reach is None else (b - a - reach, b - a + reach)
+        differences[name] = Difference(b - a, *ends)
     return differences
 
 

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,124 +33,91 @@ Float64s = NDArray[np.float64]
 #: Bits of the lower half of a float's digits.
 _HALF = np.uint64(27)
 
-#: What a positive and a negative row of each entry of a block contribute to a metric.
+#: What a positive and a negative row of each entry of a block of a view contribute to a metric.
 Shares = tuple[Float64s, Float64s]
-Contributions = Callable[[View], Callable[[int], Shares]]
+Contributions = Callable[[View, int], Shares]
 
 
-def _room(view: View, block: int) -> Shares:
+def _filled(view: View, block: int, kernel: Callable[..., None], *given: Any) -> Shares:
+    """Return what a kernel writes for a block, from its counts."""
     part = view.blocks[block]
-    return np.empty(part.stop - part.start), np.empty(part.stop - part.start)
-
-
-def _counts(view: View, block: int) -> tuple[Floats, Floats]:
-    part = view.blocks[block]
-    return view.count[part], view.positive[part]
-
-
-def _auc(view: View) -> Callable[[int], Shares]:
-    """DeLong's components, each class scaled for the n - 1 of its variance."""
-    centre = auc(view) or 0.0
-    good, bad = (view.unit.size * n for n in (view.positives, view.negatives))
-    # A class of one row has no variance to be seen; what it has is at most that of two.
-    scale = [math.sqrt(n / max(n - 1.0, 1.0)) for n in (good, bad)]
-
-    def shares(block: int) -> Shares:
-        plus, minus = _room(view, block)
-        starts = view.starts[block]
-        kernels.delong_shares(
-            *_counts(view, block), *starts, view.positives, view.negatives, plus, minus
-        )
-        plus = (plus - centre) * (scale[0] / view.positives)
-        return plus, (minus - centre) * (scale[1] / view.negatives)
-
-    return shares
-
-
-def _average_precision(view: View) -> Callable[[int], Shares]:
-    centre = average_precision(view) or 0.0
-    steps = view.each(kernels.precision_steps, view.count, view.positive, given=view.starts[:-1])
-    below: list[tuple[float, float]] = [(0.0, 0.0)]
-    for one, two in reversed(steps):
-        below.append((below[-1][0] + one, below[-1][1] + two))
-    below.reverse()
-
-    def shares(block: int) -> Shares:
-        plus, minus = _room(view, block)
-        ends = view.starts[block + 1]
-        kernels.precision_shares(*_counts(view, block), *ends, *below[block + 1], plus, minus)
-        return (plus - centre) / view.positives, minus / view.positives
-
-    return shares
-
-
-def _mean(
-    view: View, mean: float | None, values: Callable[[int], Shares]
-) -> Callable[[int], Shares]:
-    """Return the contributions to a mean over rows."""
-    centre = mean or 0.0
-
-    def shares(block: int) -> Shares:
-        plus, minus = values(block)
-        return (plus - centre) / view.total, (minus - centre) / view.total
-
-    return shares
-
-
-def _log_loss(view: View) -> Callable[[int], Shares]:
-    def values(block: int) -> Shares:
-        plus, minus = _room(view, block)
-        kernels.log_losses(_probability(view, block), *_counts(view, block), plus, minus)
-        return plus, minus
-
-    return _mean(view, log_loss(view), values)
-
-
-def _brier(view: View) -> Callable[[int], Shares]:
-    def values(block: int) -> Shares:
-        p = _probability(view, block).astype(np.float64)
-        return (1.0 - p) * (1.0 - p), p * p
-
-    return _mean(view, brier(view), values)
-
-
-def _mean_score(view: View) -> Callable[[int], Shares]:
-    def values(block: int) -> Shares:
-        score = view.score if view.settings.scale == "raw" else view.probability
-        assert score is not None
-        own = score[view.blocks[block]].astype(np.float64)
-        return own, own
-
-    return _mean(view, (view.once(score_sum) or 0.0) / view.total, values)
-
-
-def _calibration_bias(view: View) -> Callable[[int], Shares]:
-    """Of the ratio of the sum of scores to the sum of labels."""
-    ratio = (view.once(score_sum) or 0.0) / view.positives
-
-    def shares(block: int) -> Shares:
-        own = _probability(view, block) / float(view.positives)
-        return own - ratio / view.positives, own
-
-    return shares
-
-
-def _base_rate(view: View) -> Callable[[int], Shares]:
-    rate = view.positives / view.total
-
-    def values(block: int) -> Shares:
-        plus, minus = _room(view, block)
-        plus.fill(1.0)
-        minus.fill(0.0)
-        return plus, minus
-
-    return _mean(view, rate, values)
+    plus, minus = np.empty(part.stop - part.start), np.empty(part.stop - part.start)
+    kernel(view.count[part], view.positive[part], *given, plus, minus)
+    return plus, minus
 
 
 def _probability(view: View, block: int) -> Floats:
     assert view.probability is not None
     found: Floats = view.probability[view.blocks[block]]
     return found
+
+
+def _to_mean(view: View, mean: float | None, shares: Shares) -> Shares:
+    """Return the contributions to a mean over rows from the values of rows."""
+    plus, minus = ((values - (mean or 0.0)) / view.total for values in shares)
+    return plus, minus
+
+
+def _auc(view: View, block: int) -> Shares:
+    """DeLong's components, each class scaled for the n - 1 of its variance."""
+    centre, classes = auc(view) or 0.0, (view.positives, view.negatives)
+    shares = _filled(view, block, kernels.delong_shares, *view.starts[block], *classes)
+    found = []
+    for own, units in zip(shares, classes, strict=True):
+        n = view.unit.size * units
+        # A class of one row has no variance to be seen; what it has is at most that of two.
+        found.append((own - centre) * (math.sqrt(n / max(n - 1.0, 1.0)) / units))
+    return found[0], found[1]
+
+
+def _steps_below(view: View) -> list[tuple[float, float]]:
+    """Return the steps of precision summed over all blocks from each one on, and 0 at the end."""
+    steps = view.each(kernels.precision_steps, view.count, view.positive, given=view.starts[:-1])
+    rising = accumulate(
+        reversed(steps), lambda a, b: (a[0] + b[0], a[1] + b[1]), initial=(0.0, 0.0)
+    )
+    return list(rising)[::-1]
+
+
+def _average_precision(view: View, block: int) -> Shares:
+    centre, below = average_precision(view) or 0.0, view.once(_steps_below)[block + 1]
+    ends = view.starts[block + 1]
+    plus, minus = _filled(view, block, kernels.precision_shares, *ends, *below)
+    return (plus - centre) / view.positives, minus / view.positives
+
+
+def _log_loss(view: View, block: int) -> Shares:
+    probability = _probability(view, block)
+
+    def losses(count: Floats, positive: Floats, plus: Float64s, minus: Float64s) -> None:
+        kernels.log_losses(probability, count, positive, plus, minus)
+
+    return _to_mean(view, log_loss(view), _filled(view, block, losses))
+
+
+def _brier(view: View, block: int) -> Shares:
+    p = _probability(view, block).astype(np.float64)
+    return _to_mean(view, brier(view), ((1.0 - p) * (1.0 - p), p * p))
+
+
+def _mean_score(view: View, block: int) -> Shares:
+    score = view.score if view.settings.scale == "raw" else view.probability
+    assert score is not None
+    own = score[view.blocks[block]].astype(np.float64)
+    return _to_mean(view, (view.once(score_sum) or 0.0) / view.total, (own, own))
+
+
+def _calibration_bias(view: View, block: int) -> Shares:
+    """Of the ratio of the sum of scores to the sum of labels."""
+    ratio = (view.once(score_sum) or 0.0) / view.positives
+    own = _probability(view, block) / float(view.positives)
+    return own - ratio / view.positives, own
+
+
+def _base_rate(view: View, block: int) -> Shares:
+    part = view.blocks[block]
+    values = np.ones(part.stop - part.start), np.zeros(part.stop - part.start)
+    return _to_mean(view, view.positives / view.total, values)
 
 
 CONTRIBUTIONS: dict[str, Contributions] = {
@@ -174,10 +143,11 @@ def variance(metric: str, view: View) -> float:
     """
     if by_rows(view):
         return rows_variance(row_contributions(metric, view), view.sample, view.settings)
-    shares = CONTRIBUTIONS[metric](view)
+    if metric == "average_precision":
+        view.once(_steps_below)  # before threads would each compute it
 
     def squares(count: Floats, positive: Floats, block: int) -> tuple[float]:
-        return (kernels.sum_of_squares(count, positive, *shares(block)),)
+        return (kernels.sum_of_squares(count, positive, *CONTRIBUTIONS[metric](view, block)),)
 
     blocks = [(block,) for block in range(len(view.blocks))]
     (total,) = added(view.each(squares, view.count, view.positive, given=blocks))
@@ -197,8 +167,7 @@ def sampled(sample: Sample, settings: Settings) -> bool:
 
 def row_contributions(metric: str, view: View) -> Float64s:
     """Return what each row contributes to a metric for each unit of its weight."""
-    shares = CONTRIBUTIONS[metric](view)
-    blocks = [shares(block) for block in range(len(view.blocks))]
+    blocks = [CONTRIBUTIONS[metric](view, block) for block in range(len(view.blocks))]
     plus, minus = (np.concatenate([block[side] for block in blocks]) for side in (0, 1))
     entry = view.once(entries)
     found: Float64s = np.where(view.sample.label == 1, plus[entry], minus[entry])

@@ -12,20 +12,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-import numpy as np
-
-from calibkit.metrics.influence import (
-    by_rows,
-    row_contributions,
-    rows_variance,
-    variance,
+from calibkit.metrics.influence import by_rows, row_contributions, rows_variance, variance
+from calibkit.metrics.rates import (
+    RATES,
+    IntervalOptions,
+    Level,
+    decision_intervals,
+    effective_rows,
+    wilson,
 )
-from calibkit.metrics.rates import RATES, Level, decision_intervals, effective_rows, wilson
-from calibkit.metrics.resampling import EXCESS, NOISE, Draws, Spread, paired_spreads, spreads
+from calibkit.metrics.resampling import EXCESS, NOISE, Spread, paired_spreads, spreads
 from calibkit.metrics.result import Interval, Number
-from calibkit.metrics.views import Confusion, Pair, Sample, View
+from calibkit.metrics.views import Confusion, Pair, View
 from calibkit.threads import later
 
 #: Metrics whose variance their influence function gives, and the scale on which it is symmetric.
@@ -55,26 +54,6 @@ RESAMPLED = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class IntervalOptions:
-    """What intervals are wanted: their confidence, and where their randomness begins."""
-
-    confidence: float = 0.95
-    seed: int = 0
-    threads: int = 1
-    replicates: int = 200
-
-    @property
-    def draws(self) -> Draws:
-        """How replicates are drawn."""
-        return Draws(self.replicates, self.seed, self.threads)
-
-    def level(self, sample: Sample) -> Level:
-        """Return how far intervals reach for some rows."""
-        units = None if sample.group is None else int(np.unique(sample.group).size)
-        return Level(self.confidence, units)
-
-
 def intervals(
     values: Mapping[str, Number], data: View | Confusion, options: IntervalOptions
 ) -> dict[str, Interval]:
@@ -90,25 +69,21 @@ def intervals(
         Confidence, seed, threads.
     """
     defined = {name: float(value) for name, value in values.items() if value is not None}
-    if data.sample.rows < 2:
-        return {}
     level = options.level(data.sample)
-    if level.units is not None and level.units < 2:
+    if level is None:
         return {}
     if isinstance(data, Confusion):
         return decision_intervals(list(defined), data, level)
     found: dict[str, Interval] = {}
     drawn = [name for name in defined if name.partition(":")[0] in RESAMPLED]
     # Beside the passes over the tally, of which each uses the processors for a part of its time.
-    varied = later(options.threads if drawn else 1, spreads, data, drawn, options.draws)
+    varied = later(options.threads if drawn else 1, spreads, data, drawn, options)
     for name, value in defined.items():
         if name in SMOOTH and _enough(name, data):
             found[name] = _smooth_interval(name, value, data, level)
-        elif name in OF_RATE:
-            own = _of_rate(name, data, level)
-            found |= {} if own is None else {name: own}
-        elif name == "log_loss_reduction":
-            own = _reduction(value, data, level)
+        elif name in OF_RATE or name == "log_loss_reduction":
+            of_rate = name in OF_RATE
+            own = _of_rate(name, data, level) if of_rate else _reduction(value, data, level)
             found |= {} if own is None else {name: own}
     if drawn:
         for name in varied().keys() & drawn:
@@ -122,10 +97,8 @@ def differences(
     """Return the intervals of paired differences, other less baseline; see `intervals`."""
     defined = {name: value for name, value in values.items() if value is not None}
     sample = pair.other.sample
-    if sample.rows < 2:
-        return {}
     level = options.level(sample)
-    if level.units is not None and level.units < 2:
+    if level is None:
         return {}
     found: dict[str, Interval] = {}
     for name, value in defined.items():
@@ -137,7 +110,7 @@ def differences(
             found[name] = Interval(value - reach, value + reach)
     drawn = [name for name in defined if name.partition(":")[0] in RESAMPLED]
     if drawn:
-        varied = paired_spreads(pair, drawn, options.draws)
+        varied = paired_spreads(pair, drawn, options)
         for name in varied.keys() & drawn:
             centre = _centre(name, defined[name], varied)
             reach = level.reach * varied[name].deviation
@@ -182,11 +155,9 @@ def _smooth_interval(name: str, value: float, view: View, level: Level) -> Inter
         return wilson(value, rows, level)
     reach = level.reach * math.sqrt(variance(name, view))
     if scale == "log" and value > 0.0:
-        factor = math.exp(reach / value)
-        return Interval(value / factor, value * factor)
+        return _as_ratio(value, reach / value, 0.0)
     if scale == "log of 1 +" and value > -1.0:
-        factor = math.exp(reach / (1.0 + value))
-        return Interval((1.0 + value) / factor - 1.0, (1.0 + value) * factor - 1.0)
+        return _as_ratio(1.0 + value, reach / (1.0 + value), 1.0)
     if scale == "logit" and 0.0 < value < 1.0:
         return _on_logits(value, reach)
     if name == "auc":
@@ -224,10 +195,8 @@ def _reduction(value: float, view: View, level: Level) -> Interval | None:
         return None
     contribution = row_contributions("log_loss", view) / own
     contribution -= row_contributions("log_loss", base) / other
-    factor = math.exp(
-        level.reach * math.sqrt(rows_variance(contribution, view.sample, view.settings))
-    )
-    return Interval((1.0 + value) / factor - 1.0, (1.0 + value) * factor - 1.0)
+    error = math.sqrt(rows_variance(contribution, view.sample, view.settings))
+    return _as_ratio(1.0 + value, level.reach * error, 1.0)
 
 
 def _centre(name: str, value: float, varied: Mapping[str, Spread]) -> float:
@@ -258,6 +227,12 @@ def _resampled_interval(
         return _on_logits(value, reach)
     centre = _centre(name, value, varied)
     return Interval(max(0.0, min(centre - reach, value)), min(1.0, max(centre + reach, value)))
+
+
+def _as_ratio(ratio: float, reach: float, less: float) -> Interval:
+    """Return an interval of a ratio less a constant that is symmetric in the ratio's logarithm."""
+    factor = math.exp(reach)
+    return Interval(ratio / factor - less, ratio * factor - less)
 
 
 def _on_logits(value: float, reach: float) -> Interval:

@@ -32,6 +32,16 @@ class Line:
     low: float | None
     high: float | None
 
+    @property
+    def numbers(self) -> tuple[Number, Number, Number]:
+        """The number, and the ends of its interval."""
+        return self.value, self.low, self.high
+
+    @property
+    def name(self) -> str:
+        """The metric with its part."""
+        return f"{self.metric}.{self.part}" if self.part else self.metric
+
 
 def lines(metrics: Metrics) -> Iterator[Line]:
     """Yield all numbers with their intervals, differences last."""
@@ -66,13 +76,9 @@ def prometheus(metrics: Metrics) -> bytes:
         )
         stem = "calibkit_" + _NOT_IN_NAMES.sub("_", pieces["name"])
         stem += "_difference" if line.part else ""
-        for family, value in (
-            (stem, line.value),
-            (f"{stem}_low", line.low),
-            (f"{stem}_high", line.high),
-        ):
+        for end, value in zip(("", "_low", "_high"), line.numbers, strict=True):
             if value is not None:
-                families.setdefault(family, []).append(f"{family}{{{shown}}} {value!r}")
+                families.setdefault(stem + end, []).append(f"{stem}{end}{{{shown}}} {value!r}")
     text = "".join(
         "\n".join([f"# TYPE {family} gauge", *found]) + "\n" for family, found in families.items()
     )
@@ -88,8 +94,8 @@ def table(metrics: Metrics) -> bytes:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(_HEADER)
     for line in lines(metrics):
-        numbers = ("" if n is None else repr(n) for n in (line.value, line.low, line.high))
-        writer.writerow([line.score, line.slice, _named(line), *numbers])
+        numbers = ("" if n is None else repr(n) for n in line.numbers)
+        writer.writerow([line.score, line.slice, line.name, *numbers])
     return out.getvalue().encode()
 
 
@@ -99,9 +105,9 @@ def markdown(metrics: Metrics) -> bytes:
     for line in lines(metrics):
         numbers = (
             "" if n is None else (str(n) if isinstance(n, int) else f"{n:.6g}")
-            for n in (line.value, line.low, line.high)
+            for n in line.numbers
         )
-        names = (_cell(text) for text in (line.score, line.slice, _named(line)))
+        names = (_cell(text) for text in (line.score, line.slice, line.name))
         rows.append([*names, *numbers])
     text = "".join(f"| {' | '.join(row)} |\n" for row in rows)
     return f"{metrics.rows:,} rows.\n\n{text}".encode()
@@ -131,10 +137,6 @@ WRITERS: dict[str, Callable[[Metrics], bytes]] = {
 }
 
 SUFFIXES = tuple(WRITERS)
-
-
-def _named(line: Line) -> str:
-    return f"{line.metric}.{line.part}" if line.part else line.metric
 
 
 def _escaped(text: str) -> str:

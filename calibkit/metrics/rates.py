@@ -53,6 +53,25 @@ class Level:
         return z + first / free + second / free**2 + third / free**3
 
 
+@dataclass(frozen=True, kw_only=True)
+class IntervalOptions:
+    """What intervals are wanted: their confidence, and how replicates are drawn.
+
+    Neither the number of threads nor the order of replicates shows in a result.
+    """
+
+    confidence: float = 0.95
+    seed: int = 0
+    threads: int = 1
+    replicates: int = 200
+
+    def level(self, sample: Sample) -> Level | None:
+        """Return how far intervals reach for some rows; None where these are too few for any."""
+        units = None if sample.group is None else int(np.unique(sample.group).size)
+        few = sample.rows < 2 or (units is not None and units < 2)
+        return None if few else Level(self.confidence, units)
+
+
 def wilson(rate: float, rows: float, level: Level) -> Interval:
     """Return the score interval of a rate (Wilson, Probable inference, 1927).
 
@@ -81,6 +100,13 @@ def effective_rows(rate: float, variance: float, sample: Sample, settings: Setti
     return exact_sum(weight) ** 2 / exact_sum_products(weight, weight)
 
 
+def sides_of(name: str, found: Confusion) -> tuple[int, int]:
+    """Return the units above and below the line of a rate of decisions."""
+    cells = (found.tn, found.fn, found.fp, found.tp)
+    above, below = (sum(n for n, use in zip(cells, s, strict=True) if use) for s in RATES[name])
+    return above, below
+
+
 def decision_intervals(names: Sequence[str], found: Confusion, level: Level) -> dict[str, Interval]:
     """Return the intervals of metrics of decisions, of which all values are defined."""
     intervals = {}
@@ -93,11 +119,7 @@ def decision_intervals(names: Sequence[str], found: Confusion, level: Level) -> 
 
 
 def _rate_interval(name: str, found: Confusion, level: Level) -> Interval:
-    above, below = RATES[name]
-    cells = (found.tn, found.fn, found.fp, found.tp)
-    hits, of = (
-        sum(n for n, use in zip(cells, side, strict=True) if use) for side in (above, below)
-    )
+    (above, below), (hits, of) = RATES[name], sides_of(name, found)
     rate, whole = hits / of, of * found.unit.size
     sample, settings = found.sample, found.settings
     if sample.group is None and not sampled(sample, settings):
@@ -115,13 +137,9 @@ def _rate_interval(name: str, found: Confusion, level: Level) -> Interval:
         rows = effective_rows(rate, variance, part, settings)
     interval = wilson(rate, rows, level)
     if name == "f1":  # F1 = 2 J / (1 + J), J the Jaccard index
-        low, high = (2.0 * end / (1.0 + end) for end in _ends(interval))
-        return Interval(low, high)
+        ends = (interval.low or 0.0, interval.high or 0.0)
+        return Interval(*(2.0 * end / (1.0 + end) for end in ends))
     return interval
-
-
-def _ends(interval: Interval) -> tuple[float, float]:
-    return interval.low or 0.0, interval.high or 0.0
 
 
 def _matthews_interval(found: Confusion, level: Level) -> Interval:

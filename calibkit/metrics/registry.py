@@ -11,7 +11,7 @@ import importlib
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 
 from calibkit import __version__
 from calibkit.maths.bounds import Bound
@@ -140,11 +140,7 @@ def _function(name: str, settings: Settings) -> Function:
         return found.function
     bounds: Sequence[Bound] = BOUNDS[plain](settings)
     bound = next(bound for bound in bounds if str(bound) == text)
-    return partial(_with_bound, found.function, bound)
-
-
-def _with_bound(function: Callable[..., Number], bound: Bound, view: View) -> Number:
-    return function(view, bound)
+    return lambda view: found.function(view, bound)
 
 
 def _finite(value: Number) -> Number:

@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.metrics.influence import by_rows, entries
+from calibkit.metrics.rates import IntervalOptions
 from calibkit.metrics.reliability import Bins, chosen_bins, equal_mass_bins
 from calibkit.metrics.smooth import smooth_calibration_error
-from calibkit.metrics.units import independent_shares, units_of
+from calibkit.metrics.units import independent_shares, units_of, units_of_cells
 from calibkit.metrics.views import Pair, View
 from calibkit_kernels import bootstrap as kernels
 from calibkit_kernels import reliability, smooth
@@ -33,6 +34,9 @@ Int64s = NDArray[np.int64]
 #: tallies together when rows are many, since their cells multiply.
 MOST_CELLS, FEW_CELLS, PAIR_CELLS = 4096, 1024, 256
 _MANY_ROWS = 20_000
+
+#: An odd constant: how keys of successive replicates differ.
+_STEP = np.uint64(0x9E3779B97F4A7C15)
 
 #: The name of what isotonic regression fits too well, and its size in the noise of pools: between
 #: 1, exact for one pool, and the 3/2 of a curve that rises everywhere.
@@ -120,18 +124,14 @@ class Statistics:
         self.cells = cells_of(view, list(bins.values()), most)
         self.share = 1.0
         if by_rows(view) and view.probability is not None:
-            ends = _ends_of(view, equal_mass_bins)
-            near = independent_shares(view, _places(view, ends), ends.size)
+            near = _independent(view, _ends_of(view, equal_mass_bins))
             self.share = 1.0 / float(np.mean(1.0 / near))
         self.parts: list[tuple[tuple[str, ...], Statistic]] = []
         for kind, ends in bins.items():
-            names = ("ace", "", "", "")
-            if kind == "chosen":
-                names = ("ece", "mce", "ece_debiased", EXCESS)
-            share = np.ones(ends.size)
-            if by_rows(view):
-                share = independent_shares(view, _places(view, ends), ends.size)
-            self.parts.append((names, partial(self._gaps, self.cells.after(ends), share)))
+            chosen = kind == "chosen"
+            names = ("ece", "mce", "ece_debiased", EXCESS) if chosen else ("ace", "", "", "")
+            gaps = partial(self._gaps, self.cells.after(ends), _independent(view, ends))
+            self.parts.append((names, gaps))
         if plain & {"miscalibration", "discrimination"}:
             self.parts.append((("miscalibration", "discrimination", NOISE), self._corp))
         if "smooth_ece" in plain:
@@ -168,6 +168,13 @@ def _ends_of(view: View, bins: Callable[[View], Bins | None]) -> Int64s:
     found = view.once(bins)
     assert found is not None
     return _bin_ends(view, found)
+
+
+def _independent(view: View, ends: Int64s) -> Floats:
+    """Return how many independent rows a row of each bin is worth."""
+    if not by_rows(view):
+        return np.ones(ends.size)
+    return independent_shares(view, _places(view, ends), ends.size)
 
 
 def _recall(precision: float, table: Floats) -> Sequence[float]:
@@ -239,35 +246,28 @@ class _Smooth:
         return found
 
 
-def spreads(view: View, metrics: Sequence[str], options: Draws) -> dict[str, Spread]:
+def spreads(view: View, metrics: Sequence[str], options: IntervalOptions) -> dict[str, Spread]:
     """Return how metrics of one view vary: of those in `Statistics`, all with defined values."""
     rows = by_rows(view)
     own = Statistics(view, metrics, FEW_CELLS if rows else MOST_CELLS)
     if rows:
-        cell = _cell_of(view, own.cells)
-        units = units_of(view.sample, view.settings, (cell,))
-
-        def draw(key: np.uint64) -> dict[str, float]:
-            (table,) = units.tables([own.cells.score.size], key)
-            return own.of(table)
-
+        units = units_of(view.sample, view.settings, (_places(view, own.cells.ends),))
     else:
-        mean = own.cells.table.ravel()
-
-        def draw(key: np.uint64) -> dict[str, float]:
-            table = np.empty(mean.size)
-            kernels.draw_numbers(mean, key, table)
-            return own.of(table.reshape(-1, 2))
-
-    return options.repeat(draw, own.of(own.cells.table))
+        units = units_of_cells(own.cells.table)
+    size = own.cells.score.size
+    return _repeated(
+        options, lambda key: own.of(*units.tables([size], key)), own.of(own.cells.table)
+    )
 
 
-def paired_spreads(pair: Pair, metrics: Sequence[str], options: Draws) -> dict[str, Spread]:
+def paired_spreads(
+    pair: Pair, metrics: Sequence[str], options: IntervalOptions
+) -> dict[str, Spread]:
     """Return how differences of metrics vary, both scores drawn with the same rows."""
     views = (pair.baseline, pair.other)
     most = FEW_CELLS if pair.other.rows <= _MANY_ROWS else PAIR_CELLS
     one, two = (Statistics(view, metrics, most) for view in views)
-    cell = tuple(_cell_of(v, s.cells) for v, s in zip(views, (one, two), strict=True))
+    cell = tuple(_places(v, s.cells.ends) for v, s in zip(views, (one, two), strict=True))
     units = units_of(pair.other.sample, pair.other.settings, cell)
     sizes = [one.cells.score.size, two.cells.score.size]
 
@@ -275,7 +275,8 @@ def paired_spreads(pair: Pair, metrics: Sequence[str], options: Draws) -> dict[s
         first, second = (_unsquared(s.of(t)) for s, t in zip((one, two), tables, strict=True))
         return {name: second[name] - first[name] for name in first}
 
-    return options.repeat(
+    return _repeated(
+        options,
         lambda key: differences(units.tables(sizes, key)),
         differences([one.cells.table, two.cells.table]),
     )
@@ -287,41 +288,27 @@ def _unsquared(found: dict[str, float]) -> dict[str, float]:
     return found
 
 
-def _cell_of(view: View, cells: Cells) -> Int64s:
-    return _places(view, cells.ends)
-
-
 def _places(view: View, ends: Int64s) -> Int64s:
     """Return where each row stands among stretches of the tally, given the entry after each."""
     return np.searchsorted(ends, view.once(entries), side="right").astype(np.int64)
 
 
-@dataclass(frozen=True)
-class Draws:
-    """How replicates are drawn: how many, from which seed, by how many threads."""
-
-    replicates: int
-    seed: int
-    threads: int
-
-    def repeat(
-        self, draw: Callable[[np.uint64], Mapping[str, float]], value: Mapping[str, float]
-    ) -> dict[str, Spread]:
-        """Return how values vary; one that is defined in few replicates is left out."""
-        with np.errstate(over="ignore"):
-            seed = mix(np.uint64(self.seed))
-            keys = [mix(seed + np.uint64(b) * _STEP) for b in range(1, self.replicates + 1)]
-        with ThreadPoolExecutor(self.threads) as pool:
-            drawn = list(pool.map(draw, map(np.uint64, keys)))
-        found = {}
-        for name, own in value.items():
-            values = [one[name] for one in drawn if math.isfinite(one[name])]
-            if len(values) > 0.9 * len(drawn) and math.isfinite(own):
-                mean = math.fsum(values) / len(values)
-                square = math.fsum((x - mean) ** 2 for x in values) / (len(values) - 1)
-                found[name] = Spread(own, mean, math.sqrt(square))
-        return found
-
-
-#: An odd constant: how keys of successive replicates differ.
-_STEP = np.uint64(0x9E3779B97F4A7C15)
+def _repeated(
+    options: IntervalOptions,
+    draw: Callable[[np.uint64], Mapping[str, float]],
+    value: Mapping[str, float],
+) -> dict[str, Spread]:
+    """Return how values vary over replicates; one that is defined in few of them is left out."""
+    with np.errstate(over="ignore"):
+        seed = mix(np.uint64(options.seed))
+        keys = [mix(seed + np.uint64(b) * _STEP) for b in range(1, options.replicates + 1)]
+    with ThreadPoolExecutor(options.threads) as pool:
+        drawn = list(pool.map(draw, map(np.uint64, keys)))
+    found = {}
+    for name, own in value.items():
+        values = [one[name] for one in drawn if math.isfinite(one[name])]
+        if len(values) > 0.9 * len(drawn) and math.isfinite(own):
+            mean = math.fsum(values) / len(values)
+            square = math.fsum((x - mean) ** 2 for x in values) / (len(values) - 1)
+            found[name] = Spread(own, mean, math.sqrt(square))
+    return found

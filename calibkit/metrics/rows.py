@@ -149,7 +149,7 @@ def read_evaluate_rows(
     if spec.settings.prevalence is not None:  # which rounds the weight of each row
         reading = replace(reading, needs_each="--prevalence")
     rows = rows_within(source, reading, memory)
-    table = grid_of(spec)
+    table = grid_of(spec.grid)
     return rows_of(rows, spec, None if table is None else table.grid.shape)
 
 
@@ -229,7 +229,7 @@ def _beside(source: Source, spec: EvaluateSpec) -> dict[str, _Beside]:
             found[role] = _one(named, make)
     if spec.boundary is not None:
         found["decision"] = _boundary(source, spec, spec.boundary)
-    table = grid_of(spec)
+    table = grid_of(spec.grid)
     if table is not None:
         found["cell"] = _grid(source, spec, table)
     return found
@@ -301,17 +301,17 @@ def _boundary(source: Source, spec: EvaluateSpec, named: str | Model) -> _Beside
     return _Beside([*reads.needed.values(), *reads.optional], decide)
 
 
-def grid_of(spec: EvaluateSpec) -> GridTable | None:
-    """Return the grid over whose cells calibration is judged.
+def grid_of(grid: str | Source | None) -> GridTable | None:
+    """Return the grid over whose cells calibration is judged, if there is one.
 
     Raises
     ------
     UsageError
         A table that is none of `calibkit bin`.
     """
-    if spec.grid is None:
+    if grid is None:
         return None
-    table = open_source([spec.grid]) if isinstance(spec.grid, str) else spec.grid
+    table = open_source([grid]) if isinstance(grid, str) else grid
     if not is_grid_table(table):
         file = table.parts[0].path
         raise UsageError(f"{file}: is no table of `calibkit bin`.", file=file)

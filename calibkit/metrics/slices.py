@@ -66,7 +66,22 @@ def top_rows(
     return found
 
 
-def segment_slices(segments: Segments) -> Iterator[Slice]:
+def slices_of(
+    segments: Segments | None,
+    shares: Sequence[Share] = (),
+    top: NDArray[Any] | None = None,
+    weight: NDArray[np.float64] | None = None,
+) -> Iterator[Slice]:
+    """Yield all rows, the shares with the largest values, and the values of a column, in order."""
+    yield Slice(ALL, None)
+    if top is not None:
+        for share, mask in zip(shares, top_rows(top, weight, shares), strict=True):
+            yield Slice(f"top:{share.text}", mask)
+    if segments is not None:
+        yield from _segment_slices(segments)
+
+
+def _segment_slices(segments: Segments) -> Iterator[Slice]:
     """Yield a slice for each value of a column."""
     code = segments.code
     order = np.argsort(

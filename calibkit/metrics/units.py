@@ -60,6 +60,13 @@ def units_of(sample: Sample, settings: Settings, cell: tuple[Int64s, ...]) -> Un
     return Units(np.ones(int(sample.group.max()) + 1), sample.group, label, weight, cell)
 
 
+def units_of_cells(table: Floats) -> Units:
+    """Return as units the positive and the negative rows of each cell of a table."""
+    every = np.arange(table.size)
+    label = 1 - every % 2
+    return Units(table.ravel(), every, label, np.ones(table.size), (every // 2,))
+
+
 def _gathered(label: Int64s, weight: Floats, cell: tuple[Int64s, ...], by_square: bool) -> Units:
     """Return the rows that stand in the same cells with one label as one unit.
 

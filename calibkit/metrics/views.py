@@ -191,28 +191,16 @@ class View:
 def view_of(sample: Sample, name: str, part: str, settings: Settings, **more: Any) -> View:
     """Return the view of some rows: sorted and counted."""
     weight = sample.weight
-    if not sample.label.size or (weight is not None and not weight.any()):
-        nothing = np.empty(0, np.int64)
-        score = sample.score[:0]
-        tally: tuple[Any, ...] = (score, nothing, nothing, ROW)
-    else:
+    score, unit = sample.score[:0], ROW
+    count = positive = np.empty(0, np.int64)
+    if sample.label.size and (weight is None or weight.any()):
         level = np.zeros(sample.label.size, np.uint16)
         found = count_rows(
             sample.score, level, sample.label, 1, weight=weight, threads=settings.threads
         )
-        tally = (found.score, found.count, found.positive, found.unit)
-    score, count, positive, unit = tally
-    return View(
-        name=name,
-        part=part,
-        score=score,
-        count=count,
-        positive=positive,
-        unit=unit,
-        sample=sample,
-        settings=settings,
-        **more,
-    )
+        score, count, positive, unit = found.score, found.count, found.positive, found.unit
+    tally: dict[str, Any] = {"score": score, "count": count, "positive": positive, "unit": unit}
+    return View(name=name, part=part, sample=sample, settings=settings, **tally, **more)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,20 +45,9 @@ def disagreement_rows(
             variance = (rows * squares * ONE - label * label) / (rows * rows * ONE * ONE)
             half = reach * sqrt(max(variance, 0.0) / (rows - 1))
             low, high = max(0.0, mean - half), min(1.0, mean + half)
+        means = int(sums.prediction[0, b]) / (rows * ONE) if rows else None, mean
+        bounds = edges[b], edges[b + 1]
         found.append(
-            {
-                "score": name,
-                "slice": part,
-                "curve": "disagreement",
-                "bin": b,
-                "score_low": edges[b],
-                "score_high": edges[b + 1],
-                "count": float(rows),
-                "positives": label / ONE,
-                "mean_score": int(sums.prediction[0, b]) / (rows * ONE) if rows else None,
-                "mean_label": mean,
-                "low": low,
-                "high": high,
-            }
+            (name, part, "disagreement", b, *bounds, float(rows), label / ONE, *means, low, high)
         )
-    return pl.DataFrame(found, schema=SCHEMA)
+    return pl.DataFrame(found, schema=SCHEMA, orient="row")

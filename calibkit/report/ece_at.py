@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from calibkit.bins.binning import Grid, fit_grid
-from calibkit.bins.grid_table import is_grid_table, read_grid_table
 from calibkit.errors import DataError, UsageError
-from calibkit.files.sources import Source, open_source
+from calibkit.files.sources import Source
 from calibkit.metrics import cells
+from calibkit.metrics.rows import grid_of
 from calibkit.metrics.views import Sample, Settings
 from calibkit.report.points import Points, check_lines
 from calibkit.report.style import Sheet
@@ -66,11 +66,8 @@ def points(source: Source, spec: EceSpec) -> Points:
     source.require(list(spec.scores), "--score")
     given = None
     columns = replace(spec.columns, score=spec.grid_score or spec.scores[0])
-    if spec.grid is not None:
-        grid = open_source([spec.grid])
-        if not is_grid_table(grid):
-            raise UsageError(f"{spec.grid}: is no table of `calibkit bin`.", file=spec.grid)
-        found = read_grid_table(grid, ColumnOptions())
+    found = grid_of(spec.grid)
+    if found is not None:
         given, spread = found.grid, found.columns.get("uncertainty")
         binned = spec.grid_score or found.columns["score"].name
         columns = replace(columns, score=binned)

@@ -12,12 +12,7 @@ ALL = "all"
 
 #: The name of the decisions of a boundary among the scores, and of quantities of certificates there.
 BOUNDARY = "boundary"
-_METRICS = {
-    "precision": "precision",
-    "recall": "recall",
-    "fpr": "fpr",
-    "capacity": "selected_share",
-}
+_METRICS = {"capacity": "selected_share"}
 
 
 def beside(model: BoundaryModel, metrics: Metrics) -> list[str | Table]:
@@ -28,8 +23,7 @@ def beside(model: BoundaryModel, metrics: Metrics) -> list[str | Table]:
         return []
 
     def found(name: str) -> Cell:
-        interval = bounds.get(name)
-        value = values.get(name)
+        interval, value = bounds.get(name), values.get(name)
         return value if interval is None else Span(value, interval.low, interval.high)
 
     fit = model.fit
@@ -39,14 +33,10 @@ def beside(model: BoundaryModel, metrics: Metrics) -> list[str | Table]:
         for name in ("precision", "recall")
         if name in values
     ]
-    told: list[str | Table] = []
-    if rows:
-        how = "its test rows" if fit.test else "cross-validated"
-        header = ["", "fitting rows", how if judged else "not judged on others", "found here"]
-        told.append(
-            Table(caption="What to expect, and what was found", header=header, rows=rows, codes=())
-        )
-    return [*told, *_bounds(model, found)]
+    how = "its test rows" if fit.test else "cross-validated"
+    header = ["", "fitting rows", how if judged else "not judged on others", "found here"]
+    table = Table("What to expect, and what was found", header, rows, codes=())
+    return [*([table] if rows else []), *_bounds(model, found)]
 
 
 def _bounds(model: BoundaryModel, found: Callable[[str], Cell]) -> list[str]:
@@ -55,16 +45,11 @@ def _bounds(model: BoundaryModel, found: Callable[[str], Cell]) -> list[str]:
     for name, bound in model.objective.subject_to.items():
         cell = found(_METRICS.get(name, name))
         value = cell.value if isinstance(cell, Span) else cell
-        if (
-            value is None
-            or isinstance(value, str)
-            or "value" in model.columns
-            or (name == "capacity" and bound >= 1.0)
-        ):
+        whole = name == "capacity" and bound >= 1.0
+        if value is None or isinstance(value, str) or "value" in model.columns or whole:
             continue
         least = name in ("precision", "recall")
-        kept = value >= bound if least else value <= bound
-        word = "meets" if kept else "misses"
+        word = "meets" if (value >= bound if least else value <= bound) else "misses"
         lines.append(
             f"{name} {'>=' if least else '<='} {number(bound)}: these rows show {number(value)}, "
             f"which {word} it{_chance(cell, bound, least)}."
@@ -83,7 +68,5 @@ def _chance(cell: object, bound: float, least: bool) -> str:
     """Say whether the interval leaves it open that the bound is met."""
     if not isinstance(cell, Span) or cell.low is None or cell.high is None:
         return ""
-    open_ = cell.low < bound <= cell.high if least else cell.low <= bound < cell.high
-    if not open_:
-        return ", as does its whole interval"
-    return "; its interval leaves both open"
+    both = cell.low < bound <= cell.high if least else cell.low <= bound < cell.high
+    return "; its interval leaves both open" if both else ", as does its whole interval"

@@ -15,7 +15,7 @@ from calibkit.files.sources import Source
 from calibkit.rows.labels import label_column
 from calibkit.rows.numeric import FloatArray, numeric_column
 from calibkit.rows.rows import OffendingRows, RowFinder, missing_mask
-from calibkit.validation.report import ERROR, NOTE, WARNING, Checked, Finding
+from calibkit.validation.report import ERROR, NOTE, WARNING, Checked, Finding, refused
 
 T = TypeVar("T")
 Mask = NDArray[np.bool_]
@@ -56,17 +56,7 @@ class Findings:
                 value = "" if f"({error.value}" in error.problem else value
                 advice = f"; {error.advice}" if error.advice else ""
                 said = f"{error.problem}{value}{advice}"
-            self.found.append(
-                Finding(
-                    level=level,
-                    check=check,
-                    message=said,
-                    file=error.file,
-                    column=error.column,
-                    rows=error.rows,
-                    first_rows=error.first_rows,
-                )
-            )
+            self.found.append(refused(level, check, said, error))
         return None
 
     def rows(

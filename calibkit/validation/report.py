@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from calibkit.errors import DataError
 from calibkit.models import canonical_json
 
 #: How bad a finding is: a fit refuses the rows; a fit would run, and its result needs a second
@@ -39,6 +40,19 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     column: str | None = None
     rows: int | None = None
     first_rows: list[int] = []
+
+
+def refused(level: str, check: str, message: str, error: DataError) -> Finding:
+    """Return the finding that a reader refused rows, with where they are."""
+    return Finding(
+        level=level,
+        check=check,
+        message=message,
+        file=error.file,
+        column=error.column,
+        rows=error.rows,
+        first_rows=error.first_rows,
+    )
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

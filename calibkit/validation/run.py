@@ -25,7 +25,7 @@ from calibkit.validation.checks import (
     ties,
 )
 from calibkit.validation.classes import check_classes
-from calibkit.validation.report import ERROR, NOTE, WARNING, Finding, Report
+from calibkit.validation.report import ERROR, NOTE, WARNING, Finding, Report, refused
 from calibkit.validation.spec import ValidateSpec, roles_of
 
 #: Groups, segments and classes that a message names.
@@ -47,15 +47,7 @@ Floats = NDArray[np.float64]
 
 def unreadable(error: DataError, files: Sequence[str]) -> Report:
     """Return the report on inputs that cannot even be read as rows."""
-    finding = Finding(
-        level=ERROR,
-        check="file",
-        message=error.message,
-        file=error.file,
-        column=error.column,
-        rows=error.rows,
-        first_rows=error.first_rows,
-    )
+    finding = refused(ERROR, "file", error.message, error)
     return Report(rows=0, files=list(files), columns=[], findings=[finding])
 
 
