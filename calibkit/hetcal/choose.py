@@ -121,6 +121,7 @@ def choose(rows: HetcalRows, growth: Growth, grid: Grid, folds: Folds, threads: 
         best = best_place(discounted(total, mass), grid)
         size, depth, weight = best
         linear = rows.arrays.empty((2, rows.count), np.float64)
+        linear[:] = 0.0  # also for rows that nothing judges
 
         def judge(part: int) -> None:
             tree = trees[size, part].pruned(grid.depths[depth])
