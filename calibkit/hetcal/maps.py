@@ -308,7 +308,7 @@ def mean_loss(rows: HetcalRows, linear: Floats, kept: NDArray[np.bool_] | None =
         kernels.leaf_losses(linear[own], rows.label[own], weight, leaf, _AS_IT_IS, losses)
         total += kernels.sum_in_order(losses[1])
         mass += kernels.sum_in_order(weight)
-    return total / mass
+    return float(total / mass)
 
 
 def loss_of_probabilities(rows: HetcalRows, probability: Floats) -> float:
@@ -320,4 +320,4 @@ def loss_of_probabilities(rows: HetcalRows, probability: Floats) -> float:
         kernels.probability_losses(probability[own], rows.label[own], weight, 1e-15, losses)
         total += kernels.sum_in_order(losses)
         mass += kernels.sum_in_order(weight)
-    return total / mass
+    return float(total / mass)
