@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from calibkit.summaries.arrays import Arrays
 from tests.budgets import little_memory
 
 ROWS = 300
@@ -93,6 +94,24 @@ def test_rows_that_do_not_fit_give_the_same_bytes(
         assert done.code == 0, done.stderr
     assert made[1].read_bytes() == made[0].read_bytes()
     assert made[2].read_bytes() == made[0].read_bytes()
+
+
+@pytest.mark.parametrize("case", ["tree", "time", "boosted in time", "forest", "isotonic"])
+def test_what_was_in_memory_before_does_not_show(
+    case: str, folder: Path, tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def filled(self: Arrays, shape: Any, dtype: Any) -> Any:
+        array = np.empty(shape, dtype)
+        array.fill(np.nan if array.dtype.kind == "f" else np.iinfo(array.dtype).max)
+        return array
+
+    made = tmp_path / "plain.json", tmp_path / "filled.json"
+    for path in made:
+        line = ["hetcal", folder / "rows.parquet", *FEATURES, *CASES[case], "-q", "-o", path]
+        done = invoke(*line)
+        assert done.code == 0, done.stderr
+        monkeypatch.setattr(Arrays, "empty", filled)
+    assert made[1].read_bytes() == made[0].read_bytes()
 
 
 @pytest.mark.parametrize("partition", ["tree", "forest"])
