@@ -71,7 +71,7 @@ class _Binary(ClassifierMixin, BaseEstimator):
     def _checks(self, X: Any, least: int = 1) -> dict[str, Any]:
         """Return how X is checked: frames, and texts for an estimator, are left as they are."""
         takes = get_tags(self).input_tags
-        texts = getattr(X, "ndim", 1 if isinstance(X, list) else 2) == 1
+        texts = getattr(X, "ndim", 2) == 1 and X.dtype.kind in "OUT"
         if hasattr(X, "columns") or (texts and self.estimator is not None):
             return {"skip_check_array": True}
         return {
