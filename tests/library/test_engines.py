@@ -37,16 +37,13 @@ from calibkit.errors import DataError, ResourceError, UsageError
 from calibkit.files.sources import open_source
 from calibkit.files.stretches import Stretch
 from calibkit.memory import Memory
+from calibkit.options.vad import VadOptions
 from calibkit.vad.fit import fit_vad
-from calibkit.vad.rows import MemberOptions
-from calibkit.vad.spec import VadSpec
 from calibkit.vad.states import fit_state, vad_state
 from calibkit.vad.summary import read_vad_rows
 
-SPEC, OPTIONS = VadSpec(), MemberOptions(by="country")
-TASK = StateTask(
-    partial(vad_state, columns=OPTIONS, spec=SPEC), Opening(None, "float64", Memory(1))
-)
+OPTIONS = VadOptions(by="country")
+TASK = StateTask(partial(vad_state, OPTIONS), Opening(None, "float64", Memory(1)))
 
 
 @pytest.fixture(scope="module")
@@ -75,8 +72,8 @@ def files(tmp_path: Path) -> Path:
 
 
 def whole(files: Path) -> bytes:
-    rows = read_vad_rows(open_source([str(files)]), OPTIONS, SPEC)
-    return fit_vad(rows, SPEC).model.to_json()
+    rows = read_vad_rows(open_source([str(files)]), OPTIONS)
+    return fit_vad(rows, OPTIONS).model.to_json()
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])

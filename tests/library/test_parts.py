@@ -31,10 +31,9 @@ from calibkit.errors import DataError, ModelError
 from calibkit.files.sources import open_source
 from calibkit.files.stretches import Stretch, cuts, may_be_cut, stretches
 from calibkit.memory import Memory
+from calibkit.options.vad import VadOptions
 from calibkit.rows.columns import ColumnOptions
 from calibkit.summaries.states import merge_states, state_of
-from calibkit.vad.rows import MemberOptions
-from calibkit.vad.spec import VadSpec
 from calibkit.vad.states import vad_state
 
 ROWS = 120
@@ -61,12 +60,16 @@ def tasks() -> dict[str, StateTask]:
     """Return what makes states: of rows that are condensed, and of sums."""
     columns = ColumnOptions(weight="weight", unlabelled="drop", on_missing="drop")
     problem = CalibratorProblem(spec=CalibratorSpec(by="site"), provenance="names")
-    members = MemberOptions(
-        members=("score", "score_1"), weight="weight", by="site", on_missing="drop"
+    members = VadOptions(
+        members=("score", "score_1"),
+        weight="weight",
+        by="site",
+        on_missing="drop",
+        provenance="names",
     )
     makers: dict[str, Callable[..., Any]] = {
         "calibrate": partial(calibrator_state, columns=columns, problem=problem, memory=Memory(1)),
-        "vad": partial(vad_state, columns=members, spec=VadSpec(), provenance="names"),
+        "vad": partial(vad_state, members),
     }
     return {name: StateTask(maker, OPENING) for name, maker in makers.items()}
 

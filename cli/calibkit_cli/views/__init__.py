@@ -23,6 +23,13 @@ VIEWS = {
 }
 
 
+def lines_of(model: Any) -> list[str]:
+    """Return the summary of a model."""
+    module = import_module(VIEWS[model.kind])
+    found: list[str] = getattr(module, f"{model.kind}_lines")(model)
+    return found
+
+
 def view_of(kind: str) -> Callable[[Any, Console], None]:
     """Return the view of a kind of model."""
     view: Callable[[Any, Console], None] = import_module(VIEWS[kind]).view
