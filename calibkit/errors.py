@@ -23,7 +23,8 @@ error from the command line.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 #: How many offending rows a message names.
 FIRST_ROWS = 5
@@ -72,6 +73,18 @@ class CalibkitError(Exception):
             "rows": self.rows,
             "first_rows": self.first_rows,
         }
+
+    def __reduce__(
+        self,
+    ) -> tuple[Callable[[dict[str, Any]], CalibkitError], tuple[dict[str, object]]]:
+        """Travel between processes as one of the classes below, whatever kin of it this is."""
+        return _arrived, (self.as_dict(),)
+
+
+def _arrived(content: dict[str, Any]) -> CalibkitError:
+    kinds = (CheckError, UsageError, DataError, InfeasibleError, ResourceError)
+    kind = {kind.code: kind for kind in kinds}.get(content.pop("code"), CalibkitError)
+    return kind(**content)
 
 
 class CheckError(CalibkitError):

@@ -6,7 +6,6 @@ FINISHERS = {
     "calibrate": "calibrate_run",
     "evaluate": "evaluate_run",
     "bin": "bin_run",
-    "vad": "vad_run",
     "hetcal": "hetcal_run",
     "alpha-cal": "alpha_cal_run",
     "calibrate --probs": "calibrate_classes",

@@ -8,10 +8,12 @@ from typing import Annotated
 import typer
 
 from calibkit.errors import UsageError
+from calibkit.fits import FITS
 
 from . import options
 from .console import Console
 from .finishers import FINISHERS
+from .fitting import deliver
 from .options import INPUT, option
 from .states import SUFFIX, Plan
 
@@ -98,6 +100,10 @@ def merge(
     )
     console.detail(f"{len(paths)} states, {len(shards)} shards, {merged.rows:,} rows")
     if output is None or not output.endswith(SUFFIX):
+        if merged.header.kind in FITS:
+            method = FITS[merged.header.kind]()
+            deliver(console, method.finish(merged, budget, thread_count(threads)))
+            return
         run = import_module(f"calibkit_cli.{FINISHERS[merged.header.kind]}")
         run.finish_state(console, merged, budget, thread_count(threads))
         return

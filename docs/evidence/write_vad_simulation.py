@@ -13,6 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
+from calibkit.vad.spec import VadSpec, read_vad_rows
 
 from calibkit.apply import ApplySpec, apply_model
 from calibkit.files.sources import Source
@@ -24,7 +25,6 @@ from calibkit.rows.columns import ColumnOptions
 from calibkit.simulate.selection import simulate_selection
 from calibkit.vad.fit import fit_vad
 from calibkit.vad.rows import MemberOptions
-from calibkit.vad.spec import VadSpec, read_vad_rows
 
 PAGE = Path(__file__).with_name("vad_simulation.md")
 ROWS = 30_000

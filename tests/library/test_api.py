@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import doctest
 import inspect
 import json
@@ -19,9 +20,13 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
+from typer.main import get_command
 
 import calibkit as ck
 from calibkit.files.sources import Source
+from calibkit.options.option import Options
+from calibkit.options.vad import VadOptions
+from calibkit_cli.main import build_app
 from tests.conftest import ROOT, Outcome, clean_environment
 
 NAMES = [
@@ -37,13 +42,15 @@ NAMES = [
 COMMANDS = {
     "fit_boundary": ("boundary:boundary", {}),
     "fit_calibrator": ("calibrate:calibrate", {}),
-    "fit_vad": ("vad:vad", {}),
     "fit_hetcal": ("hetcal:hetcal", {"map_": "map"}),
     "fit_alpha": ("alpha_cal:alpha_cal", {"logit_map": "map"}),
     "bin": ("bin:bin_", {}),
     "evaluate": ("evaluate:evaluate", {"score": "scores"}),
     "validate": ("validate:validate", {}),
 }
+#: The class of the options of each function.
+CLASSES: dict[str, type[Options]] = {"fit_vad": VadOptions}
+COMMAND_OF = {"fit_vad": "vad"}
 #: What says where and how a command prints or reads files.
 OF_FILES = {
     "inputs", "input_format", "dtype", "output", "output_format", "as_json", "quiet", "verbose",
@@ -102,6 +109,19 @@ def test_options_and_defaults_are_those_of_the_command(name: str) -> None:
         if option == "regularization" and name == "fit_alpha":
             text = f"{default:g}"
         assert text == wanted[option], option
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_signatures_are_those_of_their_classes(name: str) -> None:
+    found = inspect.signature(getattr(ck, name)).parameters
+    assert next(iter(found)) == "frame"
+    fields = {field.name: field.default for field in dataclasses.fields(CLASSES[name])}
+    assert {one: found[one].default for one in found if one != "frame"} == fields
+    name_typed = COMMAND_OF[name]
+    typed: Any = get_command(build_app([name_typed]))
+    assert fields.keys() <= {param.name for param in typed.commands[name_typed].params}
+    documented = getattr(ck, name).__doc__
+    assert all(f"\n{field}\n    " in documented for field in fields)
 
 
 MODULES = [

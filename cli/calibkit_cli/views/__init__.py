@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 View = Callable[[Any, "Console"], None]
 
 
+def lines_of(model: Any) -> list[str]:
+    """Return the summary of a model."""
+    found: list[str] = getattr(views.views()[model.kind], f"{model.kind}_lines")(model)
+    return found
+
+
 def printed(view: Callable[[Any, Page], None]) -> View:
     """Return a view that prints: on a terminal one screen, unless all was asked for."""
 

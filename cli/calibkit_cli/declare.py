@@ -1,0 +1,95 @@
+"""Commands made of classes of options: what they take is what the classes say."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, get_origin
+
+import typer
+
+from calibkit.options.option import Entry, Options, entries
+
+#: The option that decides how many threads polars, which is loaded later, starts.
+_THREADS = "threads"
+
+
+def add(
+    app: typer.Typer, name: str, text: str, run: Callable[..., None], *kinds: type[Options]
+) -> None:
+    """Add a command to an application.
+
+    Parameters
+    ----------
+    app, name, text
+        Where, and what `calibkit --help` says of it.
+    run
+        Is called with one object of each class.
+    kinds
+        The classes of its options, those that matter most first.
+    """
+
+    def command(**typed: Any) -> None:
+        threads = typed.get(_THREADS)
+        if threads is not None:
+            os.environ["POLARS_MAX_THREADS"] = str(threads)
+        run(*(_made(kind, typed) for kind in kinds))
+
+    params = [_parameter(entry) for kind in kinds for entry in entries(kind)]
+    signature: Any = command
+    signature.__signature__ = inspect.Signature(params)
+    signature.__annotations__ = {param.name: param.annotation for param in params}
+    app.command(name, help=text)(command)
+
+
+def _made(kind: type[Options], typed: dict[str, Any]) -> Options:
+    """Return the options of a class among all that were typed: the rest has its defaults."""
+    own = {}
+    for entry in entries(kind):
+        value = typed[entry.name]
+        if value is None or (isinstance(value, list) and not value and not entry.required):
+            continue
+        own[entry.name] = ",".join(value) if entry.option.many == "commas" else value
+    return kind(**own)
+
+
+def _parameter(entry: Entry) -> inspect.Parameter:
+    """Return the parameter that typer reads."""
+    said = entry.option
+    kind = said.text or _typed(entry)
+    plain = said.shown is None and said.many is None and said.text is None
+    default = entry.default if plain and kind is entry.kind else None
+    if entry.required:
+        default = inspect.Parameter.empty
+    elif default is None and kind is not bool:
+        kind = kind | None
+    about: dict[str, Any] = {
+        "metavar": said.metavar,
+        "help": said.help,
+        "show_default": True if said.shown is None else said.shown,
+        "hidden": said.hidden,
+        "autocompletion": said.completes,
+        "envvar": said.env,
+    }
+    info: Any
+    if said.argument:
+        info = typer.Argument(**(about | {"show_default": said.shown or False}))
+    else:
+        flags = said.flags or (entry.flag,)
+        about |= {"min": said.least, "max": said.most} if kind in (int, int | None) else {}
+        info = typer.Option(*flags, rich_help_panel=said.group, **about)
+    return inspect.Parameter(
+        entry.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[kind, info],
+    )
+
+
+def _typed(entry: Entry) -> Any:
+    """Return what is typed for an option: text, unless its type says how to read it."""
+    if entry.option.many is not None:
+        return list[str]
+    plain = entry.kind in (int, float, bool, str) or get_origin(entry.kind) is Literal
+    return entry.kind if plain and entry.option.read is None else str
