@@ -23,7 +23,7 @@ error from the command line.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 #: How many offending rows a message names.
@@ -74,16 +74,14 @@ class CalibkitError(Exception):
             "first_rows": self.first_rows,
         }
 
-    def __reduce__(
-        self,
-    ) -> tuple[Callable[[dict[str, Any]], CalibkitError], tuple[dict[str, object]]]:
-        """Travel between processes as one of the classes below, whatever kin of it this is."""
-        return _arrived, (self.as_dict(),)
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel between processes as the nearest of the classes of this module."""
+        kind = next(one for one in type(self).__mro__ if one.__module__ == __name__)
+        return _arrived, (kind, self.as_dict())
 
 
-def _arrived(content: dict[str, Any]) -> CalibkitError:
-    kinds = (CheckError, UsageError, DataError, InfeasibleError, ResourceError)
-    kind = {kind.code: kind for kind in kinds}.get(content.pop("code"), CalibkitError)
+def _arrived(kind: type[CalibkitError], content: dict[str, Any]) -> CalibkitError:
+    content.pop("code")
     return kind(**content)
 
 
