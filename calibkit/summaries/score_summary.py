@@ -108,6 +108,7 @@ class ScoreSummary:
                 source=source,
                 remarks=self.remarks,
                 condensing=condensing,
+                hashes=self.hashes,
             )
         )
 
