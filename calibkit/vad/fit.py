@@ -19,6 +19,7 @@ from calibkit.errors import DataError
 from calibkit.fitted import Fitted
 from calibkit.models import Column, Provenance
 from calibkit.rows.patterns import natural_key
+from calibkit.summaries.summary import merge_all
 from calibkit.vad.model import (
     Segment,
     SegmentTable,
@@ -101,10 +102,7 @@ def fit_vad(
 
 
 def _all(parts: Mapping[str | None, Moments]) -> Moments:
-    first, *others = parts.values()
-    for other in others:
-        first = first.merge(other)
-    return first
+    return merge_all(parts.values())
 
 
 def _segment(test: Moments, train: Moments | None) -> Segment | None:
