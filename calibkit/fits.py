@@ -6,9 +6,36 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from calibkit.calibrators.model import CalibratorModel
     from calibkit.fitted import Fit
+    from calibkit.hetcal.model import HetcalModel
+    from calibkit.options.alpha_cal import AlphaOptions
+    from calibkit.options.calibrate import CalibrateOptions
+    from calibkit.options.hetcal import HetcalOptions
     from calibkit.options.vad import VadOptions
+    from calibkit.raters.model import AlphaModel
     from calibkit.vad.model import VadModel
+
+
+def alpha_cal() -> Fit[AlphaOptions, AlphaModel]:
+    """Return how ``alpha-cal`` is fitted."""
+    from calibkit.raters import run
+
+    return run
+
+
+def calibrate() -> Fit[CalibrateOptions, CalibratorModel]:
+    """Return how ``calibrate`` is fitted, to scores and to class probabilities."""
+    from calibkit.calibrators import run
+
+    return run
+
+
+def hetcal() -> Fit[HetcalOptions, HetcalModel]:
+    """Return how ``hetcal`` is fitted."""
+    from calibkit.hetcal import run
+
+    return run
 
 
 def vad() -> Fit[VadOptions, VadModel]:
@@ -20,5 +47,9 @@ def vad() -> Fit[VadOptions, VadModel]:
 
 #: What a state of each kind is finished by.
 FITS: Final[Mapping[str, Callable[[], Fit[Any, Any]]]] = {
+    "alpha-cal": alpha_cal,
+    "calibrate": calibrate,
+    "calibrate --probs": calibrate,
+    "hetcal": hetcal,
     "vad": vad,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any, cast
 
 import polars as pl
 
@@ -104,7 +105,7 @@ def _grid(spec: EvaluateSpec, boundary: BoundaryModel, chosen: tuple[str, ...]) 
     columns = replace(
         spec.columns,
         score=score.name,
-        scale=score.scale or "probability",
+        scale=cast(Any, score.scale or "probability"),
         uncertainty=spec.columns.uncertainty or uncertainty.name,
     )
     return GridSpec(columns=columns, boundaries=chosen, threads=spec.settings.threads)

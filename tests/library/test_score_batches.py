@@ -23,7 +23,6 @@ from calibkit.boundary.states import BoundaryProblem, boundary_state, merged_row
 from calibkit.boundary.target import read_target
 from calibkit.calibrators.fit import fit_calibrator
 from calibkit.calibrators.rows import calibration_rows
-from calibkit.calibrators.spec import CalibratorSpec
 from calibkit.errors import CalibkitError, DataError
 from calibkit.files.sources import Source, open_source
 from calibkit.memory import Memory
@@ -32,6 +31,7 @@ from calibkit.metrics.result import Coarse, Metrics
 from calibkit.metrics.spec import EvaluateSpec
 from calibkit.metrics.views import Settings
 from calibkit.models import canonical_text
+from calibkit.options.calibrate import CalibrateOptions
 from calibkit.rows.columns import ColumnOptions, read_score_rows
 from calibkit.summaries import score_batches
 from calibkit.summaries.counted import Counter
@@ -87,9 +87,8 @@ def boundary(source: Source, memory: Memory | None, **options: Any) -> BoundaryM
 
 
 def calibrator(source: Source, memory: Memory | None, **options: Any) -> bytes:
-    columns = options.pop("columns", OPTIONS)
-    spec = CalibratorSpec(**options)
-    return fit_calibrator(calibration_rows(source, columns, spec, memory), spec).model.to_json()
+    asked = CalibrateOptions(**options)
+    return fit_calibrator(calibration_rows(source, asked, memory), asked).model.to_json()
 
 
 def metrics(source: Source, memory: Memory | None, **options: Any) -> Metrics:
@@ -289,17 +288,16 @@ def test_dropped_rows_are_counted_over_all_windows(tmp_path: Path) -> None:
     )
     frame.write_parquet(tmp_path / "a.parquet")
     source = open_source([str(tmp_path / "a.parquet")])
-    options = ColumnOptions(on_missing="drop", unlabelled="drop")
-    spec = CalibratorSpec()
-    whole = calibration_rows(source, options, spec)
-    found = calibration_rows(source, options, spec, Room(60))
+    options = CalibrateOptions(on_missing="drop", unlabelled="drop")
+    whole = calibration_rows(source, options)
+    found = calibration_rows(source, options, Room(60))
     assert found.warnings == whole.warnings
     assert (found.rows_read, found.dropped) == (whole.rows_read, whole.dropped) == (400, 143)
     nothing = frame.with_columns(score=pl.lit(None, pl.Float64))
     nothing.write_parquet(tmp_path / "b.parquet")
     source = open_source([str(tmp_path / "b.parquet")])
-    whole_error = failure(lambda: calibration_rows(source, options, spec))
-    assert failure(lambda: calibration_rows(source, options, spec, Room(60))) == whole_error
+    whole_error = failure(lambda: calibration_rows(source, options))
+    assert failure(lambda: calibration_rows(source, options, Room(60))) == whole_error
 
 
 def test_what_only_all_rows_show(tmp_path: Path) -> None:
@@ -307,11 +305,9 @@ def test_what_only_all_rows_show(tmp_path: Path) -> None:
     frame.write_parquet(tmp_path / "a.parquet")
     source = open_source([str(tmp_path / "a.parquet")])
     with pytest.raises(DataError, match="weight 0"):
-        calibration_rows(
-            source, ColumnOptions(weight="weight", positive="no"), CalibratorSpec(), Room(60)
-        )
+        calibration_rows(source, CalibrateOptions(weight="weight", positive="no"), Room(60))
     with pytest.raises(DataError, match="no row has the positive class 'yes'"):
-        calibration_rows(source, ColumnOptions(positive="yes"), CalibratorSpec(), Room(60))
+        calibration_rows(source, CalibrateOptions(positive="yes"), Room(60))
 
 
 def test_levels_do_not_depend_on_the_order_of_rows(tmp_path: Path) -> None:

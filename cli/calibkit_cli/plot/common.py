@@ -123,7 +123,7 @@ class Drawing:
     inputs: list[str]
     input_format: str | None
     dtype: str
-    on_missing: str
+    on_missing: Literal["error", "drop"]
     threads: int
     dry_run: bool
 
