@@ -13,6 +13,11 @@ if TYPE_CHECKING:
 _BESIDE = ("_expected", "_p_value")
 
 
+def headline(found: Drift) -> str:
+    """Return in a few words what was found."""
+    return f"{', '.join(found.metrics.metrics)}, {found.metrics.rows:,} rows"
+
+
 def drift_lines(found: Drift) -> list[str]:
     """Return a line a boundary: whether its scores and uncertainties moved beyond chance."""
     from calibkit.drift.drift import ALL

@@ -112,3 +112,15 @@ def test_metrics_are_a_table() -> None:
     assert found.to_dict() == found.as_dict()
     assert "<caption>600 rows</caption>" in found._repr_html_()
     assert found.summary().startswith("600 rows\nmetric")
+
+
+def test_drift_and_reports_say_what_they_are() -> None:
+    rows = ck.simulate_posterior(600, seed=1)
+    model = ck.fit_boundary(rows, recall=0.5, method="st", folds=0)
+    drift = model.drift(rows)
+    assert repr(drift) == "<Drift: boundary, 600 rows>"
+    assert drift.summary().startswith("boundary: score PSI 0.0000 (no more than chance")
+    assert "<th>expected</th>" in drift._repr_html_()
+    report = ck.validate({"score": [0.2, 1.5], "label": [0, 1]})
+    assert repr(report) == "<Report: 2 rows of 1 file: not usable as it is; 1 error>"
+    assert report.summary().splitlines()[0] == "2 rows of 1 file: not usable as it is; 1 error."
