@@ -12,7 +12,7 @@ from calibkit.views.page import Page
 
 
 def views() -> dict[str, Any]:
-    """Return the module of each view: its functions `view(result, page)` and `headline(result)`.
+    """Return the module of each view: `view(result, page)`, `headline(result)`, `lines(model)`.
 
     They stand under the kind of a model, and under the name of a class that is none.
     """

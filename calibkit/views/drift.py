@@ -18,7 +18,7 @@ def headline(found: Drift) -> str:
     return f"{', '.join(found.metrics.metrics)}, {found.metrics.rows:,} rows"
 
 
-def drift_lines(found: Drift) -> list[str]:
+def lines(found: Drift) -> list[str]:
     """Return a line a boundary: whether its scores and uncertainties moved beyond chance."""
     from calibkit.drift.drift import ALL
 
@@ -41,7 +41,7 @@ def view(found: Drift, page: Page) -> None:
     """Print what was found of each boundary."""
     from calibkit.drift.drift import ALL, CERTIFICATE, FIT
 
-    page.say(*drift_lines(found))
+    page.say(*lines(found))
     for name, slices in found.metrics.metrics.items():
         own, bounds = slices[ALL], found.metrics.intervals[name][ALL]
         rows: list[list[object]] = []
