@@ -6,9 +6,25 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from calibkit.boundary.model import BoundaryModel
     from calibkit.fitted import Fit
+    from calibkit.options.boundary import BoundaryOptions
     from calibkit.options.vad import VadOptions
     from calibkit.vad.model import VadModel
+
+
+def bin_() -> Any:
+    """Return how ``bin`` makes a table, which is no model."""
+    from calibkit.bins import run
+
+    return run
+
+
+def boundary() -> Fit[BoundaryOptions, BoundaryModel]:
+    """Return how ``boundary`` is fitted."""
+    from calibkit.boundary import run
+
+    return run
 
 
 def vad() -> Fit[VadOptions, VadModel]:
@@ -20,5 +36,7 @@ def vad() -> Fit[VadOptions, VadModel]:
 
 #: What a state of each kind is finished by.
 FITS: Final[Mapping[str, Callable[[], Fit[Any, Any]]]] = {
+    "bin": bin_,
+    "boundary": boundary,
     "vad": vad,
 }
