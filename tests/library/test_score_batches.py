@@ -144,7 +144,7 @@ EACH = {
     "costs": partial(boundary, target={"minimize": "cost:1,share"}, columns=DROPS),
     "sampling weights": partial(boundary, columns=SAMPLED),
     "certified": partial(boundary, confidence=read_confidence(0.9), folds=0, columns=DROPS),
-    "edges, groups": partial(boundary, groups="user", edges=(1.0, 2.5), columns=DROPS),
+    "edges, groups": partial(boundary, groups="user", uncertainty_edges=(1.0, 2.5), columns=DROPS),
     "metrics, groups of text": partial(metrics, groups="user", intervals=False, columns=DROPS),
     "metrics, sampling weights": partial(
         metrics, columns=SAMPLED, settings=Settings(weighted=True, weight_kind="sampling")
