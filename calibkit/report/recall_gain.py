@@ -7,18 +7,17 @@ stands below it, because a boundary tuned on one file falls short of its bound o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
 from calibkit.boundary.fit import fit_boundary
 from calibkit.boundary.methods import METHODS
-from calibkit.boundary.spec import BoundarySpec
-from calibkit.boundary.target import Target
 from calibkit.errors import InfeasibleError, UsageError, nearest
 from calibkit.files.sources import Source
 from calibkit.maths.bounds import decimal_bound
+from calibkit.options.boundary import BoundaryOptions
 from calibkit.report.points import Points, check_lines
 from calibkit.report.style import Sheet
 from calibkit.rows.columns import ColumnOptions, read_score_rows
@@ -52,7 +51,7 @@ class GainSpec:
     bounds
         Bounds on precision, as typed.
     uncertainty_bins, score_bins, folds, seed, threads
-        As in `calibkit.boundary.spec.BoundarySpec`.
+        As in `calibkit.options.boundary.BoundaryOptions`.
     """
 
     columns: ColumnOptions = field(default_factory=ColumnOptions)
@@ -90,19 +89,20 @@ def points(source: Source, spec: GainSpec, test: Source | None = None) -> Points
     found: dict[tuple[str, Any], tuple[float | None, float | None]] = {}
     for bound in bounds:
         for name in (BASELINE, *spec.methods):
-            own = BoundarySpec(
-                target=Target("precision", bound),
+            own = BoundaryOptions(
+                precision=bound.text,
                 method=name,
                 uncertainty_bins=None if METHODS[name].surface else spec.uncertainty_bins,
                 score_bins=spec.score_bins if METHODS[name].needs_grid else None,
                 folds=0 if held is not None else spec.folds,
                 seed=spec.seed,
                 threads=spec.threads,
+                provenance="none",
             )
             if name == BASELINE:
-                own = replace(own, uncertainty_bins=None)
+                own = own.at_levels(None)
             try:
-                fit = fit_boundary(rows, own, test=held, provenance="none").model.fit
+                fit = fit_boundary(rows, own, test=held).model.fit
             except InfeasibleError:
                 continue
             judged = fit.cross_validated if held is None else fit.test

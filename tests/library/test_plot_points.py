@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from calibkit.boundary.fit import fit_boundary
-from calibkit.boundary.spec import BoundarySpec
-from calibkit.boundary.target import read_target
 from calibkit.errors import DataError, UsageError
 from calibkit.metrics.evaluate import evaluate
+from calibkit.options.boundary import BoundaryOptions
 from calibkit.report import plots, recall_gain
 from calibkit.report.grid_points import GridSpec, level_names
 from calibkit.report.ranking_curves import MOST_POINTS, CurveSpec, visible
@@ -61,9 +60,9 @@ def cells_of(
 
 def fit(path: Path, method: str, **more: Any) -> Path:
     """Write a boundary of the rows; return its file."""
-    spec = BoundarySpec(target=read_target({"precision": "0.7"}), method=method, folds=0, **more)
+    options = BoundaryOptions(precision="0.7", method=method, folds=0, provenance="none", **more)
     rows = read_score_rows(source_of(scored()), COLUMNS)
-    path.write_bytes(fit_boundary(rows, spec, provenance="none").model.to_json())
+    path.write_bytes(fit_boundary(rows, options).model.to_json())
     return path
 
 
@@ -375,8 +374,8 @@ def test_the_gain_is_that_of_the_recall_on_test_rows() -> None:
     for row in table.iter_rows(named=True):
         found = []
         for method in ("st", row["method"]):
-            target = read_target({"precision": str(row["bound"])})
-            model = fit_boundary(rows, BoundarySpec(target=target, method=method, folds=0)).model
+            options = BoundaryOptions(precision=row["bound"], method=method, folds=0)
+            model = fit_boundary(rows, options).model
             taken = decisions(msgspec.json.decode(model.to_json()), test)
             hits = sum(d * y for d, y in zip(taken, labels, strict=True))
             found.append((hits / sum(taken), hits / sum(labels)))
