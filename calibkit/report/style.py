@@ -136,14 +136,23 @@ class Sheet:
         How it looks; width and height in inches.
     title
         The title of its kind.
+    figure
+        Empty, of this size; None: a new one.
     """
 
-    def __init__(self, look: Look, size: tuple[float, float], title: str) -> None:
+    def __init__(
+        self,
+        look: Look,
+        size: tuple[float, float],
+        title: str,
+        figure: Figure | None = None,
+    ) -> None:
         import matplotlib
         from matplotlib.figure import Figure
 
-        self.look, self.size = look, size
-        self.figure: Figure = Figure(figsize=size, layout="constrained")
+        self.size = size
+        self.figure = figure or Figure(figsize=size)
+        self.figure.set_layout_engine("constrained")
         self.figure.set_label(title)
         self.letters = float(matplotlib.rcParams["font.size"])
         self.ink = str(matplotlib.rcParams["text.color"])
@@ -211,18 +220,13 @@ class Sheet:
 
     def finish(self) -> Figure:
         """Thin out ticks, place the legend in as many columns as fit, and return the figure."""
-        from matplotlib.ticker import MaxNLocator
-
-        ticks = max(3, min(9, int(self.size[0] * 72 / (4.5 * self.letters))))
-        for panel in self.figure.axes:
-            if isinstance(panel.xaxis.get_major_locator(), MaxNLocator):
-                panel.locator_params(axis="x", nbins=ticks)
+        self.thin_out(self.figure.axes)
         if not self._entries:
             return self.figure
         from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-        handles = [handle for handle, _ in self._entries]
-        names = [name for _, name in self._entries]
+        handles, names = zip(*self._entries, strict=True)
+        shown_on = self.figure.canvas
         canvas: Any = FigureCanvasAgg(self.figure)
         for columns in range(min(len(names), 6), 0, -1):
             legend = self.figure.legend(
@@ -232,7 +236,17 @@ class Sheet:
             if columns == 1 or box.width <= 0.98 * self.figure.bbox.width:
                 break
             legend.remove()
+        self.figure.set_canvas(shown_on)  # a window, where the figure has one
         return self.figure
+
+    def thin_out(self, panels: Sequence[Axes]) -> None:
+        """Leave as many ticks on the axis of x as have room."""
+        from matplotlib.ticker import MaxNLocator
+
+        ticks = max(3, min(9, int(self.size[0] * 72 / (4.5 * self.letters))))
+        for panel in panels:
+            if isinstance(panel.xaxis.get_major_locator(), MaxNLocator):
+                panel.locator_params(axis="x", nbins=ticks)
 
 
 def shown_name(name: str) -> str:
