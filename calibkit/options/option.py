@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
@@ -16,8 +15,6 @@ Asked = TypeVar("Asked", bound="Options")
 
 #: What `entries` has found; classes do not change.
 _ENTRIES: Final[dict[Any, tuple[Entry, ...]]] = {}
-
-_FLAG: Final = re.compile(r"--([a-z][a-z0-9]*(?:-[a-z0-9]+)*)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,19 +218,9 @@ def _entry(name: str, hint: Any, default: Any) -> Entry:
     return Entry(name, None if required else default, required, kind, optional, said[-1])
 
 
-def flags_of(kinds: Sequence[type[Options]]) -> dict[str, str]:
-    """Return the name in Python of each flag of some classes."""
-    return {entry.flag: entry.name for kind in kinds for entry in entries(kind)}
-
-
-def python_words(text: str, names: Mapping[str, str]) -> str:
-    """Return a message with options called as in Python: ``--score-bins`` is ``score_bins``."""
-
-    def named(match: re.Match[str]) -> str:
-        flag = match.group()
-        return names.get(flag, match.group(1).replace("-", "_"))
-
-    return _FLAG.sub(named, text)
+def names_of(kind: type[Options]) -> dict[str, str]:
+    """Return the name in Python of each flag of a class, without its hyphens in front."""
+    return {entry.flag.removeprefix("--"): entry.name for entry in entries(kind)}
 
 
 def plain(options: Options) -> dict[str, Any]:

@@ -3,13 +3,16 @@
 They are the distinct rows with counts while there is room for them.  Beyond that scores with levels,
 labels and weights go into one dense table (`calibkit.summaries.cells`), anything else becomes distinct
 rows of fewer bits (`calibkit.summaries.distinct`).  Either is a function of the set of rows and of the
-room there is, so counting in parts, in any order, gives what counting the whole gives.
+room there is, so counting in parts, in any order, gives what counting the whole gives.  Rows for which
+there is room whatever they are need no counting until somebody asks for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -42,9 +45,10 @@ class Counted:
     ----------
     roles
         The columns.
-    frame
-        These columns and `COUNT` (int64), sorted by them; coarse values are the least of their cell.
-        The weights of a dense table are integers: what all rows of an entry weigh, in units.
+    frames
+        These columns of all rows, in any order; `COUNT` (int64) beside them where rows were counted.
+        Coarse values are the least of their cell.  The weights of a dense table are integers: what
+        all rows of an entry weigh, in units.
     room
         What there was room for.
     bits
@@ -54,10 +58,36 @@ class Counted:
     """
 
     roles: tuple[Role, ...]
-    frame: pl.DataFrame
+    frames: tuple[pl.DataFrame, ...]
     room: Room
     bits: int | None = None
     unit: Unit = COMMON
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel with numbers as arrays, which nobody has to pack."""
+        frames = [[_packed(column) for column in frame] for frame in self.frames]
+        return _unpacked, (self.roles, frames, self.room, self.bits, self.unit)
+
+    @cached_property
+    def frame(self) -> pl.DataFrame:
+        """The distinct rows and `COUNT`, sorted."""
+        if len(self.frames) == 1 and COUNT in self.frames[0].columns:
+            return self.frames[0]
+        distinct = Distinct(self.roles, self.room.most)
+        for frame in self.frames:
+            distinct.add(frame)
+        return distinct.finish()
+
+    def written(self) -> pl.DataFrame:
+        """Return the rows one by one, each as often as it occurs, in no order."""
+        found = []
+        for frame in self.frames:
+            if COUNT in frame.columns:
+                times = frame[COUNT].to_numpy()
+                places = np.arange(times.size, dtype=np.uint32)
+                frame = frame if (times == 1).all() else frame[np.repeat(places, times)]
+            found.append(frame.select(role.name for role in self.roles))
+        return pl.concat(found)
 
     @property
     def exact(self) -> bool:
@@ -82,7 +112,19 @@ class Counted:
     @property
     def rows(self) -> int:
         """How many rows were counted."""
-        return int(self.frame[COUNT].sum())
+        return sum(
+            int(frame[COUNT].sum()) if COUNT in frame.columns else frame.height
+            for frame in self.frames
+        )
+
+
+def _packed(column: pl.Series) -> tuple[str, NDArray[Any] | pl.Series]:
+    plain = column.dtype.is_numeric() and not column.null_count()
+    return column.name, column.to_numpy() if plain else column
+
+
+def _unpacked(roles: tuple[Role, ...], frames: Any, *more: Any) -> Counted:
+    return Counted(roles, tuple(pl.DataFrame(dict(frame)) for frame in frames), *more)
 
 
 class Counter:
@@ -154,6 +196,8 @@ class Counter:
 
     def finish(self) -> Counted:
         """Return what was counted."""
+        if isinstance(self._counts, Distinct) and self._counts.fits:
+            return Counted(self.roles, tuple(self._counts.held), self._room, unit=self._unit)
         try:
             frame = self._counts.finish()
         except NoRoomError:
@@ -162,7 +206,7 @@ class Counter:
             self.coarsen()
             frame = self._counts.finish()
         bits = self._counts.bits if isinstance(self._counts, Distinct) else self._counts.scale.bits
-        return Counted(self.roles, frame, self._room, bits, self._unit)
+        return Counted(self.roles, (frame,), self._room, bits, self._unit)
 
 
 def merge(parts: Sequence[Counted], levels: int) -> Counted:
@@ -179,7 +223,8 @@ def merge(parts: Sequence[Counted], levels: int) -> Counted:
     if bits:
         counter.coarsen(min(bits))
     for part in parts:
-        counter.add(part.frame)
+        for frame in part.frames:
+            counter.add(frame)
     return counter.finish()
 
 

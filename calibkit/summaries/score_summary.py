@@ -69,15 +69,14 @@ class ScoreSummary:
 
     def rows(self, source: Source, memory: Memory | None = None) -> ScoreRows:
         """Return rows to fit on: written out where they fit and nothing was made coarser."""
-        counted, frame = self.counted, self.counted.frame
-        times = frame[COUNT].to_numpy()
-        total = int(times.sum())
-        written = counted.exact and (memory is None or total <= max(times.size, memory.entries))
-        if written and total > times.size:
-            frame = frame[np.repeat(np.arange(times.size, dtype=np.uint32), times)]
-            times = np.ones(total, np.int64)
+        counted, total = self.counted, self.counted.rows
+        written = counted.exact and (
+            memory is None or total <= memory.entries or total == counted.frame.height
+        )
+        frame = counted.written() if written else counted.frame
         weight, note, condensing = column_of(frame, "weight"), None, None
         if not written or self.edges is not None:  # which rows no longer tell their hash
+            times = np.ones(total, np.int64) if written else frame[COUNT].to_numpy()
             condensing = Condensing(
                 times=times,
                 hashes=self.hashes,

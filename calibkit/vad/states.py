@@ -139,12 +139,12 @@ def check_state(state: State) -> None:
         raise ModelError(f"a damaged state: {error}") from None
 
 
-def merge_states(states: Sequence[State]) -> tuple[dict[str, Any], pl.DataFrame]:
-    """Return payload and table of several states."""
+def merge_states(states: Sequence[State]) -> dict[str, Any]:
+    """Return what is in the state of several."""
     first, *others = (rows_of(state).test for state in states)
     for other in others:
         first = first.merge(other)
-    return as_plain(_summed(first)), _table(first)
+    return {"payload": as_plain(_summed(first)), "table": _table(first)}
 
 
 def _summed(summary: MemberSummary) -> Summed:
