@@ -139,7 +139,8 @@ def _remarks(counted: Counted, spec: BoundarySpec) -> list[str]:
     if isinstance(counted, ScoreRows):
         tally = raw_problem(counted, uncertainty_levels(counted, 1), spec.threads).tally
         size = int(counted.score.size)
-        name, scale = counted.options.score, counted.options.scale
+        name = counted.options.score
+        scale: str = counted.options.scale
     else:
         summary = counted.ranked[0].summary if isinstance(counted, Choice) else counted
         if summary.single is None or summary.score is None:

@@ -114,12 +114,7 @@ def faults(figure: Any) -> list[str]:
         if not text.get_visible() or not text.get_text().strip():
             continue
         box = text.get_window_extent(renderer)
-        if (
-            box.x0 < -slack
-            or box.y0 < -slack
-            or box.x1 > whole.width + slack
-            or box.y1 > whole.height + slack
-        ):
+        if box.x0 < -1 or box.y0 < -1 or box.x1 > whole.width + 1 or box.y1 > whole.height + 1:
             found.append(f"clipped: {text.get_text()}")
         boxes.append((text.get_text(), box))
     for (one, a), (two, b) in itertools.combinations(boxes, 2):
