@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from calibkit.api.functions import FrameFunction, python_function, tell
+from calibkit.api.words import python_words
 from calibkit.files.sources import Source
 from calibkit.options.grid_plots import (
     EceAtOptions,
@@ -26,7 +27,7 @@ from calibkit.options.grid_plots import (
     PositivityOptions,
     RecallGainOptions,
 )
-from calibkit.options.option import flags_of, python_words
+from calibkit.options.option import names_of
 from calibkit.options.pictures import KINDS
 from calibkit.options.plot import (
     AucLiftOptions,
@@ -65,7 +66,7 @@ def _drawn(options: Callable[P, Asked]) -> FrameFunction[P, Axes]:
         return plots.axes(shown, own)
 
     draw.__name__ = draw.__qualname__ = "plot." + name.replace("-", "_")
-    draw.__doc__ = python_words(str(inspect.getdoc(kind)), flags_of([kind])) + _RETURNS
+    draw.__doc__ = python_words(str(inspect.getdoc(kind)), names_of(kind)) + _RETURNS
     return python_function(options)(draw)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, cast
 
 from calibkit.errors import UsageError
 from calibkit.options import judging as own
 from calibkit.options.option import Option, listed, option
-from calibkit.options.plot import BINS, PICTURE, Boundaries, PlotOptions, read_models
+from calibkit.options.plot import BINS, PICTURE, Boundaries, PlotOptions, named_models, read_models
 from calibkit.options.shared import (
     ColumnOptions,
     FrameLike,
@@ -113,6 +113,11 @@ class HeatmapOptions(GridPlot):
             read=read_models,
         ),
     ] = ()
+
+    @property
+    def boundaries(self) -> list[tuple[str, Any]]:
+        """The boundaries, each with what a picture calls it."""
+        return named_models(cast("tuple[Any, ...]", self.boundary))
 
 
 @dataclass(frozen=True, kw_only=True)

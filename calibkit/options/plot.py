@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 from calibkit.errors import UsageError
 from calibkit.options import judging as own
@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from calibkit.models import Model
 
     #: Boundaries, or their files; `read_models` makes them a tuple.
-    Boundaries = Any | Model | str | os.PathLike[str] | Sequence[Model | str | os.PathLike[str]]
+    Boundaries: TypeAlias = (
+        Model | str | os.PathLike[str] | Sequence[Model | str | os.PathLike[str]]
+    )
 else:
     Boundaries = Any
 
@@ -55,7 +57,7 @@ def read_models(value: Any, flag: str) -> tuple[Any, ...]:
     return tuple(one for place, one in enumerate(texts) if one not in texts[:place])
 
 
-def named_models(models: Any) -> list[tuple[str, Any]]:
+def named_models(models: tuple[Any, ...]) -> list[tuple[str, Any]]:
     """Return models, each with what a picture calls it: its file, or its kind."""
     several = sum(not isinstance(one, str) for one in models) > 1
     found = []
@@ -196,6 +198,11 @@ class CurveOptions(ScorePlot):
         ),
     ] = ()
     decision: own.Decision = None
+
+    @property
+    def boundaries(self) -> list[tuple[str, Any]]:
+        """The boundaries, each with what a picture calls it."""
+        return named_models(cast("tuple[Any, ...]", self.boundary))
 
 
 @dataclass(frozen=True, kw_only=True)

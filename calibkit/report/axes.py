@@ -26,6 +26,8 @@ class AxesSheet(Sheet):
         Their title, if they shall have one.
     """
 
+    spread, tall = 1.0, 0.9
+
     def __init__(self, ax: Axes, title: str | None) -> None:
         import matplotlib
         from matplotlib.colors import to_hex

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from calibkit.files.sources import Source
 from calibkit.options.grid_plots import HeatmapOptions
-from calibkit.options.plot import named_models
 from calibkit.report.grid_points import GridCells, grid_cells, level_ends
 from calibkit.report.odds import FARTHEST, log_odds, name_odds
 from calibkit.report.points import Points, check_lines, nice_end
@@ -64,12 +63,12 @@ def points(source: Source, options: HeatmapOptions) -> Points:
         As `calibkit.report.grid_points.grid_cells`; models that are no boundaries, or whose
         thresholds differ between the values of a column.
     """
-    check_lines(options.boundary, "boundaries", "--boundary")
+    check_lines([name for name, _ in options.boundaries], "boundaries", "--boundary")
     cells = grid_cells(source, options, 10, 20)
     ranks = ranks_of(cells)
     frames = [_cells(cells)]
     warnings = list(cells.warnings)
-    for name, model in named_models(options.boundary):
+    for name, model in options.boundaries:
         regions, remarks = boundary_regions(name, model, cells, ranks)
         frames.append(regions)
         warnings += remarks

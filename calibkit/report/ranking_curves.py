@@ -17,7 +17,7 @@ from calibkit.metrics.rows import BOUNDARY, read_evaluate_rows
 from calibkit.metrics.slices import ALL
 from calibkit.metrics.spec import EvaluateSpec
 from calibkit.metrics.views import Sample, View, view_of
-from calibkit.options.plot import CurveOptions, named_models
+from calibkit.options.plot import CurveOptions
 from calibkit.report.judged import judged
 from calibkit.report.points import Points, check_lines, columns_of_ends, ends_of, per_cent
 from calibkit.report.style import Sheet
@@ -67,7 +67,7 @@ def curve_points(source: Source, options: CurveOptions, kind: str, area: str) ->
         Values that are missing or of the wrong type; rows of one class.
     """
     check_lines(options.names, "scores", "--score")
-    check_lines(options.boundary, "boundaries", "--boundary")
+    check_lines([name for name, _ in options.boundaries], "boundaries", "--boundary")
     spec = judged(options)
     plain = replace(spec, decision=None, metrics=("count",))
     rows = read_evaluate_rows(source, plain)
@@ -131,7 +131,7 @@ def _operating(source: Source, spec: EvaluateSpec, options: CurveOptions) -> pl.
     base = replace(spec, metrics=_RATES)
     wanted = [
         (name, BOUNDARY, replace(base, boundary=model, decision=None, columns=columns))
-        for name, model in named_models(options.boundary)
+        for name, model in options.boundaries
     ]
     if base.decision is not None:
         wanted.append((base.decision, base.decision, base))

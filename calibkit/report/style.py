@@ -140,6 +140,9 @@ class Sheet:
         Empty, of this size; None: a new one.
     """
 
+    #: The shares of width and height that the names of x and y may take.
+    spread, tall = 0.8, 0.62
+
     def __init__(
         self,
         look: Look,
@@ -206,9 +209,9 @@ class Sheet:
     def label(self, panel: Axes, x: str = "", y: str = "", share: float = 1.0) -> None:
         """Name the axes of a panel that takes `share` of the height, in as many lines as needed."""
         if x:
-            panel.set_xlabel("\n".join(textwrap.wrap(x, self.fitting(0.8 * self.size[0]))))
+            panel.set_xlabel("\n".join(textwrap.wrap(x, self.fitting(self.spread * self.size[0]))))
         if y:
-            long = max(10, self.fitting(0.62 * share * self.size[1]))
+            long = max(10, self.fitting(self.tall * share * self.size[1]))
             panel.set_ylabel("\n".join(textwrap.wrap(y, long)))
 
     def entry(self, name: str, *under: dict[str, Any], **look: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import math
 import sys
 import xml.etree.ElementTree as ET
@@ -190,6 +192,17 @@ def test_every_kind_is_drawn_on_axes(kind: str, pyplot: Any) -> None:
     assert alone.figure is pyplot.gcf()
     assert alone.figure is not figure
     assert plots.to_svg(alone.figure) == plots.picture(points_of(kind))
+
+
+@pytest.mark.parametrize("kind", plots.KINDS)
+def test_signatures_are_those_of_the_options(kind: str) -> None:
+    function = getattr(ck.plot, kind.replace("-", "_"))
+    found = dict(inspect.signature(function).parameters)
+    assert found.pop("frame").default is None
+    fields = {field.name: field.default for field in dataclasses.fields(plots.KINDS[kind].options)}
+    assert {name: one.default for name, one in found.items()} == fields
+    assert all(f"\n{field}\n    " in function.__doc__ for field in fields)
+    assert "--" not in function.__doc__.replace("---", "")
 
 
 def test_the_look_of_axes_is_theirs(pyplot: Any) -> None:
