@@ -39,7 +39,8 @@ NAMES = [
     "CalibratorModel", "DataError",
     "HetcalModel", "InfeasibleError", "Metrics", "Model", "ModelError", "ResourceError", "UsageError",
     "VadModel", "__version__", "bin", "bundle", "compare", "diff", "evaluate", "fit_alpha",
-    "fit_boundary", "fit_calibrator", "fit_hetcal", "fit_vad", "gate", "load", "simulate_partitions",
+    "fit_boundary", "fit_calibrator", "fit_hetcal", "fit_vad", "gate", "load", "plot",
+    "simulate_partitions",
     "simulate_posterior", "simulate_raters", "simulate_selection", "validate",
 ]  # fmt: skip
 
