@@ -309,6 +309,12 @@ class ColumnOptions(Options):
     on_missing: OnMissing = "error"
 
     @property
+    def roles(self) -> dict[str, str]:
+        """The column of each role that has one."""
+        roles = ("score", "label", "uncertainty", "weight")
+        return {role: getattr(self, role) for role in roles if getattr(self, role) is not None}
+
+    @property
     def sampled(self) -> bool:
         """Whether a row stands for as many rows as its weight."""
         return self.weight is not None and self.weight_kind == "sampling"

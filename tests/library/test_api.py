@@ -25,6 +25,8 @@ from typer.main import get_command
 import calibkit as ck
 from calibkit.files.sources import Source
 from calibkit.options.alpha_cal import AlphaOptions
+from calibkit.options.bin import BinOptions
+from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.hetcal import HetcalOptions
 from calibkit.options.option import Options
@@ -36,27 +38,32 @@ NAMES = [
     "AlphaModel", "BoundaryModel", "BundleModel", "CalibkitError", "CalibkitWarning",
     "CalibratorModel", "DataError",
     "HetcalModel", "InfeasibleError", "Metrics", "Model", "ModelError", "ResourceError", "UsageError",
-    "VadModel", "__version__", "bin", "bundle", "diff", "evaluate", "fit_alpha", "fit_boundary",
-    "fit_calibrator", "fit_hetcal", "fit_vad", "gate", "load", "simulate_partitions",
+    "VadModel", "__version__", "bin", "bundle", "compare", "diff", "evaluate", "fit_alpha",
+    "fit_boundary", "fit_calibrator", "fit_hetcal", "fit_vad", "gate", "load", "plot",
+    "simulate_partitions",
     "simulate_posterior", "simulate_raters", "simulate_selection", "validate",
 ]  # fmt: skip
 
 #: The command of each function, and how options are called in Python that have another name there.
 COMMANDS = {
-    "fit_boundary": ("boundary:boundary", {}),
-    "bin": ("bin:bin_", {}),
     "evaluate": ("evaluate:evaluate", {"score": "scores"}),
     "validate": ("validate:validate", {}),
 }
 #: The class of the options of each function.
 CLASSES: dict[str, type[Options]] = {
+    "bin": BinOptions,
+    "compare": BoundaryOptions,
     "fit_alpha": AlphaOptions,
+    "fit_boundary": BoundaryOptions,
     "fit_calibrator": CalibrateOptions,
     "fit_hetcal": HetcalOptions,
     "fit_vad": VadOptions,
 }
 COMMAND_OF = {
+    "bin": "bin",
+    "compare": "boundary",
     "fit_alpha": "alpha-cal",
+    "fit_boundary": "boundary",
     "fit_calibrator": "calibrate",
     "fit_hetcal": "hetcal",
     "fit_vad": "vad",
@@ -342,12 +349,12 @@ BAD: dict[str, tuple[type[ck.CalibkitError], str, Callable[[pl.DataFrame], objec
                lambda f: ck.fit_calibrator(f, score="scores")),
     "method": (ck.UsageError, "no method 'exakt'",
                lambda f: ck.fit_boundary(f, precision=0.9, method="exakt")),
-    "strategy": (ck.UsageError, "--strategy 'x' is not known",
+    "strategy": (ck.UsageError, "^strategy 'x' is not known",
                  lambda f: ck.fit_boundary(f, precision=0.9, strategy="x")),  # type: ignore[arg-type]
-    "folds": (ck.UsageError, "--folds is 2.5", lambda f: ck.fit_boundary(f, precision=0.9, folds=2.5)),  # type: ignore[arg-type]
-    "levels": (ck.UsageError, "--uncertainty-bins is 0",
+    "folds": (ck.UsageError, "^folds is 2.5", lambda f: ck.fit_boundary(f, precision=0.9, folds=2.5)),  # type: ignore[arg-type]
+    "levels": (ck.UsageError, "^uncertainty_bins is 0",
                lambda f: ck.fit_boundary(f, precision=0.9, uncertainty_bins=0)),
-    "auto": (ck.UsageError, "give it --folds",
+    "auto": (ck.UsageError, "give it folds",
              lambda f: ck.fit_boundary(f, precision=0.9, method="exact", uncertainty_bins="auto",
                                        folds=0)),
     "provenance": (ck.UsageError, "--provenance 'x'",
@@ -367,7 +374,7 @@ BAD: dict[str, tuple[type[ck.CalibkitError], str, Callable[[pl.DataFrame], objec
     "patterns": (ck.UsageError, "one pattern", lambda f: ck.fit_alpha(f, probs=["a", "b"])),  # type: ignore[arg-type]
     "frame": (ck.UsageError, "polars cannot read", lambda f: ck.fit_vad(object())),  # type: ignore[arg-type]
     "empty": (ck.DataError, "0 rows", lambda f: ck.bin(f.head(0))),
-    "bins": (ck.UsageError, "--score-bins is 0", lambda f: ck.bin(f, score_bins=0)),
+    "bins": (ck.UsageError, "^score_bins is 0", lambda f: ck.bin(f, score_bins=0)),
     "tags": (ck.UsageError, "no pair of texts",
              lambda f: ck.fit_calibrator(f, tags={"a": 1})),  # type: ignore[dict-item]
     "threads": (ck.UsageError, "--threads is 0", lambda f: ck.fit_calibrator(f, threads=0)),
