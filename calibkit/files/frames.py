@@ -72,6 +72,8 @@ def open_frame(frame: Frame, name: str = "frame", *, dtype: str = "float64") -> 
     """
     if isinstance(frame, str | os.PathLike):
         return open_source([os.fspath(frame)], dtype=dtype)
+    if is_array("score", frame) and not isinstance(frame, list):
+        raise UsageError(f"{name}: is an array; give arrays by name, such as score=… and label=….")
     return Source.from_frame(frame, name)
 
 
