@@ -95,6 +95,15 @@ def test_a_model_says_in_one_line_on_a_page_and_as_text_what_it_is(
     assert "<style" not in page
 
 
+def test_hints_are_those_of_python() -> None:
+    parts = ck.simulate_partitions(4_000, seed=1)
+    tree = ck.fit_hetcal(parts, max_depth=4, min_leaf=20, shrinkage=0.0)
+    assert "leaves; summary() shows them, the splits and the losses." in tree._repr_html_()
+    votes = ck.simulate_raters(300, raters=3, seed=1)
+    shown = ck.evaluate(votes, counts="count_*", intervals=False).summary()
+    assert "metrics of single classes; as_dict() has them." in shown
+
+
 def test_metrics_are_a_table() -> None:
     rows = ck.simulate_posterior(600, seed=1).with_columns(old=pl.col("score") ** 2)
     with warnings.catch_warnings():
