@@ -183,6 +183,10 @@ def test_other_frames_come_back_as_their_like(rows: pl.DataFrame, model: ck.Boun
     found = model.apply(relation)
     assert isinstance(found, pa.Table)
     assert pl.DataFrame(found).equals(wanted)
+    for batches in (rows.to_arrow().to_reader(), rows.to_arrow().to_batches()[0]):
+        found = model.apply(batches)
+        assert isinstance(found, pa.Table)
+        assert pl.DataFrame(found).equals(wanted)
     arrays = model.apply({name: rows[name].to_list() for name in rows.columns})
     assert list(arrays) == wanted.columns
     assert all(isinstance(values, np.ndarray) for values in arrays.values())
