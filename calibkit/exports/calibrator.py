@@ -11,8 +11,8 @@ import numpy as np
 
 from calibkit.calibrators.method import mapped, method_of
 from calibkit.calibrators.model import CalibratorModel, ScoreMap
-from calibkit.export import classes
-from calibkit.export.nodes import (
+from calibkit.exports import classes
+from calibkit.exports.nodes import (
     ONE,
     ZERO,
     Binary,
@@ -32,10 +32,10 @@ from calibkit.export.nodes import (
     subtract,
     when,
 )
-from calibkit.export.preimages import Floats, Function, Inverse
-from calibkit.export.program import Program, Rising
-from calibkit.export.request import Request
-from calibkit.export.scales import (
+from calibkit.exports.preimages import Floats, Function, Inverse
+from calibkit.exports.program import Program, Rising
+from calibkit.exports.request import Request
+from calibkit.exports.scales import (
     bind_input,
     expit,
     inside,
