@@ -55,6 +55,8 @@ class Option:
         The help does not list it.
     completes
         Returns what may complete a text that has been begun, on the command line.
+    typed
+        The command line has it too; else it is for Python alone.
     """
 
     flags: tuple[str, ...] = ()
@@ -72,6 +74,7 @@ class Option:
     path: bool = False
     hidden: bool = False
     completes: Callable[[str], list[str]] | None = None
+    typed: bool = True
 
 
 def option(*flags: str, **said: Any) -> Option:
@@ -111,7 +114,7 @@ class Entry:
         return words[0] if words else "--" + self.name.rstrip("_").replace("_", "-")
 
     def take(self, value: Any) -> Any:
-        """Return a value as the field holds it.
+        """Return a value as the field holds it; an empty list is the default.
 
         Raises
         ------
@@ -121,7 +124,8 @@ class Entry:
         if value is None and (self.optional or self.default is None):
             return None
         if self.option.read is not None:
-            return self.option.read(value, self.flag)
+            read = self.option.read(value, self.flag)
+            return self.default if read == () else read
         if get_origin(self.kind) is Literal:
             return _choice(value, self.flag, get_args(self.kind))
         if self.kind in (int, float):

@@ -31,6 +31,43 @@ OutputFormat = Annotated[
     ),
 ]
 
+Output = Annotated[
+    str | None,
+    option(
+        "-o",
+        "--output",
+        metavar="OUTPUT",
+        group=OUTPUT,
+        help="Where the result goes: a file, - for standard output.",
+        shown="a table on a terminal, the content on a pipe",
+    ),
+]
+
+Json = Annotated[
+    bool,
+    option(
+        "--json",
+        group=OUTPUT,
+        help="Print the summary of the run, or its error, as one JSON object on standard output.",
+    ),
+]
+
+Quiet = Annotated[
+    bool,
+    option(
+        "--quiet",
+        "-q",
+        group=RUN,
+        env="CALIBKIT_QUIET",
+        help="No progress and no summary; warnings stay.",
+    ),
+]
+
+Warnings = Annotated[
+    Literal["show", "error"],
+    option(group=RUN, help="error: a warning ends the run, before it writes."),
+]
+
 
 def _refuse_plan(value: Any, flag: str) -> Any:
     raise UsageError("--plan is not needed: merge finishes in one step; leave it out.")
@@ -40,48 +77,19 @@ def _refuse_plan(value: Any, flag: str) -> Any:
 class Voice(Options):
     """How much a command says."""
 
-    quiet: Annotated[
-        bool,
-        option(
-            "--quiet",
-            "-q",
-            group=RUN,
-            env="CALIBKIT_QUIET",
-            help="No progress and no summary; warnings stay.",
-        ),
-    ] = False
+    quiet: Quiet = False
     verbose: Annotated[
         bool, option("--verbose", "-v", group=RUN, help="Say more on standard error.")
     ] = False
-    warnings: Annotated[
-        Literal["show", "error"],
-        option(group=RUN, help="error: a warning ends the run, before it writes."),
-    ] = "show"
+    warnings: Warnings = "show"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Results(Voice):
     """Where the result of a command goes."""
 
-    output: Annotated[
-        str | None,
-        option(
-            "-o",
-            "--output",
-            metavar="OUTPUT",
-            group=OUTPUT,
-            help="Where the result goes: a file, - for standard output.",
-            shown="a table on a terminal, the content on a pipe",
-        ),
-    ] = None
-    as_json: Annotated[
-        bool,
-        option(
-            "--json",
-            group=OUTPUT,
-            help="Print the summary of the run, or its error, as one JSON object on standard output.",
-        ),
-    ] = False
+    output: Output = None
+    as_json: Json = False
 
     def console(self, **settings: Any) -> Console:
         """Return what speaks for the run."""
@@ -91,7 +99,7 @@ class Results(Voice):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading(Options):
+class Inputs(Options):
     """Rows, and how they are read."""
 
     inputs: Annotated[
@@ -116,6 +124,29 @@ class Reading(Options):
         Literal["float64", "float32"],
         option(group=INPUT, help="What numbers of a text file (CSV, NDJSON) become."),
     ] = "float64"
+
+    @property
+    def budget(self) -> Memory:
+        """How much memory there is."""
+        from calibkit.memory import memory_budget
+
+        return memory_budget(None)
+
+    def open(self, console: Console) -> Source:
+        """Return the rows, which tell a console how far the run has come."""
+        from calibkit.files.sources import open_source
+
+        source = open_source(
+            self.inputs, input_format=self.input_format, dtype=self.dtype, memory=self.budget
+        )
+        source.progress = console.progress()
+        return source
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading(Inputs):
+    """Rows that need not fit into memory."""
+
     memory: Annotated[
         str | None,
         option(
@@ -134,16 +165,6 @@ class Reading(Options):
         from calibkit.memory import memory_budget
 
         return memory_budget(self.memory)
-
-    def open(self, console: Console) -> Source:
-        """Return the rows, which tell a console how far the run has come."""
-        from calibkit.files.sources import open_source
-
-        source = open_source(
-            self.inputs, input_format=self.input_format, dtype=self.dtype, memory=self.budget
-        )
-        source.progress = console.progress()
-        return source
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,6 +214,11 @@ class StateLine(Reading, Results, Spread, DryRun):
         str | None,
         option(metavar="FILE", help="Not needed.", hidden=True, read=_refuse_plan),
     ] = None
+
+    @property
+    def steps(self) -> list[str]:
+        """What a run does besides, in words."""
+        return []
 
     def check(self) -> None:
         """Refuse a state under another name, and another result under that of a state."""
