@@ -11,6 +11,13 @@ if TYPE_CHECKING:
     from calibkit.vad.model import VadModel
 
 
+def evaluate() -> Any:
+    """Return how ``evaluate`` makes metrics, which are no model."""
+    from calibkit.metrics import run
+
+    return run
+
+
 def vad() -> Fit[VadOptions, VadModel]:
     """Return how ``vad`` is fitted."""
     from calibkit.vad import run
@@ -20,5 +27,6 @@ def vad() -> Fit[VadOptions, VadModel]:
 
 #: What a state of each kind is finished by.
 FITS: Final[Mapping[str, Callable[[], Fit[Any, Any]]]] = {
+    "evaluate": evaluate,
     "vad": vad,
 }

@@ -12,7 +12,7 @@ from calibkit.boundary.model import BoundaryModel
 from calibkit.errors import CalibkitError
 from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import Evaluated
-from calibkit.metrics.spec import EvaluateSpec
+from calibkit.options.evaluate import EvaluateOptions
 from calibkit.report import disagreement, plots, reliability
 from calibkit.report.grid_points import GridSpec
 from calibkit.report.html import Markup, escaped, figure, number
@@ -51,7 +51,7 @@ _WORDS = {
 
 
 def pictures(
-    source: Source | None, spec: EvaluateSpec, found: Evaluated, boundary: BoundaryModel | None
+    source: Source | None, spec: EvaluateOptions, found: Evaluated, boundary: BoundaryModel | None
 ) -> list[Markup]:
     """Return the pictures of an evaluation that `found` and its rows allow, as figures.
 
@@ -76,21 +76,21 @@ def pictures(
 
 
 def _kinds(
-    source: Source | None, spec: EvaluateSpec, found: Evaluated, boundary: BoundaryModel | None
+    source: Source | None, spec: EvaluateOptions, found: Evaluated, boundary: BoundaryModel | None
 ) -> Iterator[Callable[[], Points]]:
     """Yield what makes the points of each picture."""
     if found.curves is not None:
         own = replace(found, curves=found.curves.filter(pl.col("slice") == ALL))
-        kind = reliability if spec.votes is None else disagreement
+        kind = reliability if spec.counts is None else disagreement
         yield lambda: kind.of_evaluated(own, spec)
     if source is None:
         return
-    if spec.votes is not None:
+    if spec.counts is not None:
         yield lambda: plots.points("dispersion", source, spec)
-    if spec.probs or len(spec.scores) > MOST_LINES:
+    if spec.patterns or len(spec.ranked) > MOST_LINES:
         return
     chosen = (spec.boundary,) if isinstance(spec.boundary, str) else ()
-    curves = CurveSpec(evaluate=spec, boundaries=chosen, uncertainty=spec.columns.uncertainty)
+    curves = CurveSpec(evaluate=spec, boundaries=chosen, uncertainty=spec.uncertainty)
     yield lambda: plots.points("precision-recall", source, curves)
     yield lambda: plots.points("roc", source, curves)
     if boundary is not None and chosen and "uncertainty" in boundary.columns:
@@ -98,16 +98,16 @@ def _kinds(
         yield lambda: plots.points("heatmap", source, grid)
 
 
-def _grid(spec: EvaluateSpec, boundary: BoundaryModel, chosen: tuple[str, ...]) -> GridSpec:
+def _grid(spec: EvaluateOptions, boundary: BoundaryModel, chosen: tuple[str, ...]) -> GridSpec:
     """Return the grid under a boundary: over the columns that it reads."""
     score, uncertainty = (boundary.columns[name] for name in ("score", "uncertainty"))
     columns = replace(
         spec.columns,
         score=score.name,
         scale=score.scale or "probability",
-        uncertainty=spec.columns.uncertainty or uncertainty.name,
+        uncertainty=spec.uncertainty or uncertainty.name,
     )
-    return GridSpec(columns=columns, boundaries=chosen, threads=spec.settings.threads)
+    return GridSpec(columns=columns, boundaries=chosen, threads=spec.workers)
 
 
 def _figure(shown: Points, place: int, found: Evaluated) -> Markup:

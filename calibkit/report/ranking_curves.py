@@ -15,8 +15,8 @@ from calibkit.metrics import registry
 from calibkit.metrics.evaluate import evaluate
 from calibkit.metrics.rows import BOUNDARY, read_evaluate_rows
 from calibkit.metrics.slices import ALL
-from calibkit.metrics.spec import EvaluateSpec
 from calibkit.metrics.views import Sample, View, view_of
+from calibkit.options.evaluate import EvaluateOptions
 from calibkit.report.points import Points, check_lines, columns_of_ends, ends_of, per_cent
 from calibkit.report.style import Sheet
 
@@ -59,7 +59,7 @@ class CurveSpec:
         The uncertainty column of the boundaries; None: as each names it.
     """
 
-    evaluate: EvaluateSpec
+    evaluate: EvaluateOptions
     boundaries: tuple[str, ...] = ()
     uncertainty: str | None = None
 
@@ -84,16 +84,16 @@ def curve_points(source: Source, spec: CurveSpec, kind: str, area: str) -> Point
         Values that are missing or of the wrong type; rows of one class.
     """
     plain = replace(spec.evaluate, decision=None, metrics=("count",))
-    check_lines(plain.scores, "scores", "--score")
+    check_lines(plain.ranked, "scores", "--score")
     check_lines(spec.boundaries, "boundaries", "--boundary")
-    rows = read_evaluate_rows(source, plain)
+    rows = read_evaluate_rows(plain, source)
     if rows.base_rate in (0.0, 1.0):
         only = "positive" if rows.base_rate else "negative"
         raise DataError(
             f"{source.parts[0].path}: all rows are {only}, but a curve needs both classes; name the "
             "positive class by --positive if labels are not 0/1",
             file=source.parts[0].path,
-            column=plain.columns.label,
+            column=plain.label,
         )
     samples = {
         name: Sample(score=score, label=rows.label, weight=rows.weight)
@@ -143,17 +143,16 @@ def visible(x: NDArray[Any], y: NDArray[Any], most: int = MOST_POINTS) -> NDArra
 
 def _operating(source: Source, spec: CurveSpec) -> pl.DataFrame:
     """Return the rates of boundaries and decisions, with intervals."""
-    columns = replace(spec.evaluate.columns, uncertainty=spec.uncertainty)
-    base = replace(spec.evaluate, metrics=_RATES, tops=(), by=None, curves=False)
+    base = replace(spec.evaluate, metrics=_RATES, top=None, by=None)
     wanted = [
-        (path, BOUNDARY, replace(base, boundary=path, decision=None, columns=columns))
+        (path, BOUNDARY, replace(base, boundary=path, decision=None, uncertainty=spec.uncertainty))
         for path in spec.boundaries
     ]
     if base.decision is not None:
         wanted.append((base.decision, base.decision, base))
     found = []
     for shown, score, own in wanted:
-        metrics = evaluate(source, own).metrics
+        metrics = evaluate(own, source).metrics
         values = metrics.metrics[score][ALL]
         limits = metrics.intervals.get(score, {}).get(ALL, {})
         row: dict[str, Any] = {"name": shown, "curve": "decisions", **values}

@@ -4,7 +4,6 @@
 FINISHERS = {
     "boundary": "boundary_run",
     "calibrate": "calibrate_run",
-    "evaluate": "evaluate_run",
     "bin": "bin_run",
     "hetcal": "hetcal_run",
     "alpha-cal": "alpha_cal_run",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,6 +12,7 @@ from calibkit.fits import FITS
 
 from . import options
 from .console import Console
+from .evaluate import deliver as deliver_metrics
 from .finishers import FINISHERS
 from .fitting import deliver
 from .options import INPUT, option
@@ -102,7 +103,9 @@ def merge(
     if output is None or not output.endswith(SUFFIX):
         if merged.header.kind in FITS:
             method = FITS[merged.header.kind]()
-            deliver(console, method.finish(merged, budget, thread_count(threads)))
+            made: Any = method.finish(merged, budget, thread_count(threads))
+            judged = merged.header.kind == "evaluate"
+            (deliver_metrics if judged else deliver)(console, made)
             return
         run = import_module(f"calibkit_cli.{FINISHERS[merged.header.kind]}")
         run.finish_state(console, merged, budget, thread_count(threads))

@@ -11,10 +11,8 @@ import numpy as np
 import polars as pl
 
 from calibkit.files.sources import Source
-from calibkit.metrics.settings import read_shares
-from calibkit.metrics.spec import EvaluateSpec
 from calibkit.metrics.views import Settings
-from calibkit.raters.spec import Votes
+from calibkit.options.evaluate import EvaluateOptions
 from calibkit.report import plots
 from calibkit.report.ece_at import EceSpec
 from calibkit.report.grid_points import GridSpec
@@ -61,20 +59,15 @@ def voted(rows: int = 200) -> pl.DataFrame:
     return pl.DataFrame(frame)
 
 
-def evaluation(*scores: str, **more: Any) -> EvaluateSpec:
+def evaluation(*scores: str, **more: Any) -> EvaluateOptions:
     """Return what to evaluate, without intervals that are drawn."""
-    return EvaluateSpec(scores=scores, columns=ColumnOptions(score=scores[0]), **more)
+    return EvaluateOptions(scores=scores, **more)
 
 
-def judged(**more: Any) -> EvaluateSpec:
+def judged(**more: Any) -> EvaluateOptions:
     """Return what to evaluate of votes."""
-    votes = Votes(counts="count_*", alpha0=("alpha0",))
-    return EvaluateSpec(
-        scores=("score",), columns=COLUMNS, probs=("a_*", "b_*"), votes=votes, **more
-    )
+    return EvaluateOptions(probs="a_*,b_*", counts="count_*", alpha0="alpha0", **more)
 
-
-TOPS = read_shares(["0.1", "0.3", "1"])
 
 #: Of each kind: the rows, and what to show of them.
 SPECS: dict[str, tuple[Callable[[], pl.DataFrame], Any]] = {
@@ -88,7 +81,7 @@ SPECS: dict[str, tuple[Callable[[], pl.DataFrame], Any]] = {
         scored,
         EceSpec(scores=("score", "other"), columns=COLUMNS, score_bins=4, settings=Settings()),
     ),
-    "bias": (scored, evaluation("score", "other", tops=TOPS, intervals=False)),
+    "bias": (scored, evaluation("score", "other", top=[0.1, 0.3, 1], intervals=False)),
     "dispersion": (voted, judged()),
     "disagreement": (voted, judged()),
     "auc-lift": (scored, evaluation("score", "other", by="run", min_rows=1, intervals=False)),

@@ -432,7 +432,7 @@ def test_auc_lift_of_each_run() -> None:
 def test_a_lift_on_all_rows_has_the_interval_of_the_difference() -> None:
     spec = evaluation("score", "other", metrics=("auc",))
     row = plots.points("auc-lift", source_of(scored()), spec).table.row(0, named=True)
-    paired = evaluate(source_of(scored()), spec).metrics.differences["other-score"]["all"]["auc"]
+    paired = evaluate(spec, source_of(scored())).metrics.differences["other-score"]["all"]["auc"]
     assert row["lift"] == pytest.approx(paired.value / row["auc_baseline"])
     assert (row["low"], row["high"]) == pytest.approx(
         (paired.low / row["auc_baseline"], paired.high / row["auc_baseline"])

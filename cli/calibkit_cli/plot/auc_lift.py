@@ -44,30 +44,21 @@ def auc_lift(
     no_intervals: own.NoIntervals = False,
 ) -> None:
     """Parse, compute, draw."""
-    from calibkit.metrics.spec import EvaluateSpec
-    from calibkit.metrics.views import Settings
-    from calibkit.rows.columns import ColumnOptions
+    from calibkit.options.evaluate import EvaluateOptions
 
     scores = list(
         dict.fromkeys([*([baseline] if baseline else []), *(typed.listed(score) or ["score"])])
     )
-    spec = EvaluateSpec(
+    spec = EvaluateOptions(
         scores=tuple(scores),
-        columns=ColumnOptions(
-            score=scores[0],
-            scale=scale,
-            label=label,
-            positive=positive,
-            unlabelled=unlabelled,
-            weight=weight,
-            on_missing=drawing.on_missing,
-        ),
-        settings=Settings(
-            scale=scale,
-            weighted=weight is not None,
-            weight_kind=weight_kind,
-            threads=drawing.threads,
-        ),
+        scale=scale,
+        label=label,
+        positive=positive,
+        unlabelled=unlabelled,
+        weight=weight,
+        on_missing=drawing.on_missing,
+        weight_kind=weight_kind,
+        threads=drawing.threads,
         by=by,
         min_rows=min_rows,
         groups=groups,

@@ -46,32 +46,22 @@ def bias(
     seed: options.Seed = 0,
 ) -> None:
     """Parse, compute, draw."""
-    from calibkit.metrics.settings import read_shares
-    from calibkit.metrics.spec import EvaluateSpec
-    from calibkit.metrics.views import Settings
-    from calibkit.rows.columns import ColumnOptions
+    from calibkit.options.evaluate import EvaluateOptions
 
     scores = common.names(score) or ["score"]
-    spec = EvaluateSpec(
+    spec = EvaluateOptions(
         scores=tuple(scores),
-        columns=ColumnOptions(
-            score=scores[0],
-            scale=scale,
-            label=label,
-            positive=positive,
-            unlabelled=unlabelled,
-            weight=weight,
-            on_missing=drawing.on_missing,
-        ),
-        settings=Settings(
-            scale=scale,
-            bins=bins,
-            strategy=bin_strategy,
-            weighted=weight is not None,
-            weight_kind=weight_kind,
-            threads=drawing.threads,
-        ),
-        tops=read_shares(typed.listed(top) or common.TOPS),
+        scale=scale,
+        label=label,
+        positive=positive,
+        unlabelled=unlabelled,
+        weight=weight,
+        on_missing=drawing.on_missing,
+        bins=bins,
+        bin_strategy=bin_strategy,
+        weight_kind=weight_kind,
+        threads=drawing.threads,
+        top=tuple(typed.listed(top) or common.TOPS),
         top_by=top_by,
         groups=groups,
         seed=seed,

@@ -16,7 +16,7 @@ from .delivery import Delivery
 
 if TYPE_CHECKING:
     from calibkit.files.sources import Source
-    from calibkit.metrics.spec import EvaluateSpec
+    from calibkit.options.evaluate import EvaluateOptions
     from calibkit.report.ece_at import EceSpec
     from calibkit.report.grid_points import GridSpec
     from calibkit.report.look import Look
@@ -123,7 +123,7 @@ class Drawing:
     inputs: list[str]
     input_format: str | None
     dtype: str
-    on_missing: str
+    on_missing: Literal["error", "drop"]
     threads: int
     dry_run: bool
 
@@ -139,7 +139,7 @@ class Drawing:
         """Draw what a function makes of the rows, which have a column for each role."""
         self.delivery.plot(source, make, columns, dry_run=self.dry_run)
 
-    def evaluated(self, spec: EvaluateSpec, shown: object = None) -> None:
+    def evaluated(self, spec: EvaluateOptions, shown: object = None) -> None:
         """Draw metrics of the inputs; `shown` says what, where the metrics alone do not."""
         from calibkit.metrics.rows import columns_used
         from calibkit.report import plots
@@ -147,7 +147,7 @@ class Drawing:
         source = self.source()
         self.draw(
             source,
-            columns_used(source, spec),
+            columns_used(spec, source),
             lambda rows: plots.points(self.kind, rows, shown or spec),
         )
 

@@ -43,18 +43,17 @@ def disagreement(
     no_intervals: own.NoIntervals = False,
 ) -> None:
     """Parse, compute, draw."""
-    from calibkit.metrics.spec import EvaluateSpec
-    from calibkit.raters.spec import read_votes
-    from calibkit.rows.columns import ColumnOptions
+    from calibkit.options.evaluate import EvaluateOptions
 
-    votes = read_votes(
-        counts or "count_*", ensemble, typed.listed(alpha0), disagreement, None, None
-    )
-    spec = EvaluateSpec(
-        scores=("score",),
-        columns=ColumnOptions(scale=scale, weight=weight, on_missing=drawing.on_missing),
+    spec = EvaluateOptions(
+        scale=scale,
+        weight=weight,
+        on_missing=drawing.on_missing,
         probs=tuple(common.names(probs) or ["prob_*"]),
-        votes=votes,
+        counts=counts or "count_*",
+        ensemble=ensemble,
+        alpha0=tuple(typed.listed(alpha0)),
+        disagreement=disagreement,
         by=by,
         min_rows=min_rows,
         groups=groups,

@@ -51,32 +51,23 @@ def reliability(
     no_intervals: own.NoIntervals = False,
 ) -> None:
     """Parse, compute, draw."""
-    from calibkit.metrics.spec import EvaluateSpec
-    from calibkit.metrics.views import Settings
-    from calibkit.rows.columns import ColumnOptions
+    from calibkit.options.evaluate import EvaluateOptions
 
     if probs and score:
         raise UsageError("--probs and --score: draw one of them at a time.")
     scores = common.names(score) or ["score"]
-    spec = EvaluateSpec(
-        scores=tuple(scores),
-        columns=ColumnOptions(
-            score=scores[0],
-            scale=scale,
-            label=label,
-            positive=positive,
-            unlabelled=unlabelled,
-            weight=weight,
-            on_missing=drawing.on_missing,
-        ),
-        settings=Settings(
-            scale=scale,
-            bins=bins,
-            strategy=bin_strategy,
-            weighted=weight is not None,
-            weight_kind=weight_kind,
-            threads=drawing.threads,
-        ),
+    spec = EvaluateOptions(
+        scores=None if probs else tuple(scores),
+        scale=scale,
+        label=label,
+        positive=positive,
+        unlabelled=unlabelled,
+        weight=weight,
+        on_missing=drawing.on_missing,
+        bins=bins,
+        bin_strategy=bin_strategy,
+        weight_kind=weight_kind,
+        threads=drawing.threads,
         by=by,
         min_rows=min_rows,
         groups=groups,

@@ -69,29 +69,20 @@ def draw(
     no_intervals: own.NoIntervals = False,
 ) -> None:
     """Parse, compute, draw the kind that the command is called by."""
-    from calibkit.metrics.spec import EvaluateSpec
-    from calibkit.metrics.views import Settings
+    from calibkit.options.evaluate import EvaluateOptions
     from calibkit.report.ranking_curves import CurveSpec
-    from calibkit.rows.columns import ColumnOptions
 
     scores = common.names(score) or ["score"]
-    evaluated = EvaluateSpec(
+    evaluated = EvaluateOptions(
         scores=tuple(scores),
-        columns=ColumnOptions(
-            score=scores[0],
-            scale=scale,
-            label=label,
-            positive=positive,
-            unlabelled=unlabelled,
-            weight=weight,
-            on_missing=drawing.on_missing,
-        ),
-        settings=Settings(
-            scale=scale,
-            weighted=weight is not None,
-            weight_kind=weight_kind,
-            threads=drawing.threads,
-        ),
+        scale=scale,
+        label=label,
+        positive=positive,
+        unlabelled=unlabelled,
+        weight=weight,
+        on_missing=drawing.on_missing,
+        weight_kind=weight_kind,
+        threads=drawing.threads,
         decision=decision,
         groups=groups,
         intervals=not no_intervals,
