@@ -7,7 +7,7 @@ import polars as pl
 from calibkit.files.sources import Source
 from calibkit.metrics import intervals, multiclass
 from calibkit.metrics.curves import curve_rows
-from calibkit.metrics.evaluate import Evaluated, Findings
+from calibkit.metrics.findings import Evaluated, Findings
 from calibkit.metrics.result import Difference
 from calibkit.metrics.slices import slices_of
 from calibkit.options.evaluate import EvaluateOptions

@@ -14,7 +14,7 @@ from calibkit import __version__
 from calibkit.errors import UsageError, nearest
 from calibkit.files.sources import Source
 from calibkit.maths.normal import critical_value
-from calibkit.metrics.evaluate import Evaluated, Findings
+from calibkit.metrics.findings import Evaluated, Findings
 from calibkit.metrics.result import Difference, Interval, Number
 from calibkit.metrics.rows import vote_columns
 from calibkit.metrics.slices import Slice, slices_of

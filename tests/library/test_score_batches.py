@@ -139,7 +139,7 @@ EACH = {
     "sampling weights": partial(boundary, columns=SAMPLED),
     "certified": partial(boundary, confidence=read_confidence(0.9), folds=0, columns=DROPS),
     "edges, groups": partial(boundary, groups="user", edges=(1.0, 2.5), columns=DROPS),
-    "metrics, groups of text": partial(metrics, groups="user", intervals=False, columns=DROPS),
+    "metrics, groups of text": partial(metrics, groups="user", intervals=False, on_missing="drop"),
     "metrics, sampling weights": partial(
         metrics, weight="share", weight_kind="sampling", on_missing="drop"
     ),
