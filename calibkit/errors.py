@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 #: How many offending rows a message names.
 FIRST_ROWS = 5
@@ -72,6 +73,16 @@ class CalibkitError(Exception):
             "rows": self.rows,
             "first_rows": self.first_rows,
         }
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel between processes as the nearest of the classes of this module."""
+        kind = next(one for one in type(self).__mro__ if one.__module__ == __name__)
+        return _arrived, (kind, self.as_dict())
+
+
+def _arrived(kind: type[CalibkitError], content: dict[str, Any]) -> CalibkitError:
+    content.pop("code")
+    return kind(**content)
 
 
 class CheckError(CalibkitError):

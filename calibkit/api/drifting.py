@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from calibkit.api.functions import in_python_words, tell
+from calibkit.api.functions import tell
+from calibkit.api.words import in_python
 from calibkit.drift.drift import Drift, drift
 from calibkit.files.frames import Frame, open_frame
 from calibkit.models import Model
 from calibkit.options.drift import DriftOptions
+from calibkit.options.option import names_of
 
 
 def drift_of_frame(model: Model, frame: Frame, **given: Any) -> Drift:
     """Return how far rows are from those of the fit; see `calibkit.models.Model.drift`."""
-    with in_python_words(DriftOptions):
+    with in_python(names_of(DriftOptions)):
         found = drift(DriftOptions(model=model, **given), open_frame(frame))
     tell(found.warnings, DriftOptions)
     return found

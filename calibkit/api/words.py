@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from calibkit.errors import CalibkitError
 
 #: Options that have another name in Python; functions may have more of them.
-_RENAMED = {"tag": "tags", "no-intervals": "intervals=False", "train-input": "train"}
+_RENAMED = {"tag": "tags", "no-intervals": "intervals=False"}
 
 #: A value that stands behind an option: a number or several, quoted text, a placeholder, or one of
 #: the words that options take.  Any other word goes on with the sentence.

@@ -32,6 +32,7 @@ from calibkit.options.judging import (
 from calibkit.options.option import listed, option
 from calibkit.options.shared import (
     By,
+    ColumnOptions,
     Counts,
     Groups,
     Label,
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
     from calibkit.metrics.settings import Share
     from calibkit.metrics.views import Settings
     from calibkit.models import Model
-    from calibkit.rows.columns import ColumnOptions
 
 
 def _prevalence(value: Any, flag: str) -> str:
@@ -249,17 +249,8 @@ class EvaluateOptions(Threaded):
     @property
     def columns(self) -> ColumnOptions:
         """What the columns are called, and how they are read; the score is the baseline."""
-        from calibkit.rows.columns import ColumnOptions
-
-        return ColumnOptions(
-            score=self.ranked[0],
-            scale=self.scale,
-            label=self.label,
-            positive=self.positive,
-            unlabelled=self.unlabelled,
-            weight=self.weight,
-            on_missing=self.on_missing,
-        )
+        first = self.ranked[0]
+        return self.part(ColumnOptions, score=first, uncertainty=None, weight_kind="frequency")
 
     @cached_property
     def model(self) -> Model | None:

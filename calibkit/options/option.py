@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from inspect import get_annotations
+from math import inf
 from numbers import Integral, Real
 from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -16,8 +16,6 @@ Asked = TypeVar("Asked", bound="Options")
 
 #: What `entries` has found; classes do not change.
 _ENTRIES: Final[dict[Any, tuple[Entry, ...]]] = {}
-
-_FLAG: Final = re.compile(r"--([a-z][a-z0-9]*(?:-[a-z0-9]+)*)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +147,7 @@ def _number(value: Any, kind: type, flag: str, option: Option) -> Any:
     if isinstance(value, wanted) and not isinstance(value, bool):
         number = kind(value)
         low = option.least is None or number >= option.least
-        if low and (option.most is None or number <= option.most) and number == number:
+        if low and (option.most is None or number <= option.most) and abs(number) < inf:
             return number
     what = "a whole number" if kind is int else "a number"
     least = "" if option.least is None else f", at least {option.least:g}"
@@ -181,10 +179,10 @@ class Options:
     def check(self) -> None:
         """Refuse values that contradict each other; a subclass says which."""
 
-    def part(self, kind: type[Asked]) -> Asked:
-        """Return the options that another class has too, in that class."""
+    def part(self, kind: type[Asked], **others: Any) -> Asked:
+        """Return the options that another class has too, in that class, but for some others."""
         names = [field.name for field in fields(kind) if hasattr(self, field.name)]
-        return kind(**{name: getattr(self, name) for name in names})
+        return kind(**{name: getattr(self, name) for name in names} | others)
 
     def given(self) -> dict[str, Any]:
         """Return the options whose value is not the default."""
@@ -221,19 +219,9 @@ def _entry(name: str, hint: Any, default: Any) -> Entry:
     return Entry(name, None if required else default, required, kind, optional, said[-1])
 
 
-def flags_of(kinds: Sequence[type[Options]]) -> dict[str, str]:
-    """Return the name in Python of each flag of some classes."""
-    return {entry.flag: entry.name for kind in kinds for entry in entries(kind)}
-
-
-def python_words(text: str, names: Mapping[str, str]) -> str:
-    """Return a message with options called as in Python: ``--score-bins`` is ``score_bins``."""
-
-    def named(match: re.Match[str]) -> str:
-        flag = match.group()
-        return names.get(flag, match.group(1).replace("-", "_"))
-
-    return _FLAG.sub(named, text)
+def names_of(kind: type[Options]) -> dict[str, str]:
+    """Return the name in Python of each flag of a class, without its hyphens in front."""
+    return {entry.flag.removeprefix("--"): entry.name for entry in entries(kind)}
 
 
 def plain(options: Options) -> dict[str, Any]:

@@ -10,10 +10,11 @@ from dataclasses import replace
 
 import polars as pl
 
-from calibkit.errors import DataError, UsageError
+from calibkit.errors import DataError
 from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import evaluate
-from calibkit.options.evaluate import EvaluateOptions
+from calibkit.options.plot import BiasOptions
+from calibkit.report.judged import judged
 from calibkit.report.points import (
     Points,
     check_lines,
@@ -36,7 +37,7 @@ SCHEMA = pl.Schema(
 )
 
 
-def points(source: Source, spec: EvaluateOptions) -> Points:
+def points(source: Source, options: BiasOptions) -> Points:
     """Return calibration bias and ECE of each score among the top shares of the rows.
 
     The rows of a share are chosen by one score (``--top-by``, else the baseline), the same for all.
@@ -44,16 +45,13 @@ def points(source: Source, spec: EvaluateOptions) -> Points:
     Raises
     ------
     UsageError
-        No shares; a column that is not there.
+        A column that is not there.
     DataError
         Scores that are no probabilities; no share with a positive row.
     """
-    if not spec.tops:
-        raise UsageError(
-            "a plot of the bias needs shares of the rows; name some by --top 0.02,0.1."
-        )
-    check_lines(spec.ranked, "scores", "--score")
-    found = evaluate(replace(spec, metrics=METRICS, by=None), source)
+    check_lines(options.names, "scores", "--score")
+    spec = replace(judged(options), metrics=METRICS)
+    found = evaluate(spec, source)
     rows = []
     for score in spec.ranked:
         for share in sorted(spec.tops, key=lambda one: one.bound.numerator / one.bound.denominator):

@@ -14,11 +14,12 @@ from calibkit.metrics.evaluate import Evaluated
 from calibkit.metrics.slices import ALL
 from calibkit.models import Model
 from calibkit.options.evaluate import EvaluateOptions
+from calibkit.options.plot import RocOptions
 from calibkit.report import disagreement, plots, reliability
 from calibkit.report.html import Cell, Markup, Table
 from calibkit.report.html_boundary import beside
 from calibkit.report.html_report import Context, report
-from calibkit.report.ranking_curves import CurveSpec
+from calibkit.report.judged import curves_of
 from calibkit.views import view_of
 from calibkit.views.page import Page
 
@@ -44,19 +45,8 @@ def picture_of(options: EvaluateOptions, source: Source, found: Evaluated, forma
         Where there is nothing to draw.
     """
     if options.scale == "raw" and not options.patterns:
-        boundaries = (options.boundary,) if isinstance(options.boundary, str) else ()
-        plain = replace(
-            options,
-            boundary=None,
-            grid=None,
-            grid_score=None,
-            top=None,
-            top_by=None,
-            uncertainty=None,
-        )
-        uncertainty = options.uncertainty if boundaries else None
-        curves = CurveSpec(evaluate=plain, boundaries=boundaries, uncertainty=uncertainty)
-        return plots.picture(plots.points("roc", source, curves), format=format)
+        shown = plots.points(source, curves_of(RocOptions, options))
+        return plots.picture(shown, format=format)
     whole = found.curves
     if whole is not None:
         whole = whole.filter(whole["slice"] == ALL)

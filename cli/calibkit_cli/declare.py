@@ -43,6 +43,18 @@ def add(
     app.command(name, help=text)(command)
 
 
+def group(app: typer.Typer, name: str, text: str) -> typer.Typer:
+    """Add a command of several kinds, which are added to what is returned."""
+    kinds = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+
+    @kinds.callback()
+    def _kinds() -> None:
+        """Keep the name of the kind on the command line, however many kinds there are."""
+
+    app.add_typer(kinds, name=name, help=text)
+    return kinds
+
+
 def _made(kind: type[Options], typed: dict[str, Any]) -> Options:
     """Return the options of a class among all that were typed: the rest has its defaults."""
     own = {}

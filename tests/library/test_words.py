@@ -29,7 +29,7 @@ WORDS = {
     "give --minimize cost:FP,FN columns": "give minimize='cost:FP,FN' columns",
     "such as --fail-if 'auc<0.75'.": "such as fail_if='auc<0.75'.",
     "by --positive VALUE": "by positive=VALUE",
-    "--tag a, --no-intervals, --train-input": "tags a, intervals=False, train",
+    "--tag a, --no-intervals, --train-input": "tags a, intervals=False, train_input",
     "make it by `calibkit bin --order uncertainty-score`.": (
         "make it by `calibkit bin --order uncertainty-score`."
     ),
