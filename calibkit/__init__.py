@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from calibkit.api import plot as plot
     from calibkit.api.alpha import fit_alpha as fit_alpha
     from calibkit.api.binning import bin as bin
+    from calibkit.api.boundary import compare as compare
     from calibkit.api.boundary import fit_boundary as fit_boundary
     from calibkit.api.bundling import bundle as bundle
     from calibkit.api.calibrator import fit_calibrator as fit_calibrator
@@ -64,6 +65,7 @@ _PLACES = {
     "UsageError": "calibkit.errors",
     "VadModel": "calibkit.vad.model",
     "bin": "calibkit.api.binning",
+    "compare": "calibkit.api.boundary",
     "bundle": "calibkit.api.bundling",
     "diff": "calibkit.api.gates",
     "evaluate": "calibkit.api.evaluation",

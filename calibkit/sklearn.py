@@ -2,8 +2,11 @@
 
 Without an estimator the first column of X is the score, any number that grows with the probability of
 the second class.  With one, X is what that estimator takes, and the scores are its own: on the rows of
-a fit out of fold, unless it is frozen (`sklearn.frozen.FrozenEstimator`).  `model_` is the fitted model
-of calibkit, which can be saved, shown and applied to files.
+a fit out of fold, unless it is frozen (`sklearn.frozen.FrozenEstimator`).
+
+After a fit `model_` is calibkit's model, which can be saved, shown and applied to files, `classes_` are
+the classes in ascending order, the second being the positive one, and `estimator_` is the estimator,
+fitted on all rows.
 """
 
 from __future__ import annotations
@@ -129,7 +132,8 @@ class _Binary(ClassifierMixin, BaseEstimator):
         X = validate_data(self, X, reset=False, **self._checks(X))
         roles = self._scored(X, getattr(self, "estimator_", None)) | self._beside(X)
         frame, _ = frame_of_arrays(roles)
-        found: pl.DataFrame = self.model_.apply(frame, keep="score")
+        key = "row-number" if getattr(self.model_, "tie_probability", None) else None
+        found: pl.DataFrame = self.model_.apply(frame, keep="score", key=key)
         return found
 
 
@@ -161,13 +165,6 @@ class ScoreCalibrator(_Calibrator):
         What scores are: ``"raw"`` (any numbers), ``"probability"`` or ``"logit"``.
     random_state
         A seed.
-
-    Attributes
-    ----------
-    model_
-        The `calibkit.CalibratorModel`.
-    classes_
-        The classes of y in ascending order; scores grow with the probability of the second.
 
     Examples
     --------
@@ -211,7 +208,8 @@ class BoundaryClassifier(_Binary):
         The objective, one of them: as those of `calibkit.fit_boundary`.  None of them: the highest
         balanced accuracy.
     method, uncertainty_bins, confidence
-        How the boundary is fitted, and with what confidence its bound is to hold on new rows.
+        How the boundary is fitted, and with what confidence its bound is to hold on new rows.  A
+        stochastic one decides rows by their place.
     uncertainty
         Where the uncertainty is: a column of X (its place or name), or ``"spread"``: the standard
         deviation of what the members of an ensemble predict.
@@ -221,15 +219,6 @@ class BoundaryClassifier(_Binary):
         Folds of the scores that an estimator makes; as scikit-learn has it.
     random_state
         A seed.
-
-    Attributes
-    ----------
-    model_
-        The `calibkit.BoundaryModel`.
-    estimator_
-        The estimator, fitted on all rows.
-    classes_
-        The classes of y in ascending order; the second is the positive one.
     """
 
     _options = ("method", "uncertainty_bins", "confidence")
@@ -304,13 +293,6 @@ class HeterogeneousCalibrator(_Calibrator):
     partition, map, max_depth, min_leaf, shrinkage
         As those of `calibkit.fit_hetcal`.
     scale, cv, random_state
-        As those of `BoundaryClassifier`.
-
-    Attributes
-    ----------
-    model_
-        The `calibkit.HetcalModel`.
-    estimator_, classes_
         As those of `BoundaryClassifier`.
     """
 

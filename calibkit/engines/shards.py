@@ -14,13 +14,16 @@ from calibkit.errors import CalibkitError, DataError, UsageError
 from calibkit.files.inputs import STDIN, check_rows, find_files
 from calibkit.files.remote import is_remote
 from calibkit.files.sources import Source, open_files
-from calibkit.files.stretches import Stretch, cuts, may_be_cut, stretches
+from calibkit.files.stretches import Stretch, cuts, size_to_cut, stretches
 from calibkit.memory import Memory
 from calibkit.progress import Progress, silent
 from calibkit.summaries.states import State, join_states, state_of
+from calibkit.threads import later, warm_up
 
 #: A part has so many rows at least: what comes of it takes longer than its task costs.
 _FEWEST_ROWS: Final = 2**18
+#: A file is large that is so many times a worker's share.
+_LARGE: Final = 1.25
 
 
 @dataclass(frozen=True)
@@ -160,6 +163,7 @@ def state_of_all(
             found = join_states([state_of(one.data, "a shard's rows") for one in files])
         else:
             results = engine.map(task, work, progress)
+            later(2, warm_up)  # beside the workers
             found = engine.reduce(join_states, results, task.opening.memory.entries)
         return replace(found, path=shards[0].name)
 
@@ -188,12 +192,18 @@ def _look(opening: Opening, shard: Shard) -> _Cuts:
 
 
 def divided(engine: Engine, shards: Sequence[Shard], opening: Opening) -> list[Shard]:
-    """Return files with the large ones among them in parts, so that all workers have a part each."""
-    large = [shard for shard in shards if may_be_cut(shard.path, opening.input_format)]
-    if engine.at_once < 2 or not large:
+    """Return files with the large ones among them in parts, so that all workers have a part each.
+
+    Only those that are much more than a worker's share are looked at.
+    """
+    workers = engine.at_once
+    sizes = {shard: size_to_cut(shard.path, opening.input_format) for shard in shards}
+    total = sum(sizes[shard] for shard in shards)
+    large = [shard for shard, size in sizes.items() if size * workers >= _LARGE * total > 0]
+    if workers < 2 or not large:
         return list(shards)
     looks = dict(zip(large, engine.map(partial(_look, opening), large), strict=True))
-    share = max(sum(looks[shard].rows for shard in large) / engine.at_once, _FEWEST_ROWS)
+    share = max(sum(looks[shard].rows for shard in large) / workers, _FEWEST_ROWS)
     found: list[Shard] = []
     for shard in shards:
         count = round(looks[shard].rows / share) if shard in looks else 1

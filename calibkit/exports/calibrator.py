@@ -9,8 +9,10 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from calibkit.calibrators.method import mapped, method_of
-from calibkit.calibrators.model import CalibratorModel, ScoreMap
+from calibkit.calibrators.maps import ScoreMap
+from calibkit.calibrators.method import mapped
+from calibkit.calibrators.methods import METHODS
+from calibkit.calibrators.model import CalibratorModel
 from calibkit.exports import classes
 from calibkit.exports.nodes import (
     ONE,
@@ -104,7 +106,7 @@ def values(program: Program, model: CalibratorModel, name: str) -> Made:
 def _rising(model: CalibratorModel, made: Made) -> Rising:
     """Return `calibrated` as functions of the score."""
     column = model.columns["score"]
-    method, scale = method_of(model.method), column.scale or "probability"
+    method, scale = METHODS[model.method].load(), column.scale or "probability"
 
     def function(one: ScoreMap) -> Function:
         return lambda scores: mapped(method, one, np.ascontiguousarray(scores), scale, 1)[0]

@@ -51,7 +51,7 @@ _STEMS = {
 _PATTERNS = ("counts", "probs")
 
 
-def open_frame(frame: Frame, name: str = "frame") -> Source:
+def open_frame(frame: Frame, name: str = "frame", *, dtype: str = "float64") -> Source:
     """Return rows as the functions of the library read them.
 
     Parameters
@@ -60,6 +60,8 @@ def open_frame(frame: Frame, name: str = "frame") -> Source:
         See `Frame`.
     name
         What messages call it.
+    dtype
+        What numbers of a text file become.
 
     Raises
     ------
@@ -69,7 +71,7 @@ def open_frame(frame: Frame, name: str = "frame") -> Source:
         No rows, or a damaged file.
     """
     if isinstance(frame, str | os.PathLike):
-        return open_source([os.fspath(frame)])
+        return open_source([os.fspath(frame)], dtype=dtype)
     return Source.from_frame(frame, name)
 
 

@@ -6,6 +6,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from inspect import get_annotations
+from math import inf
 from numbers import Integral, Real
 from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -146,7 +147,7 @@ def _number(value: Any, kind: type, flag: str, option: Option) -> Any:
     if isinstance(value, wanted) and not isinstance(value, bool):
         number = kind(value)
         low = option.least is None or number >= option.least
-        if low and (option.most is None or number <= option.most) and number == number:
+        if low and (option.most is None or number <= option.most) and abs(number) < inf:
             return number
     what = "a whole number" if kind is int else "a number"
     least = "" if option.least is None else f", at least {option.least:g}"
@@ -178,10 +179,10 @@ class Options:
     def check(self) -> None:
         """Refuse values that contradict each other; a subclass says which."""
 
-    def part(self, kind: type[Asked]) -> Asked:
-        """Return the options that another class has too, in that class."""
+    def part(self, kind: type[Asked], **others: Any) -> Asked:
+        """Return the options that another class has too, in that class, but for some others."""
         names = [field.name for field in fields(kind) if hasattr(self, field.name)]
-        return kind(**{name: getattr(self, name) for name in names})
+        return kind(**{name: getattr(self, name) for name in names} | others)
 
     def given(self) -> dict[str, Any]:
         """Return the options whose value is not the default."""

@@ -7,17 +7,15 @@ stands below it, because a boundary tuned on one file falls short of its bound o
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
 from calibkit.boundary.methods import METHODS
-from calibkit.boundary.spec import BoundarySpec
-from calibkit.boundary.target import Target
 from calibkit.errors import InfeasibleError, UsageError, nearest
 from calibkit.files.sources import Source
 from calibkit.maths.bounds import decimal_bound
+from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.grid_plots import RecallGainOptions
 from calibkit.options.judging import decimals
 from calibkit.report.points import Points, check_lines
@@ -67,19 +65,20 @@ def points(source: Source, options: RecallGainOptions) -> Points:
     found: dict[tuple[str, Any], tuple[float | None, float | None]] = {}
     for bound in bounds:
         for name in (BASELINE, *options.methods):
-            asked = BoundarySpec(
-                target=Target("precision", bound),
+            own = BoundaryOptions(
+                precision=bound.text,
                 method=name,
                 uncertainty_bins=None if METHODS[name].surface else options.uncertainty_bins,
                 score_bins=options.score_bins if METHODS[name].needs_grid else None,
                 folds=0 if held is not None else options.folds,
                 seed=options.seed,
                 threads=options.workers,
+                provenance="none",
             )
             if name == BASELINE:
-                asked = replace(asked, uncertainty_bins=None)
+                own = own.at_levels(None)
             try:
-                fit = fit_boundary(rows, asked, test=held, provenance="none").model.fit
+                fit = fit_boundary(rows, own, test=held).model.fit
             except InfeasibleError:
                 continue
             judged = fit.cross_validated if held is None else fit.test

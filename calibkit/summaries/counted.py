@@ -22,6 +22,7 @@ from calibkit.memory import Memory
 from calibkit.rows.weights import Unit
 from calibkit.summaries.cells import COMMON, Cells, Scale, cells_within, finest_scale
 from calibkit.summaries.distinct import COUNT, Distinct, NoRoomError, Role, spread_bits
+from calibkit.summaries.summary import summed
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,8 @@ class Counted:
         How many bits after the exponent scores keep; None: all.
     unit
         What integer weights are counted in.
+    levels
+        How many uncertainty levels there are.
     """
 
     roles: tuple[Role, ...]
@@ -62,11 +65,28 @@ class Counted:
     room: Room
     bits: int | None = None
     unit: Unit = COMMON
+    levels: int = 1
+
+    def merge(self, *others: Counted) -> Counted:
+        """Return the counted rows of all, which have the same roles and levels.
+
+        Raises
+        ------
+        UnitError
+            Weights of exact rows that are no multiples of the common unit, where there is no room.
+        """
+        parts = (self, *others)
+        room = Room(min(part.room.most for part in parts), min(part.room.cells for part in parts))
+        counter = Counter(self.roles, room, self.levels)
+        bits = [part.bits for part in parts if part.bits is not None]
+        if bits:
+            counter.coarsen(min(bits))
+        return summed(counter, (frame for part in parts for frame in part.frames))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel with numbers as arrays, which nobody has to pack."""
         frames = [[_packed(column) for column in frame] for frame in self.frames]
-        return _unpacked, (self.roles, frames, self.room, self.bits, self.unit)
+        return _unpacked, (self.roles, frames, self.room, self.bits, self.unit, self.levels)
 
     @cached_property
     def frame(self) -> pl.DataFrame:
@@ -197,7 +217,7 @@ class Counter:
     def finish(self) -> Counted:
         """Return what was counted."""
         if isinstance(self._counts, Distinct) and self._counts.fits:
-            return Counted(self.roles, tuple(self._counts.held), self._room, unit=self._unit)
+            return self._found(self._counts.held)
         try:
             frame = self._counts.finish()
         except NoRoomError:
@@ -205,27 +225,11 @@ class Counter:
                 raise
             self.coarsen()
             frame = self._counts.finish()
+        return self._found([frame])
+
+    def _found(self, frames: Sequence[pl.DataFrame]) -> Counted:
         bits = self._counts.bits if isinstance(self._counts, Distinct) else self._counts.scale.bits
-        return Counted(self.roles, (frame,), self._room, bits, self._unit)
-
-
-def merge(parts: Sequence[Counted], levels: int) -> Counted:
-    """Return the counted rows of all parts, which have the same roles and levels.
-
-    Raises
-    ------
-    UnitError
-        Weights of exact parts that are no multiples of the common unit, where there is no room.
-    """
-    room = Room(min(part.room.most for part in parts), min(part.room.cells for part in parts))
-    counter = Counter(parts[0].roles, room, levels)
-    bits = [part.bits for part in parts if part.bits is not None]
-    if bits:
-        counter.coarsen(min(bits))
-    for part in parts:
-        for frame in part.frames:
-            counter.add(frame)
-    return counter.finish()
+        return Counted(self.roles, tuple(frames), self._room, bits, self._unit, self._levels)
 
 
 def _is_dense(roles: Sequence[Role]) -> bool:

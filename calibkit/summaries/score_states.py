@@ -22,8 +22,9 @@ from calibkit.summaries.counted import Counted, Room
 from calibkit.summaries.distinct import COUNT, Role
 from calibkit.summaries.plain import as_plain, from_plain
 from calibkit.summaries.score_batches import no_unit
-from calibkit.summaries.score_summary import ScoreSummary, levels_of, merge_summaries
+from calibkit.summaries.score_summary import ScoreSummary, levels_of
 from calibkit.summaries.states import Shard, State, new_state
+from calibkit.summaries.summary import merge_all
 
 
 class Payload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -87,7 +88,13 @@ def summary_of(state: State) -> ScoreSummary:
     payload = from_plain(state.header.payload, Payload, state.path)
     _check_table(state.table, payload, options)
     return ScoreSummary(
-        counted=Counted(payload.roles, (state.table,), payload.room, payload.bits),
+        counted=Counted(
+            payload.roles,
+            (state.table,),
+            payload.room,
+            payload.bits,
+            levels=levels_of(options.edges),
+        ),
         options=options.columns,
         rows_read=payload.rows_read,
         dropped=payload.dropped,
@@ -132,7 +139,7 @@ def merge_states(states: Sequence[State]) -> dict[str, Any]:
         Rows that do not fit, with weights that cannot be summed as they are.
     """
     try:
-        return {"summary": merge_summaries([summary_of(state) for state in states])}
+        return {"summary": merge_all(map(summary_of, states))}
     except UnitError:
         raise no_unit() from None
 

@@ -27,7 +27,7 @@ from calibkit.files.scratch import Scratch
 from calibkit.files.sinks import arrow_file
 from calibkit.maths.bounds import Bound
 from calibkit.models import canonical_text, decode_as
-from calibkit.rows.provenance import hash_text
+from calibkit.rows.provenance import merge_hashes
 
 _KEY: Final = "calibkit"
 _MAGIC: Final = "calibkit state"
@@ -276,7 +276,7 @@ def join_states(states: Sequence[State]) -> State:
         _check_like(first, other)
     shards = [shard for state in states for shard in state.header.shards]
     files = sorted({name for shard in shards for name in shard.files})
-    total = hash_text(sum(int(shard.hash, 16) for shard in shards))
+    total = merge_hashes(shard.hash for shard in shards)
     whole = Shard(total, sum(shard.rows for shard in shards), tuple(files))
     return _of_all(states, [whole])
 

@@ -15,8 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibkit.calibrators.spec import CalibratorSpec
-from calibkit.calibrators.states import CalibratorProblem, calibrator_state
+from calibkit.calibrators import run
 from calibkit.engines.shards import (
     Opening,
     Shard,
@@ -28,10 +27,10 @@ from calibkit.engines.shards import (
 )
 from calibkit.errors import DataError, ModelError
 from calibkit.files.sources import open_source
-from calibkit.files.stretches import Stretch, cuts, may_be_cut, stretches
+from calibkit.files.stretches import Stretch, cuts, size_to_cut, stretches
 from calibkit.memory import Memory
+from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.vad import VadOptions
-from calibkit.rows.columns import ColumnOptions
 from calibkit.summaries.states import join_states, merge_states, state_of
 from calibkit.vad.states import vad_state
 from tests.local_engine import LocalEngine
@@ -58,8 +57,9 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def tasks() -> dict[str, StateTask]:
     """Return what makes states: of rows that are condensed, and of sums."""
-    columns = ColumnOptions(weight="weight", unlabelled="drop", on_missing="drop")
-    problem = CalibratorProblem(spec=CalibratorSpec(by="site"), provenance="names")
+    scores = CalibrateOptions(
+        weight="weight", unlabelled="drop", on_missing="drop", by="site", provenance="names"
+    )
     members = VadOptions(
         members=("score", "score_1"),
         weight="weight",
@@ -68,7 +68,7 @@ def tasks() -> dict[str, StateTask]:
         provenance="names",
     )
     makers: dict[str, Callable[..., Any]] = {
-        "calibrate": partial(calibrator_state, columns=columns, problem=problem, memory=Memory(1)),
+        "calibrate": partial(run.state, scores),
         "vad": partial(vad_state, members),
     }
     return {name: StateTask(maker, OPENING) for name, maker in makers.items()}
@@ -149,15 +149,15 @@ def test_where_files_may_be_cut(file: Path, tmp_path: Path) -> None:
     assert cuts("https://host/rows.parquet", 2**21 + 5) == (2**20, 2**21, 2**21 + 5)
     large, gone = tmp_path / "large.parquet", tmp_path / "gone.parquet"
     large.write_bytes(bytes(2**22))
-    assert may_be_cut(str(large), None) and may_be_cut(str(large), "parquet")
-    assert may_be_cut("s3://bucket/rows.parquet", None)
+    assert size_to_cut(str(large), None) == size_to_cut(str(large), "parquet") == 2**22
+    assert size_to_cut("s3://bucket/rows.parquet", None) == np.inf
     for path, said in (
         (file, None),
         (large, "csv"),
         (gone, None),
         (large.with_suffix(".csv"), None),
     ):
-        assert not may_be_cut(str(path), said)
+        assert size_to_cut(str(path), said) == 0
 
 
 class Workers(LocalEngine):
@@ -188,8 +188,8 @@ class Workers(LocalEngine):
 def test_parts_are_as_few_as_keep_workers_busy(
     workers: int, rows: list[int], parts: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("calibkit.engines.shards.may_be_cut", lambda *_: True)
-    shards = [Shard(f"{many}-{place}", "path", "path") for place, many in enumerate(rows)]
+    monkeypatch.setattr("calibkit.engines.shards.size_to_cut", lambda path, _: int(path) or 1)
+    shards = [Shard(f"{many}-{place}", str(many), "path") for place, many in enumerate(rows)]
     work = divided(Workers(workers), shards, OPENING)
     assert [sum(part.name == shard.name for part in work) for shard in shards] == parts
     for part in work:

@@ -17,11 +17,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from calibkit.boundary.fit import fit_boundary
-from calibkit.boundary.spec import BoundarySpec
-from calibkit.boundary.target import read_target
 from calibkit.errors import DataError, UsageError
 from calibkit.metrics.evaluate import evaluate
-from calibkit.metrics.spec import EvaluateSpec
+from calibkit.options.boundary import BoundaryOptions
+from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.grid_plots import HeatmapOptions, PositivityOptions, RecallGainOptions
 from calibkit.options.plot import (
     AucLiftOptions,
@@ -71,9 +70,9 @@ def cells_of(
 
 def fit(path: Path, method: str, **more: Any) -> Path:
     """Write a boundary of the rows; return its file."""
-    spec = BoundarySpec(target=read_target({"precision": "0.7"}), method=method, folds=0, **more)
+    options = BoundaryOptions(precision="0.7", method=method, folds=0, provenance="none", **more)
     rows = read_score_rows(source_of(scored()), ColumnOptions())
-    path.write_bytes(fit_boundary(rows, spec, provenance="none").model.to_json())
+    path.write_bytes(fit_boundary(rows, options).model.to_json())
     return path
 
 
@@ -375,8 +374,8 @@ def test_the_gain_is_that_of_the_recall_on_test_rows() -> None:
     for row in table.iter_rows(named=True):
         found = []
         for method in ("st", row["method"]):
-            target = read_target({"precision": str(row["bound"])})
-            model = fit_boundary(rows, BoundarySpec(target=target, method=method, folds=0)).model
+            options = BoundaryOptions(precision=row["bound"], method=method, folds=0)
+            model = fit_boundary(rows, options).model
             taken = decisions(msgspec.json.decode(model.to_json()), test)
             hits = sum(d * y for d, y in zip(taken, labels, strict=True))
             found.append((hits / sum(taken), hits / sum(labels)))
@@ -431,8 +430,8 @@ def test_auc_lift_of_each_run() -> None:
 
 def test_a_lift_on_all_rows_has_the_interval_of_the_difference() -> None:
     row = plots.points(source_of(scored()), AucLiftOptions(scores=BOTH)).table.row(0, named=True)
-    spec = EvaluateSpec(scores=BOTH, columns=ColumnOptions(), metrics=("auc",))
-    paired = evaluate(source_of(scored()), spec).metrics.differences["other-score"]["all"]["auc"]
+    options = EvaluateOptions(scores=BOTH, metrics="auc")
+    paired = evaluate(options, source_of(scored())).metrics.differences["other-score"]["all"]["auc"]
     assert row["lift"] == pytest.approx(paired.value / row["auc_baseline"])
     assert (row["low"], row["high"]) == pytest.approx(
         (paired.low / row["auc_baseline"], paired.high / row["auc_baseline"])

@@ -101,6 +101,13 @@ def test_a_boundary_is_that_of_the_library(rows: pl.DataFrame) -> None:
     assert named.classes_.tolist() == ["fraud", "ok"]
     default = BoundaryClassifier().fit(x, rows["label"])
     assert default.model_.objective.maximize == "balanced-accuracy"
+    chance = BoundaryClassifier(method="stochastic", precision=0.7).fit(x, rows["label"])
+    np.testing.assert_array_equal(
+        chance.predict(x),
+        ck.fit_boundary(rows, method="stochastic", precision=0.7, scale="raw").apply(
+            rows, key="row-number"
+        )["decision"],
+    )
     by_name = BoundaryClassifier(**goal, scale="probability", uncertainty="uncertainty")
     frame = rows.select("score", "label", "uncertainty").to_pandas()
     np.testing.assert_array_equal(by_name.fit(frame, y == "fraud").predict(frame), made.predict(x))
