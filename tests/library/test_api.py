@@ -40,7 +40,7 @@ NAMES = [
     "AlphaModel", "BoundaryModel", "BundleModel", "CalibkitError", "CalibkitWarning",
     "CalibratorModel", "DataError",
     "HetcalModel", "InfeasibleError", "Metrics", "Model", "ModelError", "ResourceError", "UsageError",
-    "VadModel", "__version__", "bin", "bundle", "compare", "diff", "evaluate", "fit_alpha",
+    "VadModel", "__version__", "bin", "bundle", "compare", "diff", "evaluate", "export", "fit_alpha",
     "fit_boundary", "fit_calibrator", "fit_hetcal", "fit_vad", "gate", "load", "plot",
     "simulate_partitions",
     "simulate_posterior", "simulate_raters", "simulate_selection", "validate",
