@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from calibkit.api import plot as plot
     from calibkit.api.alpha import fit_alpha as fit_alpha
     from calibkit.api.binning import bin as bin
+    from calibkit.api.boundary import compare as compare
     from calibkit.api.boundary import fit_boundary as fit_boundary
     from calibkit.api.bundling import bundle as bundle
     from calibkit.api.calibrator import fit_calibrator as fit_calibrator
@@ -63,6 +65,7 @@ _PLACES = {
     "UsageError": "calibkit.errors",
     "VadModel": "calibkit.vad.model",
     "bin": "calibkit.api.binning",
+    "compare": "calibkit.api.boundary",
     "bundle": "calibkit.api.bundling",
     "diff": "calibkit.api.gates",
     "evaluate": "calibkit.api.evaluation",
@@ -73,6 +76,7 @@ _PLACES = {
     "fit_vad": "calibkit.api.vad",
     "gate": "calibkit.api.gates",
     "load": "calibkit.models",
+    "plot": "calibkit.api.plot",
     "simulate_partitions": "calibkit.simulate.partitions",
     "simulate_posterior": "calibkit.simulate.posterior",
     "simulate_raters": "calibkit.simulate.raters",
@@ -88,10 +92,11 @@ def __getattr__(name: str) -> Any:
     place = _PLACES.get(name)
     if place is None:
         raise AttributeError(f"module 'calibkit' has no attribute {name!r}")
-    found = getattr(import_module(place), name)
+    module = import_module(place)
+    found = module if place.endswith(f".{name}") else getattr(module, name)
     globals()[name] = found
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

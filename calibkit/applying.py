@@ -64,7 +64,7 @@ class Run:
         held, gaps = None, Gaps()
         for made in work_through(self.threads, self._applied, batches, self.plan.read):
             assert not isinstance(made, NothingLeft)  # no row is dropped here
-            gaps = gaps.plus(made.gaps)
+            gaps = gaps.merge(made.gaps)
             if held is not None and not too_many(gaps, self.source, self.spec):
                 yield held
             held = made.frame

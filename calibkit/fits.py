@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from calibkit.boundary.model import BoundaryModel
     from calibkit.calibrators.model import CalibratorModel
     from calibkit.fitted import Fit
     from calibkit.hetcal.model import HetcalModel
     from calibkit.options.alpha_cal import AlphaOptions
+    from calibkit.options.boundary import BoundaryOptions
     from calibkit.options.calibrate import CalibrateOptions
     from calibkit.options.hetcal import HetcalOptions
     from calibkit.options.vad import VadOptions
@@ -20,6 +22,20 @@ if TYPE_CHECKING:
 def alpha_cal() -> Fit[AlphaOptions, AlphaModel]:
     """Return how ``alpha-cal`` is fitted."""
     from calibkit.raters import run
+
+    return run
+
+
+def bin_() -> Any:
+    """Return how ``bin`` makes a table, which is no model."""
+    from calibkit.bins import run
+
+    return run
+
+
+def boundary() -> Fit[BoundaryOptions, BoundaryModel]:
+    """Return how ``boundary`` is fitted."""
+    from calibkit.boundary import run
 
     return run
 
@@ -48,6 +64,8 @@ def vad() -> Fit[VadOptions, VadModel]:
 #: What a state of each kind is finished by.
 FITS: Final[Mapping[str, Callable[[], Fit[Any, Any]]]] = {
     "alpha-cal": alpha_cal,
+    "bin": bin_,
+    "boundary": boundary,
     "calibrate": calibrate,
     "calibrate --probs": calibrate,
     "hetcal": hetcal,

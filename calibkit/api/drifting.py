@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from calibkit.api.options import tell
+from calibkit.api.words import in_python
 from calibkit.drift.drift import Drift, drift
 from calibkit.drift.rows import DriftSpec
 from calibkit.errors import UsageError
@@ -10,6 +11,7 @@ from calibkit.files.frames import Frame, open_frame
 from calibkit.models import Model
 
 
+@in_python()
 def drift_of_frame(
     model: Model,
     frame: Frame,
@@ -37,5 +39,5 @@ def drift_of_frame(
         confidence=confidence,
     )
     found = drift(model, open_frame(frame), spec)
-    tell(found.warnings, depth=4)
+    tell(found.warnings, depth=5)
     return found

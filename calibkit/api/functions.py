@@ -10,14 +10,15 @@ import functools
 import inspect
 import textwrap
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, get_args, overload
 
-from calibkit.errors import CalibkitError, CalibkitWarning, UsageError, nearest
+from calibkit.api.words import in_python, python_words
+from calibkit.errors import CalibkitWarning, UsageError, nearest
 from calibkit.fitted import Fitted
 from calibkit.models import Model
-from calibkit.options.option import Entry, Options, entries, flags_of, python_words
+from calibkit.options.option import Entry, Options, entries, names_of
+from calibkit.options.shared import COLUMNS
 
 if TYPE_CHECKING:
     from calibkit.files.frames import Frame
@@ -68,7 +69,7 @@ def python_function(
     def decorated(work: Callable[[Source, Asked], R]) -> FrameFunction[P, R]:
         @functools.wraps(work)
         def function(*rows: Any, **given: Any) -> R:
-            with in_python_words(kind):
+            with in_python(names_of(kind)):
                 source, own = _opened(function.__name__, kind, rows, given)
                 return work(source, own)
 
@@ -105,7 +106,7 @@ def _opened(
     name: str, kind: type[Asked], rows: tuple[Any, ...], given: dict[str, Any]
 ) -> tuple[Source, Asked]:
     """Return the rows and the options of a call; arrays become columns named after their option."""
-    from calibkit.files.frames import open_frame
+    from calibkit.files.frames import frame_of_arrays, open_frame
 
     if len(rows) > 1:
         raise UsageError(f"{name}: takes a frame, and all else by keyword")
@@ -119,25 +120,15 @@ def _opened(
                 f"{name}: no option {keyword!r}{nearest(keyword, known)}; help(calibkit.{name}) "
                 "lists them"
             )
-    if frame is None:
-        raise UsageError(f"{name}: needs rows: a frame first, or columns as arrays")
-    return open_frame(frame), kind(**given)
-
-
-@contextmanager
-def in_python_words(kind: Any) -> Iterator[None]:
-    """Call options as Python does in the errors that leave a block."""
-    try:
-        yield
-    except CalibkitError as error:
-        error.message = python_words(error.message, flags_of([kind]))
-        error.args = (error.message,)
-        raise
+    columns = {entry.name for entry in entries(kind) if entry.option.group == COLUMNS}
+    roles = {role: value for role, value in given.items() if role in columns}
+    frame, called = frame_of_arrays(roles, frame)
+    return open_frame(frame), kind(**{**given, **called})
 
 
 def tell(remarks: Iterable[str], kind: Any) -> None:
     """Warn of each remark once, in Python's words, as the caller of the public function."""
-    names = flags_of([kind])
+    names = names_of(kind)
     for remark in dict.fromkeys(remarks):
         warnings.warn(python_words(remark, names), CalibkitWarning, stacklevel=_outside())
 
@@ -174,7 +165,7 @@ def docstring_of(kind: type[Options], written: str) -> str:
     before, section, after = written.partition("\n\nReturns\n")
     if not section:
         before, section, after = written.partition("\n\nExamples\n")
-    names = flags_of([kind])
+    names = names_of(kind)
     lines = [_FRAME_TEXT]
     for entry in entries(kind):
         said = python_words(entry.option.help, names)

@@ -90,12 +90,14 @@ class Counts:
         else:
             self.sums[role] = group_fractions(weight, place, bins)
 
-    def merge(self, other: Counts) -> None:
-        """Add what was counted of other rows."""
-        self.read, self.missing = self.read + other.read, self.missing + other.missing
-        for name, sums in other.sums.items():
-            before = self.sums.get(name, [Fraction(0)] * len(sums))
-            self.sums[name] = [a + b for a, b in zip(before, sums, strict=True)]
+    def merge(self, *others: Counts) -> Counts:
+        """Return what was counted of the rows of all."""
+        parts = (self, *others)
+        found = Counts({}, sum(part.read for part in parts), sum(part.missing for part in parts))
+        for name in dict.fromkeys(name for part in parts for name in part.sums):
+            columns = [part.sums[name] for part in parts if name in part.sums]
+            found.sums[name] = [sum(values, Fraction(0)) for values in zip(*columns, strict=True)]
+        return found
 
     def value(self, name: str) -> float:
         """Return a sum over all rows."""

@@ -172,7 +172,7 @@ def count(watch: Watch, source: Source, rows: int) -> dict[str, Counts]:
     found = {one.name: Counts() for one in watch.watched}
     for window in source.windows(list(dict.fromkeys(needed)), rows=rows):
         for name, counts in _count_window(watch, window, list(dict.fromkeys(needed))):
-            found[name].merge(counts)
+            found[name] = found[name].merge(counts)
     return found
 
 

@@ -9,7 +9,6 @@ import polars as pl
 
 from calibkit.apply import ApplySpec, plan_application
 from calibkit.applying import Run
-from calibkit.engines.engine import Done
 from calibkit.engines.shards import Opening, Shard
 from calibkit.files.sinks import write_expected
 from calibkit.makers import footer
@@ -46,8 +45,8 @@ class ApplyTask:
     spec: ApplySpec
     opening: Opening
 
-    def __call__(self, order: Order) -> Done:
-        """Write a shard's rows with the added columns; return how many, and what is to be told."""
+    def __call__(self, order: Order) -> Told:
+        """Write a shard's rows with the added columns; return what is to be told."""
         source = self.opening.open(order.shard)
         plan = plan_application(self.model, source, self.spec)
         run = Run(plan, source, self.spec, self.opening.memory, threads=1)
@@ -55,7 +54,7 @@ class ApplyTask:
         count = _Count()
         frames = count.passing(run.frames(said.append))
         write_expected(frames, order.output, order.place, metadata=footer(plan.made_by) or None)
-        return Done(source.rows, Told(count.rows, tuple(plan.added), tuple(said)))
+        return Told(count.rows, tuple(plan.added), tuple(said))
 
 
 @dataclass(frozen=True)

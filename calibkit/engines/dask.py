@@ -8,28 +8,18 @@ from __future__ import annotations
 import importlib
 import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Generic, Self
 
 from calibkit import __version__
-from calibkit.engines.engine import (
-    FAN,
-    Done,
-    Function,
-    Merge,
-    TravellingError,
-    arrived,
-    travelled,
-)
+from calibkit.engines.engine import R, T
 from calibkit.errors import CalibkitError, ResourceError, UsageError
 from calibkit.progress import Progress, silent
-
-T = TypeVar("T")
 
 #: The address that means a cluster of this machine's processes.
 LOCAL: Final = "local"
@@ -38,6 +28,8 @@ LOCAL: Final = "local"
 _CONNECT, _CLOSE = 10, 20
 #: Seconds that workers have to end what they do after one has failed.
 _FINISH = 60
+#: Results that are merged at a time.
+_FAN: Final = 8
 
 
 class DaskEngine:
@@ -72,7 +64,9 @@ class DaskEngine:
             target: Any = self._address
             if target == LOCAL:
                 target = self._cluster = self._local_cluster()
-            self._client = self._dask.Client(target, timeout=_CONNECT, set_as_default=False)
+            self._client = self._dask.Client(
+                target, timeout=_CONNECT, set_as_default=False, direct_to_workers=True
+            )
         except (OSError, ValueError, RuntimeError) as error:
             self.__exit__()
             raise ResourceError(
@@ -107,28 +101,36 @@ class DaskEngine:
         return sum(self._client.nthreads().values())
 
     def map(
-        self, function: Function[T], parts: Sequence[T], progress: Progress = silent
-    ) -> _Results:
+        self, function: Callable[[T], R], parts: Sequence[T], progress: Progress = silent
+    ) -> Results[R]:
         """Begin to work on all parts; the results come when they are asked for."""
-        work = partial(travelled, function, __version__)
-        return _Results(self, self._client.map(work, parts, pure=False), parts, progress)
+        work = partial(_of_one_version, function, __version__)
+        return Results(self, self._client.map(work, parts, pure=False), parts, progress)
 
-    def reduce(self, merge: Merge, results: Iterable[Done]) -> Done:
-        """Merge the results in a tree, on the workers: only the last one comes to this process."""
-        assert isinstance(results, _Results)
-        work, level = partial(travelled, merge, __version__), results.futures
-        while len(level) > 1:
-            groups = [level[start : start + FAN] for start in range(0, len(level), FAN)]
-            level = [self._client.submit(work, group, pure=False) for group in groups]
+    def reduce(self, merge: Callable[[Sequence[R]], R], results: Iterable[R], room: int = 0) -> R:
+        """Merge the results here, or in a tree on the workers: then only the last one comes here."""
+        assert isinstance(results, Results)
+        futures, rows = results.futures, self._rows(results)
+        with self.explained():
+            if rows <= room:
+                return merge(self._client.gather(futures))
+            while len(futures) > 1:
+                groups = [futures[start : start + _FAN] for start in range(0, len(futures), _FAN)]
+                futures = [self._client.submit(merge, group, pure=False) for group in groups]
+            found: R = futures[0].result()
+            return found
+
+    def _rows(self, results: Results[R]) -> int:
+        """Return how many rows the results are of, once all are there."""
         sizes = self._client.map(attrgetter("rows"), results.futures, pure=False)
         part_of = {size.key: part for size, part in zip(sizes, results.parts, strict=True)}
         rows = 0
         watched = self._dask.as_completed(sizes, loop=self._client.loop)
         for place, size in enumerate(watched, start=1):
-            rows += self.result(size, part_of[size.key])
+            with self.explained(part_of[size.key]):
+                rows += size.result()
             results.progress(rows, rows * len(sizes) // place)
-        found: Done = self.result(level[0])
-        return found
+        return rows
 
     def finish(self, futures: Sequence[Any]) -> None:
         """Wait until nobody is at work any more: what is written late would stay behind."""
@@ -136,13 +138,18 @@ class DaskEngine:
             with suppress(Exception):
                 self._dask.wait(futures, timeout=_FINISH)
 
-    def result(self, future: Any, part: object = None) -> Any:
-        """Return the result of a future; what it raises names the part that it is of."""
+    @contextmanager
+    def explained(self, part: object = None) -> Iterator[None]:
+        """Say of what goes wrong with the cluster what to do, and of which part it is."""
         name = getattr(part, "name", None)
         try:
-            return future.result()
-        except TravellingError as error:
-            raise arrived(error) from None
+            yield
+        except CalibkitError:
+            raise
+        except MemoryError as error:
+            raise ResourceError(
+                "memory ran out on a worker; give it less at a time by --memory"
+            ) from error
         except CancelledError as error:
             raise self._lost("its scheduler went away") from error
         except ImportError as error:
@@ -167,7 +174,7 @@ class DaskEngine:
 
 
 @dataclass(frozen=True)
-class _Results:
+class Results(Generic[R]):
     """The results of parts, on the workers until they are asked for."""
 
     engine: DaskEngine
@@ -175,18 +182,29 @@ class _Results:
     parts: Sequence[Any]
     progress: Progress
 
-    def __iter__(self) -> Iterator[Done]:
+    def __iter__(self) -> Iterator[R]:
         rows = 0
         try:
             for place, part in enumerate(self.parts, start=1):
-                done = self.engine.result(self.futures[place - 1], part)
+                with self.engine.explained(part):
+                    found: R = self.futures[place - 1].result()
                 self.futures[place - 1] = None  # the worker may forget it
-                rows += done.rows
+                rows += found.rows
                 self.progress(rows, rows * len(self.parts) // place)
-                yield done
+                yield found
         except CalibkitError:
             self.engine.finish([future for future in self.futures if future is not None])
             raise
+
+
+def _of_one_version(function: Callable[[T], R], version: str, part: T) -> R:
+    """Do the work on a part where the versions of both sides are one."""
+    if version != __version__:
+        raise UsageError(
+            f"a worker has calibkit {__version__}, but this is calibkit {version}; install the "
+            "same version everywhere."
+        )
+    return function(part)
 
 
 @contextmanager

@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from calibkit.engines.engine import Done, Engine
+from calibkit.engines.engine import Engine
 from calibkit.errors import CalibkitError, DataError, UsageError
 from calibkit.files.inputs import STDIN, check_rows, find_files
 from calibkit.files.remote import is_remote
 from calibkit.files.sources import Source, open_files
-from calibkit.files.stretches import Stretch, cuts, may_be_cut, stretches
+from calibkit.files.stretches import Stretch, cuts, size_to_cut, stretches
 from calibkit.memory import Memory
 from calibkit.progress import Progress, silent
 from calibkit.summaries.states import State, join_states, state_of
+from calibkit.threads import later, warm_up
 
 #: A part has so many rows at least: what comes of it takes longer than its task costs.
 _FEWEST_ROWS: Final = 2**18
-
-#: How rows are compressed on their way: it takes longer to pack them well than to send them.
-_PACKING: Final = "lz4"
+#: A file is large that is so many times a worker's share.
+_LARGE: Final = 1.25
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def shards_of(inputs: Sequence[str]) -> list[Shard]:
 
 @dataclass(frozen=True)
 class StateTask:
-    """The work on a shard whose result is a state; one of rows is the bytes of its file.
+    """The work on a shard whose result is a state.
 
     Attributes
     ----------
@@ -109,16 +110,22 @@ class StateTask:
     make: Callable[[Source], State]
     opening: Opening
 
-    def __call__(self, shard: Shard) -> Done:
+    def __call__(self, shard: Shard) -> State:
         """Return the state of a shard."""
-        source = self.opening.open(shard)
-        state = self.make(source)
-        return Done(source.rows, state.to_bytes(_PACKING) if state.files else state)
+        return self.make(self.opening.open(shard))
+
+    def packed(self, shard: Shard) -> Packed:
+        """Return the file of a state of rows, so packed that it takes no longer than to send it."""
+        state = self(shard)
+        return Packed(state.rows, state.to_bytes("lz4"))
 
 
-def merge_done(parts: Sequence[Done]) -> Done:
-    """Return the state of the rows of several shards, of which no two are the same rows of a file."""
-    return Done(sum(part.rows for part in parts), join_states([part.value for part in parts]))
+@dataclass(frozen=True)
+class Packed:
+    """The file of a state."""
+
+    rows: int
+    data: bytes
 
 
 def state_of_all(
@@ -151,11 +158,13 @@ def state_of_all(
     work = divided(engine, shards, task.opening) if divide else shards
 
     def state(work: Sequence[Shard]) -> State:
-        results = engine.map(task, work, progress)
         if of_rows:
-            found = join_states([state_of(done.value, "a shard's rows") for done in results])
+            files = engine.map(task.packed, work, progress)
+            found = join_states([state_of(one.data, "a shard's rows") for one in files])
         else:
-            found = engine.reduce(merge_done, results).value
+            results = engine.map(task, work, progress)
+            later(2, warm_up)  # beside the workers
+            found = engine.reduce(join_states, results, task.opening.memory.entries)
         return replace(found, path=shards[0].name)
 
     try:
@@ -167,28 +176,37 @@ def state_of_all(
 
 
 @dataclass(frozen=True)
-class _Look:
-    """Where a file may be cut, and how many rows it has; nothing of one that cannot be read."""
+class _Cuts:
+    """How many rows a file has, and after how many it may be cut; see `cuts`."""
 
-    opening: Opening
+    rows: int = 0
+    places: tuple[int, ...] = ()
 
-    def __call__(self, shard: Shard) -> Done:
-        with suppress(Exception):  # what is wrong with a file is said where its rows are read
-            rows = self.opening.open(shard).rows
-            return Done(rows, cuts(shard.path, rows))
-        return Done(0)
+
+def _look(opening: Opening, shard: Shard) -> _Cuts:
+    """Return where a file may be cut; nothing of one that cannot be read."""
+    with suppress(Exception):  # what is wrong with a file is said where its rows are read
+        rows = opening.open(shard).rows
+        return _Cuts(rows, cuts(shard.path, rows))
+    return _Cuts()
 
 
 def divided(engine: Engine, shards: Sequence[Shard], opening: Opening) -> list[Shard]:
-    """Return files with the large ones among them in parts, so that all workers have a part each."""
-    large = [shard for shard in shards if may_be_cut(shard.path, opening.input_format)]
-    if engine.at_once < 2 or not large:
+    """Return files with the large ones among them in parts, so that all workers have a part each.
+
+    Only those that are much more than a worker's share are looked at.
+    """
+    workers = engine.at_once
+    sizes = {shard: size_to_cut(shard.path, opening.input_format) for shard in shards}
+    total = sum(sizes[shard] for shard in shards)
+    large = [shard for shard, size in sizes.items() if size * workers >= _LARGE * total > 0]
+    if workers < 2 or not large:
         return list(shards)
-    looks = dict(zip(large, engine.map(_Look(opening), large), strict=True))
-    share = max(sum(looks[shard].rows for shard in large) / engine.at_once, _FEWEST_ROWS)
+    looks = dict(zip(large, engine.map(partial(_look, opening), large), strict=True))
+    share = max(sum(looks[shard].rows for shard in large) / workers, _FEWEST_ROWS)
     found: list[Shard] = []
     for shard in shards:
         count = round(looks[shard].rows / share) if shard in looks else 1
-        parts = stretches(looks[shard].value, count) if count > 1 else []
+        parts = stretches(looks[shard].places, count) if count > 1 else []
         found += [replace(shard, stretch=part) for part in parts] if len(parts) > 1 else [shard]
     return found

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from math import inf
 from pathlib import Path
 from typing import Final
 
@@ -37,17 +38,21 @@ class Stretch:
     of: int
 
 
-def may_be_cut(path: str, format_name: str | None) -> bool:
-    """Tell whether a file may be large, and of a format that can be read from the middle on.
+def size_to_cut(path: str, format_name: str | None) -> float:
+    """Return the bytes of a large file of a format that can be read from the middle on, else 0.
 
-    CSV and NDJSON tell types and row numbers from the beginning on only, and Arrow files are checked
-    as a whole before polars reads them.
+    Infinity stands for files elsewhere, which are not asked.  CSV and NDJSON tell types and row
+    numbers from the beginning on only, and Arrow files are checked as a whole before polars reads
+    them.
     """
     if (format_name or suffix_format(path)) != "parquet":
-        return False
+        return 0
+    if is_remote(path):
+        return inf
     with suppress(OSError):  # what is wrong with it is said where it is read
-        return is_remote(path) or Path(path).stat().st_size >= _SMALL_BYTES
-    return False
+        size = Path(path).stat().st_size
+        return size if size >= _SMALL_BYTES else 0
+    return 0
 
 
 def cuts(path: str, rows: int) -> tuple[int, ...]:

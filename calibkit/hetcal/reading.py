@@ -28,7 +28,7 @@ from calibkit.options.hetcal import FOLDS, HetcalOptions
 from calibkit.rows.columns import ColumnOptions, ScoreRows, read_score_rows
 from calibkit.rows.numeric import weightless
 from calibkit.rows.provenance import hash_text, row_hashes
-from calibkit.rows.rows import Remark, added_up
+from calibkit.rows.rows import Remark, merge_remarks
 from calibkit.rows.splits import TimeParts, group_parts
 from calibkit.rows.weights import ROW, Unit, bit_range, common_unit, whole_units
 from calibkit.summaries.arrays import Arrays
@@ -220,7 +220,7 @@ class _Reader:
             fingerprint=hash_text(told.hash),
             warnings=(
                 *self.source.warnings,
-                *(remark.text for remark in added_up(remarks)),
+                *(remark.text for remark in merge_remarks(remarks)),
                 *arrays.warnings,
             ),
         )

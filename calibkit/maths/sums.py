@@ -73,9 +73,9 @@ class ExactSum:
         """
         self.units += _units(*_checked(first, second))
 
-    def merge(self, other: ExactSum) -> None:
-        """Add another sum."""
-        self.units += other.units
+    def merge(self, *others: ExactSum) -> ExactSum:
+        """Return the sum of all."""
+        return ExactSum(sum((other.units for other in others), self.units))
 
     @property
     def value(self) -> float:

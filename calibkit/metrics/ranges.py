@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from calibkit.maths.sums import ExactSum
 from calibkit.metrics.views import View
 from calibkit.summaries.resolution import Range
+from calibkit.summaries.summary import merge_all
 
 
 def ranges(view: View) -> dict[str, Range]:
@@ -24,7 +25,7 @@ def ranges(view: View) -> dict[str, Range]:
         return {}
     above = [(rows, hits, view.negatives) for rows, hits in view.starts[:-1]]
     parts = view.each(_sums_of_block, view.count, view.positive, given=above)
-    apart, tied, best, least = (_total(sums) for sums in zip(*parts, strict=True))
+    apart, tied, best, least = (merge_all(sums).value for sums in zip(*parts, strict=True))
     pairs = float(view.positives) * float(view.negatives)
     lowest = math.nextafter(least / view.positives, 0.0)
     return {
@@ -54,11 +55,3 @@ def _sums_of_block(
         lost = np.where(harm > 0, harm * np.log1p(positive / (hits_above + harm)), 0.0)
     least.add(positive - lost)
     return apart, tied, best, least
-
-
-def _total(sums: tuple[ExactSum, ...]) -> float:
-    """Return the float nearest to the sum of some sums."""
-    total = ExactSum()
-    for own in sums:
-        total.merge(own)
-    return total.value

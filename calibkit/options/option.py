@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
@@ -17,8 +16,6 @@ Asked = TypeVar("Asked", bound="Options")
 
 #: What `entries` has found; classes do not change.
 _ENTRIES: Final[dict[Any, tuple[Entry, ...]]] = {}
-
-_FLAG: Final = re.compile(r"--([a-z][a-z0-9]*(?:-[a-z0-9]+)*)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +53,8 @@ class Option:
         The help does not list it.
     completes
         Returns what may complete a text that has been begun, on the command line.
+    typed
+        The command line has it too; else it is for Python alone.
     """
 
     flags: tuple[str, ...] = ()
@@ -73,6 +72,7 @@ class Option:
     path: bool = False
     hidden: bool = False
     completes: Callable[[str], list[str]] | None = None
+    typed: bool = True
 
 
 def option(*flags: str, **said: Any) -> Option:
@@ -112,7 +112,7 @@ class Entry:
         return words[0] if words else "--" + self.name.rstrip("_").replace("_", "-")
 
     def take(self, value: Any) -> Any:
-        """Return a value as the field holds it.
+        """Return a value as the field holds it; an empty list is the default.
 
         Raises
         ------
@@ -122,7 +122,8 @@ class Entry:
         if value is None and (self.optional or self.default is None):
             return None
         if self.option.read is not None:
-            return self.option.read(value, self.flag)
+            read = self.option.read(value, self.flag)
+            return self.default if read == () else read
         if get_origin(self.kind) is Literal:
             return _choice(value, self.flag, get_args(self.kind))
         if self.kind in (int, float):
@@ -218,19 +219,9 @@ def _entry(name: str, hint: Any, default: Any) -> Entry:
     return Entry(name, None if required else default, required, kind, optional, said[-1])
 
 
-def flags_of(kinds: Sequence[type[Options]]) -> dict[str, str]:
-    """Return the name in Python of each flag of some classes."""
-    return {entry.flag: entry.name for kind in kinds for entry in entries(kind)}
-
-
-def python_words(text: str, names: Mapping[str, str]) -> str:
-    """Return a message with options called as in Python: ``--score-bins`` is ``score_bins``."""
-
-    def named(match: re.Match[str]) -> str:
-        flag = match.group()
-        return names.get(flag, match.group(1).replace("-", "_"))
-
-    return _FLAG.sub(named, text)
+def names_of(kind: type[Options]) -> dict[str, str]:
+    """Return the name in Python of each flag of a class, without its hyphens in front."""
+    return {entry.flag.removeprefix("--"): entry.name for entry in entries(kind)}
 
 
 def plain(options: Options) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 from calibkit.options.option import Options, listed, option, tagged
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from calibkit.models import Model
 
     #: A model, or its file.
-    ModelLike = Model | str | os.PathLike[str]
+    ModelLike: TypeAlias = Model | str | os.PathLike[str]
     #: Rows, or their file.
-    FrameLike = Frame
+    FrameLike: TypeAlias = Frame
 else:  # at run time neither models nor frames are loaded for a name
     ModelLike = FrameLike = Any
 
@@ -307,6 +307,12 @@ class ColumnOptions(Options):
     weight: Weight = None
     weight_kind: WeightKind = "frequency"
     on_missing: OnMissing = "error"
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """The column of each role that has one."""
+        roles = ("score", "label", "uncertainty", "weight")
+        return {role: getattr(self, role) for role in roles if getattr(self, role) is not None}
 
     @property
     def sampled(self) -> bool:

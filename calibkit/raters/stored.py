@@ -19,8 +19,8 @@ from calibkit.raters.logit_maps import LEAST_PROBABILITY, logits_of, softmax
 from calibkit.raters.rows import RaterOptions, RaterRows, read_window
 from calibkit.rows.numeric import numeric_column
 from calibkit.rows.patterns import match_columns, odd_length
-from calibkit.rows.provenance import added_hashes, data_hash, hash_text, row_hashes
-from calibkit.rows.rows import Remark, added_up
+from calibkit.rows.provenance import data_hash, hash_text, merge_hashes, row_hashes
+from calibkit.rows.rows import Remark, merge_remarks
 from calibkit.summaries.arrays import Arrays
 from calibkit.summaries.passes import Passes
 from calibkit.summaries.row_store import RowStore
@@ -141,7 +141,7 @@ def read_rater_rows(
             continue
         classes = window.classes
         used = _columns({"p": prediction, "c": counts, "f": features})
-        total = added_hashes(total, data_hash(used))
+        total = merge_hashes([total, data_hash(used)])
         if options.scale == "probability":
             clipped += int((prediction < LEAST_PROBABILITY).any(axis=1).sum())
             prediction = logits_of(prediction) if options.logits else prediction
@@ -159,7 +159,7 @@ def read_rater_rows(
     passes.release()
     places = {f"column {name!r}: ": place for place, name in enumerate(columns)}
     found = sorted(
-        added_up([*remarks, *passes.remarks]),
+        merge_remarks([*remarks, *passes.remarks]),
         key=lambda one: places.get(one.before, len(places)),
     )
     if store is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, cast
 
 import polars as pl
 
@@ -14,11 +13,16 @@ from calibkit.errors import CalibkitError
 from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import Evaluated
 from calibkit.metrics.spec import EvaluateSpec
+from calibkit.options.grid_plots import HeatmapOptions
+from calibkit.options.plot import (
+    DispersionOptions,
+    PrecisionRecallOptions,
+    RocOptions,
+)
 from calibkit.report import disagreement, plots, reliability
-from calibkit.report.grid_points import GridSpec
 from calibkit.report.html import Markup, escaped, figure, number
+from calibkit.report.judged import columns_of, curves_of
 from calibkit.report.points import MOST_LINES, Points
-from calibkit.report.ranking_curves import CurveSpec
 
 ALL = "all"
 
@@ -87,28 +91,41 @@ def _kinds(
     if source is None:
         return
     if spec.votes is not None:
-        yield lambda: plots.points("dispersion", source, spec)
+        yield lambda: plots.points(source, _map(spec))
     if spec.probs or len(spec.scores) > MOST_LINES:
         return
-    chosen = (spec.boundary,) if isinstance(spec.boundary, str) else ()
-    curves = CurveSpec(evaluate=spec, boundaries=chosen, uncertainty=spec.columns.uncertainty)
-    yield lambda: plots.points("precision-recall", source, curves)
-    yield lambda: plots.points("roc", source, curves)
-    if boundary is not None and chosen and "uncertainty" in boundary.columns:
-        grid = _grid(spec, boundary, chosen)
-        yield lambda: plots.points("heatmap", source, grid)
+    yield lambda: plots.points(source, curves_of(PrecisionRecallOptions, spec))
+    yield lambda: plots.points(source, curves_of(RocOptions, spec))
+    named = isinstance(spec.boundary, str)
+    if boundary is not None and named and "uncertainty" in boundary.columns:
+        yield lambda: plots.points(source, _grid(spec, boundary))
 
 
-def _grid(spec: EvaluateSpec, boundary: BoundaryModel, chosen: tuple[str, ...]) -> GridSpec:
+def _map(spec: EvaluateSpec) -> DispersionOptions:
+    """Return of which predictors to draw the map."""
+    assert spec.votes is not None
+    return DispersionOptions(
+        **{name: columns_of(spec)[name] for name in ("scale", "weight", "on_missing")},
+        probs=spec.probs,
+        counts=spec.votes.counts,
+        ensemble=spec.votes.ensemble,
+        alpha0=spec.votes.alpha0,
+        groups=spec.groups,
+        confidence=spec.confidence,
+        intervals=spec.intervals,
+    )
+
+
+def _grid(spec: EvaluateSpec, boundary: BoundaryModel) -> HeatmapOptions:
     """Return the grid under a boundary: over the columns that it reads."""
     score, uncertainty = (boundary.columns[name] for name in ("score", "uncertainty"))
-    columns = replace(
-        spec.columns,
+    return HeatmapOptions(
+        **{**columns_of(spec), "scale": score.scale or "probability"},
         score=score.name,
-        scale=cast(Any, score.scale or "probability"),
         uncertainty=spec.columns.uncertainty or uncertainty.name,
+        boundary=spec.boundary or (),
+        threads=spec.settings.threads,
     )
-    return GridSpec(columns=columns, boundaries=chosen, threads=spec.settings.threads)
 
 
 def _figure(shown: Points, place: int, found: Evaluated) -> Markup:

@@ -15,6 +15,8 @@ from calibkit.errors import DataError
 from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import Evaluated, evaluate
 from calibkit.metrics.spec import EvaluateSpec
+from calibkit.options.plot import ReliabilityOptions
+from calibkit.report.judged import judged
 from calibkit.report.points import Points, check_lines, nice_end, per_cent
 from calibkit.report.style import Sheet
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def points(source: Source, spec: EvaluateSpec) -> Points:
+def points(source: Source, options: ReliabilityOptions) -> Points:
     """Return the bins and the pools of isotonic regression of each score and slice.
 
     The table is that of `calibkit.metrics.curves.curve_rows`.
@@ -32,7 +34,8 @@ def points(source: Source, spec: EvaluateSpec) -> Points:
     UsageError, DataError
         As `calibkit.metrics.evaluate.evaluate`; scores that are no probabilities.
     """
-    return of_evaluated(evaluate(source, replace(spec, metrics=("count",), curves=True)), spec)
+    spec = replace(judged(options), metrics=("count",), curves=True)
+    return of_evaluated(evaluate(source, spec), spec)
 
 
 def of_evaluated(found: Evaluated, spec: EvaluateSpec) -> Points:

@@ -8,7 +8,7 @@ columns that nearly every command uses.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -138,6 +138,8 @@ class ScoreRows:
     condensing
         How many rows each of these stands for, where equal rows were counted; `weight` is then that
         of all of them together.
+    hashes
+        Hashes that are known already, by their roles in alphabetical order.
     """
 
     score: FloatArray
@@ -155,6 +157,7 @@ class ScoreRows:
     remarks: tuple[Remark, ...] = ()
     level_edges: tuple[float, ...] | None = None
     condensing: Condensing | None = None
+    hashes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -186,9 +189,9 @@ class ScoreRows:
         Of rows that were made coarser it is the hash of the rows as they were, over score, label,
         uncertainty and weight.
         """
-        if self.condensing is None:
-            return data_hash(used)
-        return self.condensing.fingerprint(used)
+        if self.condensing is not None:
+            return self.condensing.fingerprint(used)
+        return self.hashes.get(",".join(sorted(used))) or data_hash(used)
 
     def only(self, rows: NDArray[np.int64]) -> ScoreRows:
         """Return some of the rows, named by their place."""
@@ -204,6 +207,7 @@ class ScoreRows:
             others=None if self.others is None else self.others[rows],
             where=where,
             condensing=None if self.condensing is None else self.condensing.only(rows),
+            hashes={},
         )
 
 

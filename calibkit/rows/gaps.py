@@ -32,9 +32,11 @@ class Gaps:
         """Return the gaps at some rows, named by their numbers in the inputs."""
         return cls(rows.size, tuple(rows[:FIRST_ROWS].tolist()))
 
-    def plus(self, later: Gaps) -> Gaps:
+    def merge(self, *later: Gaps) -> Gaps:
         """Return these together with those of later rows."""
-        return Gaps(self.count + later.count, (*self.first, *later.first)[:FIRST_ROWS])
+        parts = (self, *later)
+        first = [row for part in parts for row in part.first]
+        return Gaps(sum(part.count for part in parts), tuple(first[:FIRST_ROWS]))
 
 
 def present_in(columns: Sequence[pl.Series]) -> NDArray[np.bool_] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -53,9 +53,9 @@ def hash_text(total: int) -> str:
     return f"{total % 2**64:016x}"
 
 
-def added_hashes(one: str, other: str) -> str:
-    """Return the hash of the rows of two hashes together."""
-    return hash_text(int(one, 16) + int(other, 16))
+def merge_hashes(hashes: Iterable[str]) -> str:
+    """Return the hash of the rows of all hashes together."""
+    return hash_text(sum(int(own, 16) for own in hashes))
 
 
 def random_parts(columns: Mapping[str, NDArray[Any]], parts: int, seed: int) -> NDArray[np.uint8]:

@@ -99,18 +99,17 @@ class OffendingRows(DataError):  # noqa: N818 (its kin say what they are about)
             first_rows=first,
         )
 
-    def plus(self, other: OffendingRows) -> OffendingRows:
-        """Return this with the rows of a later batch, if they offend in the same way."""
-        if (self.column, self.problem) != (other.column, other.problem):
-            return self
-        first = [*self.first_rows, *(other.first_rows if other.file == self.file else [])]
+    def merge(self, *later: OffendingRows) -> OffendingRows:
+        """Return this with the rows of later batches that offend in the same way."""
+        like = [one for one in later if (one.column, one.problem) == (self.column, self.problem)]
+        first = [row for one in (self, *like) if one.file == self.file for row in one.first_rows]
         return OffendingRows(
             str(self.file),
             str(self.column),
             self.problem,
             self.value,
             self.advice,
-            (self.rows or 0) + (other.rows or 0),
+            sum(one.rows or 0 for one in (self, *like)),
             first[:FIRST_ROWS],
         )
 
@@ -131,7 +130,7 @@ class Remark:
         return f"{self.before}{self.count} {self.noun}{plural} {self.after}"
 
 
-def added_up(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
+def merge_remarks(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
     """Return remarks that differ in their number only as one."""
     found: dict[tuple[str, str, str], int] = {}
     for one in remarks:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from calibkit.rows.rows import NothingLeft, OffendingRows
+from calibkit.summaries.summary import merge_all
 from calibkit.threads import in_order
 
 T = TypeVar("T")
@@ -50,7 +51,4 @@ def work_through(
     if failures:
         order = {name: place for place, name in enumerate(columns)}
         failures.sort(key=lambda error: order.get(str(error.column), len(order)))
-        error, *others = failures
-        for other in others:
-            error = error.plus(other)
-        raise error
+        raise merge_all(failures)

@@ -3,13 +3,16 @@
 They are the distinct rows with counts while there is room for them.  Beyond that scores with levels,
 labels and weights go into one dense table (`calibkit.summaries.cells`), anything else becomes distinct
 rows of fewer bits (`calibkit.summaries.distinct`).  Either is a function of the set of rows and of the
-room there is, so counting in parts, in any order, gives what counting the whole gives.
+room there is, so counting in parts, in any order, gives what counting the whole gives.  Rows for which
+there is room whatever they are need no counting until somebody asks for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -19,6 +22,7 @@ from calibkit.memory import Memory
 from calibkit.rows.weights import Unit
 from calibkit.summaries.cells import COMMON, Cells, Scale, cells_within, finest_scale
 from calibkit.summaries.distinct import COUNT, Distinct, NoRoomError, Role, spread_bits
+from calibkit.summaries.summary import summed
 
 
 @dataclass(frozen=True)
@@ -42,22 +46,68 @@ class Counted:
     ----------
     roles
         The columns.
-    frame
-        These columns and `COUNT` (int64), sorted by them; coarse values are the least of their cell.
-        The weights of a dense table are integers: what all rows of an entry weigh, in units.
+    frames
+        These columns of all rows, in any order; `COUNT` (int64) beside them where rows were counted.
+        Coarse values are the least of their cell.  The weights of a dense table are integers: what
+        all rows of an entry weigh, in units.
     room
         What there was room for.
     bits
         How many bits after the exponent scores keep; None: all.
     unit
         What integer weights are counted in.
+    levels
+        How many uncertainty levels there are.
     """
 
     roles: tuple[Role, ...]
-    frame: pl.DataFrame
+    frames: tuple[pl.DataFrame, ...]
     room: Room
     bits: int | None = None
     unit: Unit = COMMON
+    levels: int = 1
+
+    def merge(self, *others: Counted) -> Counted:
+        """Return the counted rows of all, which have the same roles and levels.
+
+        Raises
+        ------
+        UnitError
+            Weights of exact rows that are no multiples of the common unit, where there is no room.
+        """
+        parts = (self, *others)
+        room = Room(min(part.room.most for part in parts), min(part.room.cells for part in parts))
+        counter = Counter(self.roles, room, self.levels)
+        bits = [part.bits for part in parts if part.bits is not None]
+        if bits:
+            counter.coarsen(min(bits))
+        return summed(counter, (frame for part in parts for frame in part.frames))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel with numbers as arrays, which nobody has to pack."""
+        frames = [[_packed(column) for column in frame] for frame in self.frames]
+        return _unpacked, (self.roles, frames, self.room, self.bits, self.unit, self.levels)
+
+    @cached_property
+    def frame(self) -> pl.DataFrame:
+        """The distinct rows and `COUNT`, sorted."""
+        if len(self.frames) == 1 and COUNT in self.frames[0].columns:
+            return self.frames[0]
+        distinct = Distinct(self.roles, self.room.most)
+        for frame in self.frames:
+            distinct.add(frame)
+        return distinct.finish()
+
+    def written(self) -> pl.DataFrame:
+        """Return the rows one by one, each as often as it occurs, in no order."""
+        found = []
+        for frame in self.frames:
+            if COUNT in frame.columns:
+                times = frame[COUNT].to_numpy()
+                places = np.arange(times.size, dtype=np.uint32)
+                frame = frame if (times == 1).all() else frame[np.repeat(places, times)]
+            found.append(frame.select(role.name for role in self.roles))
+        return pl.concat(found)
 
     @property
     def exact(self) -> bool:
@@ -82,7 +132,19 @@ class Counted:
     @property
     def rows(self) -> int:
         """How many rows were counted."""
-        return int(self.frame[COUNT].sum())
+        return sum(
+            int(frame[COUNT].sum()) if COUNT in frame.columns else frame.height
+            for frame in self.frames
+        )
+
+
+def _packed(column: pl.Series) -> tuple[str, NDArray[Any] | pl.Series]:
+    plain = column.dtype.is_numeric() and not column.null_count()
+    return column.name, column.to_numpy() if plain else column
+
+
+def _unpacked(roles: tuple[Role, ...], frames: Any, *more: Any) -> Counted:
+    return Counted(roles, tuple(pl.DataFrame(dict(frame)) for frame in frames), *more)
 
 
 class Counter:
@@ -154,6 +216,8 @@ class Counter:
 
     def finish(self) -> Counted:
         """Return what was counted."""
+        if isinstance(self._counts, Distinct) and self._counts.fits:
+            return self._found(self._counts.held)
         try:
             frame = self._counts.finish()
         except NoRoomError:
@@ -161,26 +225,11 @@ class Counter:
                 raise
             self.coarsen()
             frame = self._counts.finish()
+        return self._found([frame])
+
+    def _found(self, frames: Sequence[pl.DataFrame]) -> Counted:
         bits = self._counts.bits if isinstance(self._counts, Distinct) else self._counts.scale.bits
-        return Counted(self.roles, frame, self._room, bits, self._unit)
-
-
-def merge(parts: Sequence[Counted], levels: int) -> Counted:
-    """Return the counted rows of all parts, which have the same roles and levels.
-
-    Raises
-    ------
-    UnitError
-        Weights of exact parts that are no multiples of the common unit, where there is no room.
-    """
-    room = Room(min(part.room.most for part in parts), min(part.room.cells for part in parts))
-    counter = Counter(parts[0].roles, room, levels)
-    bits = [part.bits for part in parts if part.bits is not None]
-    if bits:
-        counter.coarsen(min(bits))
-    for part in parts:
-        counter.add(part.frame)
-    return counter.finish()
+        return Counted(self.roles, tuple(frames), self._room, bits, self._unit, self._levels)
 
 
 def _is_dense(roles: Sequence[Role]) -> bool:

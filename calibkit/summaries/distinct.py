@@ -105,6 +105,11 @@ class Distinct:
         """What was added, or what it became: rows that have no room as they are may go elsewhere."""
         return self._frames
 
+    @property
+    def fits(self) -> bool:
+        """Whether there is room for the rows as they are, whether any are equal or none."""
+        return self.bits is None and self._held <= self._most
+
     def add(self, frame: pl.DataFrame) -> None:
         """Add rows, or rows with counts where the frame has a column `COUNT`."""
         self._frames.append(self._keys(frame))

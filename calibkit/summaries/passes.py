@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import reduce
 from typing import Final, Generic, TypeVar
 
 from calibkit.files.sources import Source
 from calibkit.memory import Memory
-from calibkit.rows.rows import NothingLeft, OffendingRows, Remark, added_up
+from calibkit.rows.rows import NothingLeft, OffendingRows, Remark, merge_remarks
+from calibkit.summaries.summary import merge_all
 
 T = TypeVar("T")
 
@@ -75,7 +75,7 @@ class Passes(Generic[T]):
             some = True
             yield window
         self.dropped = sum(one.rows or 0 for one in lost)
-        self.remarks = added_up(remark for one in lost for remark in one.remarks)
+        self.remarks = merge_remarks(remark for one in lost for remark in one.remarks)
         if not some:
             raise NothingLeft(self.source.parts[0].path, self.dropped, self.remarks)
 
@@ -108,4 +108,4 @@ def read_in_windows(
     if failures:
         order = {name: place for place, name in enumerate(columns)}
         failures.sort(key=lambda error: order.get(str(error.column), len(order)))
-        raise reduce(OffendingRows.plus, failures)
+        raise merge_all(failures)

@@ -20,8 +20,8 @@ from calibkit.maths.sums import ExactSum
 from calibkit.memory import Memory, memory_budget
 from calibkit.rows.columns import ScoreRows
 from calibkit.rows.numeric import weightless
-from calibkit.rows.provenance import added_hashes
-from calibkit.rows.rows import NothingLeft, Remark, added_up
+from calibkit.rows.provenance import merge_hashes
+from calibkit.rows.rows import NothingLeft, Remark, merge_remarks
 from calibkit.rows.weights import Unit, bit_range, common_unit
 from calibkit.summaries.cells import COMMON, UnitError
 from calibkit.summaries.counted import Counted, Counter, Room
@@ -244,7 +244,7 @@ class _Pass:
             for rows in windows:
                 add((rows, None if isinstance(rows, NothingLeft) else self._frame(rows)))
         if self.last is None:
-            raise NothingLeft(file, self.rows_read, added_up(self.remarks))
+            raise NothingLeft(file, self.rows_read, merge_remarks(self.remarks))
         assert self.counter is not None
         try:
             self.counted = self.counter.finish()
@@ -267,7 +267,7 @@ class _Pass:
         self.lowest = least_uncertainty(rows, self.lowest)
         if self.hashes is None:
             for names, total in row_sums(rows).items():
-                self.sums[names] = added_hashes(self.sums.get(names, "0"), total)
+                self.sums[names] = merge_hashes([self.sums.get(names, "0"), total])
         if self.counter is None:
             levels = levels_of(self.edges)
             roles = _roles(rows, self.reading.others, levels=self.edges is not None)
@@ -305,7 +305,7 @@ class _Pass:
             options=self.last.options,
             rows_read=self.rows_read,
             dropped=self.dropped,
-            remarks=added_up(self.remarks),
+            remarks=merge_remarks(self.remarks),
             notes=self.last.notes,
             hashes=self.sums if self.hashes is None else self.hashes,
             dtypes=self.dtypes,

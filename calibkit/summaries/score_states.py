@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import polars as pl
@@ -22,8 +22,9 @@ from calibkit.summaries.counted import Counted, Room
 from calibkit.summaries.distinct import COUNT, Role
 from calibkit.summaries.plain import as_plain, from_plain
 from calibkit.summaries.score_batches import no_unit
-from calibkit.summaries.score_summary import ScoreSummary, levels_of, merge_summaries
+from calibkit.summaries.score_summary import ScoreSummary, levels_of
 from calibkit.summaries.states import Shard, State, new_state
+from calibkit.summaries.summary import merge_all
 
 
 class Payload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -70,7 +71,7 @@ def score_state(
     )
     fullest = max(summary.hashes, key=len)
     shard = Shard(summary.hashes[fullest], summary.rows_read, tuple(files))
-    return _state(kind, {**as_plain(own), **options}, [shard], summary)
+    return new_state(kind, {**as_plain(own), **options}, [shard], summary=summary)
 
 
 def summary_of(state: State) -> ScoreSummary:
@@ -81,11 +82,19 @@ def summary_of(state: State) -> ScoreSummary:
     ModelError
         Where parts of the state contradict each other.
     """
+    if state.summary is not None:
+        return cast(ScoreSummary, state.summary)
     options = from_plain(state.header.options, _Options, state.path)
     payload = from_plain(state.header.payload, Payload, state.path)
     _check_table(state.table, payload, options)
     return ScoreSummary(
-        counted=Counted(payload.roles, state.table, payload.room, payload.bits),
+        counted=Counted(
+            payload.roles,
+            (state.table,),
+            payload.room,
+            payload.bits,
+            levels=levels_of(options.edges),
+        ),
         options=options.columns,
         rows_read=payload.rows_read,
         dropped=payload.dropped,
@@ -121,8 +130,8 @@ def check_state(state: State) -> None:
         raise ModelError("a damaged state: its rows are not those that were written; make it again")
 
 
-def merge_states(states: Sequence[State]) -> tuple[dict[str, Any], pl.DataFrame]:
-    """Return payload and table of several states.
+def merge_states(states: Sequence[State]) -> dict[str, Any]:
+    """Return what is in the state of several.
 
     Raises
     ------
@@ -130,20 +139,14 @@ def merge_states(states: Sequence[State]) -> tuple[dict[str, Any], pl.DataFrame]
         Rows that do not fit, with weights that cannot be summed as they are.
     """
     try:
-        merged = merge_summaries([summary_of(state) for state in states])
+        return {"summary": merge_all(map(summary_of, states))}
     except UnitError:
         raise no_unit() from None
-    return _payload(merged), merged.counted.frame
 
 
-def _state(
-    kind: str, options: dict[str, Any], shards: Sequence[Shard], summary: ScoreSummary
-) -> State:
-    return new_state(kind, options, shards, _payload(summary), summary.counted.frame)
-
-
-def _payload(summary: ScoreSummary) -> dict[str, Any]:
-    found: dict[str, Any] = as_plain(
+def packed(summary: ScoreSummary) -> tuple[dict[str, Any], pl.DataFrame]:
+    """Return payload and table of a state."""
+    payload = as_plain(
         Payload(
             roles=summary.counted.roles,
             bits=summary.counted.bits,
@@ -155,7 +158,7 @@ def _payload(summary: ScoreSummary) -> dict[str, Any]:
             lowest=summary.lowest,
         )
     )
-    return found
+    return payload, summary.counted.frame
 
 
 def _check_table(table: pl.DataFrame, payload: Payload, options: _Options) -> None:

@@ -16,11 +16,12 @@ from calibkit.files.sources import Source
 from calibkit.memory import Memory
 from calibkit.rows.columns import HASHED, ColumnOptions, Condensing, RowFinder, ScoreRows
 from calibkit.rows.numeric import weightless
-from calibkit.rows.provenance import added_hashes, data_hash
-from calibkit.rows.rows import Remark, added_up
-from calibkit.summaries.counted import Counted, merge
+from calibkit.rows.provenance import data_hash, merge_hashes
+from calibkit.rows.rows import Remark, merge_remarks
+from calibkit.summaries.counted import Counted
 from calibkit.summaries.distinct import COUNT
 from calibkit.summaries.resolution import coarse_note
+from calibkit.summaries.summary import merge_all
 
 #: How a further column is called among the roles.
 OTHER = "column "
@@ -67,17 +68,33 @@ class ScoreSummary:
     edges: tuple[float, ...] | None = None
     level_error: float = 0.0
 
+    def merge(self, *others: ScoreSummary) -> ScoreSummary:
+        """Return the summary of the rows of all; they have the same roles, options and edges."""
+        parts = (self, *others)
+        lowest = [part.lowest for part in parts if part.lowest is not None]
+        return replace(
+            self,
+            counted=merge_all(part.counted for part in parts),
+            rows_read=sum(part.rows_read for part in parts),
+            dropped=sum(part.dropped for part in parts),
+            remarks=merge_remarks(remark for part in parts for remark in part.remarks),
+            hashes={
+                roles: merge_hashes(part.hashes[roles] for part in parts) for roles in self.hashes
+            },
+            lowest=min(lowest) if lowest else None,
+            level_error=max(part.level_error for part in parts),
+        )
+
     def rows(self, source: Source, memory: Memory | None = None) -> ScoreRows:
         """Return rows to fit on: written out where they fit and nothing was made coarser."""
-        counted, frame = self.counted, self.counted.frame
-        times = frame[COUNT].to_numpy()
-        total = int(times.sum())
-        written = counted.exact and (memory is None or total <= max(times.size, memory.entries))
-        if written and total > times.size:
-            frame = frame[np.repeat(np.arange(times.size, dtype=np.uint32), times)]
-            times = np.ones(total, np.int64)
+        counted, total = self.counted, self.counted.rows
+        written = counted.exact and (
+            memory is None or total <= memory.entries or total == counted.frame.height
+        )
+        frame = counted.written() if written else counted.frame
         weight, note, condensing = column_of(frame, "weight"), None, None
         if not written or self.edges is not None:  # which rows no longer tell their hash
+            times = np.ones(total, np.int64) if written else frame[COUNT].to_numpy()
             condensing = Condensing(
                 times=times,
                 hashes=self.hashes,
@@ -109,6 +126,7 @@ class ScoreSummary:
                 source=source,
                 remarks=self.remarks,
                 condensing=condensing,
+                hashes=self.hashes,
             )
         )
 
@@ -130,25 +148,6 @@ class ScoreSummary:
         kind = np.float32 if self.dtypes["uncertainty"] == "Float32" else np.float64
         raised: NDArray[Any] = fixed(level_values(self.edges, kind, self.lowest)[found])
         return raised
-
-
-def merge_summaries(parts: Sequence[ScoreSummary]) -> ScoreSummary:
-    """Return the summary of the rows of all parts; they have the same roles, options and edges."""
-    first = parts[0]
-    hashes = dict(first.hashes)
-    for part in parts[1:]:
-        hashes = {roles: added_hashes(total, part.hashes[roles]) for roles, total in hashes.items()}
-    lowest = [part.lowest for part in parts if part.lowest is not None]
-    return replace(
-        first,
-        counted=merge([part.counted for part in parts], levels_of(first.edges)),
-        rows_read=sum(part.rows_read for part in parts),
-        dropped=sum(part.dropped for part in parts),
-        remarks=added_up(remark for part in parts for remark in part.remarks),
-        hashes=hashes,
-        lowest=min(lowest) if lowest else None,
-        level_error=max(part.level_error for part in parts),
-    )
 
 
 def checked(rows: ScoreRows) -> ScoreRows:

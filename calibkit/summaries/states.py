@@ -27,7 +27,7 @@ from calibkit.files.scratch import Scratch
 from calibkit.files.sinks import arrow_file
 from calibkit.maths.bounds import Bound
 from calibkit.models import canonical_text, decode_as
-from calibkit.rows.provenance import hash_text
+from calibkit.rows.provenance import merge_hashes
 
 _KEY: Final = "calibkit"
 _MAGIC: Final = "calibkit state"
@@ -39,8 +39,8 @@ _SCORES: Final = "calibkit.summaries.score_states"
 _RATERS: Final = "calibkit.raters.states"
 
 #: The kinds of states, by the command that finishes them, and the modules of their functions:
-#: ``merge_states(states)`` returns payload and table of several, ``check_state(state)`` raises
-#: `ModelError` for what this kind cannot be.
+#: ``merge_states(states)`` returns what `new_state` takes of several, ``check_state(state)`` raises
+#: `ModelError` for what this kind cannot be, ``packed(summary)`` returns payload and table.
 KINDS: Final = {
     **dict.fromkeys(("bin", "boundary", "calibrate", "evaluate"), _SCORES),
     "vad": "calibkit.vad.states",
@@ -102,12 +102,15 @@ class State:
         Where it was read from, for messages.
     files
         Where the rows are, if it is one of rows.
+    summary
+        What payload and table will be made of when the state is written; None: they are there.
     """
 
     header: Header
     table: pl.DataFrame
     path: str = "the states"
     files: tuple[StateFile, ...] = ()
+    summary: Any = None
 
     @property
     def rows(self) -> int:
@@ -118,8 +121,12 @@ class State:
         """Write the state to a file; ``lz4`` is larger, and sooner written and read."""
         if self.files:
             _function(self.header.kind, "write_state")(self, file, compression)
-        else:
-            file.write(arrow_file(self.table, metadata_of(self.header), compression))
+            return
+        header, table = self.header, self.table
+        if self.summary is not None:
+            payload, table = _function(header.kind, "packed")(self.summary)
+            header = msgspec.structs.replace(header, payload=payload)
+        file.write(arrow_file(table, metadata_of(header), compression))
 
     def to_bytes(self, compression: str = "zstd") -> bytes:
         """Return what `write` writes."""
@@ -137,19 +144,20 @@ def new_state(
     kind: str,
     options: dict[str, Any],
     shards: Sequence[Shard],
-    payload: dict[str, Any],
-    table: pl.DataFrame,
+    payload: dict[str, Any] | None = None,
+    table: pl.DataFrame | None = None,
+    summary: Any = None,
 ) -> State:
-    """Return a state of this version."""
+    """Return a state of this version: with payload and table, or with what they will be made of."""
     header = Header(
         magic=_MAGIC,
         kind=kind,
         version=_VERSION,
         options=options,
         shards=tuple(sorted(shards)),
-        payload=payload,
+        payload=payload or {},
     )
-    return State(header, table)
+    return State(header, pl.DataFrame() if table is None else table, summary=summary)
 
 
 def read_state(path: str) -> State:
@@ -268,16 +276,16 @@ def join_states(states: Sequence[State]) -> State:
         _check_like(first, other)
     shards = [shard for state in states for shard in state.header.shards]
     files = sorted({name for shard in shards for name in shard.files})
-    total = hash_text(sum(int(shard.hash, 16) for shard in shards))
+    total = merge_hashes(shard.hash for shard in shards)
     whole = Shard(total, sum(shard.rows for shard in shards), tuple(files))
     return _of_all(states, [whole])
 
 
 def _of_all(states: Sequence[State], shards: Sequence[Shard]) -> State:
     header = states[0].header
-    payload, table = _function(header.kind, "merge_states")(states)
-    made = new_state(header.kind, header.options, shards, payload, table)
-    return replace(made, files=tuple(file for state in states for file in state.files))
+    made: dict[str, Any] = _function(header.kind, "merge_states")(states)
+    whole = new_state(header.kind, header.options, shards, **made)
+    return replace(whole, files=tuple(file for state in states for file in state.files))
 
 
 def _function(kind: str, name: str) -> Callable[..., Any]:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from calibkit.memory import Memory
 from calibkit.rows.columns import Condensing, ScoreRows
-from calibkit.rows.provenance import added_hashes, row_hashes
-from calibkit.rows.rows import Remark, RowFinder, added_up
+from calibkit.rows.provenance import merge_hashes, row_hashes
+from calibkit.rows.rows import Remark, RowFinder, merge_remarks
 from calibkit.summaries.arrays import Arrays
 from calibkit.summaries.passes import Passes
 from calibkit.summaries.row_store import ColumnSummaries, RowStore, buckets, record_type
@@ -80,7 +80,7 @@ def stored_rows(
         condensing = Condensing(
             times=once, hashes=seen.sums, weight=found.get("weight"), levels=True
         )
-    remarks = added_up([*seen.remarks, *passes.remarks])
+    remarks = merge_remarks([*seen.remarks, *passes.remarks])
     return checked(
         ScoreRows(
             score=fixed(found["score"]),
@@ -123,7 +123,7 @@ class _Seen:
                 known = self.known.get(column.name, text.clear())
                 self.known[column.name] = known.append(text).unique().sort()
         for roles, total in row_sums(rows).items():
-            self.sums[roles] = added_hashes(self.sums.get(roles, "0"), total)
+            self.sums[roles] = merge_hashes([self.sums.get(roles, "0"), total])
         self.lowest = least_uncertainty(rows, self.lowest)
         self.remarks += rows.remarks
         self.rows += rows.score.size

@@ -20,6 +20,7 @@ from calibkit.fitted import Fitted
 from calibkit.models import Column, Provenance
 from calibkit.options.vad import VadOptions
 from calibkit.rows.patterns import natural_key
+from calibkit.summaries.summary import merge_all
 from calibkit.vad.model import (
     Segment,
     SegmentTable,
@@ -93,10 +94,7 @@ def fit_vad(rows: VadRows, options: VadOptions) -> Fitted[VadModel]:
 
 
 def _all(parts: Mapping[str | None, Moments]) -> Moments:
-    first, *others = parts.values()
-    for other in others:
-        first = first.merge(other)
-    return first
+    return merge_all(parts.values())
 
 
 def _segment(test: Moments, train: Moments | None) -> Segment | None:

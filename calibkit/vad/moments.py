@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from operator import add
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.maths.sums import LEAST_PRODUCT, ExactSum, bins_total, nearest_float
+from calibkit.summaries.summary import summed
 from calibkit.vad.links import to_link
 from calibkit_kernels import sums, vad
 
@@ -117,9 +117,10 @@ class Moments:
     first: int
     sums: tuple[int, ...]
 
-    def merge(self, other: Moments) -> Moments:
-        """Return the sums over the rows of both."""
-        return replace(self, sums=tuple(map(add, self.sums, other.sums)))
+    def merge(self, *others: Moments) -> Moments:
+        """Return the sums over the rows of all."""
+        columns = zip(self.sums, *(other.sums for other in others), strict=True)
+        return replace(self, sums=tuple(map(sum, columns)))
 
     @property
     def weight(self) -> Fraction:
@@ -159,14 +160,13 @@ def amount(weight: Fraction) -> int | float:
 
 def sum_moments(columns: Columns, setting: Setting) -> Moments:
     """Return the sums over all rows."""
-    sums_of = _Accumulator(columns, setting)
-    for start in range(0, columns.rows, _BLOCK):
-        sums_of.add(columns, slice(start, min(start + _BLOCK, columns.rows)))
-    return sums_of.moments()
+    starts = range(0, columns.rows, _BLOCK)
+    blocks = (columns.take(slice(start, start + _BLOCK)) for start in starts)
+    return summed(_Sums(columns, setting), blocks)
 
 
-class _Accumulator:
-    """Room for one block of links, and the sums over all blocks so far."""
+class _Sums:
+    """The summary of predictions: room for one block of links, and the sums over all so far."""
 
     def __init__(self, like: Columns, setting: Setting) -> None:
         self.setting = setting
@@ -178,20 +178,20 @@ class _Accumulator:
         self.bins = np.zeros((self.columns + 2, _WIDTH, 2), np.int64)
         self.weight, self.clipped = ExactSum(), ExactSum()
 
-    def add(self, part: Columns, rows: slice) -> None:
+    def add(self, block: Columns) -> None:
         """Add a block of rows."""
-        size, setting = rows.stop - rows.start, self.setting
+        size, setting = block.rows, self.setting
         # Contiguous for every size: a kernel is compiled for each layout.
         links = self.links.reshape(-1)[: self.columns * size].reshape(self.columns, size)
         square, rest, spread, mean = self.derived[:, :size]
         clipped = np.zeros(size, np.uint8)
-        predictions = [*part.members, *([] if part.extra is None else [part.extra])]
+        predictions = [*block.members, *([] if block.extra is None else [block.extra])]
         for place, values in enumerate(predictions):
             scale = setting.scale if place < self.members else "probability"
-            to_link(values[rows], scale, setting.link, links[place], clipped)
+            to_link(values, scale, setting.link, links[place], clipped)
         vad.squares(links[0], square, rest)
         vad.row_spreads(links, setting.spread_from(), self.members, mean, spread)
-        weight = None if part.weight is None else part.weight[rows]
+        weight = block.weight
         for place, values in enumerate(links):
             self._sum(values, weight, place)
         self._sum(square, weight, self.columns)
@@ -213,7 +213,7 @@ class _Accumulator:
         else:
             sums.sum_products(bits, weight.view(np.int64), LEAST_PRODUCT, bins)
 
-    def moments(self) -> Moments:
+    def finish(self) -> Moments:
         """Return the sums so far."""
         totals = (bins_total(part) for part in self.bins)
         sums = (self.weight.units, self.clipped.units, *totals)

@@ -20,6 +20,7 @@ from calibkit.options.vad import VadOptions
 from calibkit.rows.rows import Remark
 from calibkit.summaries.plain import as_plain, from_plain
 from calibkit.summaries.states import Shard, State, new_state
+from calibkit.summaries.summary import merge_all
 from calibkit.vad.fit import columns_of, fit_vad
 from calibkit.vad.model import VadModel
 from calibkit.vad.moments import Moments, Setting
@@ -139,12 +140,10 @@ def check_state(state: State) -> None:
         raise ModelError(f"a damaged state: {error}") from None
 
 
-def merge_states(states: Sequence[State]) -> tuple[dict[str, Any], pl.DataFrame]:
-    """Return payload and table of several states."""
-    first, *others = (rows_of(state).test for state in states)
-    for other in others:
-        first = first.merge(other)
-    return as_plain(_summed(first)), _table(first)
+def merge_states(states: Sequence[State]) -> dict[str, Any]:
+    """Return what is in the state of several."""
+    whole = merge_all(rows_of(state).test for state in states)
+    return {"payload": as_plain(_summed(whole)), "table": _table(whole)}
 
 
 def _summed(summary: MemberSummary) -> Summed:

@@ -17,10 +17,11 @@ from calibkit.memory import Memory
 from calibkit.models import Model
 from calibkit.options.vad import VadOptions
 from calibkit.rows.numeric import weightless
-from calibkit.rows.provenance import added_hashes, data_hash
-from calibkit.rows.rows import NothingLeft, Remark, added_up
+from calibkit.rows.provenance import data_hash, merge_hashes
+from calibkit.rows.rows import NothingLeft, Remark, merge_remarks
 from calibkit.rows.segments import Segments
 from calibkit.summaries.batches import work_through
+from calibkit.summaries.summary import merge_all
 from calibkit.vad.moments import Columns, Moments, Setting, sum_moments
 from calibkit.vad.rows import MemberRows, member_names, need_members, read_members, used_columns
 
@@ -71,20 +72,22 @@ class MemberSummary:
     files: tuple[str, ...]
     warnings: tuple[str, ...] = ()
 
-    def merge(self, other: MemberSummary) -> MemberSummary:
-        """Return the summary of the rows of both."""
-        moments = dict(self.moments)
-        for name, own in other.moments.items():
-            moments[name] = moments[name].merge(own) if name in moments else own
+    def merge(self, *others: MemberSummary) -> MemberSummary:
+        """Return the summary of the rows of all."""
+        parts = (self, *others)
+        names = dict.fromkeys(name for part in parts for name in part.moments)
         return replace(
             self,
-            moments=moments,
-            rows=self.rows + other.rows,
-            rows_read=self.rows_read + other.rows_read,
-            hash=added_hashes(self.hash, other.hash),
-            twins=tuple(a and b for a, b in zip(self.twins, other.twins, strict=True)),
-            remarks=added_up((*self.remarks, *other.remarks)),
-            files=tuple(dict.fromkeys((*self.files, *other.files))),
+            moments={
+                name: merge_all(part.moments[name] for part in parts if name in part.moments)
+                for name in names
+            },
+            rows=sum(part.rows for part in parts),
+            rows_read=sum(part.rows_read for part in parts),
+            hash=merge_hashes(part.hash for part in parts),
+            twins=tuple(map(all, zip(*(part.twins for part in parts), strict=True))),
+            remarks=merge_remarks(remark for part in parts for remark in part.remarks),
+            files=tuple(dict.fromkeys(file for part in parts for file in part.files)),
         )
 
     def told(self) -> tuple[str, ...]:
@@ -179,10 +182,10 @@ def summarise_members(source: Source, names: Sequence[str], options: VadOptions)
         else:
             found = part if found is None else found.merge(part)
     if found is None:
-        raise NothingLeft(source.parts[0].path, lost, added_up(remarks))
+        raise NothingLeft(source.parts[0].path, lost, merge_remarks(remarks))
     return replace(
         found,
-        remarks=added_up((*found.remarks, *remarks)),
+        remarks=merge_remarks((*found.remarks, *remarks)),
         rows_read=found.rows_read + lost,
         files=tuple(source.paths),
         warnings=source.warnings,

@@ -185,8 +185,7 @@ def apply_far(
             Order(shard, output, transaction.expect(output))
             for shard, output in zip(shards, absolute, strict=True)
         ]
-        done = cluster.map(ApplyTask(*what, opening), orders, console.progress())
-        made = [one.value for one in done]
+        made = list(cluster.map(ApplyTask(*what, opening), orders, console.progress()))
         for shard, told in zip(shards, made, strict=True):
             for remark in told.warnings:
                 console.warn(f"{shard.name}: {remark}")

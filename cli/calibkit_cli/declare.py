@@ -36,20 +36,34 @@ def add(
             os.environ["POLARS_MAX_THREADS"] = str(threads)
         run(*(_made(kind, typed) for kind in kinds))
 
-    params = [_parameter(entry) for kind in kinds for entry in entries(kind)]
+    params = [_parameter(entry) for kind in kinds for entry in entries(kind) if entry.option.typed]
     signature: Any = command
     signature.__signature__ = inspect.Signature(params)
     signature.__annotations__ = {param.name: param.annotation for param in params}
     app.command(name, help=text)(command)
 
 
+def group(app: typer.Typer, name: str, text: str) -> typer.Typer:
+    """Add a command of several kinds, which are added to what is returned."""
+    kinds = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+
+    @kinds.callback()
+    def _kinds() -> None:
+        """Keep the name of the kind on the command line, however many kinds there are."""
+
+    app.add_typer(kinds, name=name, help=text)
+    return kinds
+
+
 def _made(kind: type[Options], typed: dict[str, Any]) -> Options:
     """Return the options of a class among all that were typed: the rest has its defaults."""
     own = {}
     for entry in entries(kind):
-        value = typed[entry.name]
+        value: Any = typed.get(entry.name)
         if value is None or (isinstance(value, list) and not value and not entry.required):
             continue
+        if entry.default is True:  # what is on by default has a flag that turns it off
+            value = not value
         own[entry.name] = ",".join(value) if entry.option.many == "commas" else value
     return kind(**own)
 
@@ -60,6 +74,8 @@ def _parameter(entry: Entry) -> inspect.Parameter:
     kind = said.text or _typed(entry)
     plain = said.shown is None and said.many is None and said.text is None
     default = entry.default if plain and kind is entry.kind else None
+    if default is True:  # see `_made`
+        default = False
     if entry.required:
         default = inspect.Parameter.empty
     elif default is None and kind is not bool:

@@ -38,18 +38,12 @@ def plot_of(source: Source, spec: EvaluateSpec, found: Evaluated, output: str) -
 
     A reliability diagram; of votes that of the predicted disagreement; of raw scores the ROC curve.
     """
+    from calibkit.options.plot import RocOptions
     from calibkit.report import disagreement, plots, reliability
-    from calibkit.report.ranking_curves import CurveSpec
+    from calibkit.report.judged import curves_of
 
     if spec.settings.scale == "raw" and not spec.probs:
-        boundaries = (spec.boundary,) if isinstance(spec.boundary, str) else ()
-        columns = replace(spec.columns, uncertainty=None)
-        plain = replace(
-            spec, boundary=None, grid=None, grid_score=None, tops=(), top_by=None, columns=columns
-        )
-        uncertainty = spec.columns.uncertainty if boundaries else None
-        curves = CurveSpec(evaluate=plain, boundaries=boundaries, uncertainty=uncertainty)
-        shown = plots.points("roc", source, curves)
+        shown = plots.points(source, curves_of(RocOptions, spec))
     else:
         whole = found.curves
         if whole is not None:

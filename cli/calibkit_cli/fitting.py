@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import typer
 
@@ -18,12 +18,27 @@ from .dry_run import show_plan
 from .lines import STATE, StateLine
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from calibkit.files.sources import Source
     from calibkit.fitted import Fit, Fitted
     from calibkit.models import Model
     from calibkit.summaries.states import State
 
 _STDIN = "-"
+
+
+class Told(Protocol):
+    """A result of which something is to be said."""
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What the user has to be told."""
+
+    @property
+    def details(self) -> Sequence[str]:
+        """What is said to those who ask for more."""
+
 
 #: What messages call a model, by its kind.
 _NOUNS = {"boundary": "Boundary", "calibrator": "Calibrator"}
@@ -55,10 +70,31 @@ def add_fit(
 
 
 def run_fit(method: Fit[Any, Model], options: Any, line: StateLine) -> None:
-    """Do what the line asks for."""
+    """Do what the line asks for: models are what is written."""
+    run_states(method, options, line, line.console(), write_models, deliver)
+
+
+def run_states(
+    method: Any,
+    options: Any,
+    line: StateLine,
+    console: Console,
+    write: Callable[[Console, Source, Callable[[Source], Any]], None],
+    deliver: Callable[[Console, Any], None],
+) -> None:
+    """Do what the line of a command that has states asks for.
+
+    Parameters
+    ----------
+    method, options, line, console
+        What is made and how, as `calibkit.fitted.Fit` names it; the rest of the line; its voice.
+    write
+        Makes the results of a source, and delivers them.
+    deliver
+        Delivers the result of a state.
+    """
     from calibkit.threads import later, warm_up
 
-    console = line.console()
     check_paths(options, line, console)
     if line.dask is not None and not line.dry_run:
         state = state_far(method, options, line, console)
@@ -73,7 +109,7 @@ def run_fit(method: Fit[Any, Model], options: Any, line: StateLine) -> None:
     if line.partial:
         write_states(console, source, partial(method.state, options))
         return
-    write_models(console, source, partial(method.fit, options))
+    write(console, source, partial(method.fit, options))
 
 
 def check_paths(options: Options, line: StateLine, console: Console) -> None:
@@ -183,18 +219,32 @@ def write_models(console: Console, source: Source, fit: Callable[[Source], Fitte
             transaction.write_bytes(fitted.model.to_json(), output)
 
 
-def deliver(console: Console, fitted: Fitted[Model]) -> None:
-    """Say what a fit says, and write its model."""
+def deliver(
+    console: Console, fitted: Fitted[Model], tables: Mapping[str, pl.DataFrame] | None = None
+) -> None:
+    """Say what a fit says, and write its model; tables for further files appear with it, or nothing."""
+    from calibkit.files.sinks import Transaction
+
     from .views import lines_of, view_of
 
     model = fitted.model
-    for remark in fitted.warnings:
-        console.warn(remark)
-    console.detail(*fitted.details)
+    tell(console, fitted)
     if console.output is not None or not console.on_terminal:
         console.summary(*fitted.notes, *lines_of(model))
-    console.model(model.to_json(), lambda: view_of(model.kind)(model, console))
+    with Transaction() as outputs:
+        for path, table in (tables or {}).items():
+            outputs.write_table(table, path)
+        if console.output not in (None, "-"):
+            outputs.write_bytes(model.to_json(), str(console.output), main=True)
+    console.show_model(model.to_json(), lambda: view_of(model.kind)(model, console))
     console.wrote(_NOUNS.get(model.kind, "Model"))
+
+
+def tell(console: Console, made: Told) -> None:
+    """Say the warnings of a result, and its details to those who ask for them."""
+    for remark in made.warnings:
+        console.warn(remark)
+    console.detail(*made.details)
 
 
 def write_states(console: Console, source: Source, make: Callable[[Source], State]) -> None:

@@ -91,7 +91,7 @@ class Results(Voice):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading(Options):
+class Inputs(Options):
     """Rows, and how they are read."""
 
     inputs: Annotated[
@@ -116,6 +116,29 @@ class Reading(Options):
         Literal["float64", "float32"],
         option(group=INPUT, help="What numbers of a text file (CSV, NDJSON) become."),
     ] = "float64"
+
+    @property
+    def budget(self) -> Memory:
+        """How much memory there is."""
+        from calibkit.memory import memory_budget
+
+        return memory_budget(None)
+
+    def open(self, console: Console) -> Source:
+        """Return the rows, which tell a console how far the run has come."""
+        from calibkit.files.sources import open_source
+
+        source = open_source(
+            self.inputs, input_format=self.input_format, dtype=self.dtype, memory=self.budget
+        )
+        source.progress = console.progress()
+        return source
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading(Inputs):
+    """Rows that need not fit into memory."""
+
     memory: Annotated[
         str | None,
         option(
@@ -134,16 +157,6 @@ class Reading(Options):
         from calibkit.memory import memory_budget
 
         return memory_budget(self.memory)
-
-    def open(self, console: Console) -> Source:
-        """Return the rows, which tell a console how far the run has come."""
-        from calibkit.files.sources import open_source
-
-        source = open_source(
-            self.inputs, input_format=self.input_format, dtype=self.dtype, memory=self.budget
-        )
-        source.progress = console.progress()
-        return source
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,6 +11,7 @@ from calibkit.errors import UsageError
 from calibkit.fits import FITS
 
 from . import options
+from .bin import deliver_grid
 from .console import Console
 from .finishers import FINISHERS
 from .fitting import deliver
@@ -101,8 +102,8 @@ def merge(
     console.detail(f"{len(paths)} states, {len(shards)} shards, {merged.rows:,} rows")
     if output is None or not output.endswith(SUFFIX):
         if merged.header.kind in FITS:
-            method = FITS[merged.header.kind]()
-            deliver(console, method.finish(merged, budget, thread_count(threads)))
+            made: Any = FITS[merged.header.kind]().finish(merged, budget, thread_count(threads))
+            (deliver_grid if table else deliver)(console, made)
             return
         run = import_module(f"calibkit_cli.{FINISHERS[merged.header.kind]}")
         run.finish_state(console, merged, budget, thread_count(threads))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,9 @@ from calibkit.summaries.cells import (
     finest_scale,
 )
 from calibkit.summaries.coarse import keys_of, least_of
-from calibkit.summaries.counted import Counted, Counter, Room, merge
+from calibkit.summaries.counted import Counted, Counter, Room
 from calibkit.summaries.distinct import COUNT, SCORE, SPREAD, NoRoomError, Role, spread_bits
+from calibkit.summaries.summary import merge_all
 
 #: Rows that are cut, and rows that are counted in a table.
 CUT = (Role("score", SCORE, True), Role("spread", SPREAD), Role("label"), Role("by"))
@@ -105,12 +107,15 @@ def test_the_whole_and_its_parts_are_counted_alike(sample: Sample, most: int, ra
     parts = [frame[order][np.flatnonzero(places[order] == own)] for own in range(3)]
     parts = [part for part in parts if part.height]
     alone = [counted([part[:2], part[2:]], roles, most) for part in parts]
-    merged = (
-        merge([merge(alone[:2], 3), *alone[2:]], 3) if len(alone) > 2 else merge(alone[::-1], 3)
-    )
-    for found in (counted(parts, roles, most), merged):
+    merged = merge_all([merge_all(alone[:2]), *alone[2:]])
+    travelled = merge_all(map(pickle.loads, map(pickle.dumps, alone[::-1])))
+    for found in (counted(parts, roles, most), merged, travelled):
         assert found.bits == whole.bits
         assert found.frame.equals(whole.frame)
+        assert sum(frame.height for frame in found.frames) <= max(most, found.frame.height)
+    if whole.exact:
+        names = [role.name for role in roles]
+        assert merged.written().sort(names).equals(frame.sort(names))
     assert whole.frame.equals(
         whole.frame.sort([*(role.name for role in roles if role.name != "weight")])
     )
@@ -200,7 +205,7 @@ def test_weights_that_a_table_has_no_unit_for(weight: float, size: float) -> Non
         counted([frame], DENSE, 20)
     exact = counted([frame], DENSE, 40)
     with pytest.raises(UnitError):
-        merge([exact, counted([frame[:10].with_columns(score=1.0)], DENSE, 10)], 3)
+        exact.merge(counted([frame[:10].with_columns(score=1.0)], DENSE, 10))
     found = counted([frame], DENSE, 20, unit=Unit(size, exact=False))
     assert found.weights.tolist() == pytest.approx([weight] * 40, rel=1e-6)
 
@@ -211,7 +216,7 @@ def test_parts_with_less_room_decide() -> None:
     wide = Counter(DENSE, Room(20, 3 * 2**16), 3)
     wide.add(frame)
     narrow = counted([frame], DENSE, 30)
-    found = merge([wide.finish(), narrow], 3)
+    found = wide.finish().merge(narrow)
     assert (found.room, found.bits) == (Room(20, 3 * 2**12), narrow.bits)
     assert found.frame["score"].equals(narrow.frame["score"])
     assert found.frame[COUNT].equals(narrow.frame[COUNT] * 2)

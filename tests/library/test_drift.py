@@ -14,14 +14,13 @@ from scipy import stats
 
 from calibkit.boundary.fit import fit_boundary
 from calibkit.boundary.model import BoundaryModel
-from calibkit.boundary.spec import BoundarySpec
 from calibkit.boundary.spreads import place_between, spread_of_rows, spread_of_tally
-from calibkit.boundary.target import read_target
 from calibkit.drift.drift import drift
 from calibkit.drift.psi import chi_square_tail, stability
 from calibkit.drift.rows import DriftSpec
 from calibkit.files.sources import Source
 from calibkit.models import canonical_json
+from calibkit.options.boundary import BoundaryOptions
 from calibkit.rows.columns import ColumnOptions, read_score_rows
 from calibkit.summaries.tally import count_rows
 from tests.cli.score_files import simulate
@@ -107,8 +106,8 @@ def fitted(frame: pl.DataFrame, **more: Any) -> BoundaryModel:
     options = ColumnOptions(weight=more.pop("weight", None), on_missing="drop")
     rows = read_score_rows(Source.from_frame(frame), options)
     more = {"method": "exact", **more}
-    spec = BoundarySpec(target=read_target({"precision": "0.6"}), folds=0, threads=1, **more)
-    return fit_boundary(rows, spec).model
+    options = BoundaryOptions(precision="0.6", folds=0, threads=1, **more)
+    return fit_boundary(rows, options).model
 
 
 @pytest.mark.parametrize(("method", "weight"), [("exact", "weight"), ("stochastic", None)])

@@ -8,8 +8,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -24,12 +24,11 @@ import pytest
 
 from calibkit.engines import dask as engine_module
 from calibkit.engines.dask import DaskEngine
-from calibkit.engines.engine import Done, LocalEngine, TravellingError, arrived, travelled
+from calibkit.engines.dask import _of_one_version as of_one_version
 from calibkit.engines.shards import (
     Opening,
     Shard,
     StateTask,
-    merge_done,
     shards_of,
     state_of_all,
 )
@@ -38,9 +37,11 @@ from calibkit.files.sources import open_source
 from calibkit.files.stretches import Stretch
 from calibkit.memory import Memory
 from calibkit.options.vad import VadOptions
+from calibkit.summaries.states import State, join_states
 from calibkit.vad.fit import fit_vad
 from calibkit.vad.states import fit_state, vad_state
 from calibkit.vad.summary import read_vad_rows
+from tests.local_engine import LocalEngine
 
 OPTIONS = VadOptions(by="country")
 TASK = StateTask(partial(vad_state, OPTIONS), Opening(None, "float64", Memory(1)))
@@ -82,17 +83,13 @@ def test_the_same_bytes_with_any_number_of_workers(
 ) -> None:
     shards, told = shards_of([str(files)]), list[tuple[int, int]]()
     alone = state_of_all(LocalEngine(), TASK, shards)
-    with ThreadPoolExecutor(workers) as executor:
-        beside = state_of_all(LocalEngine(executor, workers), TASK, shards)
     cluster.scale(workers)
     with DaskEngine(cluster.scheduler_address) as engine:
         state = state_of_all(engine, TASK, shards, lambda *told_: told.append(told_))
         each = list(engine.map(TASK, shards))
-    assert state.to_bytes() == alone.to_bytes() == beside.to_bytes()
+    assert state.to_bytes() == alone.to_bytes()
     assert fit_state(state).model.to_json() == whole(files)
-    assert [done.value.to_bytes() for done in each] == [
-        TASK(shard).value.to_bytes() for shard in shards
-    ]
+    assert [done.to_bytes() for done in each] == [TASK(shard).to_bytes() for shard in shards]
     assert told[-1] == (700, 700) and len(told) == len(shards)
 
 
@@ -110,7 +107,7 @@ def test_errors_of_processes_arrive_as_they_were(files: Path) -> None:
     holes.write_parquet(bad)
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, context) as executor, pytest.raises(DataError) as caught:
-        state_of_all(LocalEngine(executor, 1), TASK, shards_of([str(files)]))
+        list(executor.map(TASK, shards_of([str(files)])))
     assert (caught.value.column, caught.value.first_rows) == ("score_0", [2])
     assert caught.value.file == str(bad)
 
@@ -130,7 +127,7 @@ def test_a_bad_shard_is_named(files: Path, cluster: distributed.LocalCluster) ->
     assert (caught.value.column, caught.value.first_rows) == ("score_0", [2])
 
 
-def dies_once(marker: str, shard: Shard) -> Done:
+def dies_once(marker: str, shard: Shard) -> State:
     """Kill the worker the first time that a certain shard comes."""
     if shard.name.endswith("part-3.parquet"):
         try:
@@ -141,7 +138,7 @@ def dies_once(marker: str, shard: Shard) -> Done:
     return TASK(shard)
 
 
-def dies(shard: Shard) -> Done:
+def dies(shard: Shard) -> State:
     """Kill every worker that takes a certain shard."""
     if shard.name.endswith("part-3.parquet"):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -155,22 +152,22 @@ def test_a_worker_that_dies_loses_nothing(files: Path, tmp_path: Path) -> None:
     work = [*parts, *shards[:3], *shards[4:]]
     with DaskEngine("local", 2) as engine:
         assert engine.at_once == 2
-        done = engine.reduce(merge_done, engine.map(partial(dies_once, str(marker)), work))
+        done = engine.reduce(join_states, engine.map(partial(dies_once, str(marker)), work))
         assert marker.exists()
         alone = LocalEngine()
-        beside = alone.reduce(merge_done, alone.map(TASK, shards))
-        assert done.value.to_bytes() == beside.value.to_bytes()
+        beside = alone.reduce(join_states, alone.map(TASK, shards))
+        assert done.to_bytes() == beside.to_bytes()
         assert done.rows == beside.rows == 700
         engine._cluster.scheduler.allowed_failures = 0  # neighbours of the culprit may be named
         with pytest.raises(
             ResourceError, match=r"part-\d\.parquet: every worker that took it died"
         ):
-            engine.reduce(merge_done, engine.map(dies, work))
+            engine.reduce(join_states, engine.map(dies, work))
 
 
-def slow(shard: Shard) -> Done:
+def slow(shard: Shard) -> State:
     time.sleep(0.5)
-    return Done(1)
+    return TASK(shard)
 
 
 def test_a_scheduler_that_goes_away_is_said(files: Path) -> None:
@@ -181,7 +178,7 @@ def test_a_scheduler_that_goes_away_is_said(files: Path) -> None:
     with DaskEngine(own.scheduler_address) as engine:
         gone.start()
         with pytest.raises(ResourceError, match="was lost while it worked"):
-            engine.reduce(merge_done, engine.map(slow, shards_of([str(files)])))
+            engine.reduce(join_states, engine.map(slow, shards_of([str(files)])))
     with suppress(TimeoutError):  # it waits for the scheduler that is gone
         own.close(timeout=1)
     own.status = distributed.core.Status.closed  # as closed as it will be
@@ -202,25 +199,19 @@ def test_without_distributed(monkeypatch: pytest.MonkeyPatch) -> None:
         DaskEngine("local")
 
 
-def test_another_version_is_refused(files: Path) -> None:
-    with pytest.raises(TravellingError) as caught:
-        travelled(TASK, "0.0", shards_of([str(files)])[0])
-    error = arrived(caught.value)
-    assert isinstance(error, UsageError) and "same version" in error.message
+def test_another_version_is_refused(
+    files: Path, cluster: distributed.LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with DaskEngine(cluster.scheduler_address) as engine:
+        monkeypatch.setattr(engine_module, "_of_one_version", asked_by_another)
+        with pytest.raises(UsageError, match="install the same version everywhere"):
+            state_of_all(engine, TASK, shards_of([str(files)]))
+
+
+def asked_by_another(function: Any, _: str, part: Any) -> Any:
+    return of_one_version(function, "0.0", part)
 
 
 def test_standard_input_stays_here() -> None:
     with pytest.raises(UsageError, match="standard input"):
         shards_of(["-"])
-
-
-def test_few_results_are_held(files: Path) -> None:
-    sizes: list[int] = []
-
-    def merge(parts: Sequence[Done]) -> Done:
-        sizes.append(len(parts))
-        return Done(sum(part.rows for part in parts))
-
-    engine = LocalEngine()
-    done = engine.reduce(merge, engine.map(Done, list(range(30))))
-    assert done.rows == sum(range(30)) and max(sizes) == 8

@@ -16,24 +16,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibkit.calibrators import run
-from calibkit.engines.engine import Done, LocalEngine
 from calibkit.engines.shards import (
     Opening,
     Shard,
     StateTask,
+    _Cuts,
     divided,
-    merge_done,
     shards_of,
     state_of_all,
 )
 from calibkit.errors import DataError, ModelError
 from calibkit.files.sources import open_source
-from calibkit.files.stretches import Stretch, cuts, may_be_cut, stretches
+from calibkit.files.stretches import Stretch, cuts, size_to_cut, stretches
 from calibkit.memory import Memory
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.vad import VadOptions
-from calibkit.summaries.states import merge_states, state_of
+from calibkit.summaries.states import join_states, merge_states, state_of
 from calibkit.vad.states import vad_state
+from tests.local_engine import LocalEngine
 
 ROWS = 120
 OPENING = Opening(None, "float64", Memory(1))
@@ -88,14 +88,14 @@ def test_the_state_of_parts_is_that_of_the_file(file: Path, name: str, places: l
     whole = task(shard)
     parts = in_parts(shard, places)
     try:
-        found = engine.reduce(merge_done, engine.map(task, parts))
+        found = engine.reduce(join_states, engine.map(task, parts))
     except DataError:  # then the whole file is read
         return
-    state = state_of(found.value.to_bytes(), "state")
-    assert state.to_bytes() == whole.value.to_bytes()
+    state = state_of(found.to_bytes(), "state")
+    assert state.to_bytes() == whole.to_bytes()
     assert len(state.header.shards) == 1 and state.header.shards[0].files == (str(file),)
     with pytest.raises(ModelError, match="the same shard"):
-        merge_states([state, state_of(whole.value.to_bytes(), "other")])
+        merge_states([state, state_of(whole.to_bytes(), "other")])
 
 
 @pytest.mark.parametrize("name", ["calibrate", "vad"])
@@ -115,7 +115,7 @@ def test_where_parts_fail_the_whole_file_is_read(
                 return super().map(function, parts, *more)
 
         state = state_of_all(Engine(), task, [shard])
-        assert state.to_bytes() == task(shard).value.to_bytes()
+        assert state.to_bytes() == task(shard).to_bytes()
         assert seen[-2:] == [parts, [shard]]
     with pytest.raises(DataError, match="121 rows instead of 120"):
         OPENING.open(old)
@@ -149,26 +149,26 @@ def test_where_files_may_be_cut(file: Path, tmp_path: Path) -> None:
     assert cuts("https://host/rows.parquet", 2**21 + 5) == (2**20, 2**21, 2**21 + 5)
     large, gone = tmp_path / "large.parquet", tmp_path / "gone.parquet"
     large.write_bytes(bytes(2**22))
-    assert may_be_cut(str(large), None) and may_be_cut(str(large), "parquet")
-    assert may_be_cut("s3://bucket/rows.parquet", None)
+    assert size_to_cut(str(large), None) == size_to_cut(str(large), "parquet") == 2**22
+    assert size_to_cut("s3://bucket/rows.parquet", None) == np.inf
     for path, said in (
         (file, None),
         (large, "csv"),
         (gone, None),
         (large.with_suffix(".csv"), None),
     ):
-        assert not may_be_cut(str(path), said)
+        assert size_to_cut(str(path), said) == 0
 
 
 class Workers(LocalEngine):
     """An engine that knows how many rows files have, by their names."""
 
     def __init__(self, count: int) -> None:
-        super().__init__(None, count)
+        super().__init__(count)
 
     def map(self, function: Any, parts: Sequence[Any], *_: Any) -> Any:
         rows = [int(item.name.split("-")[0]) for item in parts]
-        return [Done(many, (*range(1000, many, 1000), many)) for many in rows]
+        return [_Cuts(many, (*range(1000, many, 1000), many)) for many in rows]
 
 
 @pytest.mark.parametrize(
@@ -188,8 +188,8 @@ class Workers(LocalEngine):
 def test_parts_are_as_few_as_keep_workers_busy(
     workers: int, rows: list[int], parts: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("calibkit.engines.shards.may_be_cut", lambda *_: True)
-    shards = [Shard(f"{many}-{place}", "path", "path") for place, many in enumerate(rows)]
+    monkeypatch.setattr("calibkit.engines.shards.size_to_cut", lambda path, _: int(path) or 1)
+    shards = [Shard(f"{many}-{place}", str(many), "path") for place, many in enumerate(rows)]
     work = divided(Workers(workers), shards, OPENING)
     assert [sum(part.name == shard.name for part in work) for shard in shards] == parts
     for part in work:

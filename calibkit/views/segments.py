@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from calibkit_cli.console import Console
-
-from .rules import level_rows, rates
+from calibkit.views.page import Page
+from calibkit.views.rules import level_rows, rates
 
 if TYPE_CHECKING:
     from calibkit.boundary.model import BoundaryModel
@@ -32,7 +31,7 @@ def segment_lines(model: BoundaryModel) -> list[str]:
     return lines
 
 
-def segment_tables(model: BoundaryModel, console: Console) -> None:
+def segment_tables(model: BoundaryModel, page: Page) -> None:
     """Print the thresholds and the figures of each segment."""
     assert model.groups
     rules: list[list[object]] = []
@@ -51,17 +50,17 @@ def segment_tables(model: BoundaryModel, console: Console) -> None:
         figures.append([name, fit.rows, fit.positives, *seen, *checked])
     header = ["segment", "level", "uncertainty from", "to below", "positive if"]
     used = [k for k in range(len(header)) if any(row[k] is not None for row in rules)]
-    if console.shown(len(rules), _SHOWN) < len(rules):
-        _in_short(rules, figures, console)
+    if page.shown(len(rules), _SHOWN) < len(rules):
+        _in_short(rules, figures, page)
         return
-    console.table([header[k] for k in used], [[row[k] for k in used] for row in rules])
-    console.say("")
+    page.table([header[k] for k in used], [[row[k] for k in used] for row in rules])
+    page.say("")
     names = ["segment", "rows", "positives", "selected", "precision", "recall"]
     names += ["false positive rate", "cross-validated precision", "cross-validated recall"]
-    console.table(names, figures)
+    page.table(names, figures)
 
 
-def _in_short(rules: list[list[object]], figures: list[list[object]], console: Console) -> None:
+def _in_short(rules: list[list[object]], figures: list[list[object]], page: Page) -> None:
     """Print the largest segments on one line each."""
     largest = sorted(figures, key=lambda row: -float(str(row[1])))[:_SHOWN]
     own: dict[object, list[object]] = {}
@@ -75,5 +74,5 @@ def _in_short(rules: list[list[object]], figures: list[list[object]], console: C
         for row in largest
     ]
     header = ["segment", "rows", "selected", "precision", "recall", "positive if"]
-    console.table(header, table)
-    console.say(f"The largest of {len(figures)} segments; --all shows the model.")
+    page.table(header, table)
+    page.say(f"The largest of {len(figures)} segments; --all shows the model.")
