@@ -37,6 +37,16 @@ def _refuse_plan(value: Any, flag: str) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NoPlan(Options):
+    """What 0.1 needed for fits in several rounds."""
+
+    plan: Annotated[
+        str | None,
+        option(metavar="FILE", help="Not needed.", hidden=True, read=_refuse_plan),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Voice(Options):
     """How much a command says."""
 
@@ -91,6 +101,30 @@ class Results(Voice):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Budget(Options):
+    """How much memory there is."""
+
+    memory: Annotated[
+        str | None,
+        option(
+            metavar="SIZE",
+            group=RUN,
+            env="CALIBKIT_MEMORY",
+            help="Memory to stay within, such as 500MB or 2GB; rows that do not fit are read in "
+            "batches.",
+            shown="half of the machine's",
+        ),
+    ] = None
+
+    @property
+    def budget(self) -> Memory:
+        """How much memory there is."""
+        from calibkit.memory import memory_budget
+
+        return memory_budget(self.memory)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Inputs(Options):
     """Rows, and how they are read."""
 
@@ -136,27 +170,8 @@ class Inputs(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading(Inputs):
+class Reading(Budget, Inputs):
     """Rows that need not fit into memory."""
-
-    memory: Annotated[
-        str | None,
-        option(
-            metavar="SIZE",
-            group=RUN,
-            env="CALIBKIT_MEMORY",
-            help="Memory to stay within, such as 500MB or 2GB; rows that do not fit are read in "
-            "batches.",
-            shown="half of the machine's",
-        ),
-    ] = None
-
-    @property
-    def budget(self) -> Memory:
-        """How much memory there is."""
-        from calibkit.memory import memory_budget
-
-        return memory_budget(self.memory)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,7 +205,7 @@ class Spread(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StateLine(Reading, Results, Spread, DryRun):
+class StateLine(NoPlan, Reading, Results, Spread, DryRun):
     """The line of a command that has states."""
 
     partial: Annotated[
@@ -202,10 +217,6 @@ class StateLine(Reading, Results, Spread, DryRun):
             "together.",
         ),
     ] = False
-    plan: Annotated[
-        str | None,
-        option(metavar="FILE", help="Not needed.", hidden=True, read=_refuse_plan),
-    ] = None
 
     def check(self) -> None:
         """Refuse a state under another name, and another result under that of a state."""
