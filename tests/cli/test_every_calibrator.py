@@ -77,9 +77,8 @@ def goes_round(invoke: Invoke, rows: Path, options: list[str]) -> dict[str, Any]
 def test_every_calibrator_of_scores(method: str, by: bool, tmp_path: Path, invoke: Invoke) -> None:
     if by and not METHODS[method].fits:
         return
-    frame = simulate(400).with_columns(
-        site=pl.when(pl.col("id") < 200).then(pl.lit("a")).otherwise(pl.lit("b"))
-    )
+    frame = simulate(400)
+    frame = frame.with_columns(site=pl.Series(["a", "b"] * 200))
     rows = write(frame, tmp_path / "rows.parquet")
     segments = ["--by", "site"] if by else []
     model = goes_round(invoke, rows, ["--method", method, *NEEDED.get(method, []), *segments])
