@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from calibkit.hetcal.spec import HetcalSpec
 from numpy.typing import NDArray
 
 from calibkit.apply import ApplySpec, apply_model
@@ -24,7 +25,6 @@ from calibkit.files.sources import open_source
 from calibkit.hetcal.fit import fit_hetcal
 from calibkit.hetcal.model import HetcalModel
 from calibkit.hetcal.reading import read_hetcal_rows
-from calibkit.hetcal.spec import HetcalSpec
 from calibkit.rows.columns import ColumnOptions
 from calibkit.threads import thread_count
 

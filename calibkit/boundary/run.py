@@ -10,11 +10,11 @@ import polars as pl
 
 from calibkit.bins.binning import uncertainty_levels
 from calibkit.bins.grid_table import GridTable
-from calibkit.boundary.auto import Choice, candidates, choose_method, fit_choice
+from calibkit.boundary.auto import candidates, fit_rows
 from calibkit.boundary.certificate import certificate_steps, certify_boundary
-from calibkit.boundary.choose import CANDIDATES, choose_levels, chosen_note
+from calibkit.boundary.choose import CANDIDATES, chosen_note
 from calibkit.boundary.compare import Compared, compare_methods, comparison_frame
-from calibkit.boundary.fit import FittedBoundary, delivered, fit_summary
+from calibkit.boundary.fit import FittedBoundary, delivered
 from calibkit.boundary.plan import plan as resolved
 from calibkit.boundary.problem import raw_problem
 from calibkit.boundary.reading import (
@@ -24,8 +24,6 @@ from calibkit.boundary.reading import (
     read_test_rows,
 )
 from calibkit.boundary.segmented import fit_segments
-from calibkit.boundary.summary import Summary, summarise
-from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.fitted import Plan
 from calibkit.makers import makers_of, model_hash, record_makers
@@ -37,11 +35,9 @@ from calibkit.rows.remarks import of_tally
 from calibkit.summaries import plain as states
 from calibkit.summaries.score_states import score_state, source_of
 from calibkit.summaries.states import State
+from calibkit.summaries.tally import Tally
 
 KIND = "boundary"
-
-#: What a boundary is fitted on: counted once, or for several methods, or later for each segment.
-Counted = Summary | Choice | ScoreRows | GridTable
 
 
 @dataclass(frozen=True)
@@ -174,31 +170,6 @@ def finish(state: State, memory: Memory, threads: int) -> FittedBoundary:
     return _told(options, _Inputs(rows, None, source_of(state), makers))
 
 
-def count(data: ScoreRows | GridTable, options: BoundaryOptions) -> Counted:
-    """Count rows over the levels asked for or chosen, or for several methods.
-
-    Segments and certificates count for themselves: of these the data come back as they are.
-
-    Raises
-    ------
-    UsageError
-        Options that do not go together.
-    DataError
-        Rows of one class where the objective needs both.
-    InfeasibleError
-        No number of levels meets the bound.
-    """
-    if options.by is not None or options.confidence is not None:
-        return data
-    if options.method == AUTO:
-        return choose_method(data, options)
-    if not options.auto_levels:
-        return summarise(data, options)
-    if isinstance(data, GridTable):
-        raise UsageError("a grid has its levels; leave --uncertainty-bins auto out.")
-    return choose_levels(data, options)
-
-
 def _inputs(options: BoundaryOptions, source: Source) -> _Inputs:
     data = read_boundary_rows(options, source)
     return _Inputs(data, read_test_rows(options, data, source.dtype), source, _makers(options))
@@ -221,36 +192,27 @@ def _told(options: BoundaryOptions, inputs: _Inputs) -> FittedBoundary:
 
 
 def _fit(options: BoundaryOptions, inputs: _Inputs) -> FittedBoundary:
-    counted = count(inputs.data, options)
-    odd, note, thresholds = _oddities(counted, options), tuple[str, ...](), None
-    if isinstance(counted, Summary):
-        fitted, thresholds = fit_summary(counted), counted
-        note = (chosen_note(counted),) if options.auto_levels else ()
-    elif isinstance(counted, Choice):
-        fitted, thresholds = fit_choice(counted), counted.thresholds
-    elif options.confidence is not None:
-        fitted = certify_boundary(counted, options)
+    data, single = inputs.data, None
+    notes: tuple[str, ...] = ()
+    if options.confidence is not None:
+        fitted = certify_boundary(data, options)
+    elif options.by is not None:
+        fitted = fit_segments(data, options)
     else:
-        fitted = fit_segments(counted, options)
+        fitted = fit_rows(data, options)
+        assert fitted.summary is not None
+        single = fitted.summary.single
+        if options.auto_levels and options.method != AUTO:
+            notes = (chosen_note(fitted.summary.planned.levels),)
+    odd = _oddities(options, data, single) if isinstance(data, ScoreRows) else []
     fitted = delivered(fitted, options, inputs.test)
     record_makers(fitted.model, inputs.source, inputs.makers)
-    return replace(fitted, warnings=(*odd, *fitted.warnings), notes=note, thresholds=thresholds)
+    return replace(fitted, warnings=(*odd, *fitted.warnings), notes=notes)
 
 
-def _oddities(counted: Counted, options: BoundaryOptions) -> list[str]:
-    """Return what is odd about the scores; of a grid, which has lost them, nothing."""
-    if isinstance(counted, GridTable):
-        return []
-    if isinstance(counted, ScoreRows):
-        tally = raw_problem(counted, uncertainty_levels(counted, 1), options.workers).tally
-        size = int(counted.score.size)
-        name = counted.options.score
-        scale: str = counted.options.scale
-    else:
-        summary = counted.ranked[0].summary if isinstance(counted, Choice) else counted
-        if summary.single is None or summary.score is None:
-            return []
-        tally, size = summary.single, summary.rows
-        column = summary.problem.columns["score"]
-        name, scale = column.name, column.scale or "raw"
-    return of_tally(name, scale, tally.score, tally.count, tally.positive, size)
+def _oddities(options: BoundaryOptions, data: ScoreRows, tally: Tally | None) -> list[str]:
+    """Return what is odd about scores; `tally` counts them, if something did."""
+    if tally is None:
+        tally = raw_problem(data, uncertainty_levels(data, 1), options.workers).tally
+    name, scale = data.options.score, data.options.scale
+    return of_tally(name, scale, tally.score, tally.count, tally.positive, data.rows)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import polars as pl
 from boundary_study import table
+from calibkit.hetcal.spec import HetcalSpec
 from numpy.typing import NDArray
 from small_networks import auc
 
@@ -15,7 +16,6 @@ from calibkit.apply import ApplySpec, apply_model
 from calibkit.files.sources import Source
 from calibkit.hetcal.fit import fit_hetcal
 from calibkit.hetcal.reading import read_hetcal_rows
-from calibkit.hetcal.spec import HetcalSpec
 from calibkit.rows.columns import ColumnOptions
 
 Floats = NDArray[np.float64]

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 from boundary_study import DATA, table
+from calibkit.hetcal.spec import HetcalSpec
 from durfee_example import example
 from durfee_paper import PAPER
 from durfee_rows import prepared
@@ -27,7 +28,6 @@ from calibkit.apply import ApplySpec, apply_model
 from calibkit.files.sources import Source
 from calibkit.hetcal.fit import fit_hetcal
 from calibkit.hetcal.reading import read_hetcal_rows
-from calibkit.hetcal.spec import HetcalSpec
 from calibkit.rows.columns import ColumnOptions
 
 PAGE = Path(__file__).with_name("durfee.md")

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from calibkit.calibrators.spec import CalibratorSpec
 from calibkit.vad.spec import VadSpec, read_vad_rows
 
 from calibkit.apply import ApplySpec, apply_model
 from calibkit.calibrators.fit import fit_calibrator
 from calibkit.calibrators.rows import read_calibration_rows
-from calibkit.calibrators.spec import CalibratorSpec
 from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import evaluate
 from calibkit.metrics.settings import read_shares
