@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 
 import polars as pl
 
@@ -41,34 +40,18 @@ KIND = "boundary"
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """All methods that take the objective, on the same rows.
+class Inputs:
+    """The rows of a run, and those that judge it.
 
     Attributes
     ----------
-    methods
-        Those that meet the bound first.
-    fit
-        Fits the method that was asked for on these rows.
-    warnings, notes, details
-        As in `calibkit.fitted.Fitted`, of the rows.
+    data, test
+        The rows, or a grid of their counts, and others that judge the fit, if there are any.
+    source
+        Where the rows are read.
+    makers
+        The hash of the model that made the column of a role, as the user says.
     """
-
-    methods: tuple[Compared, ...]
-    fit: Callable[[], FittedBoundary]
-    warnings: tuple[str, ...]
-    notes: tuple[str, ...]
-    details: tuple[str, ...]
-
-    @property
-    def frame(self) -> pl.DataFrame:
-        """The methods as a table, one row each."""
-        return comparison_frame(self.methods)
-
-
-@dataclass(frozen=True)
-class _Inputs:
-    """The rows of a run, and those that judge it, with what the user should be told of them."""
 
     data: ScoreRows | GridTable
     test: ScoreRows | None
@@ -77,19 +60,40 @@ class _Inputs:
 
     @property
     def warnings(self) -> tuple[str, ...]:
+        """What the user has to be told of the rows."""
         of_test = self.test.warnings if self.test is not None else ()
         of_rows = self.data.warnings if isinstance(self.data, ScoreRows) else ()
         return (*of_rows, *(f"--test: {remark}" for remark in of_test))
 
     @property
     def notes(self) -> tuple[str, ...]:
+        """What a summary says of the rows."""
         return self.data.notes if isinstance(self.data, ScoreRows) else ()
 
     @property
     def details(self) -> tuple[str, ...]:
+        """What is said of the rows to those who ask for more."""
         if not isinstance(self.data, ScoreRows):
             return ()
         return (f"{self.data.rows:,} rows used of {self.data.rows_read:,} read",)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All methods that take the objective, those that meet the bound first."""
+
+    options: BoundaryOptions
+    inputs: Inputs
+    methods: tuple[Compared, ...]
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The methods as a table, one row each."""
+        return comparison_frame(self.methods)
+
+    def fit(self) -> FittedBoundary:
+        """Fit the method that was asked for on the same rows."""
+        return _fit(self.options, self.inputs)
 
 
 def fit(options: BoundaryOptions, source: Source) -> FittedBoundary:
@@ -111,14 +115,8 @@ def compare(options: BoundaryOptions, source: Source) -> Comparison:
     """Return all methods that take the objective, side by side; errors as `fit`."""
     options.check_comparison()
     inputs = _inputs(options, source)
-    methods = sorted(compare_methods(inputs.data, options, inputs.test), key=lambda one: one.rank)
-    return Comparison(
-        tuple(methods),
-        partial(_fit, options, inputs),
-        inputs.warnings,
-        inputs.notes,
-        inputs.details,
-    )
+    methods = compare_methods(inputs.data, options, inputs.test)
+    return Comparison(options, inputs, tuple(sorted(methods, key=lambda one: one.rank)))
 
 
 def plan(options: BoundaryOptions, source: Source) -> Plan:
@@ -167,12 +165,12 @@ def finish(state: State, memory: Memory, threads: int) -> FittedBoundary:
     options = from_plain(said.get("asked"), BoundaryOptions, state.path, threads=threads)
     makers = states.from_plain(said.get("makers"), dict[str, str], state.path)
     rows = merged_rows(options, state, memory)
-    return _told(options, _Inputs(rows, None, source_of(state), makers))
+    return _told(options, Inputs(rows, None, source_of(state), makers))
 
 
-def _inputs(options: BoundaryOptions, source: Source) -> _Inputs:
+def _inputs(options: BoundaryOptions, source: Source) -> Inputs:
     data = read_boundary_rows(options, source)
-    return _Inputs(data, read_test_rows(options, data, source.dtype), source, _makers(options))
+    return Inputs(data, read_test_rows(options, data, source.dtype), source, _makers(options))
 
 
 def _makers(options: BoundaryOptions) -> dict[str, str]:
@@ -180,7 +178,7 @@ def _makers(options: BoundaryOptions) -> dict[str, str]:
     return {} if options.maker is None else {"score": model_hash(options.maker)}
 
 
-def _told(options: BoundaryOptions, inputs: _Inputs) -> FittedBoundary:
+def _told(options: BoundaryOptions, inputs: Inputs) -> FittedBoundary:
     """Return the fit, with what is to be said of its rows."""
     fitted = _fit(options, inputs)
     return replace(
@@ -191,7 +189,7 @@ def _told(options: BoundaryOptions, inputs: _Inputs) -> FittedBoundary:
     )
 
 
-def _fit(options: BoundaryOptions, inputs: _Inputs) -> FittedBoundary:
+def _fit(options: BoundaryOptions, inputs: Inputs) -> FittedBoundary:
     data, single = inputs.data, None
     notes: tuple[str, ...] = ()
     if options.confidence is not None:

@@ -245,14 +245,14 @@ def _origin(planned: Plan, data: ScoreRows | GridTable, rows: int, fingerprint: 
         "folds": options.folds,
         "seed": options.seed,
     }
-    for name, chosen in (
-        ("value", options.target.value_column),
-        ("prevalence", options.target.prevalence and options.target.prevalence.text),
-    ):
-        if chosen is not None:
-            said[name] = chosen
-    if options.groups is not None or options.time is not None:
-        said["groups" if options.groups else "time"] = options.groups or options.time
+    prevalence = options.target.prevalence
+    beside = {
+        "value": options.value,
+        "prevalence": None if prevalence is None else prevalence.text,
+        "groups": options.groups,
+        "time": options.time,
+    }
+    said |= {name: chosen for name, chosen in beside.items() if chosen is not None}
     if options.by is not None:
         said |= {"by": options.by, "bound": options.bound}
         said["min_group_positives"] = options.min_group_positives
