@@ -473,7 +473,7 @@ def test_disagreement_in_bins_of_the_prediction() -> None:
 
 def test_the_map_shows_the_losses_of_evaluate() -> None:
     table = points_of("dispersion").table
-    found = evaluate(source_of(voted()), judged(DispersionOptions(**JUDGED))).metrics
+    found = evaluate(judged(DispersionOptions(**JUDGED)), source_of(voted())).metrics
     assert table["name"].to_list() == ["a_*", "b_*"]
     for row in table.iter_rows(named=True):
         for name in ("calibration_loss", "dispersion_loss", "epistemic_loss"):
