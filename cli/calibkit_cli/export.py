@@ -11,7 +11,7 @@ from .console import Console
 from .options import option
 
 if TYPE_CHECKING:
-    from calibkit.export.check import Agreement
+    from calibkit.exports.check import Agreement
     from calibkit.models import Model
 
 HELP = """Export a model as code that needs no calibkit: SQL, polars, or plain Python.
@@ -105,8 +105,8 @@ def export(
     suffix = "sql" if to == "sql" else "py"
     console = Console(output, as_json, quiet, verbose, warnings, texts=(suffix,))
     from calibkit.errors import CheckError, UsageError
-    from calibkit.export.request import Request
-    from calibkit.export.writing import Target, export_model
+    from calibkit.exports.request import Request
+    from calibkit.exports.writing import Target, export_model
     from calibkit.files.sources import open_source
     from calibkit.models import load
 
@@ -124,7 +124,7 @@ def export(
     )
     found = None
     if check is not None:
-        from calibkit.export.check import check_export, with_classes
+        from calibkit.exports.check import check_export, with_classes
 
         source = open_source([check], input_format=input_format, dtype=dtype)
         request = with_classes(loaded, request, source)

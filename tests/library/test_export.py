@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from calibkit.apply import ApplySpec, apply_model
 from calibkit.boundary.model import BoundaryModel
 from calibkit.errors import UsageError
-from calibkit.export.check import Agreement, check_export, compared, run, with_classes
-from calibkit.export.nodes import Number, Ref
-from calibkit.export.preimages import Inverse, Scores, first_reaching
-from calibkit.export.request import Request
-from calibkit.export.sql import table_name
-from calibkit.export.writing import Target, export_model
+from calibkit.exports.check import Agreement, check_export, compared, run, with_classes
+from calibkit.exports.nodes import Number, Ref
+from calibkit.exports.preimages import Inverse, Scores, first_reaching
+from calibkit.exports.request import Request
+from calibkit.exports.sql import table_name
+from calibkit.exports.writing import Target, export_model
 from calibkit.files.sources import Source, open_source
 from calibkit.models import Column, Model, load
 from tests import export_models

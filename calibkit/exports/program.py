@@ -6,7 +6,7 @@ import graphlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from calibkit.export.nodes import (
+from calibkit.exports.nodes import (
     Field,
     Item,
     Lacks,
@@ -18,7 +18,7 @@ from calibkit.export.nodes import (
     refs_of,
     when,
 )
-from calibkit.export.preimages import Inverse
+from calibkit.exports.preimages import Inverse
 from calibkit.models import Column
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from calibkit.calibrators.model import CalibratorModel
 from calibkit.errors import UsageError
-from calibkit.export.nodes import (
+from calibkit.exports.nodes import (
     ONE,
     Compare,
     Every,
@@ -23,9 +23,9 @@ from calibkit.export.nodes import (
     subtract,
     when,
 )
-from calibkit.export.program import Program
-from calibkit.export.request import Request
-from calibkit.export.scales import as_fitted, bind_input, tame
+from calibkit.exports.program import Program
+from calibkit.exports.request import Request
+from calibkit.exports.scales import as_fitted, bind_input, tame
 from calibkit.models import Column, Model
 from calibkit.raters.logit_maps import LEAST_PROBABILITY
 from calibkit.raters.model import LogitMapModel

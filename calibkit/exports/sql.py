@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from calibkit.errors import UsageError
-from calibkit.export import nodes
-from calibkit.export.program import Program
+from calibkit.exports import nodes
+from calibkit.exports.program import Program
 
 #: Step functions up to this many steps are written one after the other, up to the next as a tree
 #: of comparisons; longer ones become tables.

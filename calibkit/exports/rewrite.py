@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
 
-from calibkit.export.nodes import Node, Number, Ref, Steps, TableSteps
-from calibkit.export.program import Program
+from calibkit.exports.nodes import Node, Number, Ref, Steps, TableSteps
+from calibkit.exports.program import Program
 
 
 def hoisted(program: Program, chosen: Callable[[Node], bool]) -> Program:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from calibkit.export import nodes
-from calibkit.export.code import FLAT, Constants, halves, number, table, text, texts
-from calibkit.export.program import Program, layers
+from calibkit.exports import nodes
+from calibkit.exports.code import FLAT, Constants, halves, number, table, text, texts
+from calibkit.exports.program import Program, layers
 
 #: Of the columns that are dropped in the end.
 _PREFIX = "_calibkit_"

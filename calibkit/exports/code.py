@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from calibkit.export.nodes import Node, Number, Steps
+from calibkit.exports.nodes import Node, Number, Steps
 
 #: Step functions with more steps look their values up.
 FLAT = 4

@@ -12,7 +12,7 @@ from calibkit.boundary.decide import OTHER, level_thresholds
 from calibkit.boundary.model import BoundaryModel
 from calibkit.boundary.parts import threshold_value
 from calibkit.errors import UsageError
-from calibkit.export.nodes import (
+from calibkit.exports.nodes import (
     NEVER,
     NO,
     ONE,
@@ -38,9 +38,9 @@ from calibkit.export.nodes import (
     subtract,
     when,
 )
-from calibkit.export.program import Program, Rising
-from calibkit.export.request import Request
-from calibkit.export.scales import at_least, bind_input, near_knots
+from calibkit.exports.program import Program, Rising
+from calibkit.exports.request import Request
+from calibkit.exports.scales import at_least, bind_input, near_knots
 
 
 def translate(program: Program, model: BoundaryModel, request: Request) -> dict[str, Node]:

@@ -13,8 +13,8 @@ from calibkit.calibrators.maps import ScoreMap
 from calibkit.calibrators.method import mapped
 from calibkit.calibrators.methods import METHODS
 from calibkit.calibrators.model import CalibratorModel
-from calibkit.export import classes
-from calibkit.export.nodes import (
+from calibkit.exports import classes
+from calibkit.exports.nodes import (
     ONE,
     ZERO,
     Binary,
@@ -34,10 +34,10 @@ from calibkit.export.nodes import (
     subtract,
     when,
 )
-from calibkit.export.preimages import Floats, Function, Inverse
-from calibkit.export.program import Program, Rising
-from calibkit.export.request import Request
-from calibkit.export.scales import (
+from calibkit.exports.preimages import Floats, Function, Inverse
+from calibkit.exports.program import Program, Rising
+from calibkit.exports.request import Request
+from calibkit.exports.scales import (
     bind_input,
     expit,
     inside,

@@ -16,11 +16,11 @@ import polars as pl
 
 from calibkit.apply import ApplySpec, apply_model, plan_application
 from calibkit.errors import ResourceError, UsageError
-from calibkit.export.nodes import Compare, Node, Number, Ref, Steps, Words, every_node
-from calibkit.export.program import Input, Program, columns_of
-from calibkit.export.request import Request
-from calibkit.export.scales import scores_of
-from calibkit.export.writing import Target, export_model, program_of
+from calibkit.exports.nodes import Compare, Node, Number, Ref, Steps, Words, every_node
+from calibkit.exports.program import Input, Program, columns_of
+from calibkit.exports.request import Request
+from calibkit.exports.scales import scores_of
+from calibkit.exports.writing import Target, export_model, program_of
 from calibkit.files.sources import Source
 from calibkit.models import Model
 from calibkit.raters.application import match_classes

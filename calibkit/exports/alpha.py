@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from calibkit.export import classes as class_maps
-from calibkit.export.nodes import (
+from calibkit.exports import classes as class_maps
+from calibkit.exports.nodes import (
     ONE,
     ZERO,
     Compare,
@@ -27,9 +27,9 @@ from calibkit.export.nodes import (
     subtract,
     when,
 )
-from calibkit.export.program import Program
-from calibkit.export.request import Request
-from calibkit.export.scales import bind_input
+from calibkit.exports.program import Program
+from calibkit.exports.request import Request
+from calibkit.exports.scales import bind_input
 from calibkit.models import Column
 from calibkit.raters.alpha import LARGEST_LOG
 from calibkit.raters.model import AlphaModel

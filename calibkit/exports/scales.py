@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from calibkit.export.nodes import (
+from calibkit.exports.nodes import (
     ONE,
     Between,
     Binary,
@@ -25,8 +25,8 @@ from calibkit.export.nodes import (
     subtract,
     when,
 )
-from calibkit.export.preimages import Scores
-from calibkit.export.program import Input, Program
+from calibkit.exports.preimages import Scores
+from calibkit.exports.program import Input, Program
 from calibkit.models import Column
 
 #: The largest finite float64 and the first number that float32 rounds to infinity.

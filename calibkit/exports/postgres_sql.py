@@ -11,9 +11,9 @@ import math
 from collections.abc import Sequence
 
 from calibkit.errors import UsageError
-from calibkit.export.nodes import Code, Draw, Item, Number, Steps, Words
-from calibkit.export.program import Program, layers
-from calibkit.export.sql import Sql, identifier
+from calibkit.exports.nodes import Code, Draw, Item, Number, Steps, Words
+from calibkit.exports.program import Program, layers
+from calibkit.exports.sql import Sql, identifier
 
 #: A value that cannot be hashed, which every layer mentions: the planner would keep results of rows
 #: in a cache otherwise (Memoize), which costs more than the arithmetic.

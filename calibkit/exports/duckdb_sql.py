@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from calibkit.export.nodes import (
+from calibkit.exports.nodes import (
     Code,
     Draw,
     Item,
@@ -20,9 +20,9 @@ from calibkit.export.nodes import (
     TableSteps,
     Words,
 )
-from calibkit.export.program import Program, layers
-from calibkit.export.rewrite import changed, hoisted, joined
-from calibkit.export.sql import TREE, Sql, identifier, is_long
+from calibkit.exports.program import Program, layers
+from calibkit.exports.rewrite import changed, hoisted, joined
+from calibkit.exports.sql import TREE, Sql, identifier, is_long
 
 #: Of the columns between the inner selects and the outermost one.
 _PREFIX = "_calibkit_"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import msgspec
 
 from calibkit.errors import UsageError
-from calibkit.export.nodes import (
+from calibkit.exports.nodes import (
     ONE,
     ZERO,
     Between,
@@ -30,10 +30,10 @@ from calibkit.export.nodes import (
     subtract,
     when,
 )
-from calibkit.export.preimages import Floats, Inverse
-from calibkit.export.program import Input, Program
-from calibkit.export.request import Request
-from calibkit.export.scales import (
+from calibkit.exports.preimages import Floats, Inverse
+from calibkit.exports.program import Input, Program
+from calibkit.exports.request import Request
+from calibkit.exports.scales import (
     as_fitted,
     bind_input,
     expit,

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from calibkit import __version__
 from calibkit.errors import UsageError, nearest
-from calibkit.export.bundle import PARTS
-from calibkit.export.program import Program, used_bindings
-from calibkit.export.request import Request
+from calibkit.exports.bundle import PARTS
+from calibkit.exports.program import Program, used_bindings
+from calibkit.exports.request import Request
 from calibkit.models import Model
 
 #: What can be written, and the dialects of SQL.
@@ -17,7 +17,7 @@ LANGUAGES = ("sql", "polars", "python")
 DIALECTS = ("duckdb", "postgres")
 
 #: Where each kind becomes a program.
-TRANSLATORS = PARTS | {"bundle": "calibkit.export.bundle"}
+TRANSLATORS = PARTS | {"bundle": "calibkit.exports.bundle"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,14 +88,14 @@ def export_model(model: Model, target: Target, request: Request | None = None) -
     program = program_of(model, request or Request())
     about = f"calibkit {__version__}: a model of kind {program.kind}"
     if target.language == "sql":
-        from calibkit.export.duckdb_sql import DuckDb
-        from calibkit.export.postgres_sql import Postgres
-        from calibkit.export.sql import table_name
+        from calibkit.exports.duckdb_sql import DuckDb
+        from calibkit.exports.postgres_sql import Postgres
+        from calibkit.exports.sql import table_name
 
         dialect = DuckDb() if target.dialect == "duckdb" else Postgres()
         name = "DuckDB" if target.dialect == "duckdb" else "PostgreSQL"
         statement = dialect.statement(program, table_name(target.table))
         return f"-- {about}, for {name}\n{statement}\n"
-    module = importlib.import_module(f"calibkit.export.{target.language}_code")
+    module = importlib.import_module(f"calibkit.exports.{target.language}_code")
     text: str = module.write(program, about)
     return text

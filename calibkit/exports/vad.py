@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from calibkit.calibrators.model import CalibratorModel
-from calibkit.export import calibrator
-from calibkit.export.nodes import Code, Node, Number, Ref, chosen, clipped, numbers
-from calibkit.export.program import Program
-from calibkit.export.request import Request
-from calibkit.export.scales import bind_input, expit, line, log_odds, tame
+from calibkit.exports import calibrator
+from calibkit.exports.nodes import Code, Node, Number, Ref, chosen, clipped, numbers
+from calibkit.exports.program import Program
+from calibkit.exports.request import Request
+from calibkit.exports.scales import bind_input, expit, line, log_odds, tame
 from calibkit.vad.model import VadModel
 from calibkit_kernels.decide import LEAST
 

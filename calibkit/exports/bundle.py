@@ -13,19 +13,19 @@ from calibkit.boundary.model import BoundaryModel
 from calibkit.bundles.model import BundleModel, Step, makes
 from calibkit.calibrators.model import CalibratorModel
 from calibkit.errors import UsageError
-from calibkit.export.calibrator import EXACT
-from calibkit.export.nodes import Compare, Lacks, Missing, Node, Number, Text, when
-from calibkit.export.program import Program
-from calibkit.export.request import Request
+from calibkit.exports.calibrator import EXACT
+from calibkit.exports.nodes import Compare, Lacks, Missing, Node, Number, Text, when
+from calibkit.exports.program import Program
+from calibkit.exports.request import Request
 from calibkit.models import Model
 
 #: Where each kind becomes a program.
 PARTS = {
-    "alpha": "calibkit.export.alpha",
-    "boundary": "calibkit.export.boundary",
-    "calibrator": "calibkit.export.calibrator",
-    "hetcal": "calibkit.export.hetcal",
-    "vad": "calibkit.export.vad",
+    "alpha": "calibkit.exports.alpha",
+    "boundary": "calibkit.exports.boundary",
+    "calibrator": "calibkit.exports.calibrator",
+    "hetcal": "calibkit.exports.hetcal",
+    "vad": "calibkit.exports.vad",
 }
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.export.nodes import Node, steps
+from calibkit.exports.nodes import Node, steps
 
 Floats = NDArray[Any]
 Int64s = NDArray[np.int64]

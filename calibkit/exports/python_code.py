@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from calibkit.export import nodes
-from calibkit.export.code import FLAT, Constants, halves, number, table, text, texts
-from calibkit.export.program import Program
+from calibkit.exports import nodes
+from calibkit.exports.code import FLAT, Constants, halves, number, table, text, texts
+from calibkit.exports.program import Program
 
 #: What the function calls, each written only where it is used.
 _HELPERS = {
@@ -78,7 +78,7 @@ def write(program: Program, about: str) -> str:
 
 
 def _in_order(program: Program) -> list[str]:
-    from calibkit.export.program import layers
+    from calibkit.exports.program import layers
 
     return [name for layer in layers(program.bindings) for name in layer]
 
