@@ -19,10 +19,7 @@ from calibkit import simulate_selection
 from calibkit.apply import ApplySpec, apply_model
 from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import evaluate
-from calibkit.metrics.settings import read_shares
-from calibkit.metrics.spec import EvaluateSpec
-from calibkit.metrics.views import Settings
-from calibkit.rows.columns import ColumnOptions
+from calibkit.options.evaluate import EvaluateOptions
 from calibkit.vad.fit import fit_vad
 from calibkit.vad.rows import MemberOptions
 
@@ -126,15 +123,15 @@ def replicate(seed: int) -> Cells:
     scores = ("score_1", *METHODS)
     for strategy in ("equal-mass", "equal-width", "range"):
         judged = evaluate(
-            Source.from_frame(frame),
-            EvaluateSpec(
+            EvaluateOptions(
                 scores=scores if strategy == "equal-mass" else scores[:1],
-                columns=ColumnOptions(score="score_1"),
-                settings=Settings(bins=10, strategy=strategy),
-                tops=read_shares(SHARES),
+                bins=10,
+                bin_strategy=strategy,
+                top=SHARES,
                 metrics=METRICS,
                 intervals=False,
             ),
+            Source.from_frame(frame),
         ).metrics.metrics
         for score, slices in judged.items():
             method = "Vanilla" if score == "score_1" else score
