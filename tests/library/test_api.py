@@ -323,7 +323,7 @@ BAD: dict[str, tuple[type[ck.CalibkitError], str, Callable[[pl.DataFrame], objec
                lambda f: ck.fit_calibrator(f, score="scores")),
     "method": (ck.UsageError, "no method 'exakt'",
                lambda f: ck.fit_boundary(f, precision=0.9, method="exakt")),
-    "strategy": (ck.UsageError, "^strategy 'x' is not known",
+    "strategy": (ck.UsageError, "^strategy='x' is not known",
                  lambda f: ck.fit_boundary(f, precision=0.9, strategy="x")),  # type: ignore[arg-type]
     "folds": (ck.UsageError, "^folds is 2.5", lambda f: ck.fit_boundary(f, precision=0.9, folds=2.5)),  # type: ignore[arg-type]
     "levels": (ck.UsageError, "^uncertainty_bins is 0",
@@ -331,9 +331,9 @@ BAD: dict[str, tuple[type[ck.CalibkitError], str, Callable[[pl.DataFrame], objec
     "auto": (ck.UsageError, "give it folds",
              lambda f: ck.fit_boundary(f, precision=0.9, method="exact", uncertainty_bins="auto",
                                        folds=0)),
-    "provenance": (ck.UsageError, "^provenance 'x'",
+    "provenance": (ck.UsageError, "^provenance='x'",
                    lambda f: ck.fit_calibrator(f, provenance="x")),  # type: ignore[arg-type]
-    "scale": (ck.UsageError, "^scale 'x' is not known",
+    "scale": (ck.UsageError, "^scale='x' is not known",
               lambda f: ck.fit_calibrator(f, scale="x")),  # type: ignore[arg-type]
     "bound": (ck.UsageError, "expected a number from 0 to 1",
               lambda f: ck.fit_boundary(f, precision=1.5)),
