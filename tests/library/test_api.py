@@ -299,7 +299,7 @@ def test_results_are_judged_and_compared(rows: pl.DataFrame, tmp_path: Path) -> 
     compared = ck.diff(tmp_path / "before.json", after)
     (outcome,) = ck.gate(compared, ["auc.delta<5"])
     assert outcome.failed
-    with pytest.raises(ck.UsageError, match="needs --fail-if"):
+    with pytest.raises(ck.UsageError, match="needs fail_if"):
         ck.gate(after, [])
 
 
