@@ -13,13 +13,13 @@ from boundary_study import mean, table
 import calibkit as ck
 from calibkit.files.sources import Source, open_source
 from calibkit.metrics.views import Settings
-from calibkit.report import plots
-from calibkit.report.ece_at import EceSpec
-from calibkit.report.grid_points import GridSpec
-from calibkit.report.look import Look
-from calibkit.report.points import Points
-from calibkit.report.recall_gain import GainSpec
-from calibkit.report.recall_gain import points as gain_points
+from calibkit.reports import plots
+from calibkit.reports.ece_at import EceSpec
+from calibkit.reports.grid_points import GridSpec
+from calibkit.reports.look import Look
+from calibkit.reports.points import Points
+from calibkit.reports.recall_gain import GainSpec
+from calibkit.reports.recall_gain import points as gain_points
 from calibkit.rows.columns import ColumnOptions
 
 LEVELS = (1, 3, 5, 7, 11)
