@@ -17,14 +17,15 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from calibkit.hetcal.spec import HetcalSpec
 from numpy.typing import NDArray
 
-from calibkit.apply import ApplySpec, apply_model
+from calibkit.apply import apply_model
 from calibkit.files.sources import open_source
 from calibkit.hetcal.fit import fit_hetcal
 from calibkit.hetcal.model import HetcalModel
 from calibkit.hetcal.reading import read_hetcal_rows
-from calibkit.hetcal.spec import HetcalSpec
+from calibkit.options.apply import ApplyOptions
 from calibkit.rows.columns import ColumnOptions
 from calibkit.threads import thread_count
 
@@ -67,7 +68,7 @@ def fit(folder: Path, files: Sequence[str], train: bool = False, **options: Any)
 
 def predict(model: HetcalModel, path: Path) -> Floats:
     """Return the calibrated probabilities of a file."""
-    applied = apply_model(model, open_source([str(path)]), ApplySpec(columns={}))
+    applied = apply_model(model, open_source([str(path)]), ApplyOptions())
     return applied.frame["calibrated"].to_numpy()
 
 

@@ -8,14 +8,15 @@ from collections.abc import Callable
 import numpy as np
 import polars as pl
 from boundary_study import table
+from calibkit.hetcal.spec import HetcalSpec
 from numpy.typing import NDArray
 from small_networks import auc
 
-from calibkit.apply import ApplySpec, apply_model
+from calibkit.apply import apply_model
 from calibkit.files.sources import Source
 from calibkit.hetcal.fit import fit_hetcal
 from calibkit.hetcal.reading import read_hetcal_rows
-from calibkit.hetcal.spec import HetcalSpec
+from calibkit.options.apply import ApplyOptions
 from calibkit.rows.columns import ColumnOptions
 
 Floats = NDArray[np.float64]
@@ -94,7 +95,7 @@ def calibrated(weight: float) -> tuple[float, float, float, float]:
     grown = read_hetcal_rows(Source.from_frame(train), options, ["feature"])
     fitted = read_hetcal_rows(Source.from_frame(calib), options, ["feature"], known=grown.features)
     model = fit_hetcal(fitted, HetcalSpec(), train=grown).model
-    applied = apply_model(model, Source.from_frame(test), ApplySpec(columns={}))
+    applied = apply_model(model, Source.from_frame(test), ApplyOptions())
     p = applied.frame["calibrated"].to_numpy()
     score, y = test["score"].to_numpy(), test["label"].to_numpy()
     before = float(np.logaddexp(0, np.where(y == 1, -score, score)).mean())

@@ -18,16 +18,17 @@ from pathlib import Path
 
 import numpy as np
 from boundary_study import DATA, table
+from calibkit.hetcal.spec import HetcalSpec
 from durfee_example import example
 from durfee_paper import PAPER
 from durfee_rows import prepared
 from small_networks import Network, auc, train
 
-from calibkit.apply import ApplySpec, apply_model
+from calibkit.apply import apply_model
 from calibkit.files.sources import Source
 from calibkit.hetcal.fit import fit_hetcal
 from calibkit.hetcal.reading import read_hetcal_rows
-from calibkit.hetcal.spec import HetcalSpec
+from calibkit.options.apply import ApplyOptions
 from calibkit.rows.columns import ColumnOptions
 
 PAGE = Path(__file__).with_name("durfee.md")
@@ -85,7 +86,7 @@ def judge(folder: Path, epochs: int, task: Task) -> Seen:
     test = {"DNN": auc(scored["test"]["score"].to_numpy(), y["test"])}
     for name, spec in TREES.items():
         model = fit_hetcal(calib, spec, train=grown).model
-        applied = apply_model(model, sources["test"], ApplySpec(columns={}))
+        applied = apply_model(model, sources["test"], ApplyOptions())
         test[name] = auc(applied.frame["calibrated"].to_numpy(), y["test"])
     return Seen(found, test)
 

@@ -13,18 +13,19 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from calibkit.calibrators.spec import CalibratorSpec
+from calibkit.metrics.spec import EvaluateSpec
 from calibkit.vad.spec import VadSpec, read_vad_rows
 
-from calibkit.apply import ApplySpec, apply_model
+from calibkit.apply import apply_model
 from calibkit.calibrators.fit import fit_calibrator
 from calibkit.calibrators.rows import read_calibration_rows
-from calibkit.calibrators.spec import CalibratorSpec
 from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import evaluate
 from calibkit.metrics.settings import read_shares
-from calibkit.metrics.spec import EvaluateSpec
 from calibkit.metrics.views import Settings
 from calibkit.models import Model
+from calibkit.options.apply import ApplyOptions
 from calibkit.rows.columns import ColumnOptions
 from calibkit.vad.fit import fit_vad
 from calibkit.vad.rows import MemberOptions
@@ -77,7 +78,7 @@ def shrunk(
 
 def applied(model: Model, rows: pl.DataFrame) -> pl.Series:
     """Return what a model adds to rows."""
-    spec = ApplySpec(columns={"score": "score_1"}, keep=["id"], rename="added")
+    spec = ApplyOptions(score="score_1", keep=["id"], column="added")
     return apply_model(model, Source.from_frame(rows), spec).frame["added"]
 
 

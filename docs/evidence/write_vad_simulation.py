@@ -13,15 +13,16 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
+from calibkit.metrics.spec import EvaluateSpec
 from calibkit.vad.spec import VadSpec, read_vad_rows
 
 from calibkit import simulate_selection
-from calibkit.apply import ApplySpec, apply_model
+from calibkit.apply import apply_model
 from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import evaluate
 from calibkit.metrics.settings import read_shares
-from calibkit.metrics.spec import EvaluateSpec
 from calibkit.metrics.views import Settings
+from calibkit.options.apply import ApplyOptions
 from calibkit.rows.columns import ColumnOptions
 from calibkit.vad.fit import fit_vad
 from calibkit.vad.rows import MemberOptions
@@ -120,7 +121,7 @@ def replicate(seed: int) -> Cells:
         model = fit_vad(rows, spec, provenance="none").model
         found["lambda", name, ""] = model.lambda_
         applied = apply_model(
-            model, Source.from_frame(test), ApplySpec(columns={}, rename=name, keep=["id"])
+            model, Source.from_frame(test), ApplyOptions(column=name, keep=["id"])
         )
         frame = frame.with_columns(applied.frame[name])
     scores = ("score_1", *METHODS)
