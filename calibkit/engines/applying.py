@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import polars as pl
 
@@ -31,6 +31,15 @@ class Order:
 
 
 @dataclass(frozen=True)
+class Told:
+    """What is known of a file that was written: its rows, the added columns, warnings."""
+
+    rows: int
+    added: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class ApplyTask:
     """The work on a shard whose result is a file.
 
@@ -52,26 +61,13 @@ class ApplyTask:
         plan = plan_application(self.model, source, self.options)
         run = Run(plan, source, self.options, self.opening.memory, threads=1)
         said: list[str] = []
-        count = _Count()
-        frames = count.passing(run.frames(said.append))
-        write_expected(frames, order.output, order.place, metadata=footer(plan.made_by) or None)
-        return Told(count.rows, tuple(plan.added), tuple(said))
+        rows = 0
 
+        def frames() -> Iterator[pl.DataFrame]:
+            nonlocal rows
+            for frame in run.frames(said.append):
+                rows += frame.height
+                yield frame
 
-@dataclass(frozen=True)
-class Told:
-    """What is known of a file that was written: its rows, the added columns, warnings."""
-
-    rows: int
-    added: tuple[str, ...]
-    warnings: tuple[str, ...]
-
-
-@dataclass
-class _Count:
-    rows: int = field(default=0)
-
-    def passing(self, frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-        for frame in frames:
-            self.rows += frame.height
-            yield frame
+        write_expected(frames(), order.output, order.place, metadata=footer(plan.made_by) or None)
+        return Told(rows, tuple(plan.added), tuple(said))
