@@ -14,12 +14,13 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from calibkit.apply import ApplySpec, apply_model
+from calibkit.apply import apply_model
 from calibkit.calibrators.fit import fit_calibrator
 from calibkit.calibrators.rows import read_calibration_rows
 from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import evaluate
 from calibkit.models import Model
+from calibkit.options.apply import ApplyOptions
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.vad import VadOptions
@@ -69,7 +70,7 @@ def shrunk(
 
 def applied(model: Model, rows: pl.DataFrame) -> pl.Series:
     """Return what a model adds to rows."""
-    spec = ApplySpec(columns={"score": "score_1"}, keep=["id"], rename="added")
+    spec = ApplyOptions(score="score_1", keep=["id"], column="added")
     return apply_model(model, Source.from_frame(rows), spec).frame["added"]
 
 

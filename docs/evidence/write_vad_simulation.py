@@ -15,9 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from calibkit import simulate_selection
-from calibkit.apply import ApplySpec, apply_model
+from calibkit.apply import apply_model
 from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import evaluate
+from calibkit.options.apply import ApplyOptions
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.vad import VadOptions
 from calibkit.vad import run
@@ -119,7 +120,7 @@ def replicate(seed: int) -> Cells:
         model = run.fit(options, Source.from_frame(validation)).model
         found["lambda", name, ""] = model.lambda_
         applied = apply_model(
-            model, Source.from_frame(test), ApplySpec(columns={}, rename=name, keep=["id"])
+            model, Source.from_frame(test), ApplyOptions(column=name, keep=["id"])
         )
         frame = frame.with_columns(applied.frame[name])
     scores = ("score_1", *METHODS)
