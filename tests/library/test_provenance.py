@@ -25,7 +25,7 @@ def test_the_order_of_rows_and_columns_does_not_matter(values: list[float], rand
 
 @given(column, st.sampled_from(["score", "uncertainty", "weight"]))
 def test_hashes_with_and_without_a_column(values: list[float], role: str) -> None:
-    every = {name: np.array(values) + n for n, name in enumerate("label score weight".split())}
+    every = {name: np.array(values) + n for n, name in enumerate(["label", "score", "weight"])}
     every["uncertainty"] = np.arange(len(values), dtype=np.float32)
     others = {name: own for name, own in every.items() if name != role}
     assert data_hashes(every, role) == (data_hash(every), data_hash(others))
