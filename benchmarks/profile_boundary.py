@@ -140,7 +140,7 @@ def measure(path: str, folds: int, output: str) -> dict[str, Any]:
         for module in (
             "calibkit.boundary.fit",
             "calibkit.files.outputs",
-            "calibkit_cli.boundary_run",
+            "calibkit.boundary.run",
         ):
             import_module(module)
     put_clocks(clock)

@@ -13,15 +13,22 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from calibkit.api import plot as plot
     from calibkit.api.alpha import fit_alpha as fit_alpha
     from calibkit.api.binning import bin as bin
+    from calibkit.api.boundary import compare as compare
     from calibkit.api.boundary import fit_boundary as fit_boundary
     from calibkit.api.bundling import bundle as bundle
     from calibkit.api.calibrator import fit_calibrator as fit_calibrator
     from calibkit.api.evaluation import evaluate as evaluate
+    from calibkit.api.exporting import export as export
     from calibkit.api.gates import diff as diff
     from calibkit.api.gates import gate as gate
     from calibkit.api.hetcal import fit_hetcal as fit_hetcal
+    from calibkit.api.simulation import simulate_partitions as simulate_partitions
+    from calibkit.api.simulation import simulate_posterior as simulate_posterior
+    from calibkit.api.simulation import simulate_raters as simulate_raters
+    from calibkit.api.simulation import simulate_selection as simulate_selection
     from calibkit.api.vad import fit_vad as fit_vad
     from calibkit.api.validation import validate as validate
     from calibkit.boundary.model import BoundaryModel as BoundaryModel
@@ -39,10 +46,6 @@ if TYPE_CHECKING:
     from calibkit.models import Model as Model
     from calibkit.models import load as load
     from calibkit.raters.model import AlphaModel as AlphaModel
-    from calibkit.simulate.partitions import simulate_partitions as simulate_partitions
-    from calibkit.simulate.posterior import simulate_posterior as simulate_posterior
-    from calibkit.simulate.raters import simulate_raters as simulate_raters
-    from calibkit.simulate.selection import simulate_selection as simulate_selection
     from calibkit.vad.model import VadModel as VadModel
 
 #: Where each public name is defined; it is loaded when it is first asked for.
@@ -63,9 +66,11 @@ _PLACES = {
     "UsageError": "calibkit.errors",
     "VadModel": "calibkit.vad.model",
     "bin": "calibkit.api.binning",
+    "compare": "calibkit.api.boundary",
     "bundle": "calibkit.api.bundling",
     "diff": "calibkit.api.gates",
     "evaluate": "calibkit.api.evaluation",
+    "export": "calibkit.api.exporting",
     "fit_alpha": "calibkit.api.alpha",
     "fit_boundary": "calibkit.api.boundary",
     "fit_calibrator": "calibkit.api.calibrator",
@@ -73,10 +78,11 @@ _PLACES = {
     "fit_vad": "calibkit.api.vad",
     "gate": "calibkit.api.gates",
     "load": "calibkit.models",
-    "simulate_partitions": "calibkit.simulate.partitions",
-    "simulate_posterior": "calibkit.simulate.posterior",
-    "simulate_raters": "calibkit.simulate.raters",
-    "simulate_selection": "calibkit.simulate.selection",
+    "plot": "calibkit.api.plot",
+    "simulate_partitions": "calibkit.api.simulation",
+    "simulate_posterior": "calibkit.api.simulation",
+    "simulate_raters": "calibkit.api.simulation",
+    "simulate_selection": "calibkit.api.simulation",
     "validate": "calibkit.api.validation",
 }
 
@@ -88,10 +94,11 @@ def __getattr__(name: str) -> Any:
     place = _PLACES.get(name)
     if place is None:
         raise AttributeError(f"module 'calibkit' has no attribute {name!r}")
-    found = getattr(import_module(place), name)
+    module = import_module(place)
+    found = module if place.endswith(f".{name}") else getattr(module, name)
     globals()[name] = found
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

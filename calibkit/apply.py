@@ -92,12 +92,15 @@ class Applied:
         What the user should be told.
     made_by
         The hash of the model that made a column, where it is known.
+    chosen
+        Which rows of the source these are, from 0; None: all.
     """
 
     frame: pl.DataFrame
     added: tuple[str, ...]
     warnings: tuple[str, ...]
     made_by: dict[str, str]
+    chosen: NDArray[np.int64] | None
 
 
 @dataclass(frozen=True)
@@ -199,15 +202,16 @@ def apply_model(model: Model, source: Source, spec: ApplySpec) -> Applied:
     plan = plan_application(model, source, spec)
     made = apply_rows(plan, source.read(plan.read, rechunk=False), RowFinder(source), spec)
     warnings = [*source.warnings, *missing_note(made.gaps, source, spec)]
-    return Applied(made.frame, tuple(plan.added), tuple(warnings), plan.made_by)
+    return Applied(made.frame, tuple(plan.added), tuple(warnings), plan.made_by, made.chosen)
 
 
 @dataclass(frozen=True)
 class AppliedRows:
-    """Rows with the added columns, and which of them lack a value."""
+    """Rows with the added columns, which of them lack a value, and which were chosen (None: all)."""
 
     frame: pl.DataFrame
     gaps: Gaps
+    chosen: NDArray[np.int64] | None = None
 
 
 def apply_rows(
@@ -248,7 +252,8 @@ def apply_rows(
     result = rows.select(*(rows[name] for name in plan.kept), *added)
     if spec.selected:
         assert plan.chosen is not None  # `plan_application` refused models that decide nothing
-        result = result.filter(plan.chosen)
+        chosen = result.select(plan.chosen.fill_null(False)).to_series()
+        return AppliedRows(result.filter(chosen), gaps, np.flatnonzero(chosen))
     return AppliedRows(result, gaps)
 
 

@@ -3,10 +3,15 @@
     CalibkitError                 70  (never raised itself)
     ├── CheckError                 1  an export that does not do what its model does
     ├── UsageError                 2  an option, file or column that is not there; an impossible pair
+    │   └── MissingFileError       2  a file that is not there
     ├── DataError                  3  what is inside the files
     │   └── ModelError             3  a model or state that cannot be read
     ├── InfeasibleError            4  no boundary selects a row and meets the bound
     └── ResourceError              5  disk full, memory, read error: worth another try
+
+Python's own errors stand beside them: `UsageError` and `DataError` are a `ValueError`,
+`MissingFileError` is a `FileNotFoundError`, `ResourceError` an `OSError`.  So whoever catches those
+round our own code lets a `CalibkitError` pass first.
 
 Exit codes without a class here: 0 done, 1 also where a gate failed, 70 internal error, 130 interrupted,
 143 terminated, 141 broken pipe.  Only the command line turns an error into text and exit code.
@@ -18,7 +23,7 @@ error from the command line.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 #: How many offending rows a message names.
@@ -69,16 +74,14 @@ class CalibkitError(Exception):
             "first_rows": self.first_rows,
         }
 
-    def __reduce__(
-        self,
-    ) -> tuple[Callable[[dict[str, Any]], CalibkitError], tuple[dict[str, object]]]:
-        """Travel between processes as one of the classes below, whatever kin of it this is."""
-        return _arrived, (self.as_dict(),)
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel between processes as the nearest of the classes of this module."""
+        kind = next(one for one in type(self).__mro__ if one.__module__ == __name__)
+        return _arrived, (kind, self.as_dict())
 
 
-def _arrived(content: dict[str, Any]) -> CalibkitError:
-    kinds = (CheckError, UsageError, DataError, InfeasibleError, ResourceError)
-    kind = {kind.code: kind for kind in kinds}.get(content.pop("code"), CalibkitError)
+def _arrived(kind: type[CalibkitError], content: dict[str, Any]) -> CalibkitError:
+    content.pop("code")
     return kind(**content)
 
 
@@ -88,13 +91,17 @@ class CheckError(CalibkitError):
     code = 1
 
 
-class UsageError(CalibkitError):
+class UsageError(CalibkitError, ValueError):
     """The command cannot mean what it says: exit code 2."""
 
     code = 2
 
 
-class DataError(CalibkitError):
+class MissingFileError(UsageError, FileNotFoundError):
+    """A file that was named is not there: exit code 2."""
+
+
+class DataError(CalibkitError, ValueError):
     """The content of a file is not what the command needs: exit code 3."""
 
     code = 3
@@ -110,7 +117,7 @@ class InfeasibleError(CalibkitError):
     code = 4
 
 
-class ResourceError(CalibkitError):
+class ResourceError(CalibkitError, OSError):
     """The machine, not the data, is at fault: exit code 5."""
 
     code = 5

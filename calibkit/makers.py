@@ -132,6 +132,13 @@ def _record(columns: dict[str, Column], source: Source, said: Mapping[str, str] 
             columns[role] = msgspec.structs.replace(column, made_by=maker)
 
 
+def name_makers(model: Model, makers: Mapping[str, str]) -> None:
+    """Write into a model's columns which models made them, as a state says by their roles."""
+    for role, maker in makers.items():
+        if role in model.columns:
+            model.columns[role] = msgspec.structs.replace(model.columns[role], made_by=maker)
+
+
 def makers_of(
     source: Source, columns: ColumnOptions, said: Mapping[str, str] | None = None
 ) -> dict[str, str]:

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 import msgspec
 
 from calibkit.errors import ModelError, UsageError, nearest
+from calibkit.views.page import Shown
 
 if TYPE_CHECKING:
-    import polars as pl
-
     # Drift knows models: by its package, so that no module imports itself round a corner.
     from calibkit.api import Drift
-    from calibkit.files.frames import Frame, Names
+    from calibkit.files.frames import Array, Frame, Names
 
 #: Where each kind's structure is defined.
 KINDS = {
@@ -72,7 +71,7 @@ class Provenance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     files: list[str] | None = None
 
 
-class Model(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """What every kind of model has.  Subclasses set `KIND` and `VERSION` and add their own fields."""
 
     KIND: ClassVar[str] = ""
@@ -93,11 +92,11 @@ class Model(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     def apply(
         self,
-        frame: Frame,
+        frame: Frame | Array | None = None,
         *,
-        score: str | None = None,
-        uncertainty: str | None = None,
-        probs: str | None = None,
+        score: str | Array | None = None,
+        uncertainty: str | Array | None = None,
+        probs: str | Array | None = None,
         keep: Names | None = None,
         selected: bool = False,
         column: str | None = None,
@@ -106,15 +105,22 @@ class Model(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         seed: int | None = None,
         on_missing: str = "error",
         max_missing: float | str | None = None,
-    ) -> pl.DataFrame:
+    ) -> Any:
         """Return every row of a frame, in order, with the model's columns added.
+
+        A frame of polars (also lazy), pandas or pyarrow comes back as one, with the columns and the
+        index that it had; a dictionary as one of arrays; a file as a polars frame; anything else as
+        a pyarrow table.  An array of scores comes back as an array of the first added column, one
+        of class probabilities as one of the calibrated ones.
 
         Parameters
         ----------
         frame
-            Rows with the columns that the model names (see `columns`).
+            Rows with the columns that the model names (see `columns`), or its scores or class
+            probabilities as an array.
         score, uncertainty, probs
-            Where such a column is, if not where the model says.
+            Where such a column is, if not where the model says; or its values, with or without a
+            frame.
         keep
             Patterns (shell globs) of the columns to keep; None keeps all.
         selected
@@ -141,7 +147,7 @@ class Model(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         >>> model.apply(rows.head(3), keep="score").columns
         ['score', 'calibrated']
         """
-        added: pl.DataFrame = importlib.import_module(_APPLICATION).apply_to_frame(
+        return importlib.import_module(_APPLICATION).apply_to_frame(
             self,
             frame,
             score=score,
@@ -156,7 +162,6 @@ class Model(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
             on_missing=on_missing,
             max_missing=max_missing,
         )
-        return added
 
     def drift(
         self,

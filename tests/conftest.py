@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import _lru_cache_wrapper
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from calibkit_cli.processors import same_numbers
+
+same_numbers()
 
 ROOT = Path(__file__).parent.parent
 FLOORS = [ROOT, ROOT / "kernels", ROOT / "cli"]
@@ -27,6 +33,17 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 settings.load_profile("calibkit")
+
+
+def pytest_sessionfinish() -> None:
+    """Let go of the types of DuckDB, which it would report as lost on hundreds of lines at the end.
+
+    polars remembers the type of each frame that it has been given.
+    """
+    if "duckdb" in sys.modules:
+        for one in gc.get_objects():
+            if isinstance(one, _lru_cache_wrapper):
+                one.cache_clear()
 
 
 @dataclass(frozen=True)

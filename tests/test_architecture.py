@@ -27,7 +27,15 @@ FLOORS = {
 #: What a floor may import besides the standard library and itself.
 ALLOWED = {
     "calibkit_cli": {"calibkit", "typer", "rich", "polars", "numpy", "pyarrow", "msgspec"},
-    "calibkit": {"calibkit_kernels", "polars", "numpy", "pyarrow", "msgspec", "matplotlib"},
+    "calibkit": {
+        "calibkit_kernels",
+        "polars",
+        "numpy",
+        "pyarrow",
+        "msgspec",
+        "matplotlib",
+        "sklearn",
+    },
     "calibkit_kernels": {"numpy", "numba"},
 }
 HEAVY = {"numpy", "polars", "numba", "pyarrow", "msgspec", "matplotlib", "calibkit_kernels"}

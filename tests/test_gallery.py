@@ -6,7 +6,7 @@ import re
 import shlex
 import xml.etree.ElementTree as ET
 
-from calibkit.report.plots import KINDS
+from calibkit.options.pictures import KINDS
 from docs import write_gallery as gallery
 
 

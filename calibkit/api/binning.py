@@ -4,52 +4,22 @@ from __future__ import annotations
 
 import polars as pl
 
-from calibkit.api.options import Missing, Order, Scale, Strategy, at_work, chosen, tell, whole
-from calibkit.bins.binning import fit_grid, grid_frame
-from calibkit.bins.grid_table import default_bins
-from calibkit.files.frames import Frame, open_frame
-from calibkit.rows.columns import ColumnOptions, read_score_rows
+from calibkit.api.functions import python_function, tell
+from calibkit.bins import run
+from calibkit.files.sources import Source
+from calibkit.options.bin import BinOptions
 
 
-def bin(
-    frame: Frame,
-    *,
-    uncertainty_bins: int | None = None,
-    score_bins: int = 500,
-    strategy: Strategy = "equal-mass",
-    order: Order = "uncertainty-score",
-    score: str = "score",
-    scale: Scale = "probability",
-    label: str = "label",
-    positive: str | None = None,
-    unlabelled: Missing = "error",
-    uncertainty: str | None = None,
-    weight: str | None = None,
-    on_missing: Missing = "error",
-    threads: int | None = None,
-) -> pl.DataFrame:
+@python_function(BinOptions)
+def bin(source: Source, options: BinOptions) -> pl.DataFrame:
     """Count rows and positive rows over a grid of uncertainty bins by score bins.
 
-    Parameters
-    ----------
-    frame
-        Rows with a score, a label 0/1 and perhaps an uncertainty.
-    uncertainty_bins, score_bins, strategy, order
-        The grid; no uncertainty bins said: 3, or 1 for rows without uncertainty.
-    score, scale, label, positive, unlabelled, uncertainty, weight, on_missing, threads
-        As the options of ``calibkit bin``, which docs/bin.md explains.
+    The rows have a score, a label 0/1 and perhaps an uncertainty.
 
     Returns
     -------
     polars.DataFrame
         One row a cell: its limits, ``count``, ``positives``, ``positivity``, ``mean_score``.
-
-    Raises
-    ------
-    UsageError
-        An option, a column or a pair of options that is impossible.
-    DataError
-        Values that are missing, out of range or of the wrong type.
 
     Examples
     --------
@@ -58,23 +28,6 @@ def bin(
     >>> grid.height, int(grid["count"].sum())
     (10, 1000)
     """
-    chosen("--strategy", strategy, Strategy)
-    chosen("--order", order, Order)
-    whole("--uncertainty-bins", uncertainty_bins, 1)
-    whole("--score-bins", score_bins, 1)
-    columns = ColumnOptions(
-        score=score,
-        scale=scale,
-        label=label,
-        positive=positive,
-        unlabelled=unlabelled,
-        uncertainty=uncertainty,
-        weight=weight,
-        on_missing=on_missing,
-    )
-    count = at_work(threads)
-    rows = read_score_rows(open_frame(frame), columns)
-    bins = uncertainty_bins or default_bins(rows.options)
-    grid = fit_grid(rows, bins, score_bins, strategy=strategy, order=order, threads=count)
-    tell(rows.warnings)
-    return grid_frame(grid)
+    binned = run.fit(options, source)
+    tell(binned.warnings, BinOptions)
+    return binned.frame

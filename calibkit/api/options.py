@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterable
 from typing import Any, Literal, TypeVar, get_args
 
+from calibkit.api.words import python_words
 from calibkit.errors import CalibkitWarning, UsageError
 from calibkit.files.frames import Names, names
 from calibkit.files.sources import Source
@@ -81,7 +82,7 @@ def tagged(tags: dict[str, str] | None) -> dict[str, str]:
 def tell(remarks: Iterable[str], depth: int = 3) -> None:
     """Warn of each remark once, as the caller of the public function `depth` calls up."""
     for remark in dict.fromkeys(remarks):
-        warnings.warn(remark, CalibkitWarning, stacklevel=depth)
+        warnings.warn(python_words(remark), CalibkitWarning, stacklevel=depth)
 
 
 def delivered(

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from calibkit.bins.edges import equal_width_edges, quantile_edges
 from calibkit.errors import DataError, UsageError
 from calibkit.models import canonical_text
+from calibkit.options.levels import Order
 from calibkit.rows.columns import ScoreRows
 from calibkit.rows.weights import Unit
 from calibkit.summaries.resolution import resolution_of
@@ -130,7 +131,7 @@ class Grid:
     total: NDArray[np.int64]
     positive: NDArray[np.int64]
     score_sum: NDArray[np.float64]
-    order: str
+    order: Order
     uncertainty_edges: Edges
     score_edges: Edges
     uncertainty_min: Edges
@@ -163,7 +164,7 @@ def fit_grid(
     score_bins: int,
     *,
     strategy: str = "equal-mass",
-    order: str = "uncertainty-score",
+    order: Order = "uncertainty-score",
     threads: int = 1,
 ) -> Grid:
     """Return the grid of rows.
@@ -210,7 +211,10 @@ def _tally(rows: ScoreRows, level: NDArray[np.uint16], levels: int, threads: int
 
 
 def _filled(
-    tally: Tally, order: str, edges: tuple[Edges, Edges], least: tuple[float | Edges, float | Edges]
+    tally: Tally,
+    order: Order,
+    edges: tuple[Edges, Edges],
+    least: tuple[float | Edges, float | Edges],
 ) -> Grid:
     """Return the grid of a tally; edges and minima are of uncertainties, then of scores."""
     (spread, score), (low, lowest) = map(np.atleast_2d, edges), map(np.atleast_1d, least)

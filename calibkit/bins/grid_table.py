@@ -59,11 +59,6 @@ class GridTable:
     source: Source
 
 
-def default_bins(columns: ColumnOptions) -> int:
-    """Return how many uncertainty bins rows have if the user does not say."""
-    return 1 if columns.uncertainty is None else 3
-
-
 def is_grid_table(source: Source) -> bool:
     """Return whether the inputs are a table that ``bin`` wrote."""
     return all(name in source.schema for name in GRID_COLUMNS)

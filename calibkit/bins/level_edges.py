@@ -1,53 +1,61 @@
-"""Edges of uncertainty levels from a file: the same levels for every shard."""
+"""Edges of uncertainty levels that are given: the same levels for every shard."""
 
 from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 from calibkit.errors import ModelError, UsageError
 from calibkit.files.sources import read_bytes
-from calibkit.models import decode_as, decode_object
+from calibkit.models import Model, decode_as, decode_object
 
 
-def read_edges(path: str) -> tuple[float, ...]:
-    """Return the inner edges that a file holds: a JSON list of numbers, or a boundary's model.
+def edges_of(value: Any, flag: str) -> tuple[float, ...]:
+    """Return inner edges that are given as numbers, as a boundary, or as a file of one of these.
+
+    Parameters
+    ----------
+    value
+        Numbers that rise, the model of a boundary, or the name of a file: a JSON list or a model.
+    flag
+        What messages call them, where they are no file.
 
     Raises
     ------
     UsageError
-        No such file, or none of the two.
+        No such file, or none of these.
     """
+    name = flag
+    if isinstance(value, Model):
+        value = value.as_dict().get("uncertainty_edges")
+    elif not isinstance(value, list | tuple):
+        name = str(value)
+        value = _read(name)
+    if not _rises(value):
+        raise UsageError(
+            f"{name}: edges of uncertainty levels are finite numbers that rise, at least one; this "
+            f"is {str(value)[:60]}",
+            file=None if name == flag else name,
+        )
+    return tuple(float(edge) for edge in value)
+
+
+def _read(path: str) -> Any:
     data = read_bytes(path)
     try:
         found = decode_object(data, path).get("uncertainty_edges") if data[:1] == b"{" else None
-        edges = decode_as(data, list[float], "a list") if found is None else found
+        return decode_as(data, list[float], "a list") if found is None else found
     except ModelError as error:
         raise UsageError(
             f"{path}: no edges of uncertainty levels ({error}); give a JSON list of rising numbers, "
             "or the model of a boundary",
             file=path,
         ) from None
-    if not _rises(edges):
-        raise UsageError(
-            f"{path}: edges of uncertainty levels are finite numbers that rise, at least one; this "
-            f"is {str(edges)[:60]}",
-            file=path,
-        )
-    return tuple(float(edge) for edge in edges)
 
 
-def check_order(order: str, edges: tuple[float, ...]) -> None:
-    """Refuse edges for levels that each score bin cuts for itself."""
-    if edges and order == "score-uncertainty":
-        raise UsageError(
-            "--order score-uncertainty cuts uncertainties in each score bin anew; leave "
-            "--uncertainty-edges out."
-        )
-
-
-def _rises(edges: object) -> bool:
-    if not isinstance(edges, list) or not edges:
+def _rises(edges: Any) -> bool:
+    if not isinstance(edges, list | tuple) or not edges:
         return False
     if not all(isinstance(edge, int | float) and math.isfinite(edge) for edge in edges):
         return False

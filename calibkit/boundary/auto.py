@@ -29,16 +29,23 @@ from numpy.typing import NDArray
 from calibkit.bins.binning import Levels, uncertainty_levels
 from calibkit.bins.grid_table import GridTable
 from calibkit.boundary.choose import marginal_rate
-from calibkit.boundary.fit import Fitted, cross_validated, fit_summary, fold_count, need_classes
+from calibkit.boundary.fit import (
+    FittedBoundary,
+    cross_validated,
+    fit_summary,
+    fold_count,
+    need_classes,
+)
 from calibkit.boundary.found import Found
 from calibkit.boundary.goals import Goal
 from calibkit.boundary.logistic import distinct
 from calibkit.boundary.parts import Candidate
+from calibkit.boundary.plan import Plan, plan
 from calibkit.boundary.problem import deal, tally_totals
-from calibkit.boundary.spec import AUTO, MOST_FOLDS, BoundarySpec, Plan, plan
 from calibkit.boundary.summary import Summary, summarise
 from calibkit.boundary.tried import Judge, Tried
 from calibkit.errors import InfeasibleError, UsageError
+from calibkit.options.boundary import AUTO, MOST_FOLDS, BoundaryOptions
 from calibkit.rows.columns import ScoreRows
 from calibkit.summaries.tally import Tally
 
@@ -68,7 +75,7 @@ class Choice:
         )
 
 
-def fit_choice(choice: Choice) -> Fitted:
+def fit_choice(choice: Choice) -> FittedBoundary:
     """Fit the candidate that was chosen, or the next best one where that one finds no boundary.
 
     Raises
@@ -90,14 +97,14 @@ def fit_choice(choice: Choice) -> Fitted:
     raise failure
 
 
-def choose_method(data: ScoreRows | GridTable, spec: BoundarySpec) -> Choice:
+def choose_method(data: ScoreRows | GridTable, options: BoundaryOptions) -> Choice:
     """Return the candidates of ``--method auto`` by what cross-validation says of them.
 
     Parameters
     ----------
     data
         Rows, or a grid of their counts (a grid has one number of levels, and no surface).
-    spec
+    options
         What to fit, with method ``auto``.  A number of levels is that of every candidate.  Without
         folds, or with too few rows for them, the simplest comes first.
 
@@ -108,12 +115,12 @@ def choose_method(data: ScoreRows | GridTable, spec: BoundarySpec) -> Choice:
     DataError
         One class only where the objective needs both.
     """
-    plans = candidates(data, spec)
+    plans = candidates(data, options)
     if len(plans) == 1:
-        return Choice((Tried(_named(summarise(data, plans[0].spec))),), ())
+        return Choice((Tried(_named(summarise(data, plans[0].options))),), ())
     if isinstance(data, ScoreRows) and not any(planned.score_bins for planned in plans):
         return _choose(*_count_finely(data, plans), shared=True)
-    return choose_among([summarise(data, planned.spec) for planned in plans])
+    return choose_among([summarise(data, planned.options) for planned in plans])
 
 
 def choose_among(summaries: list[Summary]) -> Choice:
@@ -124,34 +131,34 @@ def choose_among(summaries: list[Summary]) -> Choice:
 
 def _choose(base: Summary, counted: list[tuple[Summary, Places | None]], *, shared: bool) -> Choice:
     """Rank candidates by their cross-validation, on a common deal of `base` where they share one."""
-    spec = base.planned.spec
+    options = base.planned.options
     need_classes(base)
     if not fold_count(base, []):  # of too few rows the fit warns
         return Choice(tuple(Tried(summary) for summary, _ in counted), ())
-    classes = spec.target.classes(base.problem.totals())
-    goal = spec.target.goal(tally_totals(base.problem.tally.reweighted(classes)))
+    classes = options.target.classes(base.problem.totals())
+    goal = options.target.goal(tally_totals(base.problem.tally.reweighted(classes)))
     dealt = None
     if shared:
-        dealt = _deal(base, spec).reweighted(classes)
+        dealt = _deal(base, options).reweighted(classes)
     tried = [_try(summary, places, dealt, goal) for summary, places in counted]
     price = marginal_rate(counted[0][0])
     return _rank(tried, dealt, goal, price)
 
 
-def _deal(base: Summary, spec: BoundarySpec) -> Tally:
+def _deal(base: Summary, options: BoundaryOptions) -> Tally:
     """Return the rows, or `ENOUGH` of them taken at random, dealt to the folds."""
     problem = base.problem
     parts = problem.totals().rows // ENOUGH
     if problem.rows is None and parts > 1:
         # Another seed than that of the folds: both draws are keyed by score, level and label.
-        some = problem.tally.deal(min(parts, MOST_FOLDS), spec.seed + _THINNED).before(1)
+        some = problem.tally.deal(min(parts, MOST_FOLDS), options.seed + _THINNED).before(1)
         problem = replace(problem, tally=some)
-    return deal(problem, spec.folds, spec.seed, spec.threads)
+    return deal(problem, options.folds, options.seed, options.workers)
 
 
-def candidates(data: ScoreRows | GridTable, spec: BoundarySpec) -> list[Plan]:
+def candidates(data: ScoreRows | GridTable, options: BoundaryOptions) -> list[Plan]:
     """Return what ``auto`` tries, the simplest first."""
-    levels = spec.uncertainty_bins
+    levels = options.levels
     if isinstance(data, GridTable):
         wanted = [("st", levels)] if data.grid.score_edges.shape[0] == 1 else []
         wanted.append(("exact", levels))
@@ -165,7 +172,7 @@ def candidates(data: ScoreRows | GridTable, spec: BoundarySpec) -> list[Plan]:
     plans, refused = [], None
     for name, own in wanted:
         try:
-            plans.append(plan(replace(spec, method=name, uncertainty_bins=own), data))
+            plans.append(plan(replace(options.at_levels(own), method=name), data))
         except UsageError as error:
             refused = error
     if refused is not None and not plans:
@@ -195,13 +202,13 @@ def _count_finely(
     """
     own_levels = []
     for planned in plans:
-        levels = uncertainty_levels(data, planned.levels, planned.spec.strategy)
+        levels = uncertainty_levels(data, planned.levels, planned.options.strategy)
         own_levels.append(distinct(levels) if planned.method.surface else levels)
     finest = distinct(
         Levels(own_levels[0].minimum, np.concatenate([levels.edges for levels in own_levels]))
     )
     most = max(plans, key=lambda planned: 0 if planned.method.surface else planned.levels)
-    base = summarise(data, most.spec, finest)
+    base = summarise(data, most.options, finest)
     starts = np.append(finest.minimum, finest.edges)
     found: list[tuple[Summary, Places | None]] = []
     for planned, levels in zip(plans, own_levels, strict=True):
@@ -224,22 +231,22 @@ def _count_finely(
 def _try(summary: Summary, places: Places | None, dealt: Tally | None, goal: Goal) -> Tried:
     """Cross-validate a candidate: on its levels of a common deal, or on a deal of its own."""
     planned, tally = summary.planned, summary.problem.tally
-    spec = planned.spec
+    options = planned.options
     if dealt is None or places is None:
-        own = deal(summary.problem, spec.folds, spec.seed, spec.threads)
+        own = deal(summary.problem, options.folds, options.seed, options.workers)
         return Tried(summary, cross_validated(own.reweighted(goal.totals.classes), planned, goal))
     kept: dict[int, Found] = {}
     checked = cross_validated(dealt.coarser(places, tally.levels), planned, goal, kept)
-    fine = np.full((spec.folds, places.size), np.nan)
+    fine = np.full((options.folds, places.size), np.nan)
     for fold, found in kept.items():
         if fold >= 0:  # folds that go forward in time are fitted on what comes before
             fine[fold] = found.thresholds[places]
-    return Tried(summary, checked, fine if spec.time is None else None)
+    return Tried(summary, checked, fine if options.time is None else None)
 
 
 def _rank(tried: list[Tried], dealt: Tally | None, goal: Goal, price: float) -> Choice:
     """Order candidates: the simplest that is as good as the best first, then by worth."""
-    minimised = tried[0].summary.planned.spec.target.option == "minimize"
+    minimised = tried[0].summary.planned.options.target.option == "minimize"
     judge = Judge(goal, price, dealt, minimised)
     worth = [judge.worth(one) for one in tried]
     within = [judge.within(one) for one in tried]

@@ -26,14 +26,14 @@ from calibkit.boundary.certificate_paths import CURVED, Path, fit_path
 from calibkit.boundary.certificate_tests import Quantity, certified, rows_needed, sequence
 from calibkit.boundary.describe import describe, flatten, reference
 from calibkit.boundary.figures import figures
-from calibkit.boundary.fit import Fitted, need_classes
+from calibkit.boundary.fit import FittedBoundary, need_classes
 from calibkit.boundary.found import Found
 from calibkit.boundary.goals import count_goal
 from calibkit.boundary.methods import METHODS
 from calibkit.boundary.parts import BoundaryFit, Certificate
-from calibkit.boundary.spec import AUTO, BoundarySpec
 from calibkit.boundary.summary import Summary, summarise
 from calibkit.errors import DataError, InfeasibleError, UsageError
+from calibkit.options.boundary import AUTO, BoundaryOptions
 from calibkit.rows.columns import ScoreRows
 from calibkit.rows.provenance import random_parts
 from calibkit.summaries.tally import count_rows
@@ -54,9 +54,9 @@ class Split:
     certifying: ScoreRows
 
 
-def check_certifiable(spec: BoundarySpec, data: ScoreRows | GridTable) -> ScoreRows:
+def check_certifiable(options: BoundaryOptions, data: ScoreRows | GridTable) -> ScoreRows:
     """Return the rows, or raise `UsageError` for what cannot be certified, with the reason."""
-    target = spec.target
+    target = options.target
     if target.bound is None:
         raise UsageError(
             f"--confidence certifies a bound, and --{target.option} has none; use --precision, "
@@ -66,22 +66,22 @@ def check_certifiable(spec: BoundarySpec, data: ScoreRows | GridTable) -> ScoreR
         raise UsageError(
             "--confidence certifies a share of the rows; give --capacity a number below 1."
         )
-    if spec.method not in CERTIFIABLE:
+    if options.method not in CERTIFIABLE:
         raise UsageError(
-            f"--confidence does not go with --method {spec.method}; methods that it goes with: "
+            f"--confidence does not go with --method {options.method}; methods that it goes with: "
             f"{', '.join(CERTIFIABLE)}."
         )
     for option, given, why in (
-        ("--groups", spec.groups, "rows of a group are not independent, and no bound holds for "
+        ("--groups", options.groups, "rows of a group are not independent, and no bound holds for "
          "groups of unlimited size: keep one row of each group, drawn at random"),
-        ("--time", spec.time, "rows that change with time are no draws of what comes next"),
-        ("--by", spec.by, "certify one segment at a time, each at its share of 1 - C"),
+        ("--time", options.time, "rows that change with time are no draws of what comes next"),
+        ("--by", options.by, "certify one segment at a time, each at its share of 1 - C"),
         ("--value", target.value_column, "no bound holds for values of unlimited size"),
         ("--prevalence", target.prevalence, "the rows are no draws at that base rate"),
-        ("--score-bins", spec.score_bins, "the path takes the scores themselves"),
-        ("--order", spec.order != "uncertainty-score", "the path takes the scores themselves"),
-        ("--randomise", spec.randomise != "block", "the path takes no chances"),
-        ("--strategy", spec.strategy != "equal-mass", "the path has levels of equal mass"),
+        ("--score-bins", options.score_bins, "the path takes the scores themselves"),
+        ("--order", options.order != "uncertainty-score", "the path takes the scores themselves"),
+        ("--randomise", options.randomise != "block", "the path takes no chances"),
+        ("--strategy", options.strategy != "equal-mass", "the path has levels of equal mass"),
     ):  # fmt: skip
         if given:
             raise UsageError(f"--confidence does not go with {option}: {why}.")
@@ -92,12 +92,12 @@ def check_certifiable(spec: BoundarySpec, data: ScoreRows | GridTable) -> ScoreR
             "--confidence does not go with --weight-kind sampling: a row that stands for many is "
             "no independent draw of each, and no bound holds for weights of unlimited size."
         )
-    if spec.uncertainty_bins is not None:
-        check_bins(spec.uncertainty_bins, 1, has_uncertainty=data.uncertainty is not None)
+    if options.levels is not None:
+        check_bins(options.levels, 1, has_uncertainty=data.uncertainty is not None)
     return data
 
 
-def certificate_steps(spec: BoundarySpec, data: ScoreRows | GridTable) -> list[str]:
+def certificate_steps(options: BoundaryOptions, data: ScoreRows | GridTable) -> list[str]:
     """Return in words what a certified fit will do.
 
     Raises
@@ -105,17 +105,17 @@ def certificate_steps(spec: BoundarySpec, data: ScoreRows | GridTable) -> list[s
     UsageError
         What cannot be certified.
     """
-    rows = written_out(check_certifiable(spec, data)).score.size
+    rows = written_out(check_certifiable(options, data)).score.size
     fitting = round(_PARTS * fitting_share(rows)) / _PARTS
-    method = "a curved logistic surface" if spec.method == AUTO else spec.method
+    method = "a curved logistic surface" if options.method == AUTO else options.method
     return [
         f"fit a nested path of boundaries by {method} on {fitting:.1%} of the rows",
-        f"certify {spec.target.text} with confidence {spec.confidence} along it on the others, by "
-        "exact binomial tests in a fixed sequence",
+        f"certify {options.target.text} with confidence {options.confidence_level} along it on the "
+        "others, by exact binomial tests in a fixed sequence",
     ]
 
 
-def certify_boundary(data: ScoreRows | GridTable, spec: BoundarySpec) -> Fitted:
+def certify_boundary(data: ScoreRows | GridTable, options: BoundaryOptions) -> FittedBoundary:
     """Return a boundary whose bound holds on new data with the confidence of the specification.
 
     Parameters
@@ -123,7 +123,7 @@ def certify_boundary(data: ScoreRows | GridTable, spec: BoundarySpec) -> Fitted:
     data
         Rows that are independent draws of what the boundary will be applied to; a weight counts
         as that many rows.
-    spec
+    options
         What to fit, with a confidence.
 
     Raises
@@ -135,21 +135,21 @@ def certify_boundary(data: ScoreRows | GridTable, spec: BoundarySpec) -> Fitted:
     InfeasibleError
         No boundary can be certified; the message says about how many rows it would take.
     """
-    data = check_certifiable(spec, data)
+    data = check_certifiable(options, data)
     rows = written_out(data)
-    assert spec.target.bound is not None and spec.confidence is not None
-    quantity = Quantity(spec.target.option, spec.target.bound)
-    split = deal_rows(rows, spec.seed)
-    _need_classes(data, spec, split)
+    assert options.target.bound is not None and options.confidence is not None
+    quantity = Quantity(options.target.option, options.target.bound)
+    split = deal_rows(rows, options.seed)
+    _need_classes(data, options, split)
     path = fit_path(
         split.fitting,
-        CURVED if spec.method == AUTO else spec.method,
-        spec.uncertainty_bins,
+        CURVED if options.method == AUTO else options.method,
+        options.levels,
         quantity.sizes,
     )
-    place = _certified_place(path, split.certifying, quantity, spec)
-    summary = _summary(data, spec, path)
-    return _fitted(summary, path, place, _certificate(spec, split.certifying))
+    place = _certified_place(path, split.certifying, quantity, options)
+    summary = _summary(data, options, path)
+    return _fitted(summary, path, place, _certificate(options, split.certifying))
 
 
 def written_out(data: ScoreRows) -> ScoreRows:
@@ -203,13 +203,13 @@ def fitting_share(rows: int) -> float:
     return float(min(0.4, max(0.1, 0.2 * (20_000 / max(rows, 1)) ** 0.2)))
 
 
-def _need_classes(data: ScoreRows, spec: BoundarySpec, split: Split) -> None:
+def _need_classes(data: ScoreRows, options: BoundaryOptions, split: Split) -> None:
     """Refuse rows that lack a class they need, and parts that do."""
     for part in (split.fitting, split.certifying):
         assert part.label is not None
         positives = int(np.count_nonzero(part.label))
-        if positives == 0 or (spec.target.option == "fpr" and positives == part.label.size):
-            need_classes(summarise(data, replace(spec, method="st", confidence=None)))
+        if positives == 0 or (options.target.option == "fpr" and positives == part.label.size):
+            need_classes(summarise(data, replace(options, method="st", confidence=None)))
             raise InfeasibleError(
                 f"nothing can be certified: {data.score.size:,} rows are too few, a part of them has "
                 "one class only."
@@ -217,29 +217,30 @@ def _need_classes(data: ScoreRows, spec: BoundarySpec, split: Split) -> None:
 
 
 def _certified_place(
-    path: Path, certifying: ScoreRows, quantity: Quantity, spec: BoundarySpec
+    path: Path, certifying: ScoreRows, quantity: Quantity, options: BoundaryOptions
 ) -> int:
     """Return the place on the path that is certified, or raise with what would be needed."""
-    assert certifying.label is not None and spec.confidence is not None
+    assert certifying.label is not None
     level = path.levels.of(certifying.uncertainty, certifying.score.size)
     tally = count_rows(
-        certifying.score, level, certifying.label, path.levels.count, threads=spec.threads
+        certifying.score, level, certifying.label, path.levels.count, threads=options.workers
     )
     totals = tally.level_totals.sum(axis=0)
     rows, positives = int(totals[1]), int(totals[2])
     counts = path.counts(tally)
-    confidence = spec.confidence
+    confidence = options.confidence_level
+    assert confidence is not None
     alpha = (confidence.denominator - confidence.numerator) / confidence.denominator
     tests = sequence(quantity, path.expected, path.totals, rows / max(path.totals[0], 1))
     found = quantity.hits_and_trials(counts.astype(np.float64), rows, positives)
     place = certified(quantity, tests, found.astype(np.int64), alpha)
     if place >= 0 and counts[place, 0] > 0:
         return place
-    raise _nothing(quantity, spec, tests.signal, alpha, rows + path.totals[0])
+    raise _nothing(quantity, options, tests.signal, alpha, rows + path.totals[0])
 
 
 def _nothing(
-    quantity: Quantity, spec: BoundarySpec, signal: float, level: float, rows: int
+    quantity: Quantity, options: BoundaryOptions, signal: float, level: float, rows: int
 ) -> InfeasibleError:
     needed = rows_needed(signal, level, rows)
     if quantity.impossible:
@@ -254,26 +255,28 @@ def _nothing(
             f"{'lower' if quantity.at_least else 'raise'} the bound, or the confidence"
         )
     return InfeasibleError(
-        f"nothing can be certified: {spec.target.text} with confidence {spec.confidence}; {advice}."
+        f"nothing can be certified: {options.target.text} with confidence {options.confidence_level}; "
+        f"{advice}."
     )
 
 
-def _certificate(spec: BoundarySpec, certifying: ScoreRows) -> Certificate:
-    assert spec.target.bound is not None and spec.confidence is not None
-    option = spec.target.option
+def _certificate(options: BoundaryOptions, certifying: ScoreRows) -> Certificate:
+    confidence = options.confidence_level
+    assert options.target.bound is not None and confidence is not None
+    option = options.target.option
     return Certificate(
-        confidence=float(spec.confidence),
+        confidence=float(confidence),
         quantity=option,
-        bound=float(spec.target.bound),
+        bound=float(options.target.bound),
         side="lower" if option in ("precision", "recall") else "upper",
         rows=int(certifying.score.size),
     )
 
 
-def _summary(data: ScoreRows, spec: BoundarySpec, path: Path) -> Summary:
+def _summary(data: ScoreRows, options: BoundaryOptions, path: Path) -> Summary:
     """Count all rows over the levels of the path, for the figures and the outline of the model."""
     method = "logistic" if path.method == CURVED else path.method
-    plain = replace(spec, method=method, uncertainty_bins=None, confidence=None)
+    plain = replace(options.at_levels(None), method=method, confidence=None)
     summary = summarise(data, plain, path.levels)
     need_classes(summary)
     planned = replace(
@@ -281,19 +284,19 @@ def _summary(data: ScoreRows, spec: BoundarySpec, path: Path) -> Summary:
         method=replace(METHODS[method], name=path.method),
         levels=path.levels.count,
     )
-    options = {
+    said = {
         **summary.origin.options,
-        "method": spec.method,
+        "method": options.method,
         "uncertainty_bins": path.levels.count,
-        "confidence": str(spec.confidence),
+        "confidence": str(options.confidence_level),
     }
-    options.pop("folds", None)
-    origin = msgspec.structs.replace(summary.origin, options=options)
+    said.pop("folds", None)
+    origin = msgspec.structs.replace(summary.origin, options=said)
     return replace(summary, planned=planned, levels=path.levels, origin=origin)
 
 
-def _fitted(summary: Summary, path: Path, place: int, certificate: Certificate) -> Fitted:
-    target, tally = summary.planned.spec.target, summary.problem.tally
+def _fitted(summary: Summary, path: Path, place: int, certificate: Certificate) -> FittedBoundary:
+    target, tally = summary.planned.options.target, summary.problem.tally
     goal, unit = target.goal(summary.problem.totals()), tally.unit
     thresholds = path.thresholds[place]
     selected, hits = tally.selected(thresholds)
@@ -316,4 +319,4 @@ def _fitted(summary: Summary, path: Path, place: int, certificate: Certificate) 
         reference=reference(summary, selected / goal.totals.rows),
         certificate=certificate,
     )
-    return Fitted(describe(summary, found, fit), goal)
+    return FittedBoundary(model=describe(summary, found, fit), goal=goal)

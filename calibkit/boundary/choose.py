@@ -10,22 +10,22 @@ The rule is the usual one for nested models: the fewest levels within one standa
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from calibkit.boundary.exact import isotonic_blocks
 from calibkit.boundary.figures import standard_error
-from calibkit.boundary.fit import Fitted, fit_summary
+from calibkit.boundary.fit import FittedBoundary, fit_summary
 from calibkit.boundary.goals import CountGoal
 from calibkit.boundary.problem import tally_totals
-from calibkit.boundary.spec import BoundarySpec
 from calibkit.boundary.summary import Summary, summarise
 from calibkit.errors import InfeasibleError, UsageError
+from calibkit.options.boundary import BoundaryOptions
 from calibkit.rows.columns import ScoreRows
 
 #: Counts rows for a specification.
-Count = Callable[[ScoreRows, BoundarySpec], Summary]
+Count = Callable[[ScoreRows, BoundaryOptions], Summary]
 
 #: The numbers of levels that are tried.
 CANDIDATES = (1, 2, 3, 5, 7, 11)
@@ -40,14 +40,14 @@ class Tried:
     error: float
 
 
-def choose_levels(data: ScoreRows, spec: BoundarySpec, count: Count = summarise) -> Summary:
+def choose_levels(data: ScoreRows, options: BoundaryOptions, count: Count = summarise) -> Summary:
     """Return the rows' summary with the number of levels that cross-validation favours.
 
     Parameters
     ----------
     data
         Rows; without uncertainties there is one level.
-    spec
+    options
         What to fit, with folds; its number of levels is not looked at.
     count
         How the rows are counted for a number of levels.
@@ -59,9 +59,9 @@ def choose_levels(data: ScoreRows, spec: BoundarySpec, count: Count = summarise)
     InfeasibleError
         No number of levels meets the bound.
     """
-    if spec.folds == 0:
+    if options.folds == 0:
         raise UsageError("--uncertainty-bins auto is chosen by cross-validation: give it --folds.")
-    single = count(data, replace(spec, uncertainty_bins=1))
+    single = count(data, options.at_levels(1))
     if data.uncertainty is None:
         return single
     price = marginal_rate(single)
@@ -70,7 +70,7 @@ def choose_levels(data: ScoreRows, spec: BoundarySpec, count: Count = summarise)
     for levels in CANDIDATES:
         summary = single
         if levels > 1:
-            summary = count(data, replace(spec, uncertainty_bins=levels))
+            summary = count(data, options.at_levels(levels))
         try:
             fitted = fit_summary(summary)
         except InfeasibleError as error:
@@ -91,7 +91,7 @@ def marginal_rate(summary: Summary) -> float:
 
     It is 0 without a bound, and where what rows are worth counts.
     """
-    target = summary.planned.spec.target
+    target = summary.planned.options.target
     tally = summary.problem.tally.reweighted(target.classes(summary.problem.totals()))
     goal = target.goal(tally_totals(tally))
     if not isinstance(goal, CountGoal):
@@ -103,7 +103,7 @@ def marginal_rate(summary: Summary) -> float:
     return float(blocks.true_positives[margin] / blocks.selected[margin])
 
 
-def _worth(fitted: Fitted, price: float) -> tuple[float, float]:
+def _worth(fitted: FittedBoundary, price: float) -> tuple[float, float]:
     """Return the worth of a boundary on rows it did not see, and its standard error.
 
     With a bound: ``(T - price * M) / P``, pooled over the folds; else, and where the recall is one

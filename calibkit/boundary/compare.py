@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+
+import polars as pl
 
 from calibkit.bins.grid_table import GridTable
 from calibkit.boundary.auto import choose_method, fit_choice
 from calibkit.boundary.fit import delivered, fit_boundary
 from calibkit.boundary.methods import METHODS
 from calibkit.boundary.model import BoundaryModel
-from calibkit.boundary.spec import AUTO, BoundarySpec
 from calibkit.errors import InfeasibleError, UsageError
+from calibkit.options.boundary import AUTO, BoundaryOptions
 from calibkit.rows.columns import ScoreRows
 
 #: The columns of a comparison.
@@ -27,6 +30,9 @@ HEADER = (
     "test recall",
     "note",
 )
+
+#: The types of a table of it that are no shares; rows are selected in whole numbers, or by weight.
+_KINDS = {"method": pl.String, "levels": pl.Int64, "score_bins": pl.Int64, "note": pl.String}
 
 
 @dataclass(frozen=True)
@@ -81,56 +87,65 @@ class Compared:
         return dict(zip(names, self.row(), strict=True))
 
 
-def compare(
-    data: ScoreRows | GridTable, spec: BoundarySpec, test: ScoreRows | None = None
+def comparison_frame(methods: Sequence[Compared]) -> pl.DataFrame:
+    """Return a comparison as a table, one row a method."""
+    rows = [one.as_dict() for one in methods]
+    kinds = {name: _KINDS.get(name, pl.Float64) for name in rows[0] if name != "selected"}
+    return pl.DataFrame(rows, schema_overrides=kinds, infer_schema_length=None)
+
+
+def compare_methods(
+    data: ScoreRows | GridTable, options: BoundaryOptions, test: ScoreRows | None = None
 ) -> list[Compared]:
     """Fit every method that takes the objective.
 
     A method that selects nothing, or whose table would be too large, is a row that says so.  With
     the method ``auto`` its choice has a row of its own.
     """
-    chosen = [_one(data, spec, test)] if spec.method == AUTO else []
+    options = replace(options, provenance="hash")  # of which the table says a part
+    chosen = [_one(data, options, test)] if options.method == AUTO else []
     return chosen + [
-        _one(data, replace(spec, method=name), test)
+        _one(data, replace(options, method=name), test)
         for name, method in METHODS.items()
-        if spec.target.option in method.objectives and (method.worths or not spec.target.worths)
+        if options.target.option in method.objectives
+        and (method.worths or not options.target.worths)
     ]
 
 
-def _one(data: ScoreRows | GridTable, spec: BoundarySpec, test: ScoreRows | None) -> Compared:
-    if spec.method != AUTO:
-        spec = _suited(spec)
+def _one(data: ScoreRows | GridTable, options: BoundaryOptions, test: ScoreRows | None) -> Compared:
+    if options.method != AUTO:
+        options = _suited(options)
     try:
-        if spec.method == AUTO:
-            fitted = delivered(fit_choice(choose_method(data, spec)), spec.target, test)
+        if options.method == AUTO:
+            fitted = delivered(fit_choice(choose_method(data, options)), options, test)
         else:
-            fitted = fit_boundary(data, spec, test=test)
+            fitted = fit_boundary(data, options, test=test)
     except InfeasibleError:
-        return Compared(spec.method, None, "infeasible: selects nothing")
+        return Compared(options.method, None, "infeasible: selects nothing")
     except UsageError as error:
-        return Compared(spec.method, None, f"skipped: {error.message}")
+        return Compared(options.method, None, f"skipped: {error.message}")
     note = ""
     if fitted.model.fit.optimal_in_sample:
         note = "optimal on its grid" if _binned(fitted.model) else "optimal"
-    if spec.method == "st":
+    if options.method == "st":
         note = "best single threshold"
-    if spec.method == "logistic":
+    if options.method == "logistic":
         note = "best cut of its surface"
-    if spec.method == AUTO:
+    if options.method == AUTO:
         note = f"chooses {fitted.model.method}"
     if not fitted.model.fit.bound_met:
         note = "misses the bound"
-    return Compared(spec.method, fitted.model, note)
+    return Compared(options.method, fitted.model, note)
 
 
-def _suited(spec: BoundarySpec) -> BoundarySpec:
+def _suited(options: BoundaryOptions) -> BoundaryOptions:
     """Leave out of a specification what its method has no use for."""
-    chosen = METHODS[spec.method]
-    if chosen.needs_grid and spec.score_bins == 0:
-        spec = replace(spec, score_bins=None)
+    chosen = METHODS[options.method]
+    if chosen.needs_grid and options.score_bins == 0:
+        options = replace(options, score_bins=None)
     if chosen.mix is None:
-        spec = replace(spec, randomise="block")
-    return spec if chosen.surface is None else replace(spec, uncertainty_bins=None)
+        options = replace(options, randomise="block")
+    return options if chosen.surface is None else options.at_levels(None)
 
 
 def _binned(model: BoundaryModel) -> bool:

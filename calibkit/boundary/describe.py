@@ -22,11 +22,11 @@ from calibkit.boundary.parts import (
     SegmentFit,
     threshold_json,
 )
-from calibkit.boundary.spec import BoundarySpec
 from calibkit.boundary.summary import Stack, Summary
 from calibkit.boundary.target import Target
 from calibkit.errors import DataError
 from calibkit.models import Column
+from calibkit.options.boundary import BoundaryOptions
 from calibkit.summaries.tally import Tally
 
 
@@ -71,7 +71,7 @@ def describe(summary: Summary, found_on: Found, fit: BoundaryFit) -> BoundaryMod
         return _describe_stack(summary, summary.stack, found_on, fit)
     lowest = found_on.thresholds
     planned, problem = summary.planned, summary.problem
-    spec, levels = planned.spec, planned.levels
+    options, levels = planned.options, planned.levels
     if found_on.surface is not None and summary.levels is not None:
         levels = summary.levels.count
     columns = dict(problem.columns)
@@ -82,7 +82,7 @@ def describe(summary: Summary, found_on: Found, fit: BoundaryFit) -> BoundaryMod
         version=BoundaryModel.VERSION,
         columns=columns,
         method=planned.method.name,
-        objective=_objective(spec.target, problem.totals()),
+        objective=_objective(options.target, problem.totals()),
         uncertainty_min=None,
         uncertainty_edges=[],
         score_thresholds=[],
@@ -121,7 +121,7 @@ def _describe_stack(
     model.method = summary.planned.method.name
     model.columns = {**fallback.columns, **model.columns}
     segments = {name: segment_of(one) for name, one in zip(stack.names, alone, strict=True)}
-    return with_segments(model, segments, stack.pooled, summary.planned.spec)
+    return with_segments(model, segments, stack.pooled, summary.planned.options)
 
 
 def never(model: BoundaryModel) -> BoundaryModel:
@@ -149,15 +149,15 @@ def with_segments(
     model: BoundaryModel,
     segments: dict[str, Segment],
     pooled: tuple[str, ...],
-    spec: BoundarySpec,
+    options: BoundaryOptions,
 ) -> BoundaryModel:
     """Return a model with boundaries for segments; beside them stands the one for other rows."""
-    assert spec.by is not None
+    assert options.by is not None
     return msgspec.structs.replace(
         model,
-        columns={**model.columns, "by": Column(spec.by)},
+        columns={**model.columns, "by": Column(options.by)},
         groups=segments,
-        bound=spec.bound,
+        bound=options.bound,
         pooled=list(pooled),
     )
 
@@ -167,10 +167,10 @@ def _describe_random(model: BoundaryModel, summary: Summary, found: Found) -> No
     planned, levels = summary.planned, model.levels
     assert found.wide is not None
     wide = np.broadcast_to(summary.problem.scores(found.wide), levels)
-    model.randomise = planned.spec.randomise
-    model.seed = planned.spec.seed
+    model.randomise = planned.options.randomise
+    model.seed = planned.options.seed
     model.random_thresholds = [None] * levels
-    if planned.spec.randomise == "tie":
+    if planned.options.randomise == "tie":
         selects = not np.isnan(wide[0])
         model.score_thresholds = [threshold_json(wide[0])]
         model.tie_probability = [found.probability or float(selects)]

@@ -7,51 +7,62 @@ from fractions import Fraction
 
 import msgspec
 import numpy as np
+import polars as pl
 
 from calibkit.bins.grid_table import GridTable
 from calibkit.boundary import exact
 from calibkit.boundary.describe import describe, flatten, reference, warnings_of
 from calibkit.boundary.figures import Judged, cross_validate, figures
 from calibkit.boundary.found import Found
+from calibkit.boundary.frontier import frontier_rows
 from calibkit.boundary.goals import Goal, Totals
 from calibkit.boundary.methods import METHODS, best_choice, on_folds
 from calibkit.boundary.model import BoundaryModel
 from calibkit.boundary.parts import BoundaryFit, CrossValidated, Figures
+from calibkit.boundary.plan import Plan
 from calibkit.boundary.problem import deal, tally_totals
 from calibkit.boundary.segment_figures import judge_stack, judge_test
-from calibkit.boundary.spec import BoundarySpec, Plan
 from calibkit.boundary.summary import Summary, summarise
-from calibkit.boundary.target import Target
 from calibkit.errors import DataError, InfeasibleError
+from calibkit.fitted import Fitted
+from calibkit.options.boundary import BoundaryOptions
 from calibkit.rows.columns import ScoreRows
 from calibkit.summaries.resolution import Range, Resolution, resolution_of
 from calibkit.summaries.tally import Tally
 from calibkit.threads import later
 
 
-@dataclass(frozen=True)
-class Fitted:
+@dataclass(frozen=True, kw_only=True)
+class FittedBoundary(Fitted[BoundaryModel]):
     """A fitted boundary, what the user should be told, and its folds one by one.
 
-    `goal` is that of all rows, in the units of the folds; `row_units` how many of them a weight of 1
-    has before classes are reweighted.
+    Attributes
+    ----------
+    goal
+        That of all rows, in the units of the folds.
+    folds
+        What each fold gave, empty without cross-validation.
+    row_units
+        How many of the units a weight of 1 has before classes are reweighted.
+    thresholds
+        What thresholds were chosen from; None for segments and certificates.
     """
 
-    model: BoundaryModel
     goal: Goal
-    warnings: tuple[str, ...] = ()
     folds: tuple[Judged, ...] = ()
     row_units: Fraction = Fraction(1)
+    thresholds: Summary | None = None
+
+    @property
+    def frontier(self) -> pl.DataFrame:
+        """Every boundary that no other beats in precision and recall, one row each."""
+        assert self.thresholds is not None  # `BoundaryOptions.check_frontier`
+        return frontier_rows(self.thresholds.problem)
 
 
 def fit_boundary(
-    data: ScoreRows | GridTable,
-    spec: BoundarySpec,
-    *,
-    test: ScoreRows | None = None,
-    provenance: str = "hash",
-    tags: dict[str, str] | None = None,
-) -> Fitted:
+    data: ScoreRows | GridTable, options: BoundaryOptions, *, test: ScoreRows | None = None
+) -> FittedBoundary:
     """Fit a decision boundary over score and uncertainty.
 
     Parameters
@@ -59,14 +70,10 @@ def fit_boundary(
     data
         Scores and labels, with uncertainties where there are to be several levels; or a grid of
         their counts.
-    spec
+    options
         What to fit.
     test
         Labelled rows on which the boundary is judged; they take no part in the fit.
-    provenance
-        ``hash``, ``names`` (adds file names) or ``none``.
-    tags
-        Copied into the model.
 
     Raises
     ------
@@ -77,50 +84,44 @@ def fit_boundary(
     InfeasibleError
         No boundary of this method selects a row and meets the bound.
     """
-    fitted = fit_summary(summarise(data, spec))
-    return delivered(fitted, spec.target, test, provenance, tags)
+    return delivered(fit_summary(summarise(data, options)), options, test)
 
 
 def delivered(
-    fitted: Fitted,
-    target: Target,
-    test: ScoreRows | None = None,
-    provenance: str = "hash",
-    tags: dict[str, str] | None = None,
-) -> Fitted:
-    """Judge a fit on test rows, and let its model say of its origin what is asked for.
-
-    The parameters are those of `fit_boundary`.
-    """
+    fitted: FittedBoundary, options: BoundaryOptions, test: ScoreRows | None = None
+) -> FittedBoundary:
+    """Judge a fit on test rows, and let its model say of its origin what is asked for."""
     model = fitted.model
-    model.tags = dict(tags or {})
-    if provenance == "none":
+    model.tags = dict(options.tags or {})
+    if options.provenance == "none":
         model.provenance = None
-    elif provenance == "hash" and model.provenance is not None:
+    elif options.provenance == "hash" and model.provenance is not None:
         model.provenance = msgspec.structs.replace(model.provenance, files=None)
     if test is not None:
-        judge_test(model, test, target, fitted.goal.of)
+        judge_test(model, test, options.target, fitted.goal.of)
     return fitted
 
 
-def fit_summary(summary: Summary) -> Fitted:
+def fit_summary(summary: Summary) -> FittedBoundary:
     """Fit a decision boundary on what was counted of its rows; see `fit_boundary`."""
     planned, problem = summary.planned, summary.problem
-    spec = planned.spec
+    options = planned.options
     need_classes(summary)
     warnings: list[str] = []
-    classes = spec.target.classes(problem.totals())
+    classes = options.target.classes(problem.totals())
     tally, unit = problem.tally.reweighted(classes), problem.tally.unit
-    goal = spec.target.goal(tally_totals(tally))
+    goal = options.target.goal(tally_totals(tally))
     folds = fold_count(summary, warnings)
     # While the search runs: none of these needs another.
-    single = later(spec.threads, _score_only, summary.single, goal)
-    dealt = later(spec.threads if folds else 1, deal, problem, folds, spec.seed, spec.threads)
+    single = later(options.workers, _score_only, summary.single, goal)
+    dealt = later(
+        options.workers if folds else 1, deal, problem, folds, options.seed, options.workers
+    )
     found, optimum = planned.method.find_with_optimum(tally, goal)
     resolution = resolution_of(summary.condensing)
     if resolution is not None:
         optimum, resolution = _of_rows(planned, tally, goal, found, optimum, resolution)
-    if found.selected == 0 and spec.target.bound is not None:
+    if found.selected == 0 and options.target.bound is not None:
         raise _infeasible(tally, goal, planned)
     kept: dict[int, Found] = {}
     checked, judged = None, tuple[Judged, ...]()
@@ -145,10 +146,12 @@ def fit_summary(summary: Summary) -> Fitted:
     )
     model = describe(summary, found, fit)
     if summary.stack is not None:
-        held_out = None if spec.time is not None or not folds else dealt().reweighted(classes)
+        held_out = None if options.time is not None or not folds else dealt().reweighted(classes)
         judge_stack(model, summary.stack, goal, tally, found, held_out, kept)
-    said = (*warnings, *warnings_of(model, spec.target))
-    return Fitted(model, goal, said, judged, problem.totals().row_units)
+    said = (*warnings, *warnings_of(model, options.target))
+    return FittedBoundary(
+        model=model, warnings=said, goal=goal, folds=judged, row_units=problem.totals().row_units
+    )
 
 
 def _of_rows(
@@ -176,7 +179,7 @@ def _of_rows(
 
 def need_classes(summary: Summary) -> None:
     """Refuse rows of one class where the objective needs both, or the other one."""
-    totals, target = summary.problem.totals(), summary.planned.spec.target
+    totals, target = summary.problem.totals(), summary.planned.options.target
     column = summary.problem.columns["label"].name
     counts = {"p": totals.positives, "n": totals.rows - totals.positives}
     for needed, word in (("p", "positive"), ("n", "negative")):
@@ -210,7 +213,7 @@ def _is_optimal(planned: Plan, found: Found, optimum: exact.Solution, goal: Goal
 def _infeasible(tally: Tally, goal: Goal, planned: Plan) -> InfeasibleError:
     blocks = exact.isotonic_blocks(tally.points(together=planned.method.together))
     rows, hits = int(blocks.selected[0]), int(blocks.true_positives[0])
-    name, target = planned.method.name, planned.spec.target
+    name, target = planned.method.name, planned.options.target
     if goal.met(rows, hits):
         advice = f"--method {'exact' if name != 'exact' else 'st'} does"
     elif target.option == "precision":
@@ -228,8 +231,8 @@ def _infeasible(tally: Tally, goal: Goal, planned: Plan) -> InfeasibleError:
 
 def fold_count(summary: Summary, warnings: list[str]) -> int:
     """Return how many folds to cross-validate in, 0 for none; warn where rows are too few."""
-    spec = summary.planned.spec
-    folds = spec.folds
+    options = summary.planned.options
+    folds = options.folds
     rows, positives = summary.rows, summary.positives
     if summary.problem.rows is None:
         totals = summary.problem.totals()
@@ -241,9 +244,9 @@ def fold_count(summary: Summary, warnings: list[str]) -> int:
         )
         return 0
     part = summary.problem.part
-    if folds and part is not None and np.unique(part).size < folds + (spec.time is not None):
+    if folds and part is not None and np.unique(part).size < folds + (options.time is not None):
         warnings.append(
-            f"column {spec.groups or spec.time!r} has too few values for {folds} folds: not "
+            f"column {options.groups or options.time!r} has too few values for {folds} folds: not "
             "cross-validated, and the figures on these rows are optimistic"
         )
         return 0
@@ -257,11 +260,11 @@ def cross_validated(
 
     `kept` takes the boundary of each part that was left out of a fit.
     """
-    spec = planned.spec
+    options = planned.options
     method = on_folds(planned.method)
 
     def find(dealt: Tally, fold: int, others: Totals) -> Found | None:
-        if others.positives == 0 and spec.target.needs:
+        if others.positives == 0 and options.target.needs:
             return None
         found = method.find(dealt, goal.of(others), excluded=fold)
         if kept is not None:
@@ -269,7 +272,7 @@ def cross_validated(
         return found
 
     return cross_validate(
-        dealt, spec.folds, find, goal.of, spec.threads, forward=spec.time is not None
+        dealt, options.folds, find, goal.of, options.workers, forward=options.time is not None
     )
 
 

@@ -17,6 +17,7 @@ from calibkit.bins.binning import Grid, Levels, assign, fit_grid
 from calibkit.boundary.goals import Totals
 from calibkit.boundary.worths import Worths
 from calibkit.models import Column
+from calibkit.options.levels import Order
 from calibkit.rows.columns import ScoreRows
 from calibkit.rows.provenance import random_parts
 from calibkit.rows.weights import AS_THEY_ARE, ROW
@@ -142,7 +143,7 @@ def count_at(
 
 
 def binned_problem(
-    rows: ScoreRows, bins: tuple[int, int], strategy: str, order: str, threads: int
+    rows: ScoreRows, bins: tuple[int, int], strategy: str, order: Order, threads: int
 ) -> Problem:
     """Return the problem over score bins."""
     grid = fit_grid(rows, *bins, strategy=strategy, order=order, threads=threads)

@@ -2,160 +2,169 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
-from calibkit.bins.level_edges import check_order
+from calibkit.bins.grid_table import GridTable, is_grid_table, read_grid_table
 from calibkit.boundary.auto import LEVELS as AUTO_LEVELS
 from calibkit.boundary.choose import CANDIDATES
 from calibkit.boundary.logistic import LEVELS as SURFACE_LEVELS
 from calibkit.boundary.methods import METHODS
-from calibkit.boundary.spec import AUTO, BoundarySpec
 from calibkit.boundary.summary import QUANTILES
-from calibkit.boundary.target import Target
 from calibkit.boundary.worths import amounts_of
+from calibkit.errors import UsageError
+from calibkit.files.frames import open_frame
 from calibkit.files.sources import Source
-from calibkit.memory import Memory
-from calibkit.rows.columns import ColumnOptions, ScoreRows, read_score_rows, resolve
+from calibkit.memory import Memory, memory_budget
+from calibkit.options.boundary import AUTO, BoundaryOptions
+from calibkit.rows.columns import ScoreRows, read_score_rows, resolve
 from calibkit.rows.segments import read_segments
 from calibkit.rows.splits import refuse_missing
 from calibkit.summaries.score_batches import Reading, Spread, rows_within, summarise_scores
+from calibkit.summaries.score_states import source_of, summary_of
 from calibkit.summaries.score_summary import ScoreSummary
+from calibkit.summaries.states import State
 
 
-def worth_columns(source: Source, target: Target) -> list[str]:
-    """Return the columns that say what rows are worth."""
-    option = "--value" if target.value_column is not None else f"--{target.option}"
-    names = list(dict.fromkeys(target.worth_columns.values()))
-    source.require(names, option)
-    return names
+def read_boundary_rows(options: BoundaryOptions, source: Source) -> ScoreRows | GridTable:
+    """Return the rows of a fit, as they are or counted, or the grid that a table of ``bin`` holds.
 
-
-@dataclass(frozen=True, kw_only=True)
-class BoundaryReader:
-    """Reads the rows that a boundary is fitted on.
-
-    Attributes
-    ----------
-    spec, columns
-        What is fitted, on which columns.
-    auto_levels
-        Whether cross-validation chooses the number of uncertainty levels.
-    edges
-        The inner edges of these levels, if they are given.
-    memory
-        How much room there is; None: enough.
+    Raises
+    ------
+    UsageError
+        A column is not there, or one column has two roles.
+    DataError
+        Values that are missing, out of range or of the wrong type.
+    ResourceError
+        Rows that do not fit, and options that need them as they are.
     """
+    if is_grid_table(source):
+        return read_grid_table(source, options.columns)
+    reading = _reading(options, source, _spread(options))
+    return _levelled(options, rows_within(source, reading, source.memory))
 
-    spec: BoundarySpec
-    columns: ColumnOptions
-    auto_levels: bool = False
-    edges: tuple[float, ...] = ()
-    memory: Memory | None = None
 
-    def __post_init__(self) -> None:
-        check_order(self.spec.order, self.edges)
+def read_test_rows(
+    options: BoundaryOptions, data: ScoreRows | GridTable, dtype: str
+) -> ScoreRows | None:
+    """Return the rows that judge a boundary, read as those it is fitted on; None where there are none.
 
-    def rows(self, source: Source) -> ScoreRows:
-        """Return the rows: as they are, or counted where they do not fit.
+    Parameters
+    ----------
+    options, data
+        Of the fit.
+    dtype
+        What numbers of a text file become if a grid does not say it.
+    """
+    if options.test is None:
+        return None
+    if isinstance(data, ScoreRows):
+        columns, dtype = data.options, str(data.score.dtype)
+    else:
+        score, uncertainty = data.columns["score"], data.columns.get("uncertainty")
+        name = uncertainty.name if uncertainty and data.grid.shape[0] > 1 else None
+        columns = replace(options.columns, score=score.name, uncertainty=name)
+        dtype = score.dtype or dtype
+    source = open_frame(options.test, "test", dtype=dtype)
+    others = _others(replace(options, groups=None, time=None), source)
+    return read_score_rows(source, columns, others=others)
 
-        Raises
-        ------
-        UsageError
-            A column that is not there.
-        DataError
-            Values that are missing, out of range or of the wrong type.
-        ResourceError
-            Rows that do not fit, and options that need them as they are.
-        """
-        return self.with_edges(
-            rows_within(source, self._reading(source, self._spread), self.memory)
-        )
 
-    def summary(self, source: Source, memory: Memory) -> ScoreSummary:
-        """Return the rows as a summary that merges with those of other shards; see `rows`."""
-        return summarise_scores(source, self._reading(source, Spread(edges=self.edges)), memory)
+def read_summary(options: BoundaryOptions, source: Source) -> ScoreSummary:
+    """Return the rows as a summary that merges with those of other shards.
 
-    def merged(self, summary: ScoreSummary, source: Source) -> ScoreRows:
-        """Return the rows of summaries that were merged."""
-        rows = summary.rows(source, self.memory)
-        if self._needs_each is not None:
-            rows.need_each(self._needs_each)
-        return self.with_edges(rows)
+    Raises
+    ------
+    UsageError, DataError, ResourceError
+        As `read_boundary_rows`, and for a grid.
+    """
+    if is_grid_table(source):
+        raise UsageError("a grid is a summary already; --partial takes rows.")
+    reading = _reading(options, source, Spread(edges=options.edges))
+    return summarise_scores(source, reading, source.memory or memory_budget(None))
 
-    def with_edges(self, rows: ScoreRows) -> ScoreRows:
-        """Return the rows with the levels that were given."""
-        return replace(rows, level_edges=self.edges) if self.edges else rows
 
-    def _reading(self, source: Source, spread: Spread) -> Reading:
-        return Reading(
-            columns=self._names(source),
-            read=self._read,
-            spread=spread,
-            needs_each=self._needs_each,
-            threads=self.spec.threads,
-        )
+def merged_rows(options: BoundaryOptions, state: State, memory: Memory) -> ScoreRows:
+    """Return the rows of a state.
 
-    @property
-    def _needs_each(self) -> str | None:
-        """The option that needs every row as it is, if one does."""
-        spec = self.spec
-        for option, given in (
-            ("--groups", spec.groups),
-            ("--time", spec.time),
-            ("--by", spec.by),
-            ("--confidence", spec.confidence),
-            ("--weight-kind sampling", self.columns.sampled),
-        ):
-            if given:
-                return option
-        return spec.target.worths or None
+    Raises
+    ------
+    ResourceError
+        Rows that do not fit, and options that need them as they are.
+    """
+    rows = summary_of(state).rows(source_of(state), memory)
+    needs_each = _needs_each(options)
+    if needs_each is not None:
+        rows.need_each(needs_each)
+    return _levelled(options, rows)
 
-    @property
-    def _spread(self) -> Spread:
-        """What the uncertainties are needed for: the edges of all levels that may be tried."""
-        spec, levels = self.spec, [QUANTILES]
-        if spec.uncertainty_bins is not None:
-            levels.append(spec.uncertainty_bins)
-        elif spec.method == AUTO:
-            levels += [*AUTO_LEVELS, SURFACE_LEVELS]
-        elif self.auto_levels:
-            levels += CANDIDATES
-        elif spec.method in METHODS:
-            levels.append(METHODS[spec.method].levels)
-        return Spread(tuple(sorted(set(levels))), spec.strategy, self.edges)
 
-    def _beside(self, source: Source) -> list[str]:
-        """Return the columns that are read beside those of the roles."""
-        found = worth_columns(source, self.spec.target)
-        for option, column in self._named:
-            if column is not None and column not in found:
-                source.require([column], option)
-                found.append(column)
-        return found
+def _levelled(options: BoundaryOptions, rows: ScoreRows) -> ScoreRows:
+    return replace(rows, level_edges=options.edges) if options.edges else rows
 
-    @property
-    def _named(self) -> Sequence[tuple[str, str | None]]:
-        spec = self.spec
-        return (("--groups", spec.groups), ("--time", spec.time), ("--by", spec.by))
 
-    def _names(self, source: Source) -> list[str]:
-        options = resolve(source, self.columns, label=True, uncertainty=True)
-        roles = (options.score, options.label, options.uncertainty, options.weight)
-        return [*(name for name in roles if name is not None), *self._beside(source)]
+def _reading(options: BoundaryOptions, source: Source, spread: Spread) -> Reading:
+    roles = resolve(source, options.columns, label=True, uncertainty=True).roles
+    return Reading(
+        columns=[*roles.values(), *_others(options, source)],
+        read=partial(_read, options),
+        spread=spread,
+        needs_each=_needs_each(options),
+        threads=options.workers,
+    )
 
-    def _read(self, source: Source) -> ScoreRows:
-        rows = read_score_rows(source, self.columns, others=self._beside(source))
-        if source.whole or rows.others is None or rows.where is None:
-            return rows
-        # What a fit would refuse later, when a row no longer knows its place.
-        for name in self.spec.target.worth_columns.values():
-            amounts_of(
-                rows.others[name], rows.where, "values" if self.spec.target.bound else "costs"
-            )
-        for option, column in self._named:
-            if column is not None and option == "--by":
-                read_segments(rows.others[column], rows.where)
-            elif column is not None:
-                refuse_missing(rows.others[column], rows.where)
+
+def _needs_each(options: BoundaryOptions) -> str | None:
+    """Return the option that needs every row as it is, if one does."""
+    for option, given in (
+        ("--groups", options.groups),
+        ("--time", options.time),
+        ("--by", options.by),
+        ("--confidence", options.confidence),
+        ("--weight-kind sampling", options.sampled),
+    ):
+        if given:
+            return option
+    return options.target.worths or None
+
+
+def _spread(options: BoundaryOptions) -> Spread:
+    """Return what uncertainties are needed for: the edges of all levels that may be tried."""
+    levels = [QUANTILES]
+    if options.levels is not None:
+        levels.append(options.levels)
+    elif options.method == AUTO:
+        levels += [*AUTO_LEVELS, SURFACE_LEVELS]
+    elif options.auto_levels:
+        levels += CANDIDATES
+    elif options.method in METHODS:
+        levels.append(METHODS[options.method].levels)
+    return Spread(tuple(sorted(set(levels))), options.strategy, options.edges)
+
+
+def _others(options: BoundaryOptions, source: Source) -> list[str]:
+    """Return the columns that are read beside those of the roles."""
+    target = options.target
+    asked = dict.fromkeys(target.worth_columns.values(), f"--{target.option}")
+    if target.value_column is not None:
+        asked[target.value_column] = "--value"
+    for option in ("groups", "time", "by"):
+        if (name := getattr(options, option)) is not None:
+            asked.setdefault(name, f"--{option}")
+    for name, option in asked.items():
+        source.require([name], option)
+    return list(asked)
+
+
+def _read(options: BoundaryOptions, source: Source) -> ScoreRows:
+    rows = read_score_rows(source, options.columns, others=_others(options, source))
+    if source.whole or rows.others is None or rows.where is None:
         return rows
+    # What a fit would refuse later, when a row no longer knows its place.
+    for name in options.target.worth_columns.values():
+        amounts_of(rows.others[name], rows.where, "values" if options.target.bound else "costs")
+    for name in filter(None, (options.groups, options.time)):
+        refuse_missing(rows.others[name], rows.where)
+    if options.by is not None:
+        read_segments(rows.others[options.by], rows.where)
+    return rows

@@ -8,7 +8,6 @@ it buys most.  With the bound on each segment, every segment is a fit of its own
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -23,16 +22,16 @@ from calibkit.boundary.choose import choose_levels
 from calibkit.boundary.decide import OTHER
 from calibkit.boundary.describe import never, reference, segment_of, with_segments
 from calibkit.boundary.figures import judge_rows, pooled_figures, standard_error
-from calibkit.boundary.fit import Fitted, fit_summary
+from calibkit.boundary.fit import FittedBoundary, fit_summary
 from calibkit.boundary.goals import Goal
 from calibkit.boundary.methods import METHODS, Method, exact_choice
 from calibkit.boundary.model import BoundaryModel
 from calibkit.boundary.parts import BoundaryFit, CrossValidated, Figures, SegmentFit
 from calibkit.boundary.problem import columns_of, count_at, tally_totals
-from calibkit.boundary.spec import AUTO, BoundarySpec
 from calibkit.boundary.summary import Stack, Summary, summarise
 from calibkit.boundary.worths import read_worths
 from calibkit.errors import InfeasibleError, UsageError
+from calibkit.options.boundary import AUTO, BoundaryOptions
 from calibkit.rows.columns import ScoreRows
 from calibkit.rows.segments import read_segments
 
@@ -62,19 +61,15 @@ class Split:
     pooled: tuple[str, ...]
 
 
-def fit_segments(
-    data: ScoreRows | GridTable, spec: BoundarySpec, *, auto_levels: bool = False
-) -> Fitted:
+def fit_segments(data: ScoreRows | GridTable, options: BoundaryOptions) -> FittedBoundary:
     """Fit a boundary with thresholds for each value of a column.
 
     Parameters
     ----------
     data
-        Rows, the column `spec.by` among their others.
-    spec
+        Rows, the column `options.by` among their others.
+    options
         What to fit.
-    auto_levels
-        Whether cross-validation chooses the number of uncertainty levels.
 
     Raises
     ------
@@ -85,55 +80,56 @@ def fit_segments(
     InfeasibleError
         No boundary selects a row and meets the bound.
     """
-    _check(data, spec)
+    _check(data, options)
     assert isinstance(data, ScoreRows)
-    split = split_rows(data, spec)
-    alone = replace(spec, by=None, bound="overall", min_group_positives=None)
-    fit = partial(_fit_alone, auto_levels=auto_levels)
+    split = split_rows(data, options)
+    alone = replace(options, by=None, bound="overall", min_group_positives=None)
     try:
-        whole: Fitted | None = fit(data, alone)
+        whole: FittedBoundary | None = _fit_alone(data, alone)
     except InfeasibleError:
         whole = None
-    if spec.bound == "overall":
+    if options.bound == "overall":
         count = partial(stacked, split=split, fallback=None if whole is None else whole.model)
-        if spec.method == AUTO:
-            summaries = [count(data, wanted) for wanted in _candidates(data, spec)]
+        if options.method == AUTO:
+            summaries = [count(data, wanted) for wanted in _candidates(data, options)]
             return fit_choice(choose_among(summaries))
-        return fit_summary(choose_levels(data, spec, count) if auto_levels else count(data, spec))
-    return _fit_each(data, spec, split, whole, fit)
+        return fit_summary(
+            choose_levels(data, options, count) if options.auto_levels else count(data, options)
+        )
+    return _fit_each(data, options, split, whole)
 
 
-def _check(data: ScoreRows | GridTable, spec: BoundarySpec) -> None:
+def _check(data: ScoreRows | GridTable, options: BoundaryOptions) -> None:
     if isinstance(data, GridTable):
         raise UsageError("a grid has lost its rows: --by needs them.")
-    if spec.bound == "each":
-        if spec.target.bound is None:
+    if options.bound == "each":
+        if options.target.bound is None:
             raise UsageError(
-                f"--bound each needs a bound, and --{spec.target.option} has none: leave it out, or "
+                f"--bound each needs a bound, and --{options.target.option} has none: leave it out, or "
                 "give --precision, --recall, --fpr or --capacity."
             )
         return
-    if spec.method not in (*OVERALL, AUTO) or spec.randomise == "tie":
+    if options.method not in (*OVERALL, AUTO) or options.randomise == "tie":
         raise UsageError(
-            f"--by with --bound overall does not go with --method {spec.method}"
-            f"{' --randomise tie' if spec.randomise == 'tie' else ''}; methods that do: "
+            f"--by with --bound overall does not go with --method {options.method}"
+            f"{' --randomise tie' if options.randomise == 'tie' else ''}; methods that do: "
             f"{', '.join((AUTO, *OVERALL))}. --bound each takes all methods."
         )
-    if spec.score_bins or spec.order != "uncertainty-score":
+    if options.score_bins or options.order != "uncertainty-score":
         raise UsageError(
             "--by with --bound overall takes every distinct score: leave --score-bins and --order "
             "out, or use --bound each."
         )
 
 
-def split_rows(data: ScoreRows, spec: BoundarySpec) -> Split:
+def split_rows(data: ScoreRows, options: BoundaryOptions) -> Split:
     """Return the rows of each segment; those with too few positives share one."""
-    assert spec.by is not None and data.others is not None and data.where is not None
+    assert options.by is not None and data.others is not None and data.where is not None
     assert data.label is not None
-    segments = read_segments(data.others[spec.by], data.where)
-    least = spec.min_group_positives
+    segments = read_segments(data.others[options.by], data.where)
+    least = options.min_group_positives
     if least is None:
-        least = MIN_POSITIVES if spec.bound == "each" else 0
+        least = MIN_POSITIVES if options.bound == "each" else 0
     positives = np.bincount(segments.code[data.label == 1], minlength=len(segments.names))
     short = positives < least
     pooled = [name for name, few in zip(segments.names, short, strict=True) if few]
@@ -146,30 +142,32 @@ def split_rows(data: ScoreRows, spec: BoundarySpec) -> Split:
     return Split(tuple(names), rows, tuple(pooled))
 
 
-def _fit_alone(data: ScoreRows, spec: BoundarySpec, *, auto_levels: bool) -> Fitted:
+def _fit_alone(data: ScoreRows, options: BoundaryOptions) -> FittedBoundary:
     """Fit one boundary on some rows, without segments."""
-    if spec.method == AUTO:
-        return fit_choice(choose_method(data, spec))
-    return fit_summary(choose_levels(data, spec) if auto_levels else summarise(data, spec))
+    if options.method == AUTO:
+        return fit_choice(choose_method(data, options))
+    return fit_summary(
+        choose_levels(data, options) if options.auto_levels else summarise(data, options)
+    )
 
 
 # ---------------------------------------------------------------- one bound for all
 
 
-def _candidates(data: ScoreRows, spec: BoundarySpec) -> list[BoundarySpec]:
+def _candidates(data: ScoreRows, options: BoundaryOptions) -> list[BoundaryOptions]:
     """Return what ``auto`` tries: a threshold a segment, then the optimum over several levels."""
-    several: tuple[int, ...] = LEVELS if spec.uncertainty_bins is None else (spec.uncertainty_bins,)
+    several: tuple[int, ...] = LEVELS if options.levels is None else (options.levels,)
     if data.uncertainty is None or several == (1,):
         several = ()
-    single = replace(spec, method="st", uncertainty_bins=1)
-    return [single, *(replace(spec, method="exact", uncertainty_bins=own) for own in several)]
+    single = replace(options.at_levels(1), method="st")
+    return [single, *(replace(options.at_levels(own), method="exact") for own in several)]
 
 
 def stacked(
-    data: ScoreRows, spec: BoundarySpec, split: Split, fallback: BoundaryModel | None
+    data: ScoreRows, options: BoundaryOptions, split: Split, fallback: BoundaryModel | None
 ) -> Summary:
     """Return rows as one problem over the levels of all segments."""
-    base = summarise(data, spec)
+    base = summarise(data, options)
     planned = replace(base.planned, method=_per_segment(base.planned.method))
     if planned.levels * len(split.names) > MOST_LEVELS:
         raise UsageError(
@@ -180,13 +178,13 @@ def stacked(
     own_levels: list[Levels] = []
     for segment, rows in enumerate(split.rows):
         part = data.only(rows)
-        levels = uncertainty_levels(part, planned.levels, spec.strategy)
+        levels = uncertainty_levels(part, planned.levels, options.strategy)
         first = np.uint16(segment * planned.levels)
         level[rows] = first + levels.of(part.uncertainty, rows.size)
         own_levels.append(levels)
-    worths = read_worths(data, spec.target)
+    worths = read_worths(data, options.target)
     levels_of_all = planned.levels * len(split.names)
-    tally = count_at(data, level, levels_of_all, worths, threads=spec.threads)
+    tally = count_at(data, level, levels_of_all, worths, threads=options.workers)
     problem = replace(
         base.problem, tally=tally, levels=None, level=level, columns=columns_of(data, worths)
     )
@@ -206,25 +204,24 @@ def _per_segment(method: Method) -> Method:
 
 def _fit_each(
     data: ScoreRows,
-    spec: BoundarySpec,
+    options: BoundaryOptions,
     split: Split,
-    whole: Fitted | None,
-    fit: Callable[[ScoreRows, BoundarySpec], Fitted],
-) -> Fitted:
+    whole: FittedBoundary | None,
+) -> FittedBoundary:
     """Fit each segment by itself and put the boundaries side by side."""
-    alone = replace(spec, by=None, bound="overall", min_group_positives=None)
-    found: dict[str, Fitted | None] = {}
+    alone = replace(options, by=None, bound="overall", min_group_positives=None)
+    found: dict[str, FittedBoundary | None] = {}
     warnings: list[str] = []
     failure: InfeasibleError | None = None
     for name, rows in zip(split.names, split.rows, strict=True):
         part = data.only(rows)
         assert part.label is not None
         found[name] = None
-        if "p" in spec.target.needs and not part.label.any():
+        if "p" in options.target.needs and not part.label.any():
             warnings.append(f"segment {name!r} has no positive row: none of its rows is selected")
             continue
         try:
-            found[name] = fit(part, alone)
+            found[name] = _fit_alone(part, alone)
         except InfeasibleError as error:
             failure = error
             warnings.append(f"segment {name!r}: {error.message}")
@@ -243,15 +240,17 @@ def _fit_each(
         one = found[name]
         segments[name] = segment_of(never(like) if one is None else one.model)
         segments[name].fit = _segment_fit(one, data.only(rows))
-    model = with_segments(_beside(like, whole, able), segments, split.pooled, spec)
+    model = with_segments(_beside(like, whole, able), segments, split.pooled, options)
     methods = {one.model.method for one in able.values()}
     model.method = methods.pop() if len(methods) == 1 else AUTO
     single = None if whole is None else whole.model.fit.score_only
-    goal = _pool(data, spec, model, list(able.values()), single)
-    return Fitted(model, goal, tuple(warnings))
+    goal = _pool(data, options, model, list(able.values()), single)
+    return FittedBoundary(model=model, warnings=tuple(warnings), goal=goal)
 
 
-def _beside(like: BoundaryModel, whole: Fitted | None, able: dict[str, Fitted]) -> BoundaryModel:
+def _beside(
+    like: BoundaryModel, whole: FittedBoundary | None, able: dict[str, FittedBoundary]
+) -> BoundaryModel:
     """Return the boundary of rows of no known segment, with all columns that segments use."""
     model = never(like) if whole is None else whole.model
     columns = dict(model.columns)
@@ -260,7 +259,7 @@ def _beside(like: BoundaryModel, whole: Fitted | None, able: dict[str, Fitted]) 
     return msgspec.structs.replace(model, columns=columns)
 
 
-def _segment_fit(fitted: Fitted | None, rows: ScoreRows) -> SegmentFit:
+def _segment_fit(fitted: FittedBoundary | None, rows: ScoreRows) -> SegmentFit:
     if fitted is None:
         weight = rows.weight if rows.weight is not None else np.ones(rows.score.size)
         assert rows.label is not None
@@ -282,9 +281,9 @@ def _segment_fit(fitted: Fitted | None, rows: ScoreRows) -> SegmentFit:
 
 def _pool(
     data: ScoreRows,
-    spec: BoundarySpec,
+    options: BoundaryOptions,
     model: BoundaryModel,
-    parts: list[Fitted],
+    parts: list[FittedBoundary],
     single: Figures | None,
 ) -> Goal:
     """Give the boundaries side by side the figures of all rows, and return the goal of these.
@@ -292,9 +291,9 @@ def _pool(
     `parts` are the fits of the segments that have a boundary, `single` the figures of one threshold
     for all rows.
     """
-    method = parts[0].model.method if spec.method == AUTO else spec.method
-    base = summarise(data, replace(spec, method=method))
-    target = spec.target
+    method = parts[0].model.method if options.method == AUTO else options.method
+    base = summarise(data, replace(options, method=method))
+    target = options.target
     tally = base.problem.tally.reweighted(target.classes(base.problem.totals()))
     goal = target.goal(tally_totals(tally))
     seen = judge_rows(model, data, target, goal.of)
@@ -313,12 +312,12 @@ def _pool(
         reference=reference(base, seen.selected / seen.rows),
         certificate=None,
     )
-    options = {**base.origin.options, "method": spec.method}
-    model.provenance = msgspec.structs.replace(base.origin, options=options)
+    said = {**base.origin.options, "method": options.method}
+    model.provenance = msgspec.structs.replace(base.origin, options=said)
     return goal
 
 
-def _upper_bound(parts: list[Fitted], goal: Goal, base: Summary) -> float:
+def _upper_bound(parts: list[FittedBoundary], goal: Goal, base: Summary) -> float:
     """Return what the objective cannot exceed: shares add up, of ratios one is the largest."""
     bounds = [one.model.fit.upper_bound for one in parts]
     if goal.maximised != "recall":
@@ -336,7 +335,9 @@ def _upper_bound(parts: list[Fitted], goal: Goal, base: Summary) -> float:
     return min(1.0, sum(a * b for a, b in zip(positives, bounds, strict=True)) / whole_positives)
 
 
-def _cross_validated(parts: list[Fitted], goal: Goal, base: Summary) -> CrossValidated | None:
+def _cross_validated(
+    parts: list[FittedBoundary], goal: Goal, base: Summary
+) -> CrossValidated | None:
     """Return figures pooled over the folds of all segments; None where one has none."""
     if any(not one.folds for one in parts):
         return None
@@ -352,7 +353,7 @@ def _cross_validated(parts: list[Fitted], goal: Goal, base: Summary) -> CrossVal
         if value is not None:
             values.append(value)
     counted = [sum(fold[k] for fold in folds) for k in (2, 3, 4)]
-    forward = base.planned.spec.time is not None  # the first block of time is judged by no fit
+    forward = base.planned.options.time is not None  # the first block of time is judged by no fit
     pooled = goal
     if forward:
         rows, positives = (round(sum(fold[k] for fold in folds)) for k in (0, 1))
@@ -360,7 +361,7 @@ def _cross_validated(parts: list[Fitted], goal: Goal, base: Summary) -> CrossVal
     return pooled_figures(pooled, counted, standard_error(values), len(folds))
 
 
-def _in_units(parts: list[Fitted], fold: int, goal: Goal, base: Summary) -> list[float]:
+def _in_units(parts: list[FittedBoundary], fold: int, goal: Goal, base: Summary) -> list[float]:
     """Return rows, positives, selected, true positives and gain of a fold, in units of all rows."""
     found = [0.0] * 5
     classes = goal.totals.classes

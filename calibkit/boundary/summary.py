@@ -14,12 +14,13 @@ from calibkit.bins.binning import Levels, uncertainty_levels
 from calibkit.bins.grid_table import GridTable
 from calibkit.boundary.logistic import distinct
 from calibkit.boundary.model import BoundaryModel
+from calibkit.boundary.plan import Plan, plan
 from calibkit.boundary.problem import Problem, binned_problem, grid_problem, raw_problem
-from calibkit.boundary.spec import BoundarySpec, Plan, plan
 from calibkit.boundary.spreads import Spread, spread_of_rows, spread_of_tally
 from calibkit.boundary.worths import read_worths
 from calibkit.errors import DataError, UsageError
 from calibkit.models import Provenance
+from calibkit.options.boundary import BoundaryOptions
 from calibkit.rows.columns import Condensing, ScoreRows
 from calibkit.rows.segments import read_segments
 from calibkit.rows.splits import group_parts, time_parts
@@ -99,7 +100,7 @@ class Summary:
 
 
 def summarise(
-    data: ScoreRows | GridTable, spec: BoundarySpec, levels: Levels | None = None
+    data: ScoreRows | GridTable, options: BoundaryOptions, levels: Levels | None = None
 ) -> Summary:
     """Count rows, or take over the counts of a grid, for one specification.
 
@@ -112,7 +113,7 @@ def summarise(
     DataError
         Equal-width bins of infinite scores.
     """
-    planned = plan(spec, data)
+    planned = plan(options, data)
     file = data.source.parts[0].path if data.source else None
     if isinstance(data, GridTable):
         problem = _problem_of_grid(data, planned)
@@ -123,15 +124,15 @@ def summarise(
         return Summary(planned, problem, single, problem.levels, *counts, origin, file)
     assert data.label is not None
     # Beside the counting, of which only the sort uses all processors.
-    uncertainties = later(spec.threads, _uncertainty_spread, data)
-    fingerprint = later(spec.threads, _rows_hash, data, planned)
+    uncertainties = later(options.workers, _uncertainty_spread, data)
+    fingerprint = later(options.workers, _rows_hash, data, planned)
     problem, levels = _problem_of_rows(data, planned, levels)
-    part = _parts_of_column(data, spec)
+    part = _parts_of_column(data, options)
     if part is not None:
         problem = replace(problem, rows=data, part=part)
     single = problem.tally
     if problem.grid is not None:
-        single = raw_problem(data, uncertainty_levels(data, 1), spec.threads).tally
+        single = raw_problem(data, uncertainty_levels(data, 1), options.workers).tally
     return Summary(
         planned,
         problem,
@@ -147,15 +148,15 @@ def summarise(
     )
 
 
-def _parts_of_column(data: ScoreRows, spec: BoundarySpec) -> NDArray[np.uint8] | None:
+def _parts_of_column(data: ScoreRows, options: BoundaryOptions) -> NDArray[np.uint8] | None:
     """Return the part of each row where a column decides it; forward folds need one more part."""
-    name = spec.groups or spec.time
-    if name is None or spec.folds == 0:
+    name = options.groups or options.time
+    if name is None or options.folds == 0:
         return None
     assert data.others is not None and data.where is not None
-    if spec.groups is not None:
-        return group_parts(data.others[name], spec.folds, spec.seed, data.where)
-    return time_parts(data.others[name], spec.folds + 1, data.where)
+    if options.groups is not None:
+        return group_parts(data.others[name], options.folds, options.seed, data.where)
+    return time_parts(data.others[name], options.folds + 1, data.where)
 
 
 def _problem_of_grid(data: GridTable, planned: Plan) -> Problem:
@@ -172,22 +173,22 @@ def _problem_of_rows(
     data: ScoreRows, planned: Plan, levels: Levels | None
 ) -> tuple[Problem, Levels | None]:
     """Return the problem, and the levels of the model: a single threshold may show several."""
-    spec = planned.spec
-    worths = read_worths(data, spec.target)
+    options = planned.options
+    worths = read_worths(data, options.target)
     if levels is not None:
-        return raw_problem(data, levels, spec.threads, worths), levels
+        return raw_problem(data, levels, options.workers, worths), levels
     if not planned.score_bins:
-        levels = uncertainty_levels(data, planned.levels, spec.strategy)
+        levels = uncertainty_levels(data, planned.levels, options.strategy)
         if planned.method.surface is not None:
             levels = distinct(levels)
-        problem = raw_problem(data, levels, spec.threads, worths)
+        problem = raw_problem(data, levels, options.workers, worths)
         if planned.method.surface is not None:
             need_finite(problem, data)
         return problem, levels
     bins = (1 if planned.method.together else planned.levels, planned.score_bins)
-    problem = binned_problem(data, bins, spec.strategy, spec.order, spec.threads)
-    if planned.method.together and spec.order == "uncertainty-score":
-        return problem, uncertainty_levels(data, planned.levels, spec.strategy)
+    problem = binned_problem(data, bins, options.strategy, options.order, options.workers)
+    if planned.method.together and options.order == "uncertainty-score":
+        return problem, uncertainty_levels(data, planned.levels, options.strategy)
     return problem, problem.levels
 
 
@@ -220,36 +221,36 @@ def _score_spread(data: ScoreRows, problem: Problem) -> Spread:
 
 
 def _origin(planned: Plan, data: ScoreRows | GridTable, rows: int, fingerprint: str) -> Provenance:
-    spec = planned.spec
-    options: dict[str, Any] = {
-        spec.target.option: spec.target.value,
-        "method": spec.method,
+    options = planned.options
+    said: dict[str, Any] = {
+        options.target.option: options.target.value,
+        "method": options.method,
         "uncertainty_bins": planned.levels,
         "score_bins": planned.score_bins,
-        "strategy": spec.strategy,
-        "order": spec.order,
-        "folds": spec.folds,
-        "seed": spec.seed,
+        "strategy": options.strategy,
+        "order": options.order,
+        "folds": options.folds,
+        "seed": options.seed,
     }
     for name, chosen in (
-        ("value", spec.target.value_column),
-        ("prevalence", spec.target.prevalence and spec.target.prevalence.text),
+        ("value", options.target.value_column),
+        ("prevalence", options.target.prevalence and options.target.prevalence.text),
     ):
         if chosen is not None:
-            options[name] = chosen
-    if spec.groups is not None or spec.time is not None:
-        options["groups" if spec.groups else "time"] = spec.groups or spec.time
-    if spec.by is not None:
-        options |= {"by": spec.by, "bound": spec.bound}
-        options["min_group_positives"] = spec.min_group_positives
+            said[name] = chosen
+    if options.groups is not None or options.time is not None:
+        said["groups" if options.groups else "time"] = options.groups or options.time
+    if options.by is not None:
+        said |= {"by": options.by, "bound": options.bound}
+        said["min_group_positives"] = options.min_group_positives
     if planned.method.mix is not None:
-        options["randomise"] = spec.randomise
+        said["randomise"] = options.randomise
     if isinstance(data, ScoreRows):
-        options |= {"on_missing": data.options.on_missing, "unlabelled": data.options.unlabelled}
+        said |= {"on_missing": data.options.on_missing, "unlabelled": data.options.unlabelled}
     else:
-        del options["strategy"]  # the grid was made before
+        del said["strategy"]  # the grid was made before
     files = data.source.paths if data.source else None
-    return Provenance(__version__, options, rows, fingerprint, files)
+    return Provenance(__version__, said, rows, fingerprint, files)
 
 
 def _rows_hash(rows: ScoreRows, planned: Plan) -> str:
@@ -260,11 +261,11 @@ def _rows_hash(rows: ScoreRows, planned: Plan) -> str:
         used["uncertainty"] = rows.uncertainty
     if rows.weight is not None:
         used["weight"] = rows.weight
-    if planned.spec.by is not None:
+    if planned.options.by is not None:
         assert rows.others is not None and rows.where is not None
-        segments = read_segments(rows.others[planned.spec.by], rows.where)
+        segments = read_segments(rows.others[planned.options.by], rows.where)
         used["by"] = segments.code.astype(np.float64)
-    for role, name in planned.spec.target.worth_columns.items():
+    for role, name in planned.options.target.worth_columns.items():
         assert rows.others is not None
         used[role] = rows.others[name].cast(pl.Float64).to_numpy()
     return rows.fingerprint(used)

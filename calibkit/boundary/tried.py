@@ -119,11 +119,11 @@ class Judge:
         if self.dealt is None:  # dealt apart: the error of the better one's worth must do
             return standard_error([self._worth(fold) for fold in other.folds]) or 0.0
         over_folds = standard_error(apart) or 0.0
-        spec = one.summary.planned.spec
+        options = one.summary.planned.options
         if one.fine is None or other.fine is None or self.goal.uses_gain:
             return over_folds
         found = self._error_of_rows(one, other)
-        independent = spec.groups is None and not self.dealt.squares.size
+        independent = options.groups is None and not self.dealt.squares.size
         return found if independent else max(found, over_folds)
 
     def _error_of_rows(self, one: Tried, other: Tried) -> float:

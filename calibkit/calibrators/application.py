@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 
 from calibkit.apply import Applier, ApplySpec, Reads, as_fitted, find_columns
 from calibkit.calibrators.classes import ClassApplier
-from calibkit.calibrators.method import mapped, method_of
-from calibkit.calibrators.model import CalibratorModel, ScoreMap
+from calibkit.calibrators.maps import ScoreMap
+from calibkit.calibrators.method import mapped
+from calibkit.calibrators.methods import METHODS
+from calibkit.calibrators.model import CalibratorModel
 from calibkit.calibrators.rows import SEGMENTS, into_unit_interval
 from calibkit.files.sources import Source
 from calibkit.rows.columns import RowFinder
@@ -30,7 +32,7 @@ class CalibratorApplier:
 
     def __init__(self, model: CalibratorModel) -> None:
         self.model = model
-        self.method = method_of(model.method)
+        self.method = METHODS[model.method].load()
         self.added = self.method.added
 
     def reads(self, source: Source, spec: ApplySpec) -> Reads:

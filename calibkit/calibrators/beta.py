@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from calibkit.calibrators.maps import ScoreMap
 from calibkit.calibrators.method import Float64s, Floats, Found, Method, Writer
-from calibkit.calibrators.model import ScoreMap
 from calibkit.calibrators.platt import refuse_separated
 from calibkit.calibrators.points import Points
-from calibkit.calibrators.spec import CalibratorSpec
+from calibkit.options.maps import MapOptions
 from calibkit_kernels.decide import LEAST
 from calibkit_kernels.logistic import fit_line, fit_logistic
 from calibkit_kernels.logistic_sums import is_separated
 from calibkit_kernels.maps import beta_map, log_parts
 
 
-def fit(points: Points, spec: CalibratorSpec, _: list[Points]) -> Found:
+def fit(points: Points, options: MapOptions, _: list[Points]) -> Found:
     """Fit expit(a ln s - b ln(1 - s) + c), a and b at least 0, by maximum likelihood.
 
     Raises
@@ -30,7 +30,7 @@ def fit(points: Points, spec: CalibratorSpec, _: list[Points]) -> Found:
     """
     low, high = np.empty(points.score.size), np.empty(points.score.size)
     log_parts(points.score, points.is_probability, LEAST, low, high)
-    positive, negative = points.weights(spec.threads)
+    positive, negative = points.weights(options.workers)
     x = low + high
     line = [0.0, 0.0]
     if is_separated(x, positive, negative):
@@ -38,12 +38,12 @@ def fit(points: Points, spec: CalibratorSpec, _: list[Points]) -> Found:
         if not ones.size or not zeros.size or ones.min() >= zeros.max():
             refuse_separated(points, x, positive, negative, "--method platt")
     else:
-        start = fit_line(x, positive, negative, spec.threads)
+        start = fit_line(x, positive, negative, options.workers)
         line = [start.slopes[0], start.intercept]
     # The line on the logit is the case a = b: starting there, the loss only falls.
     begin = None if line[0] <= 0.0 else (line[0], line[0], line[1])
     found = fit_logistic(
-        (low, high), positive, negative, rising=True, start=begin, threads=spec.threads
+        (low, high), positive, negative, rising=True, start=begin, threads=options.workers
     )
     a, b = found.slopes
     said: tuple[str, ...] = ()

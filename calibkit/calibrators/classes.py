@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import msgspec
 import numpy as np
@@ -12,15 +11,15 @@ from numpy.typing import NDArray
 
 from calibkit import __version__
 from calibkit.apply import ApplySpec, Reads
-from calibkit.calibrators.model import CalibratorModel, MapFit
-from calibkit.errors import UsageError
+from calibkit.calibrators.maps import MapFit
+from calibkit.calibrators.model import CalibratorModel
 from calibkit.files.sources import Source
 from calibkit.fitted import Fitted
 from calibkit.models import Provenance
+from calibkit.options.calibrate import CalibrateOptions
 from calibkit.raters.application import match_classes, needed_columns, read_classes
 from calibkit.raters.histograms import added_bin_sums, class_targets
 from calibkit.raters.logit_maps import (
-    MAPS,
     MOST_INVERSE_TEMPERATURE,
     LogitMap,
     logits_of,
@@ -37,104 +36,42 @@ from calibkit.summaries.draws import folds_of_keys
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClassSpec:
-    """What to fit.
-
-    Attributes
-    ----------
-    method
-        ``temperature``, ``vector`` or ``matrix``.
-    regularization
-        Penalties of intercept and of weights off the diagonal; None chooses by cross-validation.
-    scale
-        ``probability``, or ``logit``.
-    seed
-        Of the cross-validation.
-    """
-
-    method: str
-    regularization: tuple[float, float] | None = None
-    scale: str = "probability"
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.method not in MAPS:
-            raise UsageError(
-                f"--method {self.method} is not for class probabilities (--probs); use one of "
-                f"{', '.join(MAPS)}."
-            )
-        if self.regularization is not None and self.method == "temperature":
-            raise UsageError("--regularization goes with --method vector and matrix.")
-
-    def steps(self) -> list[str]:
-        """Return in words what the fit will do."""
-        chosen = " with penalties chosen by cross-validation"
-        penalties = chosen if self.regularization is None and self.method != "temperature" else ""
-        return [f"fit {self.method} scaling of the logits{penalties}"]
-
-
-def refuse_score_options(options: Mapping[str, object]) -> None:
-    """Refuse options that were given and mean nothing for class probabilities.
-
-    Raises
-    ------
-    UsageError
-        If there is one.
-    """
-    for name, value in options.items():
-        if value is not None:
-            raise UsageError(f"{name} is for scores, not for class probabilities; leave it out.")
-
-
-def fit_class_calibrator(
-    rows: StoredRows,
-    spec: ClassSpec,
-    *,
-    provenance: str = "hash",
-    tags: Mapping[str, str] | None = None,
-) -> Fitted[CalibratorModel]:
+def fit_class_calibrator(rows: StoredRows, options: CalibrateOptions) -> Fitted[CalibratorModel]:
     """Fit a map of logits to labels or votes; see `calibkit.raters.map_fit.fit_logit_map`.
 
     Parameters
     ----------
     rows
         Class probabilities with labels or votes.
-    spec
+    options
         What to fit.
-    provenance
-        ``hash``, ``names`` (adds file names) or ``none``.
-    tags
-        Copied into the model.
     """
+    method = options.named
     fitted = fit_logit_map(
         rows.logits,
         rows.counts,
-        spec.method,
-        spec.regularization,
-        folds=folds_of_keys(rows.key, FOLDS, spec.seed),
+        method,
+        options.penalties,
+        folds=folds_of_keys(rows.key, FOLDS, options.seed),
     )
     stored = LogitMapModel.of(fitted)
     model = CalibratorModel(
         kind=CalibratorModel.KIND,
         version=CalibratorModel.VERSION,
         columns={"probs": rows.column},
-        method=spec.method,
+        method=method,
         clip=0.0,
         classes=list(rows.classes),
         temperature=stored.temperature,
         weights=stored.weights,
         intercept=stored.intercept,
-        regularization=(
-            msgspec.UNSET if spec.method == "temperature" else list(fitted.regularization)
-        ),
+        regularization=(msgspec.UNSET if method == "temperature" else list(fitted.regularization)),
         fit=_figures(rows, fitted),
-        tags=dict(tags or {}),
+        tags=dict(options.tags or {}),
     )
-    if provenance != "none":
-        files = rows.source.paths if provenance == "names" else None
-        model.provenance = _origin(spec, rows, files)
-    return Fitted(model, _warnings(fitted))
+    if options.provenance != "none":
+        model.provenance = _origin(options, rows)
+    return Fitted(model, (*rows.warnings, *_warnings(fitted)))
 
 
 def _figures(rows: StoredRows, fitted: LogitMap) -> MapFit:
@@ -180,12 +117,13 @@ def _warnings(fitted: LogitMap) -> tuple[str, ...]:
     return ()
 
 
-def _origin(spec: ClassSpec, rows: StoredRows, files: list[str] | None) -> Provenance:
+def _origin(asked: CalibrateOptions, rows: StoredRows) -> Provenance:
     """Return where a model comes from: how many rows, their hash, the options that shaped it."""
-    options: dict[str, object] = {"method": spec.method, "scale": spec.scale}
-    if spec.method != "temperature":
-        chosen = spec.regularization
-        options |= {"regularization": "cv" if chosen is None else list(chosen), "seed": spec.seed}
+    options: dict[str, object] = {"method": asked.named, "scale": asked.scale}
+    if asked.named != "temperature":
+        chosen = asked.penalties
+        options |= {"regularization": "cv" if chosen is None else list(chosen), "seed": asked.seed}
+    files = rows.source.paths if asked.provenance == "names" else None
     return Provenance(__version__, options, rows.rows, rows.hash, files)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -11,15 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit import __version__
-from calibkit.calibrators.method import Method, mapped, method_of
-from calibkit.calibrators.model import CalibratorModel, MapFit, ScoreMap
+from calibkit.calibrators.maps import MapFit, ScoreMap
+from calibkit.calibrators.method import Method, mapped
+from calibkit.calibrators.model import CalibratorModel
 from calibkit.calibrators.points import Points, by_level, parts_of, pooled
 from calibkit.calibrators.rows import SEGMENTS
-from calibkit.calibrators.spec import DEFAULT_BINS, CalibratorSpec
 from calibkit.errors import DataError, UsageError
 from calibkit.fitted import Fitted
 from calibkit.metrics.blocks import added, cut, each_block
 from calibkit.models import Column, Provenance
+from calibkit.options.calibrate import CalibrateOptions
+from calibkit.options.maps import DEFAULTS
 from calibkit.rows.columns import ScoreRows
 from calibkit.rows.provenance import random_parts
 from calibkit.rows.remarks import of_tally
@@ -50,13 +51,7 @@ class Sums:
     outputs: int | float
 
 
-def fit_calibrator(
-    rows: ScoreRows,
-    spec: CalibratorSpec,
-    *,
-    provenance: str = "hash",
-    tags: Mapping[str, str] | None = None,
-) -> Fitted[CalibratorModel]:
+def fit_calibrator(rows: ScoreRows, options: CalibrateOptions) -> Fitted[CalibratorModel]:
     """Fit a map from scores to probabilities.
 
     Parameters
@@ -64,52 +59,46 @@ def fit_calibrator(
     rows
         Scores, labels (not needed for prior-shift) and perhaps weights, as
         `calibkit.calibrators.rows.read_calibration_rows` reads them.
-    spec
+    options
         What to fit.
-    provenance
-        ``hash``, ``names`` (adds file names) or ``none``.
-    tags
-        Copied into the model.
 
     Raises
     ------
-    UsageError
-        Scores of a scale that the method cannot take.
     DataError
         Rows on which the method has no finite solution.
     """
-    scale = rows.options.scale
-    spec.check_scale(scale)
-    segments = _segments(rows, spec)
-    fingerprint = later(spec.threads, _rows_hash, rows, segments)
-    tally = _tally(rows, segments, spec)
-    method = method_of(spec.method)
+    scale, threads = rows.options.scale, options.workers
+    segments = _segments(rows, options)
+    fingerprint = later(threads, _rows_hash, rows, segments)
+    tally = _tally(rows, segments, options)
+    method = options.entry.load()
     try:
-        whole, warnings = _map(tally, scale, method, spec)
+        whole, warnings = _map(tally, scale, method, options)
     except DataError as error:
         raise _located(error, rows) from None
     points = pooled(tally, scale)
-    total = _sums(points, whole, method, spec.threads)
+    total = _sums(points, whole, method, threads)
     model = CalibratorModel(
         kind=CalibratorModel.KIND,
         version=CalibratorModel.VERSION,
-        columns=_columns(rows, spec),
-        method=spec.method,
+        columns=_columns(rows, options),
+        method=options.named,
         fit=_figures(points, total, rows),
-        out_of_range=spec.out_of_range,
-        tags=dict(tags or {}),
+        out_of_range=options.out_of_range or "error",
+        tags=dict(options.tags or {}),
         **{name: getattr(whole, name) for name in ScoreMap.__struct_fields__ if name != "fit"},
     )
     if segments is not None:
-        groups, shared, total, more = _by_segment(tally, segments, rows, whole, method, spec)
+        groups, shared, total, more = _by_segment(tally, segments, rows, whole, method, options)
         warnings = (*warnings, *more)
         model.groups, model.pooled_groups = groups, shared
         model.fit = _figures(points, total, rows)
-    if provenance != "none":
-        model.provenance = _origin(rows, spec, fingerprint(), names=provenance == "names")
+    if options.provenance != "none":
+        model.provenance = _origin(rows, options, fingerprint())
     if rows.label is not None:
         warnings = (*warnings, *_remarks(tally, rows))
-    return Fitted(model, warnings)
+    details = (f"{rows.rows:,} rows used of {rows.rows_read:,} read",)
+    return Fitted(model, (*rows.warnings, *warnings), rows.notes, details)
 
 
 def _remarks(tally: Tally, rows: ScoreRows) -> list[str]:
@@ -128,20 +117,20 @@ def _located(error: DataError, rows: ScoreRows) -> DataError:
     return DataError(message, file=file, column=column, rows=rows.rows)
 
 
-def _segments(rows: ScoreRows, spec: CalibratorSpec) -> Segments | None:
-    if spec.by is None:
+def _segments(rows: ScoreRows, options: CalibrateOptions) -> Segments | None:
+    if options.by is None:
         return None
     assert rows.others is not None and rows.where is not None
-    found = read_segments(rows.others[spec.by], rows.where)
+    found = read_segments(rows.others[options.by], rows.where)
     if len(found.names) > _MOST_SEGMENTS:
         raise UsageError(
-            f"--by {spec.by} has {len(found.names):,} values; at most {_MOST_SEGMENTS:,} can have a "
+            f"--by {options.by} has {len(found.names):,} values; at most {_MOST_SEGMENTS:,} can have a "
             "map each."
         )
     return found
 
 
-def _tally(rows: ScoreRows, segments: Segments | None, spec: CalibratorSpec) -> Tally:
+def _tally(rows: ScoreRows, segments: Segments | None, options: CalibrateOptions) -> Tally:
     """Return the tally of rows, a level for each segment, dealt to parts where they are split."""
     level = np.zeros(rows.score.size, np.uint16)
     levels = 1
@@ -149,19 +138,19 @@ def _tally(rows: ScoreRows, segments: Segments | None, spec: CalibratorSpec) -> 
         level, levels = segments.code.astype(np.uint16), len(segments.names)
     label = np.zeros(rows.score.size, np.uint8) if rows.label is None else rows.label
     columns = rows.score, level, label, levels
-    tally = count_rows(*columns, weight=rows.weight, threads=spec.threads)
-    if spec.split != "thirds":
+    tally = count_rows(*columns, weight=rows.weight, threads=options.workers)
+    if options.split != "thirds":
         return tally
     if tally.unit.size == 1.0:
-        return tally.deal(_PARTS, spec.seed)
+        return tally.deal(_PARTS, options.seed)
     assert rows.weight is not None  # of rows, the unit is 1
     used = {"score": rows.score, "label": label, "weight": rows.weight, "by": level}
-    part = random_parts(used, _PARTS, spec.seed)
-    return count_rows(*columns, weight=rows.weight, part=part, threads=spec.threads)
+    part = random_parts(used, _PARTS, options.seed)
+    return count_rows(*columns, weight=rows.weight, part=part, threads=options.workers)
 
 
 def _map(
-    tally: Tally, scale: str, method: Method, spec: CalibratorSpec, what: str = "the rows"
+    tally: Tally, scale: str, method: Method, options: CalibrateOptions, what: str = "the rows"
 ) -> tuple[ScoreMap, tuple[str, ...]]:
     """Return the map of the rows of a tally, and what the user should be told."""
     points = replace(pooled(tally, scale), what=what)
@@ -170,8 +159,8 @@ def _map(
         parts = [replace(part, what=what) for part in parts_of(tally, _PARTS, scale)]
         if not all(part.score.size for part in parts):
             raise DataError(f"{what} are too few for --split thirds; use --split same")
-    found = method.fit(points, spec, parts)
-    clip = 1.0 / (max(float(points.rows), 1.0) + 2.0) if spec.clip is None else spec.clip
+    found = method.fit(points, options, parts)
+    clip = 1.0 / (max(float(points.rows), 1.0) + 2.0) if options.clip is None else options.clip
     return ScoreMap(clip=clip, **found.fields), found.warnings
 
 
@@ -181,7 +170,7 @@ def _by_segment(
     rows: ScoreRows,
     whole: ScoreMap,
     method: Method,
-    spec: CalibratorSpec,
+    options: CalibrateOptions,
 ) -> tuple[dict[str, ScoreMap], list[str], Sums, tuple[str, ...]]:
     """Return the maps of segments, which segments use the one of all rows, and sums over all."""
     groups: dict[str, ScoreMap] = {}
@@ -194,35 +183,37 @@ def _by_segment(
             continue
         points = pooled(own, rows.options.scale)
         made = None
-        if _is_large(points, spec):
+        if _is_large(points, options):
             try:
                 what = f"the rows with {segments.column} = {name}"
-                made, said = _map(own, rows.options.scale, method, spec, what)
+                made, said = _map(own, rows.options.scale, method, options, what)
                 warnings += said
             except DataError as error:
                 warnings.append(f"{error}: {name} uses the map of all rows")
-        found = _sums(points, made or whole, method, spec.threads)
+        found = _sums(points, made or whole, method, options.workers)
         sums.append(found)
         if made is None:
             shared.append(name)
         else:
             groups[name] = msgspec.structs.replace(made, fit=_figures(points, found, rows))
     if shared:
-        warnings.append(_shared_note(shared, segments.column, spec))
+        warnings.append(_shared_note(shared, segments.column, options))
     return groups, shared, _total(sums), tuple(warnings)
 
 
-def _is_large(points: Points, spec: CalibratorSpec) -> bool:
+def _is_large(points: Points, options: CalibrateOptions) -> bool:
     rarer = min(float(points.positives), float(points.rows) - float(points.positives))
-    return points.rows >= spec.min_rows and rarer >= min(FEWEST_OF_A_CLASS, spec.min_rows // 2)
+    return points.rows >= options.min_rows and rarer >= min(
+        FEWEST_OF_A_CLASS, options.min_rows // 2
+    )
 
 
-def _shared_note(shared: list[str], column: str, spec: CalibratorSpec) -> str:
+def _shared_note(shared: list[str], column: str, options: CalibrateOptions) -> str:
     named = ", ".join(shared[:_NAMED]) + (", …" if len(shared) > _NAMED else "")
     count = "1 value uses" if len(shared) == 1 else f"{len(shared)} values use"
     return (
-        f"--by {column}: {count} the map of all rows ({named}); fewer than {spec.min_rows} rows, or "
-        f"than {min(FEWEST_OF_A_CLASS, spec.min_rows // 2)} of a class"
+        f"--by {column}: {count} the map of all rows ({named}); fewer than {options.min_rows} rows, or "
+        f"than {min(FEWEST_OF_A_CLASS, options.min_rows // 2)} of a class"
     )
 
 
@@ -291,38 +282,33 @@ def _figures(points: Points, sums: Sums, rows: ScoreRows) -> MapFit:
     )
 
 
-def _columns(rows: ScoreRows, spec: CalibratorSpec) -> dict[str, Column]:
-    options = rows.options
-    found = {"score": Column(options.score, str(rows.score.dtype), options.scale)}
+def _columns(rows: ScoreRows, options: CalibrateOptions) -> dict[str, Column]:
+    used = rows.options
+    found = {"score": Column(used.score, str(rows.score.dtype), used.scale)}
     if rows.label is not None:
-        found["label"] = Column(options.label, positive=options.positive)
-    if options.weight is not None:
-        found["weight"] = Column(options.weight)
-    if spec.by is not None:
-        found[SEGMENTS] = Column(spec.by)
+        found["label"] = Column(used.label, positive=used.positive)
+    if used.weight is not None:
+        found["weight"] = Column(used.weight)
+    if options.by is not None:
+        found[SEGMENTS] = Column(options.by)
     return found
 
 
-def _origin(rows: ScoreRows, spec: CalibratorSpec, fingerprint: str, *, names: bool) -> Provenance:
+def _origin(rows: ScoreRows, asked: CalibrateOptions, fingerprint: str) -> Provenance:
     options: dict[str, Any] = {
-        "method": spec.method,
-        "clip": spec.clip,
-        "out_of_range": spec.out_of_range,
+        "method": asked.named,
+        "clip": asked.clip,
+        "out_of_range": asked.out_of_range or "error",
         "on_missing": rows.options.on_missing,
         "unlabelled": rows.options.unlabelled,
     }
-    if spec.method == "platt":
-        options["targets"] = spec.targets or "smoothed"
-    if spec.method in ("histogram", "scaling-binning"):
-        options["bins"] = spec.bins or DEFAULT_BINS
-        options["bin_strategy"] = spec.bin_strategy or "equal-mass"
-    if spec.method == "scaling-binning":
-        options["split"] = spec.split or "same"
-    if spec.split == "thirds":
-        options["seed"] = spec.seed
-    if spec.by is not None:
-        options |= {"by": spec.by, "min_rows": spec.min_rows}
-    files = rows.source.paths if names and rows.source else None
+    own = [name for name in asked.entry.options if name in DEFAULTS]
+    options |= {name: getattr(asked, name) or DEFAULTS[name] for name in own}
+    if asked.split == "thirds":
+        options["seed"] = asked.seed
+    if asked.by is not None:
+        options |= {"by": asked.by, "min_rows": asked.min_rows}
+    files = rows.source.paths if asked.provenance == "names" and rows.source else None
     return Provenance(__version__, options, rows.rows, fingerprint, files)
 
 

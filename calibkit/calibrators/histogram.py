@@ -11,15 +11,15 @@ import numpy as np
 from calibkit.bins.edges import equal_width_edges
 from calibkit.calibrators.method import Float64s, Found, Method
 from calibkit.calibrators.points import Points, sums_between
-from calibkit.calibrators.spec import DEFAULT_BINS, CalibratorSpec
 from calibkit.calibrators.steps import without_repeats, write_steps
+from calibkit.options.maps import MapOptions
 from calibkit_kernels.decide import logit
 
 
-def fit(points: Points, spec: CalibratorSpec, _: list[Points]) -> Found:
+def fit(points: Points, options: MapOptions, _: list[Points]) -> Found:
     """Fit the mean label of each bin; an empty bin of equal width has its midpoint."""
-    bins = spec.bins or DEFAULT_BINS
-    width = spec.bin_strategy == "equal-width"
+    bins = options.bin_count
+    width = options.bin_strategy == "equal-width"
     edges = equal_edges(bins) if width else points.quantiles(bins)
     own = edges
     if width and points.scale == "logit":  # bins of the probability, found by the logit

@@ -10,16 +10,16 @@ import numpy as np
 
 from calibkit.calibrators.method import Found, Method
 from calibkit.calibrators.points import Points
-from calibkit.calibrators.spec import CalibratorSpec
 from calibkit.calibrators.steps import write_steps
 from calibkit.metrics.blocks import cut, each_block
 from calibkit.metrics.corp import pool, pool_block
+from calibkit.options.maps import MapOptions
 
 
-def fit(points: Points, spec: CalibratorSpec, _: list[Points]) -> Found:
+def fit(points: Points, options: MapOptions, _: list[Points]) -> Found:
     """Fit by pooling adjacent violators, exactly; a knot is the lowest score of its pool."""
     blocks = cut(0, points.score.size)
-    pools = pool(each_block(pool_block, (points.count, points.positive), blocks, spec.threads))
+    pools = pool(each_block(pool_block, (points.count, points.positive), blocks, options.workers))
     lowest = np.cumsum(pools[:, 2]) - 1
     knots = points.score[lowest].astype(np.float64)
     values = pools[:, 1] / pools[:, 0]

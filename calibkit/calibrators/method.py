@@ -1,19 +1,18 @@
-"""What a method of calibration is, and the methods there are."""
+"""What a method of calibration is, once it is loaded: see `calibkit.calibrators.methods`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.calibrators.model import ScoreMap
+from calibkit.calibrators.maps import ScoreMap
 from calibkit.calibrators.points import Points
-from calibkit.calibrators.spec import CalibratorSpec
+from calibkit.options.maps import MapOptions
 
 Floats = NDArray[Any]
 Float64s = NDArray[np.float64]
@@ -40,7 +39,7 @@ class Method:
     Attributes
     ----------
     fit
-        Takes points, the specification and, where the method `splits`, the points of each part;
+        Takes points, options and, where the method `splits`, the points of each part;
         returns what it found.  Refuses points on which it has no finite solution.
     writer
         Takes a map and a scale; returns what takes scores and writes to each of some arrays.
@@ -52,17 +51,11 @@ class Method:
         Whether it can fit its steps on different parts of the rows.
     """
 
-    fit: Callable[[Points, CalibratorSpec, list[Points]], Found]
+    fit: Callable[[Points, MapOptions, list[Points]], Found]
     writer: Callable[[ScoreMap, str], Writer]
     added: tuple[str, ...] = ("calibrated",)
     takes_logits: bool = False
     splits: bool = False
-
-
-def method_of(name: str) -> Method:
-    """Return a method by its name: the `METHOD` of its module."""
-    found: Method = import_module(f"calibkit.calibrators.{name.replace('-', '_')}").METHOD
-    return found
 
 
 def mapped(

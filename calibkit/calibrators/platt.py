@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import math
 
+from calibkit.calibrators.maps import ScoreMap
 from calibkit.calibrators.method import Float64s, Floats, Found, Method, Writer
-from calibkit.calibrators.model import ScoreMap
 from calibkit.calibrators.points import Points
-from calibkit.calibrators.spec import CalibratorSpec
 from calibkit.errors import DataError
+from calibkit.options.maps import MapOptions
 from calibkit_kernels.decide import LEAST
 from calibkit_kernels.logistic import fit_line
 from calibkit_kernels.logistic_sums import is_separated
 from calibkit_kernels.maps import line_map
 
 
-def fit(points: Points, spec: CalibratorSpec, _: list[Points]) -> Found:
+def fit(points: Points, options: MapOptions, _: list[Points]) -> Found:
     """Fit expit(a x + b) to smoothed targets, or to the labels by maximum likelihood.
 
     Raises
@@ -28,7 +28,7 @@ def fit(points: Points, spec: CalibratorSpec, _: list[Points]) -> Found:
         Under ``mle`` for one class, or classes that a threshold separates: the best line is
         infinitely steep.
     """
-    a, b = platt_line(points, spec.targets or "smoothed", spec.threads)
+    a, b = platt_line(points, options.targets or "smoothed", options.workers)
     return Found({"a": a, "b": b}, falling_note(points, a))
 
 

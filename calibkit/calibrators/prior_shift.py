@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 
+from calibkit.calibrators.maps import ScoreMap
 from calibkit.calibrators.method import Float64s, Floats, Found, Method, Writer
-from calibkit.calibrators.model import ScoreMap
 from calibkit.calibrators.points import Points
-from calibkit.calibrators.spec import CalibratorSpec
+from calibkit.options.maps import MapOptions
 from calibkit_kernels.maps import line_map
 
 
-def fit(points: Points, spec: CalibratorSpec, _: list[Points]) -> Found:
+def fit(points: Points, options: MapOptions, _: list[Points]) -> Found:
     """Return the share of negatives kept: nothing is fitted."""
-    return Found({"negatives_kept": spec.negatives_kept})
+    return Found({"negatives_kept": options.negatives_kept})
 
 
 def writer(one: ScoreMap, scale: str) -> Writer:

@@ -8,11 +8,11 @@ from typing import Final
 
 import numpy as np
 
-from calibkit.calibrators.spec import CalibratorSpec
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.memory import Memory
-from calibkit.rows.columns import ColumnOptions, ScoreRows, read_score_rows, resolve
+from calibkit.options.calibrate import CalibrateOptions
+from calibkit.rows.columns import ScoreRows, read_score_rows, resolve
 from calibkit.rows.numeric import FloatArray
 from calibkit.rows.rows import Remark
 from calibkit.rows.segments import read_segments
@@ -23,9 +23,7 @@ from calibkit.summaries.score_summary import ScoreSummary
 SEGMENTS: Final = "by"
 
 
-def read_calibration_rows(
-    source: Source, options: ColumnOptions, spec: CalibratorSpec
-) -> ScoreRows:
+def read_calibration_rows(source: Source, options: CalibrateOptions) -> ScoreRows:
     """Read scores, labels, weights and segments.
 
     Prior shift needs no labels: a file without the label column will do.
@@ -33,24 +31,25 @@ def read_calibration_rows(
     Raises
     ------
     UsageError
-        A column that is not there, or a scale that the method cannot take.
+        A column that is not there.
     DataError
         Values that are missing, out of range or of the wrong type.
     """
-    spec.check_scale(options.scale)
-    clips = spec.out_of_range == "clip"
-    if spec.by is not None:
-        source.require([spec.by], "--by")
-        if spec.by in (options.score, options.label, options.weight):
-            raise UsageError(f"--by {spec.by} has another role already; name two columns.")
+    clips, columns = options.out_of_range == "clip", options.columns
+    if options.by is not None:
+        source.require([options.by], "--by")
+        if options.by in (options.score, options.label, options.weight):
+            raise UsageError(f"--by {options.by} has another role already; name two columns.")
     rows = read_score_rows(
         source,
-        replace(options, scale="raw") if clips else options,
-        label=spec.method != "prior-shift" or options.label in source.schema,
+        replace(columns, scale="raw") if clips else columns,
+        label=_labelled(source, options),
         uncertainty=False,
         finite_scores=True,
-        others=[] if spec.by is None else [spec.by],
+        others=[] if options.by is None else [options.by],
     )
+    if not source.whole and options.by is not None and rows.others is not None and rows.where:
+        read_segments(rows.others[options.by], rows.where)  # a row no longer knows its place
     if not clips:
         return rows
     score, moved = into_unit_interval(rows.score)
@@ -66,7 +65,7 @@ def read_calibration_rows(
 
 
 def calibration_rows(
-    source: Source, options: ColumnOptions, spec: CalibratorSpec, memory: Memory | None = None
+    source: Source, options: CalibrateOptions, memory: Memory | None = None
 ) -> ScoreRows:
     """Return the rows of a calibrator: as they are, or counted where they do not fit.
 
@@ -77,42 +76,37 @@ def calibration_rows(
     ResourceError
         Rows that do not fit, and options that need them as they are.
     """
-    return rows_within(source, _reading(source, options, spec), memory)
+    return rows_within(source, _reading(source, options), memory)
 
 
-def calibration_summary(
-    source: Source, options: ColumnOptions, spec: CalibratorSpec, memory: Memory
-) -> ScoreSummary:
+def calibration_summary(source: Source, options: CalibrateOptions, memory: Memory) -> ScoreSummary:
     """Return the rows as a summary that merges with those of other shards; see `calibration_rows`."""
-    return summarise_scores(source, _reading(source, options, spec), memory)
+    return summarise_scores(source, _reading(source, options), memory)
 
 
-def _reading(source: Source, options: ColumnOptions, spec: CalibratorSpec) -> Reading:
+def _reading(source: Source, options: CalibrateOptions) -> Reading:
     return Reading(
-        columns=list(used_columns(source, options, spec).values()),
-        read=partial(_read_window, options=options, spec=spec),
-        threads=spec.threads,
+        columns=list(used_columns(source, options).values()),
+        read=partial(read_calibration_rows, options=options),
+        threads=options.workers,
     )
 
 
-def _read_window(source: Source, options: ColumnOptions, spec: CalibratorSpec) -> ScoreRows:
-    rows = read_calibration_rows(source, options, spec)
-    if not source.whole and spec.by is not None and rows.others is not None and rows.where:
-        read_segments(rows.others[spec.by], rows.where)  # a row no longer knows its place
-    return rows
-
-
-def used_columns(source: Source, options: ColumnOptions, spec: CalibratorSpec) -> dict[str, str]:
+def used_columns(source: Source, options: CalibrateOptions) -> dict[str, str]:
     """Return the column of each role that is read."""
-    labelled = spec.method != "prior-shift" or options.label in source.schema
-    resolved = resolve(source, options, label=labelled, uncertainty=False)
+    labelled = _labelled(source, options)
+    resolved = resolve(source, options.columns, label=labelled, uncertainty=False)
     roles = {
         "score": resolved.score,
         "label": resolved.label if labelled else None,
         "weight": resolved.weight,
-        SEGMENTS: spec.by,
+        SEGMENTS: options.by,
     }
     return {role: name for role, name in roles.items() if name is not None}
+
+
+def _labelled(source: Source, options: CalibrateOptions) -> bool:
+    return options.entry.fits or options.label in source.schema
 
 
 def into_unit_interval(score: FloatArray) -> tuple[FloatArray, int]:

@@ -8,27 +8,27 @@ from __future__ import annotations
 import numpy as np
 
 from calibkit.calibrators.histogram import equal_edges
+from calibkit.calibrators.maps import ScoreMap
 from calibkit.calibrators.method import Float64s, Floats, Found, Method, Writer
-from calibkit.calibrators.model import ScoreMap
 from calibkit.calibrators.platt import falling_note, platt_line
 from calibkit.calibrators.points import Points
-from calibkit.calibrators.spec import DEFAULT_BINS, CalibratorSpec
 from calibkit.calibrators.steps import without_repeats, write_steps
+from calibkit.options.maps import MapOptions
 from calibkit_kernels.decide import LEAST
 from calibkit_kernels.maps import line_map
 from calibkit_kernels.reliability import loss_sums
 
 
-def fit(points: Points, spec: CalibratorSpec, parts: list[Points]) -> Found:
+def fit(points: Points, options: MapOptions, parts: list[Points]) -> Found:
     """Fit g = expit(a x + b) on one part, its bins on the next, and the mean of g on the third.
 
     The parts are thirds of the rows, or all rows three times.  A bin without rows in the third part
     takes the mean over the second one, an equal-width bin without rows in both its midpoint.
     """
     first, second, third = parts or [points] * 3
-    a, b = platt_line(first, "smoothed", spec.threads)
-    bins = spec.bins or DEFAULT_BINS
-    width = spec.bin_strategy == "equal-width"
+    a, b = platt_line(first, "smoothed", options.workers)
+    bins = options.bin_count
+    width = options.bin_strategy == "equal-width"
     lines = [_falling(part, a, b) for part in (second, third)]
     edges = equal_edges(bins) if width else lines[0][1].quantiles(bins, lines[0][0])
     sums = [_bin_means(*line, edges) for line in lines]

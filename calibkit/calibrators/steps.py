@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from calibkit.calibrators.maps import ScoreMap
 from calibkit.calibrators.method import Float64s, Floats, Writer
-from calibkit.calibrators.model import ScoreMap
 from calibkit_kernels.maps import bucket_starts, step_map
 
 _BUCKETS_A_KNOT: Final = 4

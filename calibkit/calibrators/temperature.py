@@ -9,10 +9,10 @@ from typing import Final
 
 import numpy as np
 
+from calibkit.calibrators.maps import ScoreMap
 from calibkit.calibrators.method import Float64s, Floats, Found, Method, Writer
-from calibkit.calibrators.model import ScoreMap
 from calibkit.calibrators.points import Points
-from calibkit.calibrators.spec import CalibratorSpec
+from calibkit.options.maps import MapOptions
 from calibkit_kernels.decide import LEAST
 from calibkit_kernels.logistic import fit_logistic
 from calibkit_kernels.maps import line_map
@@ -21,10 +21,10 @@ from calibkit_kernels.maps import line_map
 MOST_INVERSE: Final = 1e6
 
 
-def fit(points: Points, spec: CalibratorSpec, _: list[Points]) -> Found:
+def fit(points: Points, options: MapOptions, _: list[Points]) -> Found:
     """Fit expit(x / temperature) by maximum likelihood, the inverse temperature from 0 to 1e6."""
-    x = points.linear(spec.threads)
-    positive, negative = points.weights(spec.threads)
+    x = points.linear(options.workers)
+    positive, negative = points.weights(options.workers)
     ones, zeros = x[positive > 0], x[negative > 0]
     unanimous = bool((ones >= 0).all() and (zeros <= 0).all())
     if unanimous and np.any(x != 0.0):
@@ -34,7 +34,7 @@ def fit(points: Points, spec: CalibratorSpec, _: list[Points]) -> Found:
         )
         return Found({"temperature": 1.0 / MOST_INVERSE}, said)
     found = fit_logistic(
-        (x,), positive, negative, rising=True, intercept=False, threads=spec.threads
+        (x,), positive, negative, rising=True, intercept=False, threads=options.workers
     )
     inverse = min(found.slopes[0], MOST_INVERSE)
     if inverse > 0.0:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from calibkit.calibrators.maps import ScoreMap
 from calibkit.calibrators.method import Float64s, Floats, Found, Method, Writer
-from calibkit.calibrators.model import ScoreMap
 from calibkit.calibrators.points import Points
-from calibkit.calibrators.spec import CalibratorSpec
 from calibkit.calibrators.steps import starts_of
 from calibkit.errors import DataError
+from calibkit.options.maps import MapOptions
 from calibkit.threads import later
 from calibkit_kernels.maps import merged_interval, step_map, step_map_above
 from calibkit_kernels.venn_abers import added_row_fits, next_corners
@@ -22,7 +22,7 @@ from calibkit_kernels.venn_abers import added_row_fits, next_corners
 Int64s = NDArray[np.int64]
 
 
-def fit(points: Points, spec: CalibratorSpec, _: list[Points]) -> Found:
+def fit(points: Points, options: MapOptions, _: list[Points]) -> Found:
     """Fill the tables: the isotonic fit at each score with one row added there, label 0 and 1.
 
     Between two scores a row of label 0 is pooled as if it had the lower one, a row of label 1 as if
@@ -41,7 +41,7 @@ def fit(points: Points, spec: CalibratorSpec, _: list[Points]) -> Found:
             "multiply the weights so that a row has about weight 1"
         )
     negative = points.count.astype(np.int64) - points.positive
-    below = later(spec.threads, _added, points.count, negative, weight, True)
+    below = later(options.workers, _added, points.count, negative, weight, True)
     rising = points.count[::-1], points.positive[::-1]
     high = _added(*rising, weight, False)
     low = below()[::-1]

@@ -1,13 +1,21 @@
-"""Frames as inputs: whatever hands out its columns by the Arrow C stream interface."""
+"""Frames and arrays as inputs, and results as the kind of frame that came in.
+
+A frame is whatever hands out its columns by the Arrow C stream interface.
+"""
 
 from __future__ import annotations
 
+import fnmatch
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
+from calibkit.errors import UsageError
 from calibkit.files.sources import Source, open_source
 
 
@@ -26,8 +34,24 @@ Frame = ArrowStream | pl.LazyFrame | Mapping[str, Any] | str | os.PathLike[str]
 #: A name, or several of them.
 Names = str | Sequence[str]
 
+#: The values of a column, or of several as rows x columns: numpy, a list, a series of pandas or
+#: polars, an Arrow array.
+Array = NDArray[Any] | pl.Series | ArrowStream | Sequence[Any]
 
-def open_frame(frame: Frame, name: str = "frame") -> Source:
+#: Roles that may have several columns, and what theirs are called before ``_0``, ``_1``, …
+_STEMS = {
+    "counts": "count",
+    "features": "feature",
+    "members": "score",
+    "probs": "prob",
+    "scores": "score",
+}
+
+#: Roles of which a pattern stands for all columns of one predictor.
+_PATTERNS = ("counts", "probs")
+
+
+def open_frame(frame: Frame, name: str = "frame", *, dtype: str = "float64") -> Source:
     """Return rows as the functions of the library read them.
 
     Parameters
@@ -36,6 +60,8 @@ def open_frame(frame: Frame, name: str = "frame") -> Source:
         See `Frame`.
     name
         What messages call it.
+    dtype
+        What numbers of a text file become.
 
     Raises
     ------
@@ -45,7 +71,9 @@ def open_frame(frame: Frame, name: str = "frame") -> Source:
         No rows, or a damaged file.
     """
     if isinstance(frame, str | os.PathLike):
-        return open_source([os.fspath(frame)])
+        return open_source([os.fspath(frame)], dtype=dtype)
+    if is_array("score", frame) and not isinstance(frame, list):
+        raise UsageError(f"{name}: is an array; give arrays by name, such as score=… and label=….")
     return Source.from_frame(frame, name)
 
 
@@ -54,3 +82,143 @@ def names(value: Names | None) -> list[str]:
     if value is None:
         return []
     return [value] if isinstance(value, str) else [str(name) for name in value]
+
+
+def is_array(role: str, value: object) -> bool:
+    """Tell whether a role is given as values, not as the name of a column or as several names."""
+    if value is None or isinstance(value, str | bytes | os.PathLike):
+        return False
+    if isinstance(value, list | tuple):
+        return role not in _STEMS or not all(isinstance(one, str) for one in value)
+    if _is_frame(value):
+        return role in _STEMS
+    return hasattr(value, "__array__")
+
+
+def frame_of_arrays(
+    roles: Mapping[str, Any], frame: Frame | None = None
+) -> tuple[Frame, dict[str, Names]]:
+    """Return a frame with a column for each role that is given as values.
+
+    Parameters
+    ----------
+    roles
+        Each role as values, or as a function takes it otherwise: names or None, which stay as they
+        are.  Roles that may have several columns (`members`, `probs`, `counts`, `features`,
+        `scores`) take rows x columns, or a frame, too.
+    frame
+        What else there is: the arrays come beside its columns, in place of those of their name.
+
+    Returns
+    -------
+    tuple[Frame, dict[str, Names]]
+        The frame, and what each array is called in it: by its role, such as ``"label"``; several
+        columns ``feature_0``, ``feature_1``, …, by the column's number in the array, those of a
+        frame by their own names.
+
+    Raises
+    ------
+    UsageError
+        Neither a frame nor arrays; arrays of different lengths, or of more dimensions than their
+        role has.
+    """
+    made = {
+        role: _columns(role, values) for role, values in roles.items() if is_array(role, values)
+    }
+    called: dict[str, Names] = {
+        role: [*found] if role in _STEMS else role for role, found in made.items()
+    }
+    called |= {role: f"{_STEMS[role]}_*" for role in made.keys() & set(_PATTERNS)}
+    if not made:
+        if frame is None:
+            raise UsageError("give a frame, or arrays by name, such as score=… and label=….")
+        return frame, called
+    columns = {name: column for found in made.values() for name, column in found.items()}
+    whole = pl.DataFrame() if frame is None else open_frame(frame).read()
+    rows = {} if frame is None else {"the frame": whole.height}
+    rows |= {role: next(iter(found.values())).len() for role, found in made.items()}
+    if len(set(rows.values())) > 1:
+        said = ", ".join(f"{name} has {count:,}" for name, count in rows.items())
+        raise UsageError(f"arrays need one value for each row: {said}.")
+    for pattern in called.values():
+        if isinstance(pattern, str) and pattern.endswith("*"):
+            other = fnmatch.filter(set(whole.columns) - columns.keys(), pattern)
+            if other:
+                raise UsageError(f"the frame has columns {pattern} too, such as {min(other)!r}.")
+    kept = [one for one in whole.iter_columns() if one.name not in columns]
+    return pl.DataFrame([*kept, *columns.values()]), called
+
+
+def _is_frame(value: object) -> bool:
+    # A series is a stream too, of one column; but then it is an array for numpy as well.
+    return isinstance(value, Mapping | pl.DataFrame | pl.LazyFrame) or (
+        hasattr(value, "__arrow_c_stream__")
+        and (hasattr(value, "columns") or not hasattr(value, "__array__"))
+    )
+
+
+def _columns(role: str, values: Any) -> dict[str, pl.Series]:
+    """Return the columns of a role that is given as values."""
+    stem = _STEMS.get(role, role)
+    if _is_frame(values):
+        own = Source.from_frame(values, role).read()
+        if role in _PATTERNS:
+            own = own.rename(lambda name: f"{stem}_{name.removeprefix(f'{stem}_')}")
+        return {column.name: column for column in own.iter_columns()}
+    try:
+        shape = np.shape(values)
+        if len(shape) == 2 and role in _STEMS:
+            matrix = np.asfortranarray(values)
+            return {f"{stem}_{k}": pl.Series(f"{stem}_{k}", one) for k, one in enumerate(matrix.T)}
+        if len(shape) == 1 and role not in _PATTERNS:
+            return {stem: pl.Series(stem, values)}
+    except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
+        raise UsageError(f"{role}: {type(values).__name__} is no array ({error}).") from error
+    wanted = "rows x columns" if role in _STEMS else "one value for each row"
+    raise UsageError(f"{role} is an array of the shape {shape}; expected {wanted}.")
+
+
+def returned(
+    frame: Frame, result: pl.DataFrame, added: Sequence[str], rows: NDArray[np.int64] | None
+) -> Any:
+    """Return a result as the kind of frame that it was made of.
+
+    Parameters
+    ----------
+    frame
+        What came in.
+    result
+        Some of its columns, and the added ones.
+    added
+        The names of these.
+    rows
+        Which rows of `frame` these are; None: all.
+
+    Returns
+    -------
+    object
+        Of a polars frame or a file a polars frame, a lazy one of a lazy one; of pandas and of a
+        pyarrow table the columns that came in, as they were (with the index of pandas), and the
+        added ones; of a mapping a dictionary of numpy arrays; of everything else, such as a DuckDB
+        relation, a pyarrow table.
+    """
+    if isinstance(frame, pl.LazyFrame):
+        return result.lazy()
+    if isinstance(frame, pl.DataFrame | str | os.PathLike):
+        return result
+    if isinstance(frame, Mapping):
+        return {column.name: column.to_numpy() for column in result.iter_columns()}
+    pandas, pyarrow = sys.modules.get("pandas"), sys.modules.get("pyarrow")
+    if pandas and isinstance(frame, pandas.DataFrame):
+        known = [str(name) for name in frame.columns]
+        places = [known.index(name) for name in result.columns if name not in added]
+        kept = frame.iloc[:, places] if rows is None else frame.iloc[rows, places]
+        made = {name: result[name].to_pandas().set_axis(kept.index) for name in added}
+        return kept.assign(**made)
+    if pyarrow and isinstance(frame, pyarrow.Table):
+        kept = frame.select([name for name in result.columns if name not in added])
+        kept = kept if rows is None else kept.take(rows)
+        for name in added:
+            kept = kept.append_column(name, result[name].to_arrow())
+        return kept
+    return result.to_arrow()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
-from calibkit.errors import DataError, UsageError, nearest
+from calibkit.errors import DataError, MissingFileError, UsageError, nearest
 from calibkit.files.readers import reading
 from calibkit.files.remote import is_remote
 
@@ -87,14 +87,16 @@ def expand_input(name: str) -> Iterator[tuple[str, str]]:
     elif path.exists() or not glob.has_magic(name):
         if not path.exists():
             known = os.listdir(path.parent) if path.parent.is_dir() else []  # noqa: PTH208 (names)
-            raise UsageError(
+            raise MissingFileError(
                 f"{name}: no such file{nearest(path.name, known)}; check the path", file=name
             )
         yield name, path.name
     else:
         matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 (keeps the path as typed)
         if not matches:
-            raise UsageError(f"{name}: no file matches this pattern; check the path", file=name)
+            raise MissingFileError(
+                f"{name}: no file matches this pattern; check the path", file=name
+            )
         recursive = "**" in name
         typed = Path(name).parts
         for match in matches:

@@ -15,7 +15,7 @@ from typing import Final, NoReturn
 
 import polars as pl
 
-from calibkit.errors import ResourceError, UsageError, nearest
+from calibkit.errors import CalibkitError, ResourceError, UsageError, nearest
 from calibkit.files.formats import format_suffix, known_suffixes, strip_suffixes, suffix_format
 from calibkit.files.readers import system_error
 from calibkit.files.sources import STDIN, Part
@@ -234,6 +234,8 @@ def writing(output: str) -> Iterator[None]:
         raise ResourceError(
             f"{output}: memory ran out while it was written", file=output
         ) from error
+    except CalibkitError:
+        raise
     except (OSError, pl.exceptions.PolarsError) as error:
         _explain(output, error)
 

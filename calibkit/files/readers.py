@@ -17,7 +17,7 @@ from typing import Final, NoReturn
 import polars as pl
 from polars.selectors import by_name
 
-from calibkit.errors import DataError, ResourceError, UsageError
+from calibkit.errors import CalibkitError, DataError, MissingFileError, ResourceError, UsageError
 from calibkit.files import arrow, remote
 from calibkit.files.delimited import read_delimited, refuse_repeated, scan_delimited
 from calibkit.files.formats import (
@@ -87,6 +87,8 @@ def reading(path: str) -> Iterator[None]:
             f"{path}: memory ran out while it was read; read fewer columns or smaller files",
             file=path,
         ) from error
+    except CalibkitError:
+        raise
     except (OSError, pl.exceptions.PolarsError, ValueError, csv.Error) as error:
         _explain(path, error)
     except pl.exceptions.PanicException as error:  # derives from BaseException
@@ -117,7 +119,8 @@ def _explain(path: str, error: BaseException) -> NoReturn:
         ) from error
     reason = (system.strerror or str(system)).splitlines()[0]
     if system.errno in _NOT_READABLE:
-        raise UsageError(
+        kind = MissingFileError if system.errno == errno.ENOENT else UsageError
+        raise kind(
             f"{path}: cannot be read ({reason}); check the path and its permissions", file=path
         ) from error
     raise ResourceError(f"{path}: read error ({reason}); try again", file=path) from error

@@ -8,7 +8,7 @@ from typing import Final, NoReturn
 
 import polars as pl
 
-from calibkit.errors import ResourceError, UsageError
+from calibkit.errors import MissingFileError, ResourceError, UsageError
 
 #: What addresses that polars reads begin with.
 SCHEMES: Final = ("s3", "gs", "gcs", "az", "abfs", "abfss", "https", "http")
@@ -60,7 +60,8 @@ def explain(path: str, error: BaseException) -> None:
         return
     reason = said.split(_STORE, 1)[1].splitlines()[0]
     if isinstance(error, FileNotFoundError) or "not found" in reason:
-        _refuse(path, "there is no such file; check the address", error)
+        problem = "there is no such file; check the address"
+        raise MissingFileError(f"{path}: {problem}", file=path) from error
     if isinstance(error, PermissionError) or re.search(r"\b40[13]\b|[Cc]redential", said):
         _refuse(path, f"may not be read ({reason}); check the credentials", error)
     if "Range request not supported" in reason:

@@ -80,6 +80,8 @@ def disk_room(size: int = 0) -> Iterator[None]:
     """Say of what the disk refuses what to do; `size`: for how many bytes, where that is known."""
     try:
         yield
+    except ResourceError:
+        raise
     except OSError as error:
         folder = tempfile.gettempdir()
         needed = f", {size:,} bytes are needed" if size else ""

@@ -5,6 +5,7 @@ The formats themselves are in `formats` (how they are told apart), `readers` and
 
 from __future__ import annotations
 
+import os
 import sys
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -41,9 +42,14 @@ class Source:
         What the user should know about the inputs.
     whole
         Whether these are all rows, not a window of them.
+    input_format, dtype, memory
+        How it was opened: see `open_source`.
     """
 
     whole = True
+    input_format: str | None = None
+    dtype: str = "float64"
+    memory: Memory | None = None
     #: How many rows of the first part stand before the window.
     _begin = 0
 
@@ -90,6 +96,26 @@ class Source:
             raise DataError(f"{name}: the frame is empty (0 rows)", file=name)
         part = Part(name, "arrow", {}, frame.height, name)
         return cls([part], [Table(frame, dict(frame.schema), frame.height)])
+
+    def beside(self, rows: Any, name: str) -> Source:
+        """Return further rows: files opened as these were, or a frame.
+
+        Parameters
+        ----------
+        rows
+            A file, glob or folder, several of them, or what `from_frame` takes.
+        name
+            What messages call a frame.
+        """
+        one = isinstance(rows, str | os.PathLike)
+        if not one and not (isinstance(rows, tuple | list) and rows):
+            return Source.from_frame(rows, name)
+        return open_source(
+            [os.fspath(rows)] if one else rows,
+            input_format=self.input_format,
+            dtype=self.dtype,
+            memory=self.memory,
+        )
 
     @property
     def format(self) -> str:
@@ -347,7 +373,9 @@ def open_files(
         part, table = open_part(path, relative, forced, dtype, memory)
         parts.append(part if names is None else replace(part, path=names[place]))
         tables.append(table)
-    return Source(parts, tables)
+    source = Source(parts, tables)
+    source.input_format, source.dtype, source.memory = input_format, dtype, memory
+    return source
 
 
 def read_bytes(path: str) -> bytes:

@@ -24,9 +24,9 @@ from calibkit.hetcal.model import (
     PartitionPart,
 )
 from calibkit.hetcal.rows import HetcalRows
-from calibkit.hetcal.spec import BOOSTED_BINS, HetcalSpec
 from calibkit.hetcal.trees import Node, Tree
 from calibkit.maths.streams import stream
+from calibkit.options.hetcal import BOOSTED_BINS, HetcalOptions
 from calibkit_kernels import boosting as kernels
 from calibkit_kernels import criteria
 from calibkit_kernels import leaf_maps as leaf_kernels
@@ -87,7 +87,7 @@ class Booster:
 
     rows: HetcalRows
     features: Features
-    spec: HetcalSpec
+    options: HetcalOptions
     scale: float
     dtype: np.dtype[Any]
 
@@ -105,7 +105,7 @@ class Booster:
 
         `few`: whether the nodes of rows held out are kept, which takes a byte a row and partition.
         """
-        rows, spec, arrays = self.rows, self.spec, self.rows.arrays
+        rows, options, arrays = self.rows, self.options, self.rows.arrays
         score, weight = arrays.empty(rows.count, np.float64), rows.weight
         score[:] = rows.score
         aside = arrays.empty(0 if held is None else rows.count, weight.dtype)
@@ -117,7 +117,7 @@ class Booster:
         room = Room.of(arrays, payload)
         made = Steps(score if held is None else arrays.empty(rows.count, np.float64))
         made.score[:] = rows.score
-        rules = rules_of(spec, self.scale, rows.size)
+        rules = rules_of(options, self.scale, rows.size)
         for number in range(most):
             kernels.newton_rows(score, rows.label, weight, self.scale, payload)
             room.fill()
@@ -155,7 +155,7 @@ class Booster:
 
     def _subset(self, number: int) -> Subsets:
         """Return what draws the features that one partition may use."""
-        chosen = drawn_features(len(self.features.bins), self.spec.seed, number)
+        chosen = drawn_features(len(self.features.bins), self.options.seed, number)
         return lambda _, nodes: np.tile(chosen, (nodes, 1))
 
 
@@ -166,25 +166,25 @@ def scale_of(rows: HetcalRows) -> tuple[float, np.dtype[Any]]:
     return 2.0 ** min(62 - rows.total.bit_length(), 40), np.dtype(np.int64)
 
 
-def rules_of(spec: HetcalSpec, scale: float, size: float) -> Rules:
+def rules_of(options: HetcalOptions, scale: float, size: float) -> Rules:
     """Return when and how nodes are split; `size`: how many rows a unit of weight stands for."""
     return Rules(
         criteria.NEWTON,
-        depth_of(spec),
-        max(1, round((spec.min_leaf or LEAST_ROWS) / size)),
+        depth_of(options),
+        max(1, round((options.min_leaf or LEAST_ROWS) / size)),
         1.0 / scale,
         RIDGE / size,
     )
 
 
-def trees_at_most(spec: HetcalSpec) -> int:
+def trees_at_most(options: HetcalOptions) -> int:
     """Return how many partitions there are at most."""
-    return spec.trees or MOST_TREES
+    return options.trees or MOST_TREES
 
 
-def depth_of(spec: HetcalSpec) -> int:
+def depth_of(options: HetcalOptions) -> int:
     """Return the depth that partitions have at most."""
-    return DEPTH if spec.max_depth is None else spec.max_depth
+    return DEPTH if options.max_depth is None else options.max_depth
 
 
 def newton_steps(sums: Int64s, scale: float, size: float) -> Floats:
@@ -207,16 +207,16 @@ Fit = tuple[
 ]
 
 
-def fit(rows: HetcalRows, spec: HetcalSpec, folds: Folds | None) -> Fit:
+def fit(rows: HetcalRows, options: HetcalOptions, folds: Folds | None) -> Fit:
     """Return the partitions of a boosted model; see `calibkit.hetcal.fit.Found`."""
-    features = _with_scores(rows, spec.bins or BOOSTED_BINS)
-    booster = Booster(rows, features, spec, *scale_of(rows))
-    most = trees_at_most(spec)
+    features = _with_scores(rows, options.bins or BOOSTED_BINS)
+    booster = Booster(rows, features, options, *scale_of(rows))
+    most = trees_at_most(options)
     checked = None
     slope, intercept = 1.0, 0.0
-    with ThreadPoolExecutor(spec.threads) as pool:
+    with ThreadPoolExecutor(options.workers) as pool:
         if folds is None:
-            made = booster.run(None, None, most, pool, spec.threads)
+            made = booster.run(None, None, most, pool, options.workers)
         else:
             # Of the parts of many rows only the last: where they go forward in time, the latest.
             parts = folds.judged() if rows.count <= FEW_ROWS else folds.judged()[-1:]
@@ -229,9 +229,9 @@ def fit(rows: HetcalRows, spec: HetcalSpec, folds: Folds | None) -> Fit:
                 runs = list(pool.map(one, parts))
                 count = best_count([run.losses for run in runs])
                 linear = _held_out_scores(rows, [folds.held(part) for part in parts], runs, count)
-                made = booster.run(None, None, count, pool, spec.threads)
+                made = booster.run(None, None, count, pool, options.workers)
             else:
-                made = one(parts[0], pool, spec.threads)
+                made = one(parts[0], pool, options.workers)
                 count, linear = best_count([made.losses]), made.score
                 made.trees, made.steps = made.trees[:count], made.steps[:count]
             judged = folds.among(parts)
@@ -245,7 +245,7 @@ def fit(rows: HetcalRows, spec: HetcalSpec, folds: Folds | None) -> Fit:
         made.trees, made.steps = [Tree([Node(rows.count, rows.count, 0)])], [np.array([[1.0, 0.0]])]
         made.first = rows.arrays.empty(rows.count, np.int32)
         made.first[:] = 0
-    return _written(rows, features, made, Line(a=slope, b=intercept), spec, checked)
+    return _written(rows, features, made, Line(a=slope, b=intercept), options, checked)
 
 
 def _with_scores(rows: HetcalRows, bins: int) -> Features:
@@ -288,7 +288,7 @@ def _written(
     features: Features,
     made: Steps,
     final: Line,
-    spec: HetcalSpec,
+    options: HetcalOptions,
     checked: CrossValidated | None,
 ) -> Fit:
     """Return the partitions as a model holds them, and what they make of the calibration rows."""
@@ -302,8 +302,8 @@ def _written(
         score, root = made.score[own], np.zeros(own.stop - own.start, np.int32)
         leaf_kernels.leaf_probabilities(score, root, line, probability[own])
         made.first[own] = numbers[made.first[own]]
-    least = spec.min_leaf or LEAST_ROWS
-    return parts, final, probability, made.first, depth_of(spec), least, None, checked
+    least = options.min_leaf or LEAST_ROWS
+    return parts, final, probability, made.first, depth_of(options), least, None, checked
 
 
 def described_part(

@@ -33,8 +33,8 @@ from calibkit.hetcal.model import (
 )
 from calibkit.hetcal.payload import Growth, growth_of
 from calibkit.hetcal.rows import HetcalRows, need_both_classes
-from calibkit.hetcal.spec import DEPTHS, LEAF_SIZES, SHRINKAGES, HetcalSpec
 from calibkit.models import Column, Provenance
+from calibkit.options.hetcal import DEPTHS, FOLDS, LEAF_SIZES, SHRINKAGES, HetcalOptions
 from calibkit.summaries.draws import folds_of_keys
 
 Floats = NDArray[np.float64]
@@ -67,12 +67,7 @@ class Found:
 
 
 def fit_hetcal(
-    rows: HetcalRows,
-    spec: HetcalSpec,
-    *,
-    train: HetcalRows | None = None,
-    provenance: str = "hash",
-    tags: dict[str, str] | None = None,
+    rows: HetcalRows, options: HetcalOptions, *, train: HetcalRows | None = None
 ) -> Fitted[HetcalModel]:
     """Fit a calibration by parts.
 
@@ -80,14 +75,10 @@ def fit_hetcal(
     ----------
     rows
         Calibration rows: the maps are fitted on them.
-    spec
+    options
         What to fit.
     train
         Rows to grow the partition on; None: on the calibration rows, cross-fitted.
-    provenance
-        ``hash``, ``names`` (adds file names) or ``none``.
-    tags
-        Copied into the model.
 
     Raises
     ------
@@ -102,75 +93,75 @@ def fit_hetcal(
     warnings = []
     if train is not None:
         need_both_classes(train)
-    folds, remarks = _folds(rows, spec)
+    folds, remarks = _folds(rows, options)
     warnings += remarks
     before, moved = Line(a=1.0, b=0.0), rows
-    if spec.precalibrate == "platt":
+    if options.precalibrate == "platt":
         slope, intercept = pooled_line(rows).tolist()
         before, moved = Line(a=slope, b=intercept), rows.moved(slope, intercept)
     pooled = pooled_line(moved)
-    if spec.partition == "boosted":
-        found = Found(*boosted.fit(moved, spec, folds))
+    if options.partition == "boosted":
+        found = Found(*boosted.fit(moved, options, folds))
     else:
         # Trees look at scores as they are, so that they need no map to be fitted before.
-        growth = growth_of(train or rows, spec, own=train is None)
-        if spec.partition == "tree":
-            found = _fit_tree(moved, growth, spec, folds, pooled)
+        growth = growth_of(train or rows, options, own=train is None)
+        if options.partition == "tree":
+            found = _fit_tree(moved, growth, options, folds, pooled)
         else:
-            found = Found(*forest.fit(moved, growth, spec, folds, pooled))
+            found = Found(*forest.fit(moved, growth, options, folds, pooled))
     model = HetcalModel(
         kind=HetcalModel.KIND,
         version=HetcalModel.VERSION,
         columns=_columns(rows),
-        partition=spec.partition,
-        criterion="log-loss" if spec.partition == "boosted" else spec.criterion,
-        map=spec.map,
-        precalibrate=before if spec.precalibrate == "platt" else None,
+        partition=options.partition,
+        criterion="log-loss" if options.partition == "boosted" else options.criterion,
+        map=options.map,
+        precalibrate=before if options.precalibrate == "platt" else None,
         pooled=Line(a=float(pooled[0]), b=float(pooled[1])),
-        clip=spec.clip,
-        fit=_figures(rows, moved, train, spec, found, pooled),
-        tags=dict(tags or {}),
+        clip=options.clip,
+        fit=_figures(rows, moved, train, options, found, pooled),
+        tags=dict(options.tags or {}),
     )
-    if spec.partition == "tree":
+    if options.partition == "tree":
         model.tree, model.maps = found.parts[0].tree, found.parts[0].maps
     else:
         model.partitions = found.parts
     if found.final is not None:
         model.final = found.final
-    model.provenance = _origin(rows, train, spec, provenance)
+    model.provenance = _origin(rows, train, options)
     return Fitted(model, tuple(warnings))
 
 
-def _folds(rows: HetcalRows, spec: HetcalSpec) -> tuple[Folds | None, list[str]]:
+def _folds(rows: HetcalRows, options: HetcalOptions) -> tuple[Folds | None, list[str]]:
     """Return the folds of cross-validation; None, and why, where rows or values are too few."""
     hits, why = rows.positives, ""
     folds = rows.folds
-    if rows.count < 2 * spec.folds or min(hits, rows.count - hits) < 2:
+    if rows.count < 2 * FOLDS or min(hits, rows.count - hits) < 2:
         why = f"{hits} positive of {rows.count} rows are"
     elif folds is None:
-        folds = Folds(folds_of_keys(rows.key, spec.folds, spec.seed), spec.folds)
+        folds = Folds(folds_of_keys(rows.key, FOLDS, options.seed), FOLDS)
         if len(folds.present) < 2:
             why = f"{rows.count} rows are"
     elif len(folds.present) < folds.count + folds.forward:
-        why = f"the values of column {spec.groups or spec.time!r} are"
+        why = f"the values of column {options.groups or options.time!r} are"
     if not why:
         return folds, []
     return None, [
-        f"{why} too few for {spec.folds} folds: nothing is chosen or checked by cross-validation"
+        f"{why} too few for {FOLDS} folds: nothing is chosen or checked by cross-validation"
     ]
 
 
 def _fit_tree(
-    rows: HetcalRows, growth: Growth, spec: HetcalSpec, folds: Folds | None, pooled: Floats
+    rows: HetcalRows, growth: Growth, options: HetcalOptions, folds: Folds | None, pooled: Floats
 ) -> Found:
     grid = Grid(
-        DEPTHS if spec.max_depth is None else (spec.max_depth,),
-        LEAF_SIZES if spec.min_leaf is None else (spec.min_leaf,),
-        SHRINKAGES if spec.shrinkage is None else (spec.shrinkage,),
+        DEPTHS if options.max_depth is None else (options.max_depth,),
+        LEAF_SIZES if options.min_leaf is None else (options.min_leaf,),
+        SHRINKAGES if options.shrinkage is None else (options.shrinkage,),
     )
     choice, checked = None, None
     if folds is not None and (grid.open or growth.own):
-        choice = choose(rows, growth, grid, folds, spec.threads)
+        choice = choose(rows, growth, grid, folds, options.workers)
         checked = CrossValidated(
             pooled=choice.pooled,
             calibrated=choice.loss,
@@ -187,17 +178,17 @@ def _fit_tree(
         1.0,
         0.0,
     )
-    with ThreadPoolExecutor(spec.threads) as pool:
+    with ThreadPoolExecutor(options.workers) as pool:
         rules = growth.rules(choice.max_depth, choice.min_leaf)
-        tree = growth.tree(rules, pool, spec.threads)
+        tree = growth.tree(rules, pool, options.workers)
     numbers = tree.leaves()
     leaf = rows.features.ends(tree, rows.arrays.empty(rows.count, np.int32))
     probability = rows.arrays.empty(rows.count, np.float64)
     for own in rows.blocks():
         leaf[own] = numbers[leaf[own]]
     count = int(numbers.max()) + 1
-    maps = fit_maps(rows, leaf, count, pooled, choice.shrinkage, spec.map)
-    if growth.own and spec.map in ("platt", "beta") and count > 1:
+    maps = fit_maps(rows, leaf, count, pooled, choice.shrinkage, options.map)
+    if growth.own and options.map in ("platt", "beta") and count > 1:
         maps = maps.composed(choice.slope, choice.intercept)
     part = PartitionPart(
         tree=described_tree(tree, growth.rows.size, growth.features),
@@ -221,12 +212,12 @@ def _figures(
     rows: HetcalRows,
     moved: HetcalRows,
     train: HetcalRows | None,
-    spec: HetcalSpec,
+    options: HetcalOptions,
     found: Found,
     pooled: Floats,
 ) -> HetcalFit:
     probability = found.probability
-    np.clip(probability, spec.clip, 1.0 - spec.clip, out=probability)
+    np.clip(probability, options.clip, 1.0 - options.clip, out=probability)
     gaps = cell_gaps(probability, rows.label, rows.mass, found.leaf)
     known = rows.options.scale != "raw"
     grown = train or rows
@@ -265,17 +256,15 @@ def _columns(rows: HetcalRows) -> dict[str, Column]:
     return columns
 
 
-def _origin(
-    rows: HetcalRows, train: HetcalRows | None, spec: HetcalSpec, provenance: str
-) -> Provenance | None:
+def _origin(rows: HetcalRows, train: HetcalRows | None, asked: HetcalOptions) -> Provenance | None:
     """Return what a model says of its origin."""
-    if provenance == "none":
+    if asked.provenance == "none":
         return None
     names = (
         "partition", "criterion", "max_depth", "min_leaf", "shrinkage", "trees", "map",
         "precalibrate", "clip", "max_bins", "groups", "time", "seed",
     )  # fmt: skip
-    chosen = {name: getattr(spec, name) for name in names}
+    chosen = {name: getattr(asked, name) for name in names}
     options: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
     options |= {"on_missing": rows.options.on_missing, "unlabelled": rows.options.unlabelled}
     files = list(rows.files)
@@ -283,4 +272,4 @@ def _origin(
         options["train_data_hash"] = train.fingerprint
         files += train.files
     made = Provenance(__version__, options, rows.count, rows.fingerprint)
-    return structs.replace(made, files=files) if provenance == "names" else made
+    return structs.replace(made, files=files) if asked.provenance == "names" else made

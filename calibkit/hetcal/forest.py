@@ -17,9 +17,9 @@ from calibkit.hetcal.maps import Maps, fit_maps, pooled_lines
 from calibkit.hetcal.model import CrossValidated, Line, PartitionPart
 from calibkit.hetcal.payload import Growth
 from calibkit.hetcal.rows import HetcalRows
-from calibkit.hetcal.spec import FOREST_LEAF_SIZES, SHRINKAGES, HetcalSpec
 from calibkit.hetcal.trees import Tree
 from calibkit.maths.streams import stream
+from calibkit.options.hetcal import FOREST_LEAF_SIZES, SHRINKAGES, HetcalOptions
 from calibkit.summaries.draws import poisson_of_keys
 from calibkit_kernels import forest
 from calibkit_kernels import leaf_maps as kernels
@@ -76,12 +76,12 @@ class Grower:
         return draw
 
 
-def forest_grid(spec: HetcalSpec) -> Grid:
+def forest_grid(options: HetcalOptions) -> Grid:
     """Return what depth, leaf size and shrinkage of a forest are chosen from."""
     return Grid(
-        DEPTHS if spec.max_depth is None else (spec.max_depth,),
-        FOREST_LEAF_SIZES if spec.min_leaf is None else (spec.min_leaf,),
-        SHRINKAGES if spec.shrinkage is None else (spec.shrinkage,),
+        DEPTHS if options.max_depth is None else (options.max_depth,),
+        FOREST_LEAF_SIZES if options.min_leaf is None else (options.min_leaf,),
+        SHRINKAGES if options.shrinkage is None else (options.shrinkage,),
     )
 
 
@@ -91,20 +91,20 @@ Fit = tuple[
 
 
 def fit(
-    rows: HetcalRows, growth: Growth, spec: HetcalSpec, folds: Folds | None, pooled: Floats
+    rows: HetcalRows, growth: Growth, options: HetcalOptions, folds: Folds | None, pooled: Floats
 ) -> Fit:
     """Return the partitions and maps of a forest; see `calibkit.hetcal.fit.Found`.
 
     Where it is grown on the rows themselves, the maps of a tree are fitted on those that it was not
     grown on (out of the bag).
     """
-    grower = Grower(growth, spec.seed)
-    grid = forest_grid(spec)
+    grower = Grower(growth, options.seed)
+    grid = forest_grid(options)
     depth, least, shrinkage = grid.depths[-1], grid.leaf_sizes[0], grid.shrinkages[0]
     checked = None
     if folds is not None and grid.open:
-        depth, least, shrinkage, checked = _choose(rows, grower, grid, spec, folds)
-    count = spec.trees or TREES
+        depth, least, shrinkage, checked = _choose(rows, grower, grid, options, folds)
+    count = options.trees or TREES
 
     def one(number: int) -> tuple[Tree, Maps, Ends]:
         tree, counts = grower.tree(number, depth, least)
@@ -114,13 +114,13 @@ def fit(
         for own in rows.blocks():
             leaf[own] = numbers[leaf[own]]
             used[own] = np.where(counts[own] > 0, -1, leaf[own]) if growth.own else leaf[own]
-        maps = fit_maps(rows, used, int(numbers.max()) + 1, pooled, shrinkage, spec.map)
+        maps = fit_maps(rows, used, int(numbers.max()) + 1, pooled, shrinkage, options.map)
         return tree, maps, leaf
 
     probability = rows.arrays.empty(rows.count, np.float64)
     probability[:] = 0.0
     parts, first = list[PartitionPart](), np.empty(0, np.int32)
-    with ThreadPoolExecutor(spec.threads) as pool:
+    with ThreadPoolExecutor(options.workers) as pool:
         for tree, maps, leaf in pool.map(one, range(count)):
             first = leaf if not parts else first
             for own in rows.blocks():
@@ -142,19 +142,19 @@ class _Tried:
 
 
 def _choose(
-    rows: HetcalRows, grower: Grower, grid: Grid, spec: HetcalSpec, folds: Folds
+    rows: HetcalRows, grower: Grower, grid: Grid, options: HetcalOptions, folds: Folds
 ) -> tuple[int, int, float, CrossValidated]:
     """Choose depth, leaf size and shrinkage by the gain of small forests on held-out rows.
 
     The maps of a tree are fitted on the other parts, on counts by range of scores; without rows of
     their own to grow on, only the trees that did not draw a row judge it.
     """
-    trees, parts = min(spec.trees or TRIED_TREES, TRIED_TREES), folds.judged()
+    trees, parts = min(options.trees or TRIED_TREES, TRIED_TREES), folds.judged()
     shape = (len(grid.leaf_sizes), len(grid.depths), len(grid.shrinkages))
     sums, cells = np.zeros((*shape, 3)), cells_of(rows)
     alone = np.stack([pooled_lines(rows, folds.used(part))[:2] for part in parts])
     together = 0.0
-    with ThreadPoolExecutor(spec.threads) as pool:
+    with ThreadPoolExecutor(options.workers) as pool:
         for place, size in enumerate(grid.leaf_sizes):
 
             def one(number: int, size: int = size) -> _Tried:

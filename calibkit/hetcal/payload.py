@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from calibkit.hetcal.features import Features
 from calibkit.hetcal.grow import CRITERIA, Room, Rules, Subsets, grow
 from calibkit.hetcal.rows import HetcalRows
-from calibkit.hetcal.spec import HetcalSpec
 from calibkit.hetcal.trees import Tree
+from calibkit.options.hetcal import HetcalOptions
 from calibkit.rows.weights import Unit
 from calibkit_kernels import criteria
 
@@ -175,10 +175,10 @@ class Growth:
         return grown.pruned(rules.max_depth)
 
 
-def growth_of(rows: HetcalRows, spec: HetcalSpec, *, own: bool) -> Growth:
+def growth_of(rows: HetcalRows, options: HetcalOptions, *, own: bool) -> Growth:
     """Return what trees are grown on; `own`: whether these are the rows that are calibrated."""
     low, high = float(rows.score[0]), float(rows.score[-1])
-    vectors = vectors_of(spec.criterion, low, high, rows.count, rows.total, rows.unit)
+    vectors = vectors_of(options.criterion, low, high, rows.count, rows.total, rows.unit)
     payload = rows.arrays.empty((rows.count, vectors.width), vectors.dtype(rows.total))
     for part in rows.blocks():
         weight = rows.weight[part].astype(np.int64)

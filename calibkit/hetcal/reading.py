@@ -24,6 +24,7 @@ from calibkit.hetcal.folds import Folds
 from calibkit.hetcal.rows import HetcalRows, linear_scores
 from calibkit.maths.sums import ExactSum
 from calibkit.memory import Memory
+from calibkit.options.hetcal import FOLDS, HetcalOptions
 from calibkit.rows.columns import ColumnOptions, ScoreRows, read_score_rows
 from calibkit.rows.numeric import weightless
 from calibkit.rows.provenance import hash_text, row_hashes
@@ -117,15 +118,10 @@ class _Seen:
 
 def read_hetcal_rows(
     source: Source,
-    options: ColumnOptions,
+    options: HetcalOptions,
     names: Sequence[str],
     *,
     known: Features | None = None,
-    most: int | None = None,
-    groups: str | None = None,
-    time: str | None = None,
-    folds: int = 5,
-    seed: int = 0,
     memory: Memory | None = None,
 ) -> HetcalRows:
     """Read rows with their features.
@@ -133,17 +129,13 @@ def read_hetcal_rows(
     Parameters
     ----------
     source, options
-        The inputs, and what their columns are.
+        The inputs, what their columns are, which of them deals rows to folds, and how many quantile
+        bins a feature with more values has.
     names
         The feature columns.
     known
         Features of other rows, whose categories and types these rows share: these are then held by
         value, else by the codes of their bins.
-    most
-        Quantile bins of a feature with more values; see `calibkit.hetcal.bins.most_values`.
-    groups, time, folds, seed
-        A column of rows that share a fold, or of times along which folds go forward; how many folds
-        there are.
     memory
         How much room there is; None: enough.
 
@@ -158,8 +150,7 @@ def read_hetcal_rows(
         raise UsageError(
             f"{source.rows:,} rows: a calibration by parts takes fewer than 2^31; fit on a sample"
         )
-    reader = _Reader(source, options, list(names), known, most, groups, time, folds, seed, memory)
-    return reader.rows()
+    return _Reader(source, options, options.columns, list(names), known, memory).rows()
 
 
 @dataclass(frozen=True)
@@ -167,21 +158,22 @@ class _Reader:
     """Reads rows; see `read_hetcal_rows`."""
 
     source: Source
+    asked: HetcalOptions
     options: ColumnOptions
     names: list[str]
     known: Features | None
-    most: int | None
-    groups: str | None
-    time: str | None
-    folds: int
-    seed: int
     memory: Memory | None
+
+    @property
+    def beside(self) -> list[str]:
+        """The columns that are read beside scores, labels and weights."""
+        dealt = (self.asked.groups, self.asked.time)
+        return [*self.names, *(name for name in dealt if name is not None)]
 
     def rows(self) -> HetcalRows:
         """Return the rows."""
         options = self.options
-        beside = [name for name in (self.groups, self.time) if name is not None]
-        used = [options.score, options.label, options.weight, *self.names, *beside]
+        used = [options.score, options.label, options.weight, *self.beside]
         passes = Passes(
             self.source, [name for name in used if name is not None], self._window, self.memory
         )
@@ -235,9 +227,8 @@ class _Reader:
 
     def _window(self, source: Source) -> _Window:
         """Read and check the rows of a window."""
-        beside = [*self.names, *(name for name in (self.groups, self.time) if name is not None)]
         data = read_score_rows(
-            source, self.options, uncertainty=False, finite_scores=True, features=beside
+            source, self.options, uncertainty=False, finite_scores=True, features=self.beside
         )
         assert data.others is not None and data.where is not None
         if self.known is None:
@@ -252,7 +243,7 @@ class _Reader:
         kinds = [feature_column(name, self.source.schema[name]).kind for name in self.names]
         text = [kind == "category" and self.known is None for kind in kinds]
         seen = _Seen(
-            ColumnSummaries(1 + len(self.names), most_values(self.most)[0]),
+            ColumnSummaries(1 + len(self.names), most_values(self.asked.bins)[0]),
             [CategoryCounts() if one else None for one in text],
         )
         for window in passes:
@@ -269,10 +260,10 @@ class _Reader:
             )
             if window.data.weight is not None:
                 seen.weights(window.data.weight)
-            if self.time is not None:
-                seen.times.add(window.beside(self.time), where)
-            if self.groups is not None:
-                group_parts(window.beside(self.groups), self.folds, self.seed, where)
+            if self.asked.time is not None:
+                seen.times.add(window.beside(self.asked.time), where)
+            if self.asked.groups is not None:
+                group_parts(window.beside(self.asked.groups), FOLDS, self.asked.seed, where)
         if self.options.weight is not None and seen.top < -1074:
             raise weightless(self.source.parts[0].path, self.options.weight, seen.rows)
         return seen
@@ -283,7 +274,7 @@ class _Reader:
             return Features(self.known.columns, self.known.categories)
         columns = tuple(feature_column(name, self.source.schema[name]) for name in self.names)
         categories = tuple(None if one is None else one.names() for one in seen.counts)
-        bins = most_values(self.most)[1]
+        bins = most_values(self.asked.bins)[1]
         return Features(
             columns,
             categories,
@@ -304,7 +295,7 @@ class _Reader:
         if self.options.weight is not None:
             small = unit == ROW and seen.top <= 8
             fields["weight"] = np.uint8 if small else np.int64
-        if self.groups is not None or self.time is not None:
+        if self.asked.groups is not None or self.asked.time is not None:
             fields["part"] = np.uint8
         if self.known is not None:
             fields["values"] = np.float64, len(self.names)
@@ -325,10 +316,12 @@ class _Reader:
         told.add(window, weight, hashes)
         found: dict[str, NDArray[Any]]
         found = {"score": window.linear, "label": window.label, "weight": weight}
-        if self.groups is not None:
-            found["part"] = group_parts(window.beside(self.groups), self.folds, self.seed, where)
-        elif self.time is not None:
-            found["part"] = seen.times.parts(window.beside(self.time), self.folds + 1)
+        if self.asked.groups is not None:
+            found["part"] = group_parts(
+                window.beside(self.asked.groups), FOLDS, self.asked.seed, where
+            )
+        elif self.asked.time is not None:
+            found["part"] = seen.times.parts(window.beside(self.asked.time), FOLDS + 1)
         if "part" in found:
             digest.absorb(hashes, found["part"].astype(np.uint64), np.uint64(0))
         found["hash"] = hashes
@@ -339,7 +332,7 @@ class _Reader:
         return found
 
     def _folds(self, part: NDArray[np.uint8] | None) -> Folds | None:
-        return None if part is None else Folds(part, self.folds, self.time is not None)
+        return None if part is None else Folds(part, FOLDS, self.asked.time is not None)
 
 
 @dataclass

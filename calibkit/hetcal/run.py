@@ -1,42 +1,86 @@
-"""A fit from its inputs to its model: which columns to read, on which rows to grow."""
+"""A fit of ``hetcal`` from its rows to its model: see `calibkit.fitted.Fit`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from calibkit.files.sources import Source
-from calibkit.fitted import Fitted
+from calibkit.fitted import Fitted, Plan
 from calibkit.hetcal.features import Features, find_features
 from calibkit.hetcal.fit import fit_hetcal
 from calibkit.hetcal.model import HetcalModel
 from calibkit.hetcal.reading import read_hetcal_rows
 from calibkit.hetcal.rows import HetcalRows
-from calibkit.hetcal.spec import HetcalSpec
+from calibkit.hetcal.states import hetcal_state, options_of
+from calibkit.makers import makers_in, name_makers, record_makers
 from calibkit.memory import Memory
-from calibkit.rows.columns import ColumnOptions
+from calibkit.options.hetcal import HetcalOptions
+from calibkit.rows.columns import resolve
 from calibkit.rows.remarks import of_tally
+from calibkit.summaries.row_states import makers_of, sources_of
+from calibkit.summaries.states import State
 
-TRAIN_IGNORED = (
+_TRAIN = "--train"
+
+_TRAIN_IGNORED = (
     "--train takes no part: --partition boosted learns what the scores miss, which only rows that "
     "the base model has not seen can tell"
 )
 
 
-@dataclass(frozen=True)
-class Run:
-    """A fitted model, what the user should be told, and what was read."""
-
-    fitted: Fitted[HetcalModel]
-    warnings: tuple[str, ...]
-    details: tuple[str, ...]
+def fit(options: HetcalOptions, source: Source) -> Fitted[HetcalModel]:
+    """Return the model of all rows."""
+    fitted = _fit(options, source, _train(options, source), source.memory)
+    record_makers(fitted.model, source)
+    return fitted
 
 
-def feature_columns(
-    source: Source, patterns: Sequence[str], columns: ColumnOptions, spec: HetcalSpec
-) -> list[str]:
+def plan(options: HetcalOptions, source: Source) -> Plan:
+    """Return what a fit would do."""
+    grown: Any = options.train or "the same rows"
+    said = grown if isinstance(grown, str) else ", ".join(grown)
+    return Plan(_roles(options, source, "feature "), options.steps(said))
+
+
+def state(options: HetcalOptions, source: Source) -> State:
+    """Return the rows of a shard, with the columns that the fit uses, and those to grow on."""
+    names = tuple(feature_columns(source, options))
+    makers = makers_in(source, _roles(options, source, "feature_"))
+    boosted = options.partition == "boosted"
+    train = None if boosted else _train(options, source)
+    if train is not None:
+        resolve(train, options.columns, label=True, uncertainty=False)
+        train.require(names, f"{_TRAIN}: --features")
+    ignored = _TRAIN if boosted and options.train is not None else None
+    kept = replace(options, features=names, train=ignored)
+    return hetcal_state(kept, source, train, makers)
+
+
+def finish(state: State, memory: Memory, threads: int) -> Fitted[HetcalModel]:
+    """Return the model of the rows of a merged state."""
+    fitted = _fit(options_of(state, threads), *sources_of(state), memory)
+    name_makers(fitted.model, makers_of(state))
+    return fitted
+
+
+def _roles(options: HetcalOptions, source: Source, feature: str) -> dict[str, str]:
+    """Return the column of each role; those of features begin with a word."""
+    columns = resolve(source, options.columns, label=True, uncertainty=False)
+    roles = {"score": columns.score, "label": columns.label, "weight": columns.weight}
+    used = {role: name for role, name in roles.items() if name is not None}
+    names = feature_columns(source, options)
+    return used | {f"{feature}{place}": name for place, name in enumerate(names, 1)}
+
+
+def _train(options: HetcalOptions, source: Source) -> Source | None:
+    """Return the rows to grow the partition on, if not those of the fit."""
+    return None if options.train is None else source.beside(options.train, _TRAIN)
+
+
+def feature_columns(source: Source, options: HetcalOptions) -> list[str]:
     """Return the feature columns; a glob passes over the columns of other roles.
 
     Raises
@@ -44,74 +88,40 @@ def feature_columns(
     UsageError
         As `find_features`, or a column of groups or times that is not there.
     """
-    taken = {columns.score: "--score", columns.label: "--label"}
-    if columns.weight is not None:
-        taken[columns.weight] = "--weight"
-    for option, name in (("--groups", spec.groups), ("--time", spec.time)):
+    taken = {options.score: "--score", options.label: "--label"}
+    if options.weight is not None:
+        taken[options.weight] = "--weight"
+    for option, name in (("--groups", options.groups), ("--time", options.time)):
         if name is not None:
             source.require([name], option)
             taken[name] = option
-    return find_features(source, patterns, taken)
+    return find_features(source, options.patterns, taken)
 
 
-def fit_source(
-    source: Source,
-    train: Source | None,
-    columns: ColumnOptions,
-    patterns: Sequence[str],
-    spec: HetcalSpec,
-    *,
-    provenance: str = "hash",
-    tags: dict[str, str] | None = None,
-    memory: Memory | None = None,
-) -> Run:
-    """Read rows and fit a calibration by parts; see `calibkit.hetcal.fit.fit_hetcal`.
-
-    Parameters
-    ----------
-    source, train
-        The calibration rows; the rows to grow the partition on, if not these.
-    columns, patterns
-        What their columns are, and which are features (names and globs).
-    spec, provenance, tags
-        As `fit_hetcal` has them.
-    memory
-        How much room there is, which changes nothing in the model; None: enough.
-
-    Raises
-    ------
-    UsageError, DataError
-        As `read_hetcal_rows`, `feature_columns`, `fit_hetcal`.
-    """
-    names = feature_columns(source, patterns, columns, spec)
+def _fit(
+    options: HetcalOptions, source: Source, train: Source | None, memory: Memory | None
+) -> Fitted[HetcalModel]:
+    """Read rows and fit a calibration by parts; see `calibkit.hetcal.fit.fit_hetcal`."""
+    names = feature_columns(source, options)
     warnings, details = list[str](), list[str]()
 
     def read(part: Source, known: Features | None, prefix: str) -> HetcalRows:
         part.require(names, f"{prefix}--features")
-        rows = read_hetcal_rows(
-            part,
-            columns,
-            names,
-            known=known,
-            most=spec.bins,
-            groups=None if prefix else spec.groups,
-            time=None if prefix else spec.time,
-            folds=spec.folds,
-            seed=spec.seed,
-            memory=memory,
-        )
+        asked = replace(options, groups=None, time=None) if prefix else options
+        rows = read_hetcal_rows(part, asked, names, known=known, memory=memory)
         warnings.extend(f"{prefix}{remark}" for remark in rows.warnings)
         details.append(f"{prefix}{rows.count:,} rows used of {rows.read:,} read")
         return rows
 
     grown = None
-    if train is not None and spec.partition != "boosted":
-        grown = read(train, None, "--train: ")
+    if train is not None and options.partition != "boosted":
+        grown = read(train, None, f"{_TRAIN}: ")
     rows = read(source, grown.features if grown else None, "")
     every = np.broadcast_to(np.uint8(1), rows.count)
     falling = rows.score[::-1], every, rows.label[::-1]
-    warnings += of_tally(columns.score, columns.scale, *falling, rows.count)
-    fitted = fit_hetcal(rows, spec, train=grown, provenance=provenance, tags=tags)
-    if train is not None and grown is None:
-        warnings.append(TRAIN_IGNORED)
-    return Run(fitted, (*warnings, *fitted.warnings), tuple(details))
+    warnings += of_tally(options.score, options.scale, *falling, rows.count)
+    fitted = fit_hetcal(rows, options, train=grown)
+    if options.train is not None and options.partition == "boosted":
+        warnings.append(_TRAIN_IGNORED)
+    said = (*warnings, *fitted.warnings)
+    return replace(fitted, warnings=said, details=tuple(details))

@@ -9,53 +9,16 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from calibkit.errors import UsageError
-from calibkit.metrics.result import Metrics, Number
+from calibkit.files.outputs import is_stream
+from calibkit.metrics.result import Metrics
 
 #: A metric's name in pieces: ``recall_at_precision:0.9``, ``class_squared_loss[3]``.
 _PIECES = re.compile(r"(?P<name>[^:\[]*)(?::(?P<at>.*)|\[(?P<class>.*)\])?", re.DOTALL)
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_]")
-
-
-@dataclass(frozen=True)
-class Line:
-    """One number; a difference has the part ``delta``, as in gate expressions."""
-
-    score: str
-    slice: str
-    metric: str
-    part: str
-    value: Number
-    low: float | None
-    high: float | None
-
-    @property
-    def numbers(self) -> tuple[Number, Number, Number]:
-        """The number, and the ends of its interval."""
-        return self.value, self.low, self.high
-
-    @property
-    def name(self) -> str:
-        """The metric with its part."""
-        return f"{self.metric}.{self.part}" if self.part else self.metric
-
-
-def lines(metrics: Metrics) -> Iterator[Line]:
-    """Yield all numbers with their intervals, differences last."""
-    for score, slices in metrics.metrics.items():
-        for part, values in slices.items():
-            bounds = metrics.intervals.get(score, {}).get(part, {})
-            for name, value in values.items():
-                own = bounds.get(name)
-                ends = (None, None) if own is None else (own.low, own.high)
-                yield Line(score, part, name, "", value, *ends)
-    for pair, compared in metrics.differences.items():
-        for part, found in compared.items():
-            for name, gap in found.items():
-                yield Line(pair, part, name, "delta", gap.value, gap.low, gap.high)
 
 
 def prometheus(metrics: Metrics) -> bytes:
@@ -66,7 +29,7 @@ def prometheus(metrics: Metrics) -> bytes:
     name becomes a label: ``recall_at_precision:0.9`` has ``at="0.9"``.
     """
     families: dict[str, list[str]] = {"calibkit_rows": [f"calibkit_rows {metrics.rows}"]}
-    for line in lines(metrics):
+    for line in metrics.lines():
         pieces = _PIECES.fullmatch(line.metric)
         assert pieces is not None  # the pattern takes any text
         labels = {"score": line.score, "slice": line.slice, "at": pieces["at"]}
@@ -93,7 +56,7 @@ def table(metrics: Metrics) -> bytes:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(_HEADER)
-    for line in lines(metrics):
+    for line in metrics.lines():
         numbers = ("" if n is None else repr(n) for n in line.numbers)
         writer.writerow([line.score, line.slice, line.name, *numbers])
     return out.getvalue().encode()
@@ -102,7 +65,7 @@ def table(metrics: Metrics) -> bytes:
 def markdown(metrics: Metrics) -> bytes:
     """Return the metrics as a Markdown table with six significant digits."""
     rows = [list(_HEADER), ["---", "---", "---", "---:", "---:", "---:"]]
-    for line in lines(metrics):
+    for line in metrics.lines():
         numbers = (
             "" if n is None else (str(n) if isinstance(n, int) else f"{n:.6g}")
             for n in line.numbers
@@ -113,8 +76,26 @@ def markdown(metrics: Metrics) -> bytes:
     return f"{metrics.rows:,} rows.\n\n{text}".encode()
 
 
-def render(metrics: Metrics, output: str) -> bytes:
-    """Return the content of an output file, in the format of its suffix.
+class Judged(Protocol):
+    """What has metrics, and JSON of its own."""
+
+    @property
+    def metrics(self) -> Metrics:
+        """All numbers."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the user should be told."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON as plain dictionaries."""
+
+    def to_json(self) -> bytes:
+        """Return the JSON."""
+
+
+def content(found: Judged, output: str) -> bytes:
+    """Return the content of an output file, in the format of its suffix; JSON to pipes and devices.
 
     Raises
     ------
@@ -123,20 +104,23 @@ def render(metrics: Metrics, output: str) -> bytes:
     """
     for suffix, write in WRITERS.items():
         if output.endswith(suffix):
-            return write(metrics)
-    raise UsageError(f"{output}: metrics are written as {', '.join(WRITERS)}.", file=output)
+            return write(found.metrics)
+    if output.endswith(_JSON) or is_stream(output):
+        return found.to_json()
+    raise UsageError(
+        f"{output}: metrics are written as {', '.join([_JSON, *WRITERS])}.", file=output
+    )
 
 
 _HEADER = ("score", "slice", "metric", "value", "low", "high")
 
+_JSON = ".json"
+
 WRITERS: dict[str, Callable[[Metrics], bytes]] = {
-    ".json": Metrics.to_json,
     ".prom": prometheus,
     ".csv": table,
     ".md": markdown,
 }
-
-SUFFIXES = tuple(WRITERS)
 
 
 def _escaped(text: str) -> str:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from calibkit.models import canonical_json, decode_as
 from calibkit.summaries.resolution import Range
+from calibkit.views.page import Shown
+
+if TYPE_CHECKING:
+    import polars as pl
 
 #: A metric's value: null where it is not defined.
 Number = int | float | None
@@ -46,7 +52,30 @@ class Coarse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ranges: dict[str, dict[str, dict[str, Range]]]
 
 
-class Metrics(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+@dataclass(frozen=True)
+class Line:
+    """One number; a difference has the part ``delta``, as in gate expressions."""
+
+    score: str
+    slice: str
+    metric: str
+    part: str
+    value: Number
+    low: float | None
+    high: float | None
+
+    @property
+    def numbers(self) -> tuple[Number, Number, Number]:
+        """The number, and the ends of its interval."""
+        return self.value, self.low, self.high
+
+    @property
+    def name(self) -> str:
+        """The metric with its part."""
+        return f"{self.metric}.{self.part}" if self.part else self.metric
+
+
+class Metrics(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """What one evaluation found.
 
     Attributes
@@ -73,6 +102,37 @@ class Metrics(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     differences: dict[str, dict[str, dict[str, Difference]]] = {}
     resolution: Coarse | msgspec.UnsetType = msgspec.UNSET
 
+    def lines(self) -> Iterator[Line]:
+        """Yield all numbers with their intervals, differences last."""
+        for score, slices in self.metrics.items():
+            for part, values in slices.items():
+                bounds = self.intervals.get(score, {}).get(part, {})
+                for name, value in values.items():
+                    own = bounds.get(name)
+                    ends = (None, None) if own is None else (own.low, own.high)
+                    yield Line(score, part, name, "", value, *ends)
+        for pair, compared in self.differences.items():
+            for part, found in compared.items():
+                for name, gap in found.items():
+                    yield Line(pair, part, name, "delta", gap.value, gap.low, gap.high)
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return a row a number: score, slice, metric, value, low and high.
+
+        A difference has the scores ``b-a`` and the metric's name with ``.delta``; what is not
+        defined, and the ends of an interval that there is not, are null.
+        """
+        import polars as pl
+
+        names = dict.fromkeys(("score", "slice", "metric"), pl.String)
+        numbers = dict.fromkeys(("value", "low", "high"), pl.Float64)
+        rows = [(line.score, line.slice, line.name, *line.numbers) for line in self.lines()]
+        return pl.DataFrame(rows, {**names, **numbers}, orient="row", strict=False)
+
+    def to_pandas(self) -> Any:
+        """Return the same as a pandas frame."""
+        return self.to_polars().to_pandas()
+
     def to_json(self) -> bytes:
         """Return the content of ``metrics.json``: sorted keys, floats that read back exactly."""
         return canonical_json(self)
@@ -81,6 +141,8 @@ class Metrics(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         """Return the same as plain dictionaries."""
         content: dict[str, Any] = msgspec.to_builtins(self)
         return content
+
+    to_dict = as_dict
 
     @classmethod
     def from_json(cls, data: bytes, file: str | None = None) -> Metrics:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from glob import escape
 from typing import Final
 
 import msgspec
@@ -16,6 +16,7 @@ from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.fitted import Fitted
 from calibkit.models import Provenance
+from calibkit.options.alpha_cal import OWN_FEATURES, AlphaOptions
 from calibkit.raters.alpha import Strength, fit_strength, log_strength
 from calibkit.raters.histograms import (
     Targets,
@@ -23,7 +24,7 @@ from calibkit.raters.histograms import (
     disagreement_shares,
     predicted_disagreement,
 )
-from calibkit.raters.logit_maps import MAPS, LogitMap, logits_of, softmax
+from calibkit.raters.logit_maps import LogitMap, logits_of, softmax
 from calibkit.raters.losses import losses
 from calibkit.raters.map_fit import FOLDS, fit_logit_map
 from calibkit.raters.model import AlphaFit, AlphaModel, DisagreementMap, LogitMapModel
@@ -36,73 +37,14 @@ from calibkit_kernels.isotonic import concave_hull
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
-#: Features that are made of the probabilities themselves.
-OWN_FEATURES: Final = ("probs", "sorted-probs")
-_MAP_CHOICES: Final = ("none", *MAPS)
-_STEP_CHOICES: Final = ("none", "isotonic")
+#: Names of columns; the name of features that are made of the probabilities; None without any.
+AlphaFeatures = list[str] | str | None
+
 #: Units in which shares of raters are counted for the isotonic step: exact, and summed exactly.
 SHARE_UNITS: Final = 2**32
 
 
-@dataclass(frozen=True, kw_only=True)
-class AlphaSpec:
-    """How to fit.
-
-    Attributes
-    ----------
-    features
-        Names of columns; ``probs`` or ``sorted-probs`` for the logarithms of the probabilities (in
-        the order of the classes, or falling); None for a constant strength.
-    logit_map
-        A map of the logits before: ``none``, ``temperature``, ``vector`` or ``matrix``.
-    map_regularization
-        Its penalties; None chooses them by cross-validation.
-    regularization
-        The penalty of (ln alpha0)^2.
-    disagreement_map
-        ``none``, or ``isotonic``: a rising step function on the predicted disagreement.
-    scale
-        ``probability`` or ``logit``.
-    seed, threads
-        Of the cross-validation; how many threads may work.
-    """
-
-    features: list[str] | str | None = None
-    logit_map: str = "none"
-    map_regularization: tuple[float, float] | None = None
-    regularization: float = 0.005
-    disagreement_map: str = "none"
-    scale: str = "probability"
-    seed: int = 0
-    threads: int = 1
-
-    def __post_init__(self) -> None:
-        for option, value, choices in (
-            ("--map", self.logit_map, _MAP_CHOICES),
-            ("--disagreement-map", self.disagreement_map, _STEP_CHOICES),
-        ):
-            if value not in choices:
-                raise UsageError(
-                    f"{option} {value!r} is not known; use one of {', '.join(choices)}"
-                )
-        if not 0.0 <= self.regularization < np.inf:
-            raise UsageError(f"--regularization is {self.regularization}; expected 0 or more.")
-
-    def steps(self) -> list[str]:
-        """Return in words what the fit will do."""
-        said = [] if self.logit_map == "none" else [f"fit {self.logit_map} scaling of the logits"]
-        if self.features is None:
-            said.append("fit one alpha0 for all rows")
-        elif isinstance(self.features, str):
-            said.append(f"fit ln alpha0 linear in {self.features}")
-        else:
-            said.append(f"fit ln alpha0 linear in {len(self.features)} features")
-        if self.disagreement_map != "none":
-            said.append("fit a rising step function to the predicted disagreement")
-        return said
-
-
-def feature_names(source: Source, patterns: Sequence[str]) -> list[str] | str | None:
+def feature_names(source: Source, patterns: Sequence[str]) -> AlphaFeatures:
     """Return the columns that patterns stand for, in natural order; None without patterns.
 
     `OWN_FEATURES` stand for themselves, unless a column has that name.
@@ -121,7 +63,8 @@ def feature_names(source: Source, patterns: Sequence[str]) -> list[str] | str | 
         return own[0]
     found: dict[str, None] = {}
     for pattern in patterns:
-        matched = match_columns(source, pattern, "--features")
+        named = escape(pattern) if pattern in source.schema else pattern
+        matched = match_columns(source, named, "--features")
         if matched.nested:
             raise UsageError(
                 f"--features {pattern!r} is a column of lists; give columns of numbers."
@@ -130,55 +73,59 @@ def feature_names(source: Source, patterns: Sequence[str]) -> list[str] | str | 
     return list(found)
 
 
-def fit_alpha(
-    rows: StoredRows,
-    spec: AlphaSpec,
-    *,
-    provenance: str = "hash",
-    tags: dict[str, str] | None = None,
-) -> Fitted[AlphaModel]:
-    """Fit an alpha-calibration on class probabilities and votes."""
+def fit_alpha(rows: StoredRows, options: AlphaOptions, named: AlphaFeatures) -> Fitted[AlphaModel]:
+    """Fit an alpha-calibration on class probabilities and votes.
+
+    Parameters
+    ----------
+    rows
+        The rows, with the features that are columns.
+    options
+        What to fit.
+    named
+        What alpha0 depends on: ``probs`` or ``sorted-probs`` for the logarithms of the probabilities
+        (in the order of the classes, or falling), or the names of columns.
+    """
     mapped: LogitMap | None = None
-    if spec.logit_map != "none":
+    if options.map != "none":
         mapped = fit_logit_map(
             rows.logits,
             rows.counts,
-            spec.logit_map,
-            spec.map_regularization,
-            folds=folds_of_keys(rows.key, FOLDS, spec.seed),
+            options.map,
+            options.penalties,
+            folds=folds_of_keys(rows.key, FOLDS, options.seed),
         )
     probabilities = _after(rows, mapped)
-    features = _features(rows, spec, probabilities)
+    features = _features(rows, named, probabilities)
     strength = fit_strength(
         probabilities,
         rows.counts,
         features,
-        regularization=spec.regularization,
-        threads=spec.threads,
+        regularization=options.regularization,
+        threads=options.workers,
     )
     phi = rows.made(1, lambda block: _disagreement(strength, probabilities, features, block))
-    steps = _steps(rows, phi) if spec.disagreement_map == "isotonic" else None
+    steps = _steps(rows, phi) if options.disagreement_map == "isotonic" else None
     constant = strength.weights.size == 0
     model = AlphaModel(
         kind=AlphaModel.KIND,
         version=AlphaModel.VERSION,
         columns={"probs": rows.column},
         classes=list(rows.classes),
-        features=spec.features,
+        features=named,
         log_alpha0=strength.intercept if constant else msgspec.UNSET,
         weights=msgspec.UNSET if constant else strength.weights.tolist(),
         intercept=msgspec.UNSET if constant else strength.intercept,
         logit_map=None if mapped is None else LogitMapModel.of(mapped),
         disagreement_map=steps,
-        regularization=spec.regularization,
+        regularization=options.regularization,
         objective=strength.objective,
         fit=_figures(rows, strength, phi, steps),
-        tags=dict(tags or {}),
+        tags=dict(options.tags or {}),
     )
-    if provenance != "none":
-        files = rows.source.paths if provenance == "names" else None
-        model.provenance = _origin(spec, rows, files)
-    return Fitted(model, _warnings(model))
+    if options.provenance != "none":
+        model.provenance = _origin(options, rows, named)
+    return Fitted(model, (*rows.warnings, *_warnings(model)))
 
 
 def _after(rows: StoredRows, mapped: LogitMap | None) -> Floats:
@@ -188,9 +135,8 @@ def _after(rows: StoredRows, mapped: LogitMap | None) -> Floats:
     return rows.made(len(rows.classes), lambda block: mapped.probabilities(rows.logits[block]))
 
 
-def _features(rows: StoredRows, spec: AlphaSpec, probabilities: Floats) -> Floats | None:
+def _features(rows: StoredRows, named: AlphaFeatures, probabilities: Floats) -> Floats | None:
     """Return rows x features, or None without features."""
-    named = spec.features
     if isinstance(named, str):
         return rows.made(len(rows.classes), lambda block: own_features(named, probabilities[block]))
     return None if named is None else rows.features
@@ -319,18 +265,19 @@ def with_steps(phi: Floats, steps: DisagreementMap) -> Floats:
     return found
 
 
-def _origin(spec: AlphaSpec, rows: StoredRows, files: list[str] | None) -> Provenance:
+def _origin(asked: AlphaOptions, rows: StoredRows, named: AlphaFeatures) -> Provenance:
     """Return where a model comes from: how many rows, their hash, the options that shaped it."""
     options = {
-        "features": spec.features,
-        "map": spec.logit_map,
-        "map_regularization": "cv" if spec.map_regularization is None else spec.map_regularization,
-        "regularization": spec.regularization,
-        "disagreement_map": spec.disagreement_map,
-        "seed": spec.seed,
+        "features": named,
+        "map": asked.map,
+        "map_regularization": asked.penalties or "cv",
+        "regularization": asked.regularization,
+        "disagreement_map": asked.disagreement_map,
+        "seed": asked.seed,
     }
-    if spec.logit_map in ("none", "temperature"):
+    if asked.map in ("none", "temperature"):
         del options["map_regularization"]
+    files = rows.source.paths if asked.provenance == "names" else None
     return Provenance(__version__, options, rows.rows, rows.hash, files)
 
 

@@ -16,8 +16,6 @@ from calibkit_kernels.dense import affine_rows, scaled_rows, softmax_rows
 
 Floats = NDArray[np.float64]
 
-MAPS: Final = ("temperature", "vector", "matrix")
-
 #: Probabilities below this count as it before their logarithm is taken.
 LEAST_PROBABILITY: Final = 1e-12
 #: The largest inverse temperature: beyond, predictions are certain whatever the logits say.

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from calibkit.errors import ModelError
 from calibkit.models import Model
-from calibkit.raters.logit_maps import MAPS, LogitMap
+from calibkit.options.maps import LOGIT_MAPS
+from calibkit.raters.logit_maps import LogitMap
 
 Floats = NDArray[np.float64]
 
@@ -49,8 +50,10 @@ class LogitMapModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     def check(self, classes: int) -> None:
         """Raise `ModelError` where the fields contradict each other or the number of classes."""
-        if self.method not in MAPS:
-            raise ModelError(f"unknown map of logits {self.method!r}; known: {', '.join(MAPS)}")
+        if self.method not in LOGIT_MAPS:
+            raise ModelError(
+                f"unknown map of logits {self.method!r}; known: {', '.join(LOGIT_MAPS)}"
+            )
         if self.method == "temperature":
             if self.temperature is msgspec.UNSET or (self.temperature or 1.0) <= 0.0:
                 raise ModelError("a temperature must be positive, or null for an infinite one")

@@ -106,6 +106,24 @@ class RaterRows:
         return total
 
 
+def used_roles(source: Source, options: RaterOptions) -> dict[str, str]:
+    """Return each role and its column; a pattern has one role for each class."""
+    patterns = [(f"--probs {pattern}", pattern, "--probs") for pattern in options.probs]
+    if options.counts is not None:
+        patterns.append((f"--counts {options.counts}", options.counts, "--counts"))
+    found: dict[str, str] = {}
+    for shown_as, pattern, name in patterns:
+        matched = match_columns(source, pattern, name)
+        keys = matched.keys or ("lists",)
+        found |= {
+            f"{shown_as} [{key}]": column for key, column in zip(keys, matched.columns, strict=True)
+        }
+    if options.counts is None and options.label is not None:
+        source.require([options.label], "--label")
+        found["label"] = options.label
+    return found | {f"feature {place}": name for place, name in enumerate(options.others)}
+
+
 def read_window(source: Source, options: RaterOptions) -> RaterRows:
     """Read and check class probabilities with votes or labels, in the order of the inputs.
 

@@ -17,7 +17,8 @@ from calibkit.errors import DataError, UsageError
 from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import evaluate
 from calibkit.metrics.slices import ALL
-from calibkit.metrics.spec import EvaluateSpec
+from calibkit.options.plot import AucLiftOptions
+from calibkit.report.judged import judged
 from calibkit.report.points import Points, in_per_cent, per_cent
 from calibkit.report.style import Sheet, shown_name
 
@@ -41,7 +42,7 @@ SCHEMA = pl.Schema(
 LEAST_OF_A_BOX = 5
 
 
-def points(source: Source, spec: EvaluateSpec) -> Points:
+def points(source: Source, options: AucLiftOptions) -> Points:
     """Return AUC / AUC of the baseline - 1 for each score, on all rows and on each slice.
 
     ``low`` and ``high`` are those of the paired difference over the AUC of the baseline, which is
@@ -54,12 +55,13 @@ def points(source: Source, spec: EvaluateSpec) -> Points:
     DataError
         Rows of one class.
     """
-    if len(spec.scores) < 2:
+    if len(options.names) < 2:
         raise UsageError("an AUC lift compares scores: name a --baseline and another --score.")
-    found = evaluate(source, replace(spec, metrics=("count", "auc"), curves=False))
-    metrics, baseline = found.metrics, spec.scores[0]
+    spec = replace(judged(options), metrics=("count", "auc"))
+    found = evaluate(spec, source)
+    metrics, baseline = found.metrics, spec.ranked[0]
     rows = []
-    for score in spec.scores[1:]:
+    for score in spec.ranked[1:]:
         for part, own in metrics.metrics[score].items():
             base = metrics.metrics[baseline][part]["auc"]
             paired = metrics.differences[f"{score}-{baseline}"][part]["auc"]

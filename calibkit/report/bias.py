@@ -10,10 +10,11 @@ from dataclasses import replace
 
 import polars as pl
 
-from calibkit.errors import DataError, UsageError
+from calibkit.errors import DataError
 from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import evaluate
-from calibkit.metrics.spec import EvaluateSpec
+from calibkit.options.plot import BiasOptions
+from calibkit.report.judged import judged
 from calibkit.report.points import (
     Points,
     check_lines,
@@ -36,7 +37,7 @@ SCHEMA = pl.Schema(
 )
 
 
-def points(source: Source, spec: EvaluateSpec) -> Points:
+def points(source: Source, options: BiasOptions) -> Points:
     """Return calibration bias and ECE of each score among the top shares of the rows.
 
     The rows of a share are chosen by one score (``--top-by``, else the baseline), the same for all.
@@ -44,18 +45,15 @@ def points(source: Source, spec: EvaluateSpec) -> Points:
     Raises
     ------
     UsageError
-        No shares; a column that is not there.
+        A column that is not there.
     DataError
         Scores that are no probabilities; no share with a positive row.
     """
-    if not spec.tops:
-        raise UsageError(
-            "a plot of the bias needs shares of the rows; name some by --top 0.02,0.1."
-        )
-    check_lines(spec.scores, "scores", "--score")
-    found = evaluate(source, replace(spec, metrics=METRICS, by=None, curves=False))
+    check_lines(options.names, "scores", "--score")
+    spec = replace(judged(options), metrics=METRICS)
+    found = evaluate(spec, source)
     rows = []
-    for score in spec.scores:
+    for score in spec.ranked:
         for share in sorted(spec.tops, key=lambda one: one.bound.numerator / one.bound.denominator):
             part = f"top:{share.text}"
             limits = found.metrics.intervals.get(score, {}).get(part, {})
@@ -70,7 +68,7 @@ def points(source: Source, spec: EvaluateSpec) -> Points:
             file=source.parts[0].path,
         )
     interval = per_cent(spec.confidence, spec.intervals)
-    return Points.of("bias", table, found, by=spec.top_by or spec.scores[0], interval=interval)
+    return Points.of("bias", table, found, by=spec.top_by or spec.ranked[0], interval=interval)
 
 
 def draw(shown: Points, sheet: Sheet) -> None:

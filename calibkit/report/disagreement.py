@@ -11,16 +11,18 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from calibkit.errors import DataError, UsageError
+from calibkit.errors import DataError
 from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import Evaluated, evaluate
-from calibkit.metrics.spec import EvaluateSpec
+from calibkit.options.evaluate import EvaluateOptions
+from calibkit.options.plot import DisagreementOptions
+from calibkit.report.judged import judged
 from calibkit.report.points import Points, check_lines, per_cent
 from calibkit.report.reliability import series_name, series_of
 from calibkit.report.style import Sheet
 
 
-def points(source: Source, spec: EvaluateSpec) -> Points:
+def points(source: Source, options: DisagreementOptions) -> Points:
     """Return predicted and observed disagreement in the bins of each predictor.
 
     The table is that of `calibkit.metrics.vote_curves.disagreement_rows`.  With strengths
@@ -33,19 +35,17 @@ def points(source: Source, spec: EvaluateSpec) -> Points:
     DataError
         Values that are missing or of the wrong type; no row with two votes.
     """
-    if spec.votes is None:
-        raise UsageError("disagreement needs the votes of several raters; name --counts.")
-    only = replace(spec, metrics=("rows_two_raters",), curves=True)
-    found = evaluate(source, only)
-    if spec.votes.alpha0 and found.curves is not None:
-        plain = evaluate(source, replace(only, votes=replace(spec.votes, alpha0=())))
+    spec = replace(judged(options), metrics=("rows_two_raters",))
+    found = evaluate(spec, source, curves=True)
+    if options.alpha0 and found.curves is not None:
+        plain = evaluate(replace(spec, alpha0=None), source, curves=True)
         assert plain.curves is not None  # the same rows have some
         strong = found.curves.with_columns(pl.col("score") + " with alpha0")
         found = replace(found, curves=pl.concat([strong, plain.curves]))
     return of_evaluated(found, spec)
 
 
-def of_evaluated(found: Evaluated, spec: EvaluateSpec) -> Points:
+def of_evaluated(found: Evaluated, spec: EvaluateOptions) -> Points:
     """Return the same from an evaluation with ``curves``."""
     table = found.curves
     if table is None or not table["count"].sum():

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from calibkit.errors import DataError, UsageError
+from calibkit.errors import DataError
 from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import evaluate
 from calibkit.metrics.slices import ALL
-from calibkit.metrics.spec import EvaluateSpec
+from calibkit.options.plot import DispersionOptions
+from calibkit.report.judged import judged
 from calibkit.report.points import Points, check_lines, columns_of_ends, ends_of, per_cent
 from calibkit.report.style import Sheet
 
@@ -34,7 +35,7 @@ SCHEMA = pl.Schema(
 )
 
 
-def points(source: Source, spec: EvaluateSpec) -> Points:
+def points(source: Source, options: DispersionOptions) -> Points:
     """Return calibration, dispersion and epistemic loss of each predictor, with intervals.
 
     Raises
@@ -44,9 +45,8 @@ def points(source: Source, spec: EvaluateSpec) -> Points:
     DataError
         No row with two votes.
     """
-    if spec.votes is None:
-        raise UsageError("a dispersion loss needs the votes of several raters; name --counts.")
-    found = evaluate(source, replace(spec, metrics=METRICS, by=None, curves=False))
+    spec = replace(judged(options), metrics=METRICS)
+    found = evaluate(spec, source)
     rows = []
     for name, parts in found.metrics.metrics.items():
         limits = found.metrics.intervals.get(name, {}).get(ALL, {})

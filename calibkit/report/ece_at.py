@@ -6,50 +6,23 @@ performance", section C.6 and figure 8.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import polars as pl
 
 from calibkit.bins.binning import Grid, fit_grid
-from calibkit.errors import DataError, UsageError
+from calibkit.errors import DataError
 from calibkit.files.sources import Source
 from calibkit.metrics import cells
 from calibkit.metrics.rows import grid_of
 from calibkit.metrics.views import Sample, Settings
+from calibkit.options.grid_plots import EceAtOptions
 from calibkit.report.points import Points, check_lines
 from calibkit.report.style import Sheet
-from calibkit.rows.columns import ColumnOptions, read_score_rows, score_column
+from calibkit.rows.columns import read_score_rows, score_column
 
 
-@dataclass(frozen=True, kw_only=True)
-class EceSpec:
-    """What to draw.
-
-    Attributes
-    ----------
-    scores
-        The probabilities to judge.
-    columns
-        Label, weight, uncertainty.
-    grid, grid_score
-        A table of ``calibkit bin``, None: a grid of these rows; the score that it bins, None: as the
-        table says, else the first of the scores.
-    uncertainty_bins, score_bins
-        Of a grid of these rows; the former None: 3, or 1 without uncertainties.
-    settings
-        Scale, threads and weights.
-    """
-
-    scores: tuple[str, ...]
-    columns: ColumnOptions
-    grid: str | None = None
-    grid_score: str | None = None
-    uncertainty_bins: int | None = None
-    score_bins: int = 20
-    settings: Settings
-
-
-def points(source: Source, spec: EceSpec) -> Points:
+def points(source: Source, options: EceAtOptions) -> Points:
     """Return ECE@j and cumulative ECE@j of each score for every score bin j.
 
     Raises
@@ -60,34 +33,33 @@ def points(source: Source, spec: EceSpec) -> Points:
         Values that are missing, out of range or of the wrong type; scores that are no
         probabilities.
     """
-    if spec.settings.scale != "probability":
-        raise UsageError("calibration errors need probabilities; --scale must be probability.")
-    check_lines(spec.scores, "scores", "--score")
-    source.require(list(spec.scores), "--score")
+    check_lines(options.names, "scores", "--score")
+    source.require(list(options.names), "--score")
     given = None
-    columns = replace(spec.columns, score=spec.grid_score or spec.scores[0])
-    found = grid_of(spec.grid)
+    columns = options.columns
+    found = grid_of(options.grid)
     if found is not None:
         given, spread = found.grid, found.columns.get("uncertainty")
-        binned = spec.grid_score or found.columns["score"].name
+        binned = options.grid_score or found.columns["score"].name
         columns = replace(columns, score=binned)
         if columns.uncertainty is None and given.shape[0] > 1:
             columns = replace(columns, uncertainty=spread.name if spread else "uncertainty")
-    others = [name for name in spec.scores if name != columns.score]
+    others = [name for name in options.names if name != columns.score]
     rows = read_score_rows(source, columns, positive_must_occur=False, others=others)
     assert rows.label is not None and rows.where is not None  # labels are read
     if given is None:
-        levels = spec.uncertainty_bins or (3 if rows.uncertainty is not None else 1)
-        given = fit_grid(rows, levels, spec.score_bins, threads=spec.settings.threads)
+        levels = options.uncertainty_bins or (3 if rows.uncertainty is not None else 1)
+        given = fit_grid(rows, levels, options.score_bins, threads=options.workers)
     place = cells.place(given, rows.score, rows.uncertainty)
+    settings = Settings(weighted=options.weight is not None, threads=options.workers)
     frames = []
-    for name in spec.scores:
+    for name in options.names:
         own = rows.score
         if name != columns.score:
             assert rows.others is not None
             own = score_column(rows.others[name], rows.where, "probability")
         sample = Sample(score=own, label=rows.label, weight=rows.weight)
-        frames.append(_one(name, given, cells.compute(sample, place, spec.settings)))
+        frames.append(_one(name, given, cells.compute(sample, place, settings)))
     table = pl.concat(frames)
     if not table["ece_at"].count():
         raise DataError(

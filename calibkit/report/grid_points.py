@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -14,49 +14,12 @@ from calibkit.bins.grid_table import is_grid_table, read_grid_table
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.maths.binomial import interval
-from calibkit.rows.columns import ColumnOptions, ScoreRows, read_score_rows
+from calibkit.options.grid_plots import GridPlot
+from calibkit.options.shared import ColumnOptions
+from calibkit.rows.columns import ScoreRows, read_score_rows
 
 #: Rows that a cell should have on average, where the user names no number of bins.
 LEAST_ROWS = 25
-
-
-@dataclass(frozen=True, kw_only=True)
-class GridSpec:
-    """Which grid to draw.
-
-    Attributes
-    ----------
-    columns
-        Score, uncertainty, label, weight.
-    uncertainty_bins, score_bins
-        Numbers of bins; None: what suits the kind and the rows, 1 level without an uncertainty
-        column.
-    strategy
-        ``equal-mass`` or ``equal-width``.
-    boundaries
-        Models to draw over it.
-    axis
-        Where scores stand: ``value``, or ``logit``, by the log-odds of probabilities.
-    confidence
-        Of the intervals; None: no intervals.
-    threads
-        How many threads may work.
-    """
-
-    columns: ColumnOptions = field(default_factory=ColumnOptions)
-    uncertainty_bins: int | None = None
-    score_bins: int | None = None
-    strategy: str = "equal-mass"
-    boundaries: tuple[str, ...] = ()
-    axis: str = "value"
-    confidence: float | None = 0.95
-    threads: int = 1
-
-    def __post_init__(self) -> None:
-        if self.axis not in ("value", "logit"):
-            raise UsageError(f"--axis {self.axis!r} is not known; use value or logit.")
-        if self.axis == "logit" and self.columns.scale != "probability":
-            raise UsageError("--axis logit is of probabilities; the scores are on another scale.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,14 +77,14 @@ class GridCells:
         )
 
 
-def grid_cells(source: Source, spec: GridSpec, levels: int, most: int) -> GridCells:
+def grid_cells(source: Source, options: GridPlot, levels: int, most: int) -> GridCells:
     """Return the grid of rows, or the one that a table of ``calibkit bin`` holds.
 
     Parameters
     ----------
     source
         The rows, or the table.
-    spec
+    options
         Which grid.
     levels, most
         Uncertainty levels, and score bins at most, where the user names no number.
@@ -134,17 +97,17 @@ def grid_cells(source: Source, spec: GridSpec, levels: int, most: int) -> GridCe
         Values that are missing, out of range or of the wrong type.
     """
     if is_grid_table(source):
-        return _from_table(source, spec)
-    rows = read_score_rows(source, spec.columns, positive_must_occur=False)
+        return _from_table(source, options.columns)
+    rows = read_score_rows(source, options.columns, positive_must_occur=False)
     uncertain = rows.uncertainty is not None
-    bins = spec.uncertainty_bins or (levels if uncertain else 1)
-    width = spec.score_bins or max(4, min(most, rows.score.size // (LEAST_ROWS * bins)))
+    bins = options.uncertainty_bins or (levels if uncertain else 1)
+    width = options.score_bins or max(4, min(most, rows.score.size // (LEAST_ROWS * bins)))
     check_bins(bins, width, has_uncertainty=uncertain)
-    grid = fit_grid(rows, bins, width, strategy=spec.strategy, threads=spec.threads)
+    grid = fit_grid(rows, bins, width, strategy=options.strategy, threads=options.workers)
     return GridCells(
         frame=grid_frame(grid),
         rows=rows,
-        whole=grid.unit.size == 1.0 and not spec.columns.sampled,
+        whole=grid.unit.size == 1.0 and not options.columns.sampled,
         score=rows.options.score,
         uncertainty=rows.options.uncertainty,
         scale=rows.options.scale,
@@ -153,8 +116,8 @@ def grid_cells(source: Source, spec: GridSpec, levels: int, most: int) -> GridCe
     )
 
 
-def _from_table(source: Source, spec: GridSpec) -> GridCells:
-    found = read_grid_table(source, spec.columns)
+def _from_table(source: Source, columns: ColumnOptions) -> GridCells:
+    found = read_grid_table(source, columns)
     if found.grid.order != "uncertainty-score":
         raise UsageError(
             f"{source.parts[0].path}: bins the uncertainties within each score bin; a picture needs "

@@ -18,7 +18,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.files.sources import Source
-from calibkit.report.grid_points import GridCells, GridSpec, grid_cells, level_ends
+from calibkit.options.grid_plots import HeatmapOptions
+from calibkit.report.grid_points import GridCells, grid_cells, level_ends
 from calibkit.report.odds import FARTHEST, log_odds, name_odds
 from calibkit.report.points import Points, check_lines, nice_end
 from calibkit.report.regions import boundary_regions, outline, ranks_of
@@ -51,7 +52,7 @@ SCHEMA = pl.Schema(
 )
 
 
-def points(source: Source, spec: GridSpec) -> Points:
+def points(source: Source, options: HeatmapOptions) -> Points:
     """Return the cells of a grid with their positivity, and what each boundary selects.
 
     ``rank_low`` and ``rank_high`` are the shares of rows with an uncertainty below the limits.
@@ -62,17 +63,17 @@ def points(source: Source, spec: GridSpec) -> Points:
         As `calibkit.report.grid_points.grid_cells`; models that are no boundaries, or whose
         thresholds differ between the values of a column.
     """
-    check_lines(spec.boundaries, "boundaries", "--boundary")
-    cells = grid_cells(source, spec, 10, 20)
+    check_lines([name for name, _ in options.boundaries], "boundaries", "--boundary")
+    cells = grid_cells(source, options, 10, 20)
     ranks = ranks_of(cells)
     frames = [_cells(cells)]
     warnings = list(cells.warnings)
-    for path in spec.boundaries:
-        regions, remarks = boundary_regions(path, cells, ranks)
+    for name, model in options.boundaries:
+        regions, remarks = boundary_regions(name, model, cells, ranks)
         frames.append(regions)
         warnings += remarks
     table = pl.concat([pl.DataFrame(schema=SCHEMA), *frames], how="diagonal_relaxed")
-    own, told = {**cells.words, "axis": spec.axis}, replace(cells, warnings=tuple(warnings))
+    own, told = {**cells.words, "axis": options.axis}, replace(cells, warnings=tuple(warnings))
     return Points.of("heatmap", table, told, **own, highest=repr(cells.highest))
 
 

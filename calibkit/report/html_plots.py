@@ -12,12 +12,17 @@ from calibkit.boundary.model import BoundaryModel
 from calibkit.errors import CalibkitError
 from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import Evaluated
-from calibkit.metrics.spec import EvaluateSpec
+from calibkit.options.evaluate import EvaluateOptions
+from calibkit.options.grid_plots import HeatmapOptions
+from calibkit.options.plot import (
+    DispersionOptions,
+    PrecisionRecallOptions,
+    RocOptions,
+)
 from calibkit.report import disagreement, plots, reliability
-from calibkit.report.grid_points import GridSpec
 from calibkit.report.html import Markup, escaped, figure, number
+from calibkit.report.judged import curves_of
 from calibkit.report.points import MOST_LINES, Points
-from calibkit.report.ranking_curves import CurveSpec
 
 ALL = "all"
 
@@ -51,22 +56,25 @@ _WORDS = {
 
 
 def pictures(
-    source: Source | None, spec: EvaluateSpec, found: Evaluated, boundary: BoundaryModel | None
+    source: Source | None,
+    options: EvaluateOptions,
+    found: Evaluated,
+    boundary: BoundaryModel | None,
 ) -> list[Markup]:
     """Return the pictures of an evaluation that `found` and its rows allow, as figures.
 
     Parameters
     ----------
-    source, spec
+    source, options
         The rows, and what was evaluated on them.  None: rows too many to be read again; what the
         evaluation itself has found is drawn.
     found
         What was found, with its curves.
     boundary
-        The boundary that was judged, read from the file that `spec` names.
+        The boundary that was judged, read from the file that `options` name.
     """
     drawn: list[Markup] = []
-    for make in _kinds(source, spec, found, boundary):
+    for make in _kinds(source, options, found, boundary):
         try:
             shown = make()
         except CalibkitError:  # raw scores, one class, too many lines: there is no such picture
@@ -76,38 +84,42 @@ def pictures(
 
 
 def _kinds(
-    source: Source | None, spec: EvaluateSpec, found: Evaluated, boundary: BoundaryModel | None
+    source: Source | None,
+    options: EvaluateOptions,
+    found: Evaluated,
+    boundary: BoundaryModel | None,
 ) -> Iterator[Callable[[], Points]]:
     """Yield what makes the points of each picture."""
     if found.curves is not None:
         own = replace(found, curves=found.curves.filter(pl.col("slice") == ALL))
-        kind = reliability if spec.votes is None else disagreement
-        yield lambda: kind.of_evaluated(own, spec)
+        kind = reliability if options.counts is None else disagreement
+        yield lambda: kind.of_evaluated(own, options)
     if source is None:
         return
-    if spec.votes is not None:
-        yield lambda: plots.points("dispersion", source, spec)
-    if spec.probs or len(spec.scores) > MOST_LINES:
+    if options.counts is not None:
+        yield lambda: plots.points(source, _map(options))
+    if options.patterns or len(options.ranked) > MOST_LINES:
         return
-    chosen = (spec.boundary,) if isinstance(spec.boundary, str) else ()
-    curves = CurveSpec(evaluate=spec, boundaries=chosen, uncertainty=spec.columns.uncertainty)
-    yield lambda: plots.points("precision-recall", source, curves)
-    yield lambda: plots.points("roc", source, curves)
-    if boundary is not None and chosen and "uncertainty" in boundary.columns:
-        grid = _grid(spec, boundary, chosen)
-        yield lambda: plots.points("heatmap", source, grid)
+    yield lambda: plots.points(source, curves_of(PrecisionRecallOptions, options))
+    yield lambda: plots.points(source, curves_of(RocOptions, options))
+    if boundary is not None and "uncertainty" in boundary.columns:
+        yield lambda: plots.points(source, _grid(options, boundary))
 
 
-def _grid(spec: EvaluateSpec, boundary: BoundaryModel, chosen: tuple[str, ...]) -> GridSpec:
+def _map(options: EvaluateOptions) -> DispersionOptions:
+    """Return of which predictors to draw the map."""
+    return options.part(DispersionOptions, probs=options.patterns)
+
+
+def _grid(options: EvaluateOptions, boundary: BoundaryModel) -> HeatmapOptions:
     """Return the grid under a boundary: over the columns that it reads."""
     score, uncertainty = (boundary.columns[name] for name in ("score", "uncertainty"))
-    columns = replace(
-        spec.columns,
+    return options.part(
+        HeatmapOptions,
         score=score.name,
         scale=score.scale or "probability",
-        uncertainty=spec.columns.uncertainty or uncertainty.name,
+        uncertainty=options.uncertainty or uncertainty.name,
     )
-    return GridSpec(columns=columns, boundaries=chosen, threads=spec.settings.threads)
 
 
 def _figure(shown: Points, place: int, found: Evaluated) -> Markup:

@@ -14,7 +14,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.files.sources import Source
-from calibkit.report.grid_points import GridSpec, grid_cells, level_names
+from calibkit.options.grid_plots import PositivityOptions
+from calibkit.report.grid_points import grid_cells, level_names
 from calibkit.report.odds import FARTHEST, log_odds, name_odds
 from calibkit.report.points import Points, check_lines, nice_end, per_cent
 from calibkit.report.style import Sheet
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 
-def points(source: Source, spec: GridSpec) -> Points:
+def points(source: Source, options: PositivityOptions) -> Points:
     """Return the cells of a grid with the share of positives in each, and its interval.
 
     Raises
@@ -33,12 +34,14 @@ def points(source: Source, spec: GridSpec) -> Points:
     UsageError, DataError
         As `calibkit.report.grid_points.grid_cells`; more levels than can be told apart.
     """
-    cells = grid_cells(source, spec, 3, 12)
+    cells = grid_cells(source, options, 3, 12)
     names = level_names(cells.frame)
     check_lines(names, "uncertainty levels", "--uncertainty-bins")
-    table = cells.with_intervals(spec.confidence)
-    interval = per_cent(spec.confidence, table["low"].count())
-    return Points.of("positivity", table, cells, **cells.words, axis=spec.axis, interval=interval)
+    table = cells.with_intervals(options.confidence if options.intervals else None)
+    interval = per_cent(options.confidence, table["low"].count())
+    return Points.of(
+        "positivity", table, cells, **cells.words, axis=options.axis, interval=interval
+    )
 
 
 def draw(shown: Points, sheet: Sheet) -> None:

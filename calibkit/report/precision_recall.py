@@ -5,17 +5,18 @@ from __future__ import annotations
 import polars as pl
 
 from calibkit.files.sources import Source
+from calibkit.options.plot import PrecisionRecallOptions
 from calibkit.report.points import Points
-from calibkit.report.ranking_curves import CurveSpec, curve_points, draw_curves
+from calibkit.report.ranking_curves import curve_points, draw_curves
 from calibkit.report.style import Sheet
 
 
-def points(source: Source, spec: CurveSpec) -> Points:
+def points(source: Source, options: PrecisionRecallOptions) -> Points:
     """Return precision and recall of the thresholds of each score, and of each boundary.
 
     Average precision (the `area` of a score) is the area under the steps.
     """
-    return curve_points(source, spec, "precision-recall", "average_precision")
+    return curve_points(source, options, "precision-recall", "average_precision")
 
 
 def draw(shown: Points, sheet: Sheet) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,8 +15,10 @@ from calibkit.metrics import registry
 from calibkit.metrics.evaluate import evaluate
 from calibkit.metrics.rows import BOUNDARY, read_evaluate_rows
 from calibkit.metrics.slices import ALL
-from calibkit.metrics.spec import EvaluateSpec
 from calibkit.metrics.views import Sample, View, view_of
+from calibkit.options.evaluate import EvaluateOptions
+from calibkit.options.plot import CurveOptions
+from calibkit.report.judged import judged
 from calibkit.report.points import Points, check_lines, columns_of_ends, ends_of, per_cent
 from calibkit.report.style import Sheet
 
@@ -45,31 +47,12 @@ SCHEMA = pl.Schema(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class CurveSpec:
-    """Which curves to draw.
-
-    Attributes
-    ----------
-    evaluate
-        The scores and how they are read; its `decision` is an operating point.
-    boundaries
-        Models whose decisions are operating points.
-    uncertainty
-        The uncertainty column of the boundaries; None: as each names it.
-    """
-
-    evaluate: EvaluateSpec
-    boundaries: tuple[str, ...] = ()
-    uncertainty: str | None = None
-
-
-def curve_points(source: Source, spec: CurveSpec, kind: str, area: str) -> Points:
+def curve_points(source: Source, options: CurveOptions, kind: str, area: str) -> Points:
     """Return the curves of all scores, and the operating points.
 
     Parameters
     ----------
-    source, spec
+    source, options
         The rows, and what to show of them.
     kind
         The kind of picture.
@@ -83,17 +66,18 @@ def curve_points(source: Source, spec: CurveSpec, kind: str, area: str) -> Point
     DataError
         Values that are missing or of the wrong type; rows of one class.
     """
-    plain = replace(spec.evaluate, decision=None, metrics=("count",))
-    check_lines(plain.scores, "scores", "--score")
-    check_lines(spec.boundaries, "boundaries", "--boundary")
-    rows = read_evaluate_rows(source, plain)
+    check_lines(options.names, "scores", "--score")
+    check_lines([name for name, _ in options.boundaries], "boundaries", "--boundary")
+    spec = judged(options)
+    plain = replace(spec, decision=None, metrics=("count",))
+    rows = read_evaluate_rows(plain, source)
     if rows.base_rate in (0.0, 1.0):
         only = "positive" if rows.base_rate else "negative"
         raise DataError(
             f"{source.parts[0].path}: all rows are {only}, but a curve needs both classes; name the "
             "positive class by --positive if labels are not 0/1",
             file=source.parts[0].path,
-            column=plain.columns.label,
+            column=plain.label,
         )
     samples = {
         name: Sample(score=score, label=rows.label, weight=rows.weight)
@@ -101,7 +85,7 @@ def curve_points(source: Source, spec: CurveSpec, kind: str, area: str) -> Point
     }
     views = [view_of(sample, name, ALL, plain.settings) for name, sample in samples.items()]
     frames = [_curve(view, area) for view in views]
-    frames.append(_operating(source, spec))
+    frames.append(_operating(source, spec, options))
     frames.append(pl.DataFrame({"curve": ["base_rate"], "precision": [rows.base_rate]}))
     table = pl.concat([pl.DataFrame(schema=SCHEMA), *frames], how="diagonal")
     interval = per_cent(plain.confidence, plain.intervals)
@@ -141,19 +125,18 @@ def visible(x: NDArray[Any], y: NDArray[Any], most: int = MOST_POINTS) -> NDArra
     return np.unique(np.append(np.minimum(np.searchsorted(along, wanted), x.size - 1), x.size - 1))
 
 
-def _operating(source: Source, spec: CurveSpec) -> pl.DataFrame:
+def _operating(source: Source, spec: EvaluateOptions, options: CurveOptions) -> pl.DataFrame:
     """Return the rates of boundaries and decisions, with intervals."""
-    columns = replace(spec.evaluate.columns, uncertainty=spec.uncertainty)
-    base = replace(spec.evaluate, metrics=_RATES, tops=(), by=None, curves=False)
+    base, spread = replace(spec, metrics=_RATES), options.uncertainty
     wanted = [
-        (path, BOUNDARY, replace(base, boundary=path, decision=None, columns=columns))
-        for path in spec.boundaries
+        (name, BOUNDARY, replace(base, boundary=model, decision=None, uncertainty=spread))
+        for name, model in options.boundaries
     ]
     if base.decision is not None:
         wanted.append((base.decision, base.decision, base))
     found = []
     for shown, score, own in wanted:
-        metrics = evaluate(source, own).metrics
+        metrics = evaluate(own, source).metrics
         values = metrics.metrics[score][ALL]
         limits = metrics.intervals.get(score, {}).get(ALL, {})
         row: dict[str, Any] = {"name": shown, "curve": "decisions", **values}

@@ -7,21 +7,20 @@ stands below it, because a boundary tuned on one file falls short of its bound o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
 
-from calibkit.boundary.fit import fit_boundary
 from calibkit.boundary.methods import METHODS
-from calibkit.boundary.spec import BoundarySpec
-from calibkit.boundary.target import Target
 from calibkit.errors import InfeasibleError, UsageError, nearest
 from calibkit.files.sources import Source
 from calibkit.maths.bounds import decimal_bound
+from calibkit.options.boundary import BoundaryOptions
+from calibkit.options.grid_plots import RecallGainOptions
+from calibkit.options.judging import decimals
 from calibkit.report.points import Points, check_lines
 from calibkit.report.style import Sheet
-from calibkit.rows.columns import ColumnOptions, read_score_rows
+from calibkit.rows.columns import read_score_rows
 
 #: What the others are compared with.
 BASELINE = "st"
@@ -39,36 +38,10 @@ SCHEMA = pl.Schema(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class GainSpec:
-    """What to draw.
-
-    Attributes
-    ----------
-    columns
-        Score, uncertainty, label, weight.
-    methods
-        Of `calibkit.boundary.methods.METHODS`.
-    bounds
-        Bounds on precision, as typed.
-    uncertainty_bins, score_bins, folds, seed, threads
-        As in `calibkit.boundary.spec.BoundarySpec`.
-    """
-
-    columns: ColumnOptions = field(default_factory=ColumnOptions)
-    methods: tuple[str, ...] = ("exact", "mist", "logistic")
-    bounds: tuple[str, ...] = ("0.5", "0.6", "0.7", "0.8", "0.9")
-    uncertainty_bins: int | None = None
-    score_bins: int | None = None
-    folds: int = 5
-    seed: int = 0
-    threads: int = 1
-
-
-def points(source: Source, spec: GainSpec, test: Source | None = None) -> Points:
+def points(source: Source, options: RecallGainOptions) -> Points:
     """Return recall and precision of each method at each bound, beside the best single threshold's.
 
-    They are those on the rows of `test`, else the cross-validated ones, and null where a method
+    They are those on the rows of ``test``, else the cross-validated ones, and null where a method
     finds no boundary.  `gain` is recall / recall of the single threshold - 1.
 
     Raises
@@ -78,38 +51,41 @@ def points(source: Source, spec: GainSpec, test: Source | None = None) -> Points
     DataError
         Values that are missing, out of range or of the wrong type.
     """
-    _check_methods(spec.methods)
+    from calibkit.boundary.fit import fit_boundary  # which no other picture needs
+
+    _check_methods(options.methods)
     bounds = sorted(
-        {decimal_bound(text, "--precision") for text in spec.bounds},
+        {decimal_bound(text, "--precision") for text in decimals(options.precision, "--precision")},
         key=lambda one: one.numerator / one.denominator,
     )
-    if test is None and not spec.folds:
-        raise UsageError("a gain is judged on other rows: name some by --test, or leave --folds.")
-    rows = read_score_rows(source, spec.columns)
-    held = None if test is None else read_score_rows(test, rows.options)
+    rows = read_score_rows(source, options.columns)
+    held = None
+    if options.test is not None:
+        held = read_score_rows(source.beside(options.test, "test"), rows.options)
     found: dict[tuple[str, Any], tuple[float | None, float | None]] = {}
     for bound in bounds:
-        for name in (BASELINE, *spec.methods):
-            own = BoundarySpec(
-                target=Target("precision", bound),
+        for name in (BASELINE, *options.methods):
+            own = BoundaryOptions(
+                precision=bound.text,
                 method=name,
-                uncertainty_bins=None if METHODS[name].surface else spec.uncertainty_bins,
-                score_bins=spec.score_bins if METHODS[name].needs_grid else None,
-                folds=0 if held is not None else spec.folds,
-                seed=spec.seed,
-                threads=spec.threads,
+                uncertainty_bins=None if METHODS[name].surface else options.uncertainty_bins,
+                score_bins=options.score_bins if METHODS[name].needs_grid else None,
+                folds=0 if held is not None else options.folds,
+                seed=options.seed,
+                threads=options.workers,
+                provenance="none",
             )
             if name == BASELINE:
-                own = replace(own, uncertainty_bins=None)
+                own = own.at_levels(None)
             try:
-                fit = fit_boundary(rows, own, test=held, provenance="none").model.fit
+                fit = fit_boundary(rows, own, test=held).model.fit
             except InfeasibleError:
                 continue
             judged = fit.cross_validated if held is None else fit.test
             if judged is not None:
                 found[name, bound] = (judged.precision, judged.recall)
-    table = _table(spec.methods, bounds, found)
-    judged_on = "test rows" if test is not None else f"cross-validated, {spec.folds} folds"
+    table = _table(options.methods, bounds, found)
+    judged_on = "test rows" if held is not None else f"cross-validated, {options.folds} folds"
     return Points.of("recall-gain", table, rows, rows=judged_on)
 
 

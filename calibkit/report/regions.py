@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from calibkit.boundary.model import BoundaryModel
 from calibkit.boundary.parts import threshold_value
 from calibkit.errors import UsageError
-from calibkit.models import load
+from calibkit.models import Model, load
 from calibkit.report.grid_points import GridCells, level_ends
 from calibkit.rows.weights import in_units
 
@@ -68,7 +68,7 @@ def _table_ranks(frame: pl.DataFrame) -> Ranks:
 
 
 def boundary_regions(
-    path: str, cells: GridCells, ranks: Ranks
+    name: str, model: Model | str, cells: GridCells, ranks: Ranks
 ) -> tuple[pl.DataFrame, tuple[str, ...]]:
     """Return the rectangles that a boundary selects, and what the user has to be told.
 
@@ -80,31 +80,31 @@ def boundary_regions(
     UsageError
         A model that is no boundary, or one with thresholds for each value of a column.
     """
-    model = load(path)
+    model = load(model) if isinstance(model, str) else model
     if not isinstance(model, BoundaryModel):
-        raise UsageError(f"{path}: is a {model.kind}, not a boundary.", file=path)
+        raise UsageError(f"{name}: is a {model.kind}, not a boundary.", file=name)
     if model.groups is not msgspec.UNSET:
         raise UsageError(
-            f"{path}: has thresholds for each {model.columns['by'].name!r}; draw a boundary of all "
+            f"{name}: has thresholds for each {model.columns['by'].name!r}; draw a boundary of all "
             "rows, fitted without --by.",
-            file=path,
+            file=name,
         )
     found = list(_rectangles(model))
     rows = [
         {
             "kind": "boundary",
-            "name": path if not chance else f"{path}, by chance",
+            "name": name if not chance else f"{name}, by chance",
             "uncertainty_low": low,
             "uncertainty_high": high,
-            "rank_low": ranks(low, path),
-            "rank_high": ranks(high, path),
+            "rank_low": ranks(low, name),
+            "rank_high": ranks(high, name),
             "score_low": start,
             "score_high": end,
         }
         for low, high, start, end, chance in found
     ]
-    nothing = [{"kind": "boundary", "name": path}]
-    return pl.DataFrame(rows or nothing), tuple(_remarks(path, model, cells))
+    nothing = [{"kind": "boundary", "name": name}]
+    return pl.DataFrame(rows or nothing), tuple(_remarks(name, model, cells))
 
 
 def _remarks(path: str, model: BoundaryModel, cells: GridCells) -> list[str]:

@@ -14,7 +14,9 @@ import polars as pl
 from calibkit.errors import DataError
 from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import Evaluated, evaluate
-from calibkit.metrics.spec import EvaluateSpec
+from calibkit.options.evaluate import EvaluateOptions
+from calibkit.options.plot import ReliabilityOptions
+from calibkit.report.judged import judged
 from calibkit.report.points import Points, check_lines, nice_end, per_cent
 from calibkit.report.style import Sheet
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def points(source: Source, spec: EvaluateSpec) -> Points:
+def points(source: Source, options: ReliabilityOptions) -> Points:
     """Return the bins and the pools of isotonic regression of each score and slice.
 
     The table is that of `calibkit.metrics.curves.curve_rows`.
@@ -32,10 +34,11 @@ def points(source: Source, spec: EvaluateSpec) -> Points:
     UsageError, DataError
         As `calibkit.metrics.evaluate.evaluate`; scores that are no probabilities.
     """
-    return of_evaluated(evaluate(source, replace(spec, metrics=("count",), curves=True)), spec)
+    spec = replace(judged(options), metrics=("count",))
+    return of_evaluated(evaluate(spec, source, curves=True), spec)
 
 
-def of_evaluated(found: Evaluated, spec: EvaluateSpec) -> Points:
+def of_evaluated(found: Evaluated, spec: EvaluateOptions) -> Points:
     """Return the same from an evaluation with ``curves``."""
     table = found.curves
     if table is None or not table.height:
@@ -46,7 +49,7 @@ def of_evaluated(found: Evaluated, spec: EvaluateSpec) -> Points:
     names = [series_name(*key) for key in series_of(table)]
     check_lines(names, "diagrams", "--score or --by")
     words = {"interval": per_cent(spec.confidence, table["low"].count())}
-    if spec.probs:
+    if spec.patterns:
         words["x"] = "probability of the predicted class"
         words["y"] = "share of rows where it is right"
     return Points.of("reliability", table, found, **words)

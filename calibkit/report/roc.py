@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from calibkit.files.sources import Source
+from calibkit.options.plot import RocOptions
 from calibkit.report.points import Points
-from calibkit.report.ranking_curves import CurveSpec, curve_points, draw_curves
+from calibkit.report.ranking_curves import curve_points, draw_curves
 from calibkit.report.style import Sheet
 
 
-def points(source: Source, spec: CurveSpec) -> Points:
+def points(source: Source, options: RocOptions) -> Points:
     """Return recall and false positive rate of the thresholds of each score, and of each boundary.
 
     AUC (the `area` of a score) is the area under the line, which counts ties half.
     """
-    return curve_points(source, spec, "roc", "auc")
+    return curve_points(source, options, "roc", "auc")
 
 
 def draw(shown: Points, sheet: Sheet) -> None:

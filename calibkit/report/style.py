@@ -136,14 +136,26 @@ class Sheet:
         How it looks; width and height in inches.
     title
         The title of its kind.
+    figure
+        Empty, of this size; None: a new one.
     """
 
-    def __init__(self, look: Look, size: tuple[float, float], title: str) -> None:
+    #: The shares of width and height that the names of x and y may take.
+    spread, tall = 0.8, 0.62
+
+    def __init__(
+        self,
+        look: Look,
+        size: tuple[float, float],
+        title: str,
+        figure: Figure | None = None,
+    ) -> None:
         import matplotlib
         from matplotlib.figure import Figure
 
-        self.look, self.size = look, size
-        self.figure: Figure = Figure(figsize=size, layout="constrained")
+        self.size = size
+        self.figure = figure or Figure(figsize=size)
+        self.figure.set_layout_engine("constrained")
         self.figure.set_label(title)
         self.letters = float(matplotlib.rcParams["font.size"])
         self.ink = str(matplotlib.rcParams["text.color"])
@@ -197,9 +209,9 @@ class Sheet:
     def label(self, panel: Axes, x: str = "", y: str = "", share: float = 1.0) -> None:
         """Name the axes of a panel that takes `share` of the height, in as many lines as needed."""
         if x:
-            panel.set_xlabel("\n".join(textwrap.wrap(x, self.fitting(0.8 * self.size[0]))))
+            panel.set_xlabel("\n".join(textwrap.wrap(x, self.fitting(self.spread * self.size[0]))))
         if y:
-            long = max(10, self.fitting(0.62 * share * self.size[1]))
+            long = max(10, self.fitting(self.tall * share * self.size[1]))
             panel.set_ylabel("\n".join(textwrap.wrap(y, long)))
 
     def entry(self, name: str, *under: dict[str, Any], **look: Any) -> None:
@@ -211,18 +223,13 @@ class Sheet:
 
     def finish(self) -> Figure:
         """Thin out ticks, place the legend in as many columns as fit, and return the figure."""
-        from matplotlib.ticker import MaxNLocator
-
-        ticks = max(3, min(9, int(self.size[0] * 72 / (4.5 * self.letters))))
-        for panel in self.figure.axes:
-            if isinstance(panel.xaxis.get_major_locator(), MaxNLocator):
-                panel.locator_params(axis="x", nbins=ticks)
+        self.thin_out(self.figure.axes)
         if not self._entries:
             return self.figure
         from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-        handles = [handle for handle, _ in self._entries]
-        names = [name for _, name in self._entries]
+        handles, names = zip(*self._entries, strict=True)
+        shown_on = self.figure.canvas
         canvas: Any = FigureCanvasAgg(self.figure)
         for columns in range(min(len(names), 6), 0, -1):
             legend = self.figure.legend(
@@ -232,7 +239,17 @@ class Sheet:
             if columns == 1 or box.width <= 0.98 * self.figure.bbox.width:
                 break
             legend.remove()
+        self.figure.set_canvas(shown_on)  # a window, where the figure has one
         return self.figure
+
+    def thin_out(self, panels: Sequence[Axes]) -> None:
+        """Leave as many ticks on the axis of x as have room."""
+        from matplotlib.ticker import MaxNLocator
+
+        ticks = max(3, min(9, int(self.size[0] * 72 / (4.5 * self.letters))))
+        for panel in panels:
+            if isinstance(panel.xaxis.get_major_locator(), MaxNLocator):
+                panel.locator_params(axis="x", nbins=ticks)
 
 
 def shown_name(name: str) -> str:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from calibkit.errors import ResourceError, UsageError
 from calibkit.files.sources import Source
+from calibkit.options.shared import ColumnOptions
 from calibkit.rows.labels import label_column
 from calibkit.rows.numeric import FloatArray, numeric_column, weight_column
 from calibkit.rows.provenance import data_hash
@@ -45,49 +46,8 @@ SCALES: Final = ("probability", "logit", "raw")
 #: The roles over which the hash of rows that were made coarser is known.
 HASHED: Final = ("label", "score", "uncertainty", "weight")
 
-WEIGHT_KINDS: Final = ("frequency", "sampling")
-
-_MISSING_CHOICES: Final = ("error", "drop")
 _DEFAULT_UNCERTAINTY: Final = "uncertainty"
 _NO_UNCERTAINTY: Final = "no column 'uncertainty': one uncertainty level (K = 1)"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ColumnOptions:
-    """What the columns are called and how they are read.
-
-    Parameters
-    ----------
-    score, label, weight
-        Column names; no weight is weight 1.
-    scale
-        ``"probability"``, ``"logit"`` or ``"raw"``.
-    positive
-        The value of `label` that is the positive class; None takes 0/1, booleans and t/f.
-    unlabelled
-        ``"error"`` or ``"drop"``: rows whose label is null or empty.
-    uncertainty
-        None: the column ``uncertainty`` if the inputs have it.
-    weight_kind
-        ``"frequency"``: a weight 2 is two rows; ``"sampling"``: one row that stands for two.
-    on_missing
-        ``"error"`` or ``"drop"``: rows with null or NaN in a numeric column.
-    """
-
-    score: str = "score"
-    scale: str = "probability"
-    label: str = "label"
-    positive: str | None = None
-    unlabelled: str = "error"
-    uncertainty: str | None = None
-    weight: str | None = None
-    weight_kind: str = "frequency"
-    on_missing: str = "error"
-
-    @property
-    def sampled(self) -> bool:
-        """Whether a row stands for as many rows as its weight."""
-        return self.weight is not None and self.weight_kind == "sampling"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -355,12 +315,8 @@ def resolve(
     Raises
     ------
     UsageError
-        An unknown choice, a column that is not there, or one column in two roles.
+        A column that is not there, or one column in two roles.
     """
-    _check_choice("--scale", options.scale, SCALES)
-    _check_choice("--on-missing", options.on_missing, _MISSING_CHOICES)
-    _check_choice("--unlabelled", options.unlabelled, _MISSING_CHOICES)
-    _check_choice("--weight-kind", options.weight_kind, WEIGHT_KINDS)
     if options.weight_kind != "frequency" and options.weight is None:
         raise UsageError(f"--weight-kind {options.weight_kind} says what --weight is; name it.")
     roles = [("--score", options.score)]
@@ -381,8 +337,3 @@ def resolve(
             )
         first[column] = option
     return replace(options, uncertainty=name)
-
-
-def _check_choice(option: str, value: str, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise UsageError(f"{option} {value!r} is not known; use one of {', '.join(choices)}")

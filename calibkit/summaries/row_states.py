@@ -8,7 +8,7 @@ written as they are read, and merging reads what the headers say.  A fit opens t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from math import ceil
@@ -24,7 +24,9 @@ from calibkit.files.readers import Table
 from calibkit.files.schemas import one_schema
 from calibkit.files.scratch import Scratch
 from calibkit.files.sources import Source
-from calibkit.memory import Memory
+from calibkit.memory import Memory, memory_budget
+from calibkit.options.option import plain
+from calibkit.options.shared import FitOptions
 from calibkit.rows.provenance import hash_text
 from calibkit.rows.rows import NothingLeft
 from calibkit.summaries.passes import read_in_windows
@@ -51,9 +53,10 @@ class _Train(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The options of every such state; `problem` is the command's own."""
+    """The options of every such state; `problem` are the command's own, `makers` of its columns."""
 
     problem: dict[str, Any]
+    makers: dict[str, str]
     columns: tuple[str, ...]
     train: _Train | None
 
@@ -104,18 +107,23 @@ class Reading:
 
 
 def row_state(
-    kind: str, problem: object, rows: Reading, memory: Memory, train: Reading | None = None
+    kind: str,
+    options: FitOptions,
+    makers: Mapping[str, str],
+    rows: Reading,
+    train: Reading | None = None,
 ) -> State:
     """Return the state of the rows of a shard.
 
     Parameters
     ----------
-    kind, problem
-        The command, and its options that shape the result.
+    kind, options
+        The command, and its options.
+    makers
+        Which models made the columns of roles.
     rows
-        The shard; its `files` are what the state is to name.
-    memory
-        How much of it there is: so many rows are read at a time.
+        The shard; its `files` are what the state is to name.  Its memory says how many rows are read
+        at a time.
     train
         Further rows, which are the same whatever the shard.
 
@@ -126,19 +134,25 @@ def row_state(
     ResourceError
         What the disk refuses: rows are written to the temporary folder.
     """
+    memory = rows.source.memory or memory_budget(None)
     kinds = rows.kinds(_ROWS) | (train.kinds(_TRAIN) if train is not None else {})
     table = pl.DataFrame(schema=kinds)
     kept = Scratch()
     with closing(kept), _Writer(kept, table, {}, "lz4") as writer:
-        own = None if train is None else _written(writer, train, _TRAIN, memory)
+        grown = None if train is None else _written(writer, train, _TRAIN, memory)
         shard = _written(writer, rows, _ROWS, memory)
     known = None
-    if train is not None and own is not None:
+    if train is not None and grown is not None:
         known = _Train(
-            columns=train.names, rows=own.rows, hash=own.hash, text=train.text, files=own.files
+            columns=train.names,
+            rows=grown.rows,
+            hash=grown.hash,
+            text=train.text,
+            files=grown.files,
         )
-    options = _Options(problem=as_plain(problem), columns=rows.names, train=known)
-    state = new_state(kind, as_plain(options), [shard], as_plain(_Payload(text=rows.text)), table)
+    problem = plain(replace(options, threads=None))
+    own = as_plain(_Options(problem=problem, makers=dict(makers), columns=rows.names, train=known))
+    state = new_state(kind, own, [shard], as_plain(_Payload(text=rows.text)), table)
     return replace(state, files=(StateFile(state.header, kept.path, state.path, kept),))
 
 
@@ -163,6 +177,11 @@ def _hash(frame: pl.DataFrame, prefix: str) -> int:
 def problem_of(state: State) -> dict[str, Any]:
     """Return the options of the command; raises `ModelError` where there are none."""
     return _options(state).problem
+
+
+def makers_of(state: State) -> dict[str, str]:
+    """Return which models made the columns of roles."""
+    return _options(state).makers
 
 
 def _options(state: State | StateFile) -> _Options:

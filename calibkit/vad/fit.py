@@ -18,6 +18,7 @@ from calibkit import __version__
 from calibkit.errors import DataError
 from calibkit.fitted import Fitted
 from calibkit.models import Column, Provenance
+from calibkit.options.vad import VadOptions
 from calibkit.rows.patterns import natural_key
 from calibkit.summaries.summary import merge_all
 from calibkit.vad.model import (
@@ -28,29 +29,18 @@ from calibkit.vad.model import (
     VadModel,
 )
 from calibkit.vad.moments import Estimate, Moments
-from calibkit.vad.spec import VadSpec
 from calibkit.vad.summary import VadRows, check_weights
 
 
-def fit_vad(
-    rows: VadRows,
-    spec: VadSpec,
-    *,
-    provenance: str = "hash",
-    tags: dict[str, str] | None = None,
-) -> Fitted[VadModel]:
+def fit_vad(rows: VadRows, options: VadOptions) -> Fitted[VadModel]:
     """Fit a shrinkage on unlabelled rows of replicate predictions.
 
     Parameters
     ----------
     rows
         From `read_vad_rows`.
-    spec
+    options
         What to fit.
-    provenance
-        ``hash``, ``names`` (adds file names) or ``none``.
-    tags
-        Copied into the model.
 
     Returns
     -------
@@ -66,7 +56,7 @@ def fit_vad(
     test, train = rows.test, rows.train
     for summary in (test, train):
         if summary is not None:
-            check_weights(summary, rows.options.weight)
+            check_weights(summary, options.weight)
     parts = test.moments
     others = None if train is None else train.moments
     pooled = _segment(_all(parts), None if others is None else _all(others))
@@ -84,21 +74,23 @@ def fit_vad(
         kind=VadModel.KIND,
         version=VadModel.VERSION,
         columns=columns_of(rows),
-        link=spec.link,
+        link=options.link,
         lambda_=pooled.lambda_,
         mean=pooled.mean,
         members=list(test.names),
-        replicates=spec.replicates,
-        calibrator=None if spec.calibrator is None else spec.calibrator.as_dict(),
-        groups=None if rows.options.by is None else _groups(parts, others, spec),
+        replicates=options.replicates,
+        calibrator=None if options.map is None else options.map.as_dict(),
+        groups=None if options.by is None else _groups(parts, others, options.min_rows),
         fit=pooled.fit,
-        tags=dict(tags or {}),
+        tags=dict(options.tags or {}),
     )
-    if provenance != "none":
-        files = list(test.files) if provenance == "names" else None
-        options = _options(rows, spec)
-        model.provenance = Provenance(__version__, options, test.rows, test.hash, files)
-    return Fitted(model, tuple(_warnings(model)))
+    if options.provenance != "none":
+        files = list(test.files) if options.provenance == "names" else None
+        shaped = _shaping(rows, options)
+        model.provenance = Provenance(__version__, shaped, test.rows, test.hash, files)
+    told = (*test.told(), *(() if train is None else train.told()), *_warnings(model))
+    details = (f"{test.rows:,} rows used of {test.rows_read:,} read",)
+    return Fitted(model, tuple(dict.fromkeys(told)), details=details)
 
 
 def _all(parts: Mapping[str | None, Moments]) -> Moments:
@@ -131,22 +123,22 @@ def _seen(estimate: Estimate) -> dict[str, Any]:
 def _groups(
     parts: Mapping[str | None, Moments],
     others: Mapping[str | None, Moments] | None,
-    spec: VadSpec,
+    min_rows: int,
 ) -> SegmentTable:
     """Return the segments that are large enough, in the natural order of their names."""
     values: dict[str, Segment] = {}
     names = sorted((name for name in parts if name is not None), key=natural_key)
     for name in names:
         train = None if others is None else others.get(name)
-        if parts[name].weight < spec.min_rows:
+        if parts[name].weight < min_rows:
             continue
-        if others is not None and (train is None or train.weight < spec.min_rows):
+        if others is not None and (train is None or train.weight < min_rows):
             continue
         found = _segment(parts[name], train)
         if found is not None:
             values[name] = found
     pooled = [name for name in names if name not in values]
-    return SegmentTable(min_rows=spec.min_rows, values=values, pooled=pooled)
+    return SegmentTable(min_rows=min_rows, values=values, pooled=pooled)
 
 
 def columns_of(rows: VadRows) -> dict[str, Column]:
@@ -164,14 +156,14 @@ def columns_of(rows: VadRows) -> dict[str, Column]:
     return columns
 
 
-def _options(rows: VadRows, spec: VadSpec) -> dict[str, Any]:
+def _shaping(rows: VadRows, options: VadOptions) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "link": spec.link,
-        "replicates": spec.replicates,
-        "on_missing": rows.options.on_missing,
+        "link": options.link,
+        "replicates": options.replicates,
+        "on_missing": options.on_missing,
     }
-    if rows.options.by is not None:
-        found["min_rows"] = spec.min_rows
+    if options.by is not None:
+        found["min_rows"] = options.min_rows
     if rows.train is not None:
         found["train_rows"] = rows.train.rows
         found["train_hash"] = rows.train.hash

@@ -7,7 +7,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.errors import UsageError
 from calibkit_kernels.decide import LEAST
 from calibkit_kernels.reliability import expit
 from calibkit_kernels.vad import clipped_logits
@@ -18,17 +17,6 @@ LINKS: Final = ("logit", "identity")
 
 #: Numbers beyond this have squares that float64 does not hold.
 LARGEST: Final = 1e150
-
-
-def check_link(link: str, scale: str) -> None:
-    """Raise a `UsageError` for an unknown link, or one that the scale of the scores forbids."""
-    if link not in LINKS:
-        raise UsageError(f"--link {link!r} is not known; use one of {', '.join(LINKS)}")
-    if link == "logit" and scale == "raw":
-        raise UsageError(
-            "--link logit needs probabilities or their logits; --scale raw goes with "
-            "--link identity."
-        )
 
 
 def to_link(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
+from calibkit.options.vad import VadOptions
 from calibkit.rows.columns import RowFinder, numeric_column, weight_column
 from calibkit.rows.patterns import match_columns
 from calibkit.rows.rows import Remark, read_rows
@@ -19,35 +20,6 @@ from calibkit.vad.links import LARGEST
 from calibkit.vad.moments import Columns
 
 Floats = NDArray[Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class MemberOptions:
-    """What the columns are called and how they are read.
-
-    Attributes
-    ----------
-    members
-        Names and shell globs; those of a glob come in natural order.
-    scale
-        ``probability``, ``logit`` or ``raw``: of the members.
-    calibrated
-        The column of calibrated probabilities, or None.
-    weight, by
-        Column names, or None.
-    others
-        Columns that a calibrator reads beside the score.
-    on_missing
-        ``error`` or ``drop``.
-    """
-
-    members: tuple[str, ...] = ("score_*",)
-    scale: str = "probability"
-    calibrated: str | None = None
-    weight: str | None = None
-    by: str | None = None
-    others: tuple[str, ...] = ()
-    on_missing: str = "error"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +53,7 @@ class MemberRows:
     remarks: tuple[Remark, ...]
 
 
-def member_names(source: Source, options: MemberOptions) -> tuple[str, ...]:
+def member_names(source: Source, options: VadOptions) -> tuple[str, ...]:
     """Return the columns of the replicates, first the one in service.
 
     Raises
@@ -90,7 +62,7 @@ def member_names(source: Source, options: MemberOptions) -> tuple[str, ...]:
         A pattern that matches nothing, a column of lists, or one column in two roles.
     """
     found: dict[str, None] = {}
-    for pattern in options.members:
+    for pattern in options.names:
         matched = match_columns(source, pattern, "--members")
         if matched.nested:
             raise UsageError(
@@ -109,7 +81,7 @@ def member_names(source: Source, options: MemberOptions) -> tuple[str, ...]:
             continue
         source.require([name], option)
         # A pattern may match the column of another role; a name that was typed may not.
-        if name in options.members or name in taken:
+        if name in options.names or name in taken:
             other = taken.get(name, "--members")
             raise UsageError(f"column {name!r} is both {other} and {option}; name two columns")
         taken[name] = option
@@ -117,21 +89,40 @@ def member_names(source: Source, options: MemberOptions) -> tuple[str, ...]:
     return tuple(found)
 
 
-def used_columns(names: Sequence[str], options: MemberOptions) -> list[str]:
-    """Return the columns to read, in the order in which they are checked."""
-    beside = (options.calibrated, options.weight, options.by, *options.others)
+def need_members(names: Sequence[str], options: VadOptions) -> None:
+    """Raise a `UsageError` for fewer replicates than the kind of replicates needs."""
+    least = 3 if options.replicates == "bootstrap" else 2
+    if len(names) < least:
+        found = ", ".join(map(repr, names)) or "none"
+        what = (
+            "the fit on all rows and at least two bootstrap refits (one says too little of a variance)"
+            if least == 3
+            else "at least two replicates of the predictor"
+        )
+        raise UsageError(f"--members matches {found}; vad needs {what}.")
+
+
+def used_columns(
+    names: Sequence[str], options: VadOptions, others: Sequence[str] = ()
+) -> list[str]:
+    """Return the columns to read, in the order in which they are checked; `others` come last."""
+    beside = (options.calibrated, options.weight, options.by, *others)
     return list(dict.fromkeys([*names, *(name for name in beside if name is not None)]))
 
 
-def read_members(source: Source, names: Sequence[str], options: MemberOptions) -> MemberRows:
+def read_members(
+    source: Source, names: Sequence[str], options: VadOptions, others: Sequence[str] = ()
+) -> MemberRows:
     """Read and check replicate predictions; `names` are those of `member_names`.
+
+    `others` are further columns, which a calibrator reads beside the score.
 
     Raises
     ------
     DataError
         Values that are missing, infinite, out of range or of the wrong type.
     """
-    used = used_columns(names, options)
+    used = used_columns(names, options, others)
     rows = read_rows(source, used, missing=used if options.on_missing == "drop" else ())
     frame, where = rows.frame, rows.where
     members = [prediction(frame[name], where, options.scale) for name in names]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -14,16 +13,16 @@ from calibkit.errors import ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.fitted import Fitted
 from calibkit.makers import makers_in
-from calibkit.memory import Memory
-from calibkit.models import canonical_text, decode
+from calibkit.options.option import from_plain as options_from_plain
+from calibkit.options.option import plain
+from calibkit.options.vad import VadOptions
 from calibkit.rows.rows import Remark
 from calibkit.summaries.plain import as_plain, from_plain
 from calibkit.summaries.states import Shard, State, new_state
 from calibkit.vad.fit import columns_of, fit_vad
 from calibkit.vad.model import VadModel
 from calibkit.vad.moments import Moments, Setting
-from calibkit.vad.rows import MemberOptions
-from calibkit.vad.spec import VadSpec, need_members
+from calibkit.vad.rows import need_members
 from calibkit.vad.summary import MemberSummary, VadRows, read_vad_rows
 
 KIND: Final = "vad"
@@ -59,68 +58,39 @@ class Train(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     sums: dict[str, list[str | None]]
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What shapes the model, apart from the rows."""
+class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What shapes the model, apart from the rows; `asked` are the options."""
 
-    columns: MemberOptions
+    asked: dict[str, Any]
     names: tuple[str, ...]
     dtypes: tuple[str, ...]
     score_dtype: str | None
-    link: str
-    replicates: str
-    min_rows: int
-    calibrator: dict[str, Any] | None
     train: Train | None
-    provenance: str
-    tags: dict[str, str]
     makers: dict[str, str]
 
 
-def vad_state(
-    source: Source,
-    columns: MemberOptions,
-    spec: VadSpec,
-    *,
-    train: Callable[[], Source] | None = None,
-    memory: Memory | None = None,
-    provenance: str = "hash",
-    tags: dict[str, str] | None = None,
-) -> State:
-    """Return the state of the rows of one shard.
-
-    Parameters
-    ----------
-    source, columns, spec, train, memory
-        As for `calibkit.vad.spec.read_vad_rows`; `train` opens the rows like the training rows.
-    provenance, tags
-        As for `calibkit.vad.fit.fit_vad`.
-    """
-    opened = None if train is None else train()
-    rows = read_vad_rows(source, columns, spec, opened, memory=memory)
+def vad_state(options: VadOptions, source: Source) -> State:
+    """Return the state of the rows of one shard; see `calibkit.vad.summary.read_vad_rows`."""
+    rows = read_vad_rows(source, options)
     test, other = rows.test, rows.train
     names = {role: column.name for role, column in columns_of(rows).items()}
-    options = Options(
-        columns=rows.options,
+    asked = replace(options, train_input=None, threads=None)
+    problem = Problem(
+        asked=plain(asked),
         names=test.names,
         dtypes=test.dtypes,
         score_dtype=test.score_dtype,
-        link=spec.link,
-        replicates=spec.replicates,
-        min_rows=spec.min_rows,
-        calibrator=None if spec.calibrator is None else spec.calibrator.as_dict(),
         train=None if other is None else _train(other),
-        provenance=provenance,
-        tags=dict(tags or {}),
         makers=makers_in(source, names),
     )
-    files = test.files if provenance == "names" else ()
+    files = test.files if options.provenance == "names" else ()
     shard = Shard(test.hash, test.rows_read, tuple(files))
-    return new_state(KIND, as_plain(options), [shard], summary=test)
+    return new_state(KIND, as_plain(problem), [shard], summary=test)
 
 
-def options_of(state: State) -> Options:
-    """Return the options of a state; raises `ModelError` where they are none."""
-    return from_plain(state.header.options, Options, state.path)
+def problem_of(state: State) -> Problem:
+    """Return what a state is a part of; raises `ModelError` where it does not say it."""
+    return from_plain(state.header.options, Problem, state.path)
 
 
 def fit_state(state: State) -> Fitted[VadModel]:
@@ -131,48 +101,37 @@ def fit_state(state: State) -> Fitted[VadModel]:
     ModelError, DataError
         As `rows_of` and `calibkit.vad.fit.fit_vad`.
     """
-    rows, spec = rows_of(state)
-    options = options_of(state)
-    fitted = fit_vad(rows, spec, provenance=options.provenance, tags=options.tags)
+    rows = rows_of(state)
+    fitted = fit_vad(rows, rows.options)
     columns = fitted.model.columns
-    for role, maker in options.makers.items():
+    for role, maker in problem_of(state).makers.items():
         if role in columns:
             columns[role] = msgspec.structs.replace(columns[role], made_by=maker)
-    told = (*rows.test.told(), *(rows.train.told() if rows.train else ()), *fitted.warnings)
-    return Fitted(fitted.model, tuple(dict.fromkeys(told)))
+    return fitted
 
 
-def rows_of(state: State) -> tuple[VadRows, VadSpec]:
-    """Return what a fit needs: `calibkit.vad.fit.fit_vad` takes both.
+def rows_of(state: State) -> VadRows:
+    """Return what `calibkit.vad.fit.fit_vad` needs.
 
     Raises
     ------
     ModelError
         Where parts of the state contradict each other.
     """
-    options = options_of(state)
+    problem = problem_of(state)
+    options = options_from_plain(problem.asked, VadOptions, state.path)
     files = tuple(sorted({name for shard in state.header.shards for name in shard.files}))
     files = files or (state.path,)
     if state.summary is not None:
         test = replace(state.summary, files=files, warnings=())
     else:
         summed = from_plain(state.header.payload, Summed, state.path)
-        test = _summary(state.table, summed, options, options, files)
-    train, other = None, options.train
+        test = _summary(state.table, summed, problem, options, files)
+    train, other = None, problem.train
     if other is not None:
         train = _summary(pl.DataFrame(other.sums), other.summed, other, options, (_TRAIN,))
-    calibrator = None
-    if options.calibrator is not None:
-        calibrator = decode(canonical_text(options.calibrator).encode(), state.path)
-    spec = VadSpec(
-        link=options.link,
-        replicates=options.replicates,
-        min_rows=options.min_rows,
-        calibrator=calibrator,
-    )
-    spec.check(options.columns)
-    need_members(options.names, spec)
-    return VadRows(test=test, train=train, options=options.columns), spec
+    need_members(problem.names, options)
+    return VadRows(test=test, train=train, options=options)
 
 
 def check_state(state: State) -> None:
@@ -185,7 +144,7 @@ def check_state(state: State) -> None:
 
 def summary_of(state: State) -> MemberSummary:
     """Return the sums that a state holds; errors as `rows_of`."""
-    return rows_of(state)[0].test
+    return rows_of(state).test
 
 
 def packed(summary: MemberSummary) -> tuple[dict[str, Any], pl.DataFrame]:
@@ -220,8 +179,8 @@ def _table(summary: MemberSummary) -> pl.DataFrame:
 def _summary(
     table: pl.DataFrame,
     summed: Summed,
-    columns: Options | Train,
-    options: Options,
+    columns: Problem | Train,
+    options: VadOptions,
     files: tuple[str, ...],
 ) -> MemberSummary:
     """Return the summary whose sums a table holds, after checking all of it."""
@@ -234,7 +193,7 @@ def _summary(
         raise ModelError("a damaged state: it has not as many columns as it says")
     if not 1 <= summed.rows <= summed.rows_read or not _HASH.fullmatch(summed.hash):
         raise ModelError("a damaged state: impossible numbers of rows, or no hash of them")
-    first = Setting(options.columns.scale, options.link, options.replicates).spread_from()
+    first = Setting(options.scale, options.link, options.replicates).spread_from()
     moments: dict[str | None, Moments] = {}
     for name, *texts in table.select(expected).rows():
         sums = tuple(map(_whole, texts))
@@ -242,7 +201,7 @@ def _summary(
         if not 0 <= clipped <= weight or min(squares, spread) < 0:
             raise ModelError("a damaged state: sums that no rows have")
         moments[name] = Moments(members, first, sums)
-    if len(moments) != table.height or (None in moments) == (options.columns.by is not None):
+    if len(moments) != table.height or (None in moments) == (options.by is not None):
         raise ModelError("a damaged state: segments that are not those of one column")
     return MemberSummary(
         names=columns.names,

@@ -15,6 +15,7 @@ from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.memory import Memory
 from calibkit.models import Model
+from calibkit.options.vad import VadOptions
 from calibkit.rows.numeric import weightless
 from calibkit.rows.provenance import data_hash, merge_hashes
 from calibkit.rows.rows import NothingLeft, Remark, merge_remarks
@@ -22,14 +23,7 @@ from calibkit.rows.segments import Segments
 from calibkit.summaries.batches import work_through
 from calibkit.summaries.summary import merge_all
 from calibkit.vad.moments import Columns, Moments, Setting, sum_moments
-from calibkit.vad.rows import (
-    MemberOptions,
-    MemberRows,
-    member_names,
-    read_members,
-    used_columns,
-)
-from calibkit.vad.spec import VadSpec, need_members
+from calibkit.vad.rows import MemberRows, member_names, need_members, read_members, used_columns
 
 #: Rows of a window; with segments more, since each of a window's segments costs something by itself.
 _ROWS: Final = 2**17
@@ -113,17 +107,10 @@ class VadRows:
 
     test: MemberSummary
     train: MemberSummary | None
-    options: MemberOptions
+    options: VadOptions
 
 
-def read_vad_rows(
-    source: Source,
-    options: MemberOptions,
-    spec: VadSpec,
-    train: Source | None = None,
-    *,
-    memory: Memory | None = None,
-) -> VadRows:
+def read_vad_rows(source: Source, options: VadOptions) -> VadRows:
     """Go through the rows of a fit, after refusing what cannot work.
 
     Parameters
@@ -131,13 +118,7 @@ def read_vad_rows(
     source
         Unlabelled rows of the distribution that the model will be applied to.
     options
-        Which columns.
-    spec
-        What to fit.
-    train
-        Unlabelled rows of the distribution of the training rows; needed in tandem.
-    memory
-        A budget for the rows that are held at a time; the result does not depend on it.
+        What to fit, on which columns; in tandem with rows of the distribution of the training rows.
 
     Raises
     ------
@@ -146,25 +127,22 @@ def read_vad_rows(
     DataError
         Values that are missing, infinite, out of range or of the wrong type.
     """
-    spec.check(options)
-    tandem = spec.calibrator is not None or options.calibrated is not None
-    if tandem and train is None:
+    given = options.train_input
+    if options.tandem and given is None:
         raise UsageError(
             "after a calibrator lambda is that of the rows to shrink over that of rows like the "
             "training rows; name these by --train-input."
         )
-    if not tandem and train is not None:
+    if not options.tandem and given is not None:
         raise UsageError("--train-input goes with --calibrator or --calibrated.")
-    if spec.calibrator is not None:
-        options = replace(options, others=_beside(spec.calibrator, source))
+    train = None if given is None else source.beside(given, "--train-input")
     names = member_names(source, options)
-    need_members(names, spec)
-    test = summarise_members(source, names, options, spec, memory)
+    need_members(names, options)
+    test = summarise_members(source, names, options)
     other = None
     if train is not None:
-        own = replace(options, members=names, calibrated=None, others=())
-        alone = replace(spec, calibrator=None)
-        other = summarise_members(train, member_names(train, own), own, alone, memory)
+        own = replace(options, members=names, calibrated=None, calibrator=None, train_input=None)
+        other = summarise_members(train, member_names(train, own), own)
     return VadRows(test=test, train=other, options=options)
 
 
@@ -179,13 +157,7 @@ def _beside(calibrator: Model, source: Source) -> tuple[str, ...]:
     return tuple(names)
 
 
-def summarise_members(
-    source: Source,
-    names: Sequence[str],
-    options: MemberOptions,
-    spec: VadSpec,
-    memory: Memory | None,
-) -> MemberSummary:
+def summarise_members(source: Source, names: Sequence[str], options: VadOptions) -> MemberSummary:
     """Return the summary of the rows of a source, gone through window by window.
 
     Raises
@@ -193,18 +165,17 @@ def summarise_members(
     DataError
         Values that are missing, infinite, out of range or of the wrong type; no row that is left.
     """
-    columns = used_columns(names, options)
-    windows = source.windows(
-        columns, rows=_window_rows(len(columns), options, spec.threads, memory)
-    )
+    others = () if options.map is None else _beside(options.map, source)
+    columns = used_columns(names, options, others)
+    windows = source.windows(columns, rows=_window_rows(len(columns), options, source.memory))
     found: MemberSummary | None = None
     remarks: list[Remark] = []
     lost = 0
 
     def work(window: Source) -> MemberSummary:
-        return _summary(read_members(window, names, options), options, spec)
+        return _summary(read_members(window, names, options, others), options)
 
-    for part in work_through(spec.threads, work, windows, columns):
+    for part in work_through(options.workers, work, windows, columns):
         if isinstance(part, NothingLeft):
             remarks += part.remarks
             lost += part.rows or 0
@@ -228,20 +199,20 @@ def check_weights(summary: MemberSummary, weight: str | None) -> None:
     raise weightless(summary.files[0], weight, summary.rows)
 
 
-def _window_rows(columns: int, options: MemberOptions, threads: int, memory: Memory | None) -> int:
+def _window_rows(columns: int, options: VadOptions, memory: Memory | None) -> int:
     most = _ROWS if options.by is None else _SEGMENT_ROWS
     if memory is None:
         return most
-    room = memory.room // (_BYTES * columns * (threads + 2))
+    room = memory.room // (_BYTES * columns * (options.workers + 2))
     return max(_FEWEST_ROWS, min(most, room))
 
 
-def _summary(rows: MemberRows, options: MemberOptions, spec: VadSpec) -> MemberSummary:
+def _summary(rows: MemberRows, options: VadOptions) -> MemberSummary:
     """Return the summary of the rows of a window."""
     columns = rows.columns
-    if spec.calibrator is not None:
-        columns = replace(columns, extra=_calibrated(spec.calibrator, rows))
-    setting = Setting(options.scale, spec.link, spec.replicates)
+    if options.map is not None:
+        columns = replace(columns, extra=_calibrated(options.map, rows))
+    setting = Setting(options.scale, options.link, options.replicates)
     moments: dict[str | None, Moments] = {}
     if rows.segments is None:
         moments[None] = sum_moments(columns, setting)

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import typer
 
-from . import cluster, options, states
-from .console import Console
-from .options import option
+from calibkit import fits
+from calibkit.options.bin import BinOptions
 
-BINS = "Bins"
+from . import declare
+from .console import Console
+from .each_input import Rows, deliver_rows, write_rows
+from .fitting import run_states
+from .lines import OutputFormat, StateLine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from calibkit.bins.run import Binned
+    from calibkit.files.sources import Source
 
 HELP = """Count rows and positive rows over a grid of uncertainty bins by score bins.
 
@@ -24,104 +34,35 @@ Examples:
 """
 
 
+@dataclass(frozen=True, kw_only=True)
+class BinLine(StateLine):
+    """The rest of the line."""
+
+    output_format: OutputFormat = None
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("bin", help=HELP)(bin_)
+    declare.add(app, "bin", HELP, _run, BinOptions, BinLine)
 
 
-def bin_(
-    inputs: options.Inputs,
-    uncertainty_bins: Annotated[
-        int | None,
-        option(
-            "--uncertainty-bins",
-            metavar="K",
-            panel=BINS,
-            min=1,
-            help="Uncertainty bins.",
-            show_default="3; 1 for rows without uncertainty",
-        ),
-    ] = None,
-    score_bins: Annotated[
-        int, option("--score-bins", metavar="L", panel=BINS, min=1, help="Score bins.")
-    ] = 500,
-    strategy: Annotated[
-        Literal["equal-mass", "equal-width"],
-        option("--strategy", panel=BINS, help="Bins of equal mass or of equal width."),
-    ] = "equal-mass",
-    order: Annotated[
-        Literal["uncertainty-score", "score-uncertainty"],
-        option(
-            "--order",
-            panel=BINS,
-            help="Which axis is binned first; the other is binned within each of its bins.",
-        ),
-    ] = "uncertainty-score",
-    score: options.Score = "score",
-    scale: options.Scale = "probability",
-    label: options.Label = "label",
-    positive: options.Positive = None,
-    unlabelled: options.Unlabelled = "error",
-    uncertainty: options.Uncertainty = None,
-    weight: options.Weight = None,
-    on_missing: options.OnMissing = "error",
-    input_format: options.InputFormat = None,
-    dtype: options.Dtype = "float64",
-    output: options.Output = None,
-    output_format: options.OutputFormat = None,
-    as_json: options.Json = False,
-    threads: options.Threads = None,
-    dask: cluster.Dask = None,
-    memory: options.Memory = None,
-    partial: states.Partial = False,
-    uncertainty_edges: states.UncertaintyEdges = None,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-    warnings: options.Warnings = "show",
-    dry_run: options.DryRun = False,
-) -> None:
-    """Parse, count, write."""
-    states.check_output(output, partial)
-    console = Console(
-        output,
-        as_json,
-        quiet,
-        verbose,
-        warnings,
-        tabular=not partial,
-        output_format=None if partial else output_format,
-    )
-    from calibkit.bins.grid_rows import GridProblem
-    from calibkit.memory import memory_budget
-    from calibkit.rows.columns import ColumnOptions
-    from calibkit.threads import thread_count
+def deliver_grid(console: Console, binned: Binned) -> None:
+    """Write the grid of a state."""
+    deliver_rows(console, _rows(console, binned), "arrow")
 
-    from .bin_run import BinRun
 
-    given = None if uncertainty_bins is None else str(uncertainty_bins)
-    edges = states.edges(uncertainty_edges, given)
-    columns = ColumnOptions(
-        score=score,
-        scale=scale,
-        label=label,
-        positive=positive,
-        unlabelled=unlabelled,
-        uncertainty=uncertainty,
-        weight=weight,
-        on_missing=on_missing,
+def _run(options: BinOptions, line: BinLine) -> None:
+    console = line.console(
+        tabular=not line.partial, output_format=None if line.partial else line.output_format
     )
-    problem = GridProblem(
-        uncertainty_bins=len(edges) + 1 if edges else uncertainty_bins,
-        score_bins=score_bins,
-        strategy=strategy,
-        order=order,
-        edges=edges,
-    )
-    run = BinRun(
-        console=console,
-        problem=problem,
-        columns=columns,
-        memory=memory_budget(memory),
-        threads=thread_count(threads),
-    )
-    cluster.start(run, inputs, dask, input_format, dtype, dry_run=dry_run, partial=partial)
+    run_states(fits.bin_(), options, line, console, _write_grids, deliver_grid)
+
+
+def _write_grids(console: Console, source: Source, fit: Callable[[Source], Binned]) -> None:
+    write_rows(console, source, lambda part, _tell: _rows(console, fit(part)))
+
+
+def _rows(console: Console, binned: Binned) -> Rows:
+    console.summary(*binned.notes)
+    console.detail(*binned.details)
+    return Rows([binned.frame], binned.frame.columns, binned.warnings, binned.metadata)

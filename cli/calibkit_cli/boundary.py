@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
 import typer
 
-from . import boundary_options as own
-from . import cluster, options, states, typed
+from calibkit import fits
+from calibkit.errors import CalibkitError, UsageError
+from calibkit.options.boundary import METHOD, BoundaryOptions
+from calibkit.options.option import option
+from calibkit.options.shared import OUTPUT
+
+from . import declare
 from .console import Console
+from .fitting import check_paths, deliver, run_states, tell, write_models
+from .lines import StateLine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from calibkit.boundary.compare import Compared
+    from calibkit.boundary.fit import FittedBoundary
+    from calibkit.files.sources import Source
 
 HELP = """Fit a decision boundary over score and uncertainty.
 
@@ -31,136 +49,119 @@ Examples:
 """
 
 
+@dataclass(frozen=True, kw_only=True)
+class BoundaryLine(StateLine):
+    """The rest of the line, with what it may write beside a model."""
+
+    compare: Annotated[
+        bool, option(group=METHOD, help="A table of all methods that take the objective.")
+    ] = False
+    frontier: Annotated[
+        str | None,
+        option(
+            metavar="FILE",
+            group=OUTPUT,
+            help="Every boundary that no other beats in precision and recall, as rows.",
+            shown=False,
+        ),
+    ] = None
+
+    def check(self) -> None:
+        """Refuse tables that have no place to go, or that would say something else."""
+        super().check()
+        if self.frontier is not None:
+            from calibkit.files.outputs import check_output
+
+            check_output(self.frontier, table=True)
+            if self.frontier == "-":
+                raise UsageError("--frontier - would mix with the model; give it a file.")
+            if self.compare:
+                raise UsageError("--frontier is that of one method; leave --compare out.")
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("boundary", help=HELP)(boundary)
+    declare.add(app, "boundary", HELP, _run, BoundaryOptions, BoundaryLine)
 
 
-def boundary(
-    inputs: options.Inputs,
-    precision: own.Precision = None,
-    recall: own.Recall = None,
-    fpr: own.Fpr = None,
-    capacity: own.Capacity = None,
-    maximize: own.Maximize = None,
-    minimize: own.Minimize = None,
-    prevalence: own.Prevalence = None,
-    method: own.Method = "auto",
-    uncertainty_bins: own.UncertaintyBins = None,
-    score_bins: own.ScoreBins = None,
-    strategy: own.Strategy = "equal-mass",
-    order: own.Order = "uncertainty-score",
-    randomise: own.Randomise = "block",
-    folds: own.Folds = 5,
-    confidence: own.Confidence = None,
-    test: own.Test = None,
-    compare: own.Compare = False,
-    frontier: own.Frontier = None,
-    score: options.Score = "score",
-    scale: options.Scale = "probability",
-    label: options.Label = "label",
-    positive: options.Positive = None,
-    unlabelled: options.Unlabelled = "error",
-    uncertainty: options.Uncertainty = None,
-    value: own.Value = None,
-    weight: options.Weight = None,
-    weight_kind: options.WeightKind = "frequency",
-    groups: options.Groups = None,
-    time: options.Time = None,
-    by: options.By = None,
-    bound: own.Bounded = "overall",
-    min_group_positives: own.MinGroupPositives = None,
-    calibrator: own.Calibrator = None,
-    on_missing: options.OnMissing = "error",
-    input_format: options.InputFormat = None,
-    dtype: options.Dtype = "float64",
-    output: options.Output = None,
-    as_json: options.Json = False,
-    provenance: options.Provenance = "hash",
-    tag: options.Tags = None,
-    seed: options.Seed = 0,
-    threads: options.Threads = None,
-    dask: cluster.Dask = None,
-    memory: options.Memory = None,
-    partial: states.Partial = False,
-    uncertainty_edges: states.UncertaintyEdges = None,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-    warnings: options.Warnings = "show",
-    dry_run: options.DryRun = False,
+def _run(options: BoundaryOptions, line: BoundaryLine) -> None:
+    console = line.console()
+    if line.compare:
+        options.check_comparison()
+    if line.frontier is not None:
+        options.check_frontier()
+    tables = line.compare or line.frontier is not None
+    if console.per_input and (tables or line.as_json):
+        raise UsageError("-o DIR/ goes with neither --compare nor --frontier nor --json.")
+    states = (line.partial or line.dask is not None) and not line.dry_run
+    if states and (tables or options.test is not None):
+        raise UsageError(
+            "--partial and --dask go through states, which are not the rows; leave --test, "
+            "--compare and --frontier out."
+        )
+    if line.compare and not line.dry_run:
+        _compare(options, line, console)
+        return
+    write = partial(_write_both, line.frontier) if line.frontier is not None else write_models
+    run_states(fits.boundary(), options, line, console, write, deliver)
+
+
+def _write_both(
+    frontier: str, console: Console, source: Source, fit: Callable[[Source], FittedBoundary]
 ) -> None:
-    """Parse, fit, print."""
-    states.check_output(output, partial)
-    console = Console(output, as_json, quiet, verbose, warnings)
-    tags = typed.tags(tag)
-    from calibkit.boundary.certificate_tests import read_confidence
-    from calibkit.boundary.spec import BoundarySpec
-    from calibkit.boundary.target import read_target
-    from calibkit.makers import model_hash
-    from calibkit.memory import memory_budget
-    from calibkit.models import load
-    from calibkit.rows.columns import ColumnOptions
-    from calibkit.threads import thread_count
+    """Write the model and the frontier: both appear, or none."""
+    from calibkit.files.outputs import spare_inputs
 
-    from .boundary_run import BoundaryRun
+    for output in (console.output, frontier):
+        if output not in (None, "-"):
+            spare_inputs(str(output), source.parts)
+    fitted = fit(source)
+    deliver(console, fitted, {frontier: fitted.frontier})
 
-    target = read_target(
-        {
-            "precision": precision,
-            "recall": recall,
-            "fpr": fpr,
-            "capacity": capacity,
-            "maximize": maximize,
-            "minimize": minimize,
-        },
-        value=value,
-        prevalence=prevalence,
+
+def _compare(options: BoundaryOptions, line: BoundaryLine, console: Console) -> None:
+    """Print all methods side by side; the model of the chosen one goes to ``-o``."""
+    from calibkit.boundary.run import compare
+    from calibkit.files.outputs import spare_inputs
+    from calibkit.files.sinks import write_bytes
+
+    check_paths(options, line, console)
+    source = line.open(console)
+    if console.output not in (None, "-"):
+        spare_inputs(str(console.output), source.parts)
+    compared = compare(options, source)
+    tell(console, compared)
+    console.summary(*compared.notes)
+    fitted: FittedBoundary | None = None
+    failure: CalibkitError | None = None
+    if console.output is not None or console.as_json:
+        try:
+            fitted = compared.fit()
+        except CalibkitError as error:
+            failure = error
+        else:
+            tell(console, fitted)
+    if console.as_json:
+        content = fitted.model.as_dict() if fitted else {}
+        console.json({**content, "compare": [one.as_dict() for one in compared.methods]})
+    else:
+        _print(console, compared.methods)
+    if failure is not None and console.output is not None:
+        raise failure
+    if fitted is not None and console.output == "-":
+        console.content(fitted.model.to_json())
+    elif fitted is not None and console.output is not None:
+        write_bytes(fitted.model.to_json(), console.output)
+
+
+def _print(console: Console, methods: Sequence[Compared]) -> None:
+    """Print what is known of any method; on standard error where the model is on standard output."""
+    from calibkit.boundary.compare import HEADER
+
+    rows = [one.row() for one in methods]
+    kept = [place for place in range(len(HEADER)) if any(row[place] for row in rows)]
+    console.table(
+        [HEADER[place] for place in kept],
+        [[row[place] for place in kept] for row in rows],
+        error=console.output == "-",
     )
-    budget, edges = memory_budget(memory), states.edges(uncertainty_edges, uncertainty_bins)
-    uncertainty_bins = str(len(edges) + 1) if edges else uncertainty_bins
-    auto_levels = uncertainty_bins == "auto"
-    spec = BoundarySpec(
-        target=target,
-        method=method,
-        uncertainty_bins=None if auto_levels else typed.whole(uncertainty_bins, own.LEVELS),
-        score_bins=score_bins,
-        strategy=strategy,
-        order=order,
-        randomise=randomise,
-        folds=folds,
-        confidence=read_confidence(confidence),
-        groups=groups,
-        time=time,
-        by=by,
-        bound=bound,
-        min_group_positives=min_group_positives,
-        seed=seed,
-        threads=thread_count(threads),
-    )
-    columns = ColumnOptions(
-        score=score,
-        scale=scale,
-        label=label,
-        positive=positive,
-        unlabelled=unlabelled,
-        uncertainty=uncertainty,
-        weight=weight,
-        weight_kind=weight_kind,
-        on_missing=on_missing,
-    )
-    run = BoundaryRun(
-        console=console,
-        spec=spec,
-        columns=columns,
-        dtype=dtype,
-        test=test,
-        frontier=frontier,
-        compare=compare,
-        auto_levels=auto_levels,
-        provenance=provenance,
-        tags=tags,
-        makers={} if calibrator is None else {"score": model_hash(load(calibrator))},
-        memory=budget,
-        edges=edges,
-    )
-    cluster.start(run, inputs, dask, input_format, dtype, dry_run=dry_run, partial=partial)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, TextIO
 
 from calibkit.errors import DataError, UsageError
 from calibkit.progress import Progress
+from calibkit.views.page import Table, cell_text, numeric, table_text
+from calibkit.views.printable import printable
 
-from .printable import printable
 from .progress import clear_line, progress_line
 
 if TYPE_CHECKING:
@@ -245,12 +246,11 @@ class Console:
         if error and self.quiet:
             return
         stream = sys.stderr if error else sys.stdout
-        cells = [[cell_text(cell) for cell in row] for row in rows]
-        right = [_numeric([row[place] for row in rows]) for place in range(len(header))]
+        table = Table(header, rows, title)
         if _is_terminal(stream):
-            _print_rich(header, cells, right, title, stream)
+            _print_rich(table, stream)
         else:
-            _print(plain_table(header, cells, right, title), stream)
+            _print(table_text(table), stream)
 
 
 @dataclass
@@ -287,76 +287,30 @@ def _check_not_a_table(output: str, texts: Sequence[str]) -> None:
         raise UsageError(f"{output}: the result is JSON, not a table; name it {names}.")
 
 
-def cell_text(value: object) -> str:
-    """Return a table cell: '-' for null, six significant digits for a float."""
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:,.6g}"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return printable(str(value))
-
-
-def plain_table(
-    header: Sequence[str],
-    cells: Sequence[Sequence[str]],
-    right: Sequence[bool],
-    title: str | None = None,
-) -> str:
-    """Return a table as text: columns two blanks apart, a rule under the header."""
-    columns = list(zip(header, *cells, strict=True))
-    widths = [max(map(len, column)) for column in columns]
-
-    def line(row: Sequence[str]) -> str:
-        parts = [
-            text.rjust(width) if numeric else text.ljust(width)
-            for text, width, numeric in zip(row, widths, right, strict=True)
-        ]
-        return "  ".join(parts).rstrip()
-
-    rule = "  ".join("-" * width for width in widths)
-    lines = [line(header), rule, *(line(row) for row in cells)]
-    return "\n".join([title, *lines] if title else lines)
-
-
-def _print_rich(
-    header: Sequence[str],
-    cells: Sequence[Sequence[str]],
-    right: Sequence[bool],
-    title: str | None,
-    stream: TextIO,
-) -> None:
+def _print_rich(shown: Table, stream: TextIO) -> None:
     from rich import box
     from rich.console import Console as RichConsole
-    from rich.table import Table
+    from rich.table import Table as RichTable
     from rich.text import Text
 
-    table = Table(
-        title=title and printable(title),
+    cells = [[cell_text(cell) for cell in row] for row in shown.rows]
+    table = RichTable(
+        title=shown.title and printable(shown.title),
         title_justify="left",
         box=box.SIMPLE_HEAD,
         show_edge=False,
         pad_edge=False,
     )
-    for place, (name, numeric) in enumerate(zip(header, right, strict=True)):
+    for place, name in enumerate(shown.header):
+        on_right = numeric([row[place] for row in shown.rows])
         short = not place and all(len(row[0]) <= _KEPT_WHOLE for row in cells)
         table.add_column(
-            Text(printable(name)), justify="right" if numeric else "left", no_wrap=short
+            Text(printable(name)), justify="right" if on_right else "left", no_wrap=short
         )
     for row in cells:
         table.add_row(*map(Text, row))
     clear_line()
     RichConsole(file=stream, highlight=False).print(table)
-
-
-def _numeric(values: Sequence[object]) -> bool:
-    present = [value for value in values if value is not None]
-    return bool(present) and all(
-        isinstance(value, int | float) and not isinstance(value, bool) for value in present
-    )
 
 
 def _is_terminal(stream: TextIO) -> bool:

@@ -53,16 +53,7 @@ def write_rows(console: Console, source: Source, make: Callable[[Source, Tell], 
     """
     source.progress = console.progress()
     if not console.per_input:
-        made = make(source, console.warn)
-        for remark in made.warnings:
-            console.warn(remark)
-        written = console.rows(
-            made.frames,
-            input_format=source.format,
-            columns_added=made.added,
-            metadata=made.metadata,
-        )
-        console.wrote(f"{written:,} rows")
+        deliver_rows(console, make(source, console.warn), source.format)
         return
     from calibkit.files.outputs import directory_outputs
     from calibkit.files.sinks import Transaction, make_folders
@@ -82,6 +73,16 @@ def write_rows(console: Console, source: Source, make: Callable[[Source, Tell], 
             added = list(made.added)
     console.report_rows(count.rows, added)
     console.wrote(f"{count.rows:,} rows in {len(outputs)} files")
+
+
+def deliver_rows(console: Console, made: Rows, input_format: str) -> None:
+    """Say what is to be said of rows, and write them; on standard output in the format of the input."""
+    for remark in made.warnings:
+        console.warn(remark)
+    written = console.rows(
+        made.frames, input_format=input_format, columns_added=made.added, metadata=made.metadata
+    )
+    console.wrote(f"{written:,} rows")
 
 
 def _teller(console: Console, path: str) -> Tell:

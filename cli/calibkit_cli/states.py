@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from calibkit.errors import UsageError
 
 from .console import Console
-from .options import INPUT, OUTPUT, option
+from .options import OUTPUT, option
 
 if TYPE_CHECKING:
     from calibkit.files.sources import Source
@@ -38,17 +38,6 @@ Plan = Annotated[
     option("--plan", metavar="FILE", help="Not needed.", hidden=True, callback=_refuse_plan),
 ]
 
-UncertaintyEdges = Annotated[
-    str | None,
-    option(
-        "--uncertainty-edges",
-        metavar="FILE",
-        panel=INPUT,
-        help="Edges of the uncertainty levels: a JSON list of numbers, or the model of a boundary.",
-        show_default="from the rows",
-    ),
-]
-
 
 def check_output(output: str | None, partial: bool) -> None:
     """Refuse a state under another name, and another result under that of a state."""
@@ -57,20 +46,6 @@ def check_output(output: str | None, partial: bool) -> None:
         raise UsageError(f"--partial writes a state; give it a name: -o NAME{SUFFIX}.")
     if named and not partial:
         raise UsageError(f"{output}: is a state by its name; add --partial, or name it otherwise.")
-
-
-def edges(file: str | None, uncertainty_bins: str | None) -> tuple[float, ...]:
-    """Return the edges in a file, none where there is no file."""
-    if file is None:
-        return ()
-    from calibkit.bins.level_edges import read_edges
-
-    found = read_edges(file)
-    if uncertainty_bins not in (None, str(len(found) + 1)):
-        raise UsageError(
-            f"--uncertainty-edges {file} makes {len(found) + 1} levels; leave --uncertainty-bins out."
-        )
-    return found
 
 
 def write_states(console: Console, source: Source, make: Callable[[Source], State]) -> None:

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
 from calibkit.boundary.fit import fit_boundary
-from calibkit.boundary.spec import BoundarySpec
-from calibkit.boundary.target import read_target
 from calibkit.files.sources import Source
+from calibkit.options.boundary import BoundaryOptions
 from calibkit.rows.columns import ColumnOptions, ScoreRows, read_score_rows
 
 Floats = NDArray[np.float64]
@@ -90,13 +89,12 @@ def judged(
     """Return what each threshold, chosen on the first rows, reaches on both."""
     validation, test = {}, {}
     read = [rows(s, y) for s, y in zip(score, label, strict=True)]
-    target = read_target({"maximize": "f1"})
     for name, more in (
         ("deterministic", {"method": "st"}),
         ("stochastic", {"method": "stochastic", "randomise": "tie"}),
     ):
-        spec = BoundarySpec(target=target, folds=0, **more)  # type: ignore[arg-type]
-        fit = fit_boundary(read[0], spec, test=read[1]).model.fit
+        options = BoundaryOptions(maximize="f1", folds=0, **more)  # type: ignore[arg-type]
+        fit = fit_boundary(read[0], options, test=read[1]).model.fit
         assert fit.test is not None
         assert fit.in_sample.objective_value is not None
         assert fit.test.objective_value is not None

@@ -21,12 +21,11 @@ from boundary_study import DATA, ROOT, Floats, part, row, single_threshold
 
 from calibkit.boundary.auto import choose_method
 from calibkit.boundary.problem import tally_totals
-from calibkit.boundary.spec import AUTO, BoundarySpec
-from calibkit.boundary.target import Target, read_target
+from calibkit.boundary.target import Target
 from calibkit.boundary.tried import Tried
 from calibkit.files.sources import open_source
+from calibkit.options.boundary import AUTO, BoundaryOptions
 from calibkit.rows.columns import ColumnOptions, ScoreRows, read_score_rows
-from calibkit.threads import thread_count
 
 PAGE = ROOT / "docs" / "evidence" / "auto.md"
 SETS = ("census", "bank", "bank_tau5", "higgs", "criteo_tau3", "creditcard")
@@ -72,18 +71,17 @@ def judge(rows: ScoreRows, bound: str, resplits: int) -> dict[str, Floats]:
     which selects as many of the same test rows (between two thresholds: along the line).
     """
     size = rows.score.size
-    target = read_target({"precision": bound})
-    spec = BoundarySpec(target=target, method=AUTO, threads=thread_count(None))
+    options = BoundaryOptions(precision=bound)
     found: dict[str, list[tuple[float, float, float]]] = {}
     for split in range(resplits):
         order = np.random.default_rng(split).permutation(size)
         calib, test = part(rows, order[: size // 2]), part(rows, order[size // 2 :])
-        choice = choose_method(calib, replace(spec, seed=split))
+        choice = choose_method(calib, replace(options, seed=split))
         assert test.label is not None
         curves = single_threshold(test.score, test.label)
         hits, count = (np.append(0.0, curve) for curve in curves)
         for place, tried in enumerate(choice.ranked):
-            selected, reached = on_test(tried, target, test)
+            selected, reached = on_test(tried, options.target, test)
             beyond = (reached - np.interp(selected, count, hits)) / hits[-1]
             precision = reached / selected if selected else math.nan
             figures = (precision, reached / hits[-1], float(beyond))

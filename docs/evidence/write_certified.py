@@ -23,12 +23,9 @@ from write_auto import SETS, bounds, read
 
 from calibkit.boundary.certificate import certify_boundary
 from calibkit.boundary.decide import decide
-from calibkit.boundary.spec import AUTO, BoundarySpec
-from calibkit.boundary.target import read_target
 from calibkit.errors import InfeasibleError
-from calibkit.maths.bounds import decimal_bound
+from calibkit.options.boundary import AUTO, BoundaryOptions
 from calibkit.rows.columns import ScoreRows
-from calibkit.threads import thread_count
 
 PAGE = ROOT / "docs" / "evidence" / "certified.md"
 CONFIDENCE = "0.9"
@@ -44,15 +41,9 @@ def calibkit(method: str) -> Certify:
     """Return what certifies by a method of ``calibkit boundary --confidence``."""
 
     def certify(calib: ScoreRows, test: ScoreRows, bound: str, seed: int) -> Taken | None:
-        spec = BoundarySpec(
-            target=read_target({"precision": bound}),
-            method=method,
-            confidence=decimal_bound(CONFIDENCE, "--confidence"),
-            seed=seed,
-            threads=thread_count(None),
-        )
+        options = BoundaryOptions(precision=bound, method=method, confidence=CONFIDENCE, seed=seed)
         try:
-            model = certify_boundary(calib, spec).model
+            model = certify_boundary(calib, options).model
         except InfeasibleError:
             return None
         decision, _ = decide(model, test.score, test.uncertainty)

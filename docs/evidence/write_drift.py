@@ -22,14 +22,13 @@ from numpy.typing import NDArray
 from calibkit.boundary.fit import fit_boundary
 from calibkit.boundary.model import BoundaryModel
 from calibkit.boundary.parts import threshold_json
-from calibkit.boundary.spec import BoundarySpec
 from calibkit.boundary.spreads import spread_of_rows
-from calibkit.boundary.target import read_target
 from calibkit.drift.counts import Outline
 from calibkit.drift.drift import ALL, drift
 from calibkit.drift.psi import Stability, stability
 from calibkit.drift.rows import BOUNDARY, DriftSpec
 from calibkit.files.sources import Source
+from calibkit.options.boundary import BoundaryOptions
 from calibkit.rows.columns import ColumnOptions, read_score_rows
 
 PAGE = ROOT / "docs" / "evidence" / "drift.md"
@@ -126,9 +125,8 @@ def whole_command(calib: pl.DataFrame, test: pl.DataFrame) -> list[str]:
 def boundary_of(frame: pl.DataFrame) -> BoundaryModel:
     """Return a boundary fitted on rows."""
     rows = read_score_rows(Source.from_frame(frame), ColumnOptions())
-    target = read_target({"precision": "0.6"})
-    spec = BoundarySpec(target=target, method="exact", uncertainty_bins=3, threads=1)
-    return fit_boundary(rows, spec).model
+    options = BoundaryOptions(precision="0.6", method="exact", uncertainty_bins=3, threads=1)
+    return fit_boundary(rows, options).model
 
 
 def shifted(test: pl.DataFrame, random: Random) -> pl.DataFrame:

@@ -25,9 +25,8 @@ from sklearn.preprocessing import StandardScaler
 
 from calibkit.boundary.fit import fit_boundary
 from calibkit.boundary.model import BoundaryModel
-from calibkit.boundary.spec import BoundarySpec
-from calibkit.boundary.target import read_target
 from calibkit.files.sources import open_source
+from calibkit.options.boundary import BoundaryOptions
 from calibkit.rows.columns import ColumnOptions, ScoreRows, read_score_rows
 
 PAGE = ROOT / "docs" / "evidence" / "f1.md"
@@ -87,9 +86,8 @@ def nearest(folder: Path, neighbours: int) -> dict[str, ScoreRows]:
 def fit(rows: dict[str, ScoreRows], goal: tuple[str, str], stochastic: bool) -> BoundaryModel:
     """Return a threshold for all rows, fitted on calib and judged on test."""
     more = {"method": "stochastic", "randomise": "tie"} if stochastic else {"method": "st"}
-    target = read_target(dict([goal]))
-    spec = BoundarySpec(target=target, folds=0, **more)  # type: ignore[arg-type]
-    return fit_boundary(rows["calib"], spec, test=rows["test"]).model
+    options = BoundaryOptions(folds=0, **dict([goal]), **more)  # type: ignore[arg-type]
+    return fit_boundary(rows["calib"], options, test=rows["test"]).model
 
 
 def page(kinds: dict[str, dict[str, ScoreRows]], splits: list[str]) -> str:

@@ -18,13 +18,12 @@ from pathlib import Path
 import numpy as np
 from boundary_study import DATA, ROOT, Gain, gain, mean, part, table
 
-from calibkit.boundary.compare import Compared, compare
+from calibkit.boundary.compare import Compared, compare_methods
 from calibkit.boundary.fit import fit_boundary
 from calibkit.boundary.model import BoundaryModel
 from calibkit.boundary.parts import CrossValidated, TestFigures
-from calibkit.boundary.spec import BoundarySpec
-from calibkit.boundary.target import read_target
 from calibkit.files.sources import open_source
+from calibkit.options.boundary import BoundaryOptions
 from calibkit.rows.columns import ColumnOptions, ScoreRows, read_score_rows
 
 PAGE = ROOT / "docs" / "evidence" / "real_files.md"
@@ -54,10 +53,9 @@ def _read(path: Path) -> ScoreRows:
     return read_score_rows(open_source([str(path)]), ColumnOptions())
 
 
-def _specification(bound: str, levels: int, **more: object) -> BoundarySpec:
-    target = read_target({"precision": bound})
-    spec = BoundarySpec(target=target, method="exact", uncertainty_bins=levels)
-    return replace(spec, **more)  # type: ignore[arg-type]
+def _specification(bound: str, levels: int, **more: object) -> BoundaryOptions:
+    options = BoundaryOptions(precision=bound, method="exact", uncertainty_bins=levels)
+    return replace(options, **more)  # type: ignore[arg-type]
 
 
 def _judge(calib: ScoreRows, test: ScoreRows, bound: str) -> dict[int, list[Judged]]:
@@ -65,7 +63,7 @@ def _judge(calib: ScoreRows, test: ScoreRows, bound: str) -> dict[int, list[Judg
     return {
         levels: [
             Judged(one, gain(one.model, test) if one.model else None)
-            for one in compare(calib, _specification(bound, levels), test)
+            for one in compare_methods(calib, _specification(bound, levels), test)
         ]
         for levels in LEVELS
     }

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from calibkit.vad.spec import VadSpec, read_vad_rows
 
 from calibkit.apply import ApplySpec, apply_model
 from calibkit.calibrators.fit import fit_calibrator
@@ -27,7 +28,6 @@ from calibkit.models import Model
 from calibkit.rows.columns import ColumnOptions
 from calibkit.vad.fit import fit_vad
 from calibkit.vad.rows import MemberOptions
-from calibkit.vad.spec import VadSpec, read_vad_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = Path(__file__).with_name("vad_real_files.md")

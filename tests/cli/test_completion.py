@@ -117,7 +117,7 @@ def test_names_that_options_take_are_completed(complete: Complete) -> None:
 def test_completed_names_are_those_of_the_library() -> None:
     from calibkit.boundary.measures import KINDS
     from calibkit.boundary.methods import METHODS
-    from calibkit_cli import completers
+    from calibkit.options import boundary
 
-    assert set(completers.BOUNDARY_METHODS) == {*METHODS, "auto"}
-    assert {name.rstrip(":") for name in completers.MEASURES} == set(KINDS) - {"cost"}
+    assert set(boundary.METHODS) == {*METHODS, boundary.AUTO}
+    assert {name.rstrip(":") for name in boundary.MEASURES} == set(KINDS) - {"cost"}

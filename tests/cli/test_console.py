@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from calibkit.errors import CalibkitError, DataError, UsageError
+from calibkit.views.page import Table, cell_text, table_text
 from calibkit_cli import console as console_module
 from calibkit_cli import failures, main, typed
-from calibkit_cli.console import Console, cell_text, plain_table
+from calibkit_cli.console import Console
 from tests.conftest import Outcome, clean_environment
 
 TRIAL = Path(__file__).with_name("trial.py")
@@ -342,7 +343,7 @@ def test_a_plain_table_aligns_numbers_right(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out == "Levels\nname   rows\n----  -----\na     1,200\nbcd       -\n"
     Console(quiet=True).table(["name"], [["a"]], error=True)
     assert capsys.readouterr().err == ""
-    assert plain_table(["a"], [], [False]) == "a\n-"
+    assert table_text(Table(["a"], [])) == "a\n-"
 
 
 def test_a_terminal_gets_a_rich_table(

@@ -20,10 +20,8 @@ from pyarrow import ipc
 
 from calibkit.errors import ModelError
 from calibkit.files.sources import Source, open_source
-from calibkit.hetcal.spec import HetcalSpec
-from calibkit.hetcal.states import HetcalProblem, hetcal_state
-from calibkit.memory import memory_budget
-from calibkit.rows.columns import ColumnOptions
+from calibkit.hetcal import run
+from calibkit.options.hetcal import HetcalOptions
 from calibkit.summaries.row_states import sources_of
 from calibkit.summaries.states import State, join_states, merge_states, metadata_of, state_of
 from tests.conftest import Outcome
@@ -142,14 +140,9 @@ def test_shards_give_what_all_rows_give(
 FRAME = labelled(300)
 
 
-def state(
-    frame: pl.DataFrame, train: pl.DataFrame | None = None, memory: str = "1GB", **spec: Any
-) -> State:
-    problem = HetcalProblem(
-        columns=ColumnOptions(), features=("x", "kind"), spec=HetcalSpec(**spec)
-    )
-    opened = None if train is None else (lambda: Source.from_frame(train))
-    made = hetcal_state(Source.from_frame(frame), problem, memory_budget(memory), opened)
+def state(frame: pl.DataFrame, train: pl.DataFrame | None = None, **more: Any) -> State:
+    options = HetcalOptions(features=("x", "kind"), train=train, **more)
+    made = run.state(options, Source.from_frame(frame))
     return state_of(made.to_bytes(), "part.state")
 
 
@@ -204,10 +197,8 @@ def test_equal_rows_are_one_shard_whatever_the_format(tmp_path: Path) -> None:
     FRAME.write_csv(tmp_path / "rows.csv")
     FRAME[::-1].write_parquet(tmp_path / "rows.parquet")
     csv, parquet = (
-        hetcal_state(
-            open_source([str(tmp_path / f"rows.{name}")]),
-            HetcalProblem(columns=ColumnOptions(), features=("x", "kind"), spec=HetcalSpec()),
-            memory_budget("1GB"),
+        run.state(
+            HetcalOptions(features=("x", "kind")), open_source([str(tmp_path / f"rows.{name}")])
         )
         for name in ("csv", "parquet")
     )
@@ -279,8 +270,7 @@ def test_damaged_states_are_refused() -> None:
     refused({"payload": {"text": 3}}, "text")
     problem = {**options["problem"], "features": ["x", "z"]}
     refused({"options": {**options, "problem": problem}}, "no column 'z'")
-    odd = {**options["problem"]["spec"], "partition": "bush"}
-    problem = {**options["problem"], "spec": odd}
+    problem = {**options["problem"], "partition": "bush"}
     refused({"options": {**options, "problem": problem}}, "bush")
     shards = ({"hash": "0" * 16, "rows": 5, "files": []},)
     refused({"shards": shards}, "not as many rows as it says|batches")

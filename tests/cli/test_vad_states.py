@@ -18,11 +18,10 @@ from hypothesis import strategies as st
 
 from calibkit.errors import ModelError
 from calibkit.files.sources import Source
+from calibkit.options.vad import VadOptions
 from calibkit.summaries.states import State, join_states, merge_states, read_state, state_of
 from calibkit.vad import summary
 from calibkit.vad.fit import fit_vad
-from calibkit.vad.rows import MemberOptions
-from calibkit.vad.spec import VadSpec
 from calibkit.vad.states import fit_state, vad_state
 from calibkit.vad.summary import read_vad_rows
 from tests.conftest import Outcome
@@ -58,12 +57,12 @@ FRAME = members()
 def test_any_split_gives_the_bytes_of_the_whole(
     cuts: list[int], columns: dict[str, Any], random: Any
 ) -> None:
-    options, spec = MemberOptions(**columns), VadSpec(min_rows=150)
-    whole = fit_vad(read_vad_rows(Source.from_frame(FRAME), options, spec), spec)
+    options = VadOptions(**columns, min_rows=150)
+    whole = fit_vad(read_vad_rows(Source.from_frame(FRAME), options), options)
     edges = sorted({0, *cuts, FRAME.height})
     parts = [FRAME[start:end] for start, end in pairwise(edges)]
     random.shuffle(parts)
-    states = [vad_state(Source.from_frame(part), options, spec) for part in parts]
+    states = [vad_state(options, Source.from_frame(part)) for part in parts]
     read = [state_of(state.to_bytes(), "part.state") for state in states]
     merged = merge_states(read, expect=len(parts))
     fitted = fit_state(merged)
@@ -77,10 +76,10 @@ def test_any_split_gives_the_bytes_of_the_whole(
 
 
 def test_windows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    options, spec = MemberOptions(by="country"), VadSpec(threads=3)
-    whole = fit_vad(read_vad_rows(Source.from_frame(FRAME), options, spec), spec)
+    options = VadOptions(by="country", threads=3)
+    whole = fit_vad(read_vad_rows(Source.from_frame(FRAME), options), options)
     monkeypatch.setattr(summary, "_SEGMENT_ROWS", 37)
-    again = fit_vad(read_vad_rows(Source.from_frame(FRAME), options, spec), spec)
+    again = fit_vad(read_vad_rows(Source.from_frame(FRAME), options), options)
     assert again == whole
 
 
@@ -158,7 +157,7 @@ def read_back(state: State) -> State:
 
 
 def damaged(change: Callable[[dict[str, Any]], None]) -> bytes:
-    state = read_back(vad_state(Source.from_frame(FRAME), MemberOptions(by="country"), VadSpec()))
+    state = read_back(vad_state(VadOptions(by="country"), Source.from_frame(FRAME)))
     header = msgspec.to_builtins(state.header)
     change(header)
     return replace(state, header=msgspec.convert(header, type(state.header))).to_bytes()
@@ -172,10 +171,10 @@ def damaged(change: Callable[[dict[str, Any]], None]) -> bytes:
         lambda header: header["payload"].update(twins=[True]),
         lambda header: header["payload"].update(hash="xyz"),
         lambda header: header["payload"].pop("remarks"),
-        lambda header: header["options"].update(link="probit"),
+        lambda header: header["options"]["asked"].update(link="probit"),
         lambda header: header["options"].update(names=["score_1"]),
-        lambda header: header["options"]["columns"].update(by=None),
-        lambda header: header["options"].update(calibrator={"kind": "vad"}),
+        lambda header: header["options"]["asked"].update(by=None),
+        lambda header: header["options"]["asked"].update(calibrator={"kind": "vad"}),
         lambda header: header.update(shards=[]),
     ],
 )
@@ -190,7 +189,7 @@ def test_damaged_headers_are_refused(change: Callable[[dict[str, Any]], None]) -
      ("sum_6", "f" * 3000), ("sum_6", "-1"), ("segment", None)],
 )  # fmt: skip
 def test_damaged_sums_are_refused(tmp_path: Path, column: str, text: str | None) -> None:
-    state = read_back(vad_state(Source.from_frame(FRAME), MemberOptions(by="country"), VadSpec()))
+    state = read_back(vad_state(VadOptions(by="country"), Source.from_frame(FRAME)))
     values = [text, *state.table[column][1:]]
     table = state.table.with_columns(pl.Series(column, values, pl.String))
     path = tmp_path / "x.state"

@@ -11,19 +11,24 @@ import numpy as np
 import polars as pl
 
 from calibkit.files.sources import Source
-from calibkit.metrics.settings import read_shares
-from calibkit.metrics.spec import EvaluateSpec
-from calibkit.metrics.views import Settings
-from calibkit.raters.spec import Votes
+from calibkit.options.grid_plots import (
+    EceAtOptions,
+    HeatmapOptions,
+    PositivityOptions,
+    RecallGainOptions,
+)
+from calibkit.options.plot import (
+    AucLiftOptions,
+    BiasOptions,
+    DisagreementOptions,
+    DispersionOptions,
+    PlotOptions,
+    PrecisionRecallOptions,
+    ReliabilityOptions,
+    RocOptions,
+)
 from calibkit.report import plots
-from calibkit.report.ece_at import EceSpec
-from calibkit.report.grid_points import GridSpec
 from calibkit.report.points import Points
-from calibkit.report.ranking_curves import CurveSpec
-from calibkit.report.recall_gain import GainSpec
-from calibkit.rows.columns import ColumnOptions
-
-COLUMNS = ColumnOptions()
 
 
 @cache
@@ -61,37 +66,27 @@ def voted(rows: int = 200) -> pl.DataFrame:
     return pl.DataFrame(frame)
 
 
-def evaluation(*scores: str, **more: Any) -> EvaluateSpec:
-    """Return what to evaluate, without intervals that are drawn."""
-    return EvaluateSpec(scores=scores, columns=ColumnOptions(score=scores[0]), **more)
+#: Votes of two predictors.
+JUDGED: dict[str, Any] = {"probs": ("a_*", "b_*"), "counts": "count_*", "alpha0": "alpha0"}
 
-
-def judged(**more: Any) -> EvaluateSpec:
-    """Return what to evaluate of votes."""
-    votes = Votes(counts="count_*", alpha0=("alpha0",))
-    return EvaluateSpec(
-        scores=("score",), columns=COLUMNS, probs=("a_*", "b_*"), votes=votes, **more
-    )
-
-
-TOPS = read_shares(["0.1", "0.3", "1"])
+BOTH = ("score", "other")
 
 #: Of each kind: the rows, and what to show of them.
-SPECS: dict[str, tuple[Callable[[], pl.DataFrame], Any]] = {
-    "reliability": (scored, evaluation("score", "other")),
-    "precision-recall": (scored, CurveSpec(evaluate=evaluation("score", "other"))),
-    "roc": (scored, CurveSpec(evaluate=evaluation("score", "other"))),
-    "positivity": (scored, GridSpec(score_bins=4)),
-    "heatmap": (scored, GridSpec(uncertainty_bins=4, score_bins=5)),
-    "recall-gain": (scored, GainSpec(methods=("exact",), bounds=("0.6", "0.75"))),
-    "ece-at": (
+SHOWN: dict[str, tuple[Callable[[], pl.DataFrame], PlotOptions]] = {
+    "reliability": (scored, ReliabilityOptions(scores=BOTH)),
+    "precision-recall": (scored, PrecisionRecallOptions(scores=BOTH)),
+    "roc": (scored, RocOptions(scores=BOTH)),
+    "positivity": (scored, PositivityOptions(score_bins=4)),
+    "heatmap": (scored, HeatmapOptions(uncertainty_bins=4, score_bins=5)),
+    "recall-gain": (scored, RecallGainOptions(method="exact", precision=[0.6, 0.75])),
+    "ece-at": (scored, EceAtOptions(scores=BOTH, score_bins=4)),
+    "bias": (
         scored,
-        EceSpec(scores=("score", "other"), columns=COLUMNS, score_bins=4, settings=Settings()),
+        BiasOptions(scores=BOTH, top=[0.1, 0.3, 1], bin_strategy="equal-width", intervals=False),
     ),
-    "bias": (scored, evaluation("score", "other", tops=TOPS, intervals=False)),
-    "dispersion": (voted, judged()),
-    "disagreement": (voted, judged()),
-    "auc-lift": (scored, evaluation("score", "other", by="run", min_rows=1, intervals=False)),
+    "dispersion": (voted, DispersionOptions(**JUDGED)),
+    "disagreement": (voted, DisagreementOptions(**JUDGED)),
+    "auc-lift": (scored, AucLiftOptions(scores=BOTH, by="run", min_rows=1, intervals=False)),
 }
 
 
@@ -103,8 +98,8 @@ def source_of(frame: pl.DataFrame) -> Source:
 @cache
 def points_of(kind: str) -> Points:
     """Return the points of a kind."""
-    rows, spec = SPECS[kind]
-    return plots.points(kind, source_of(rows()), spec)
+    rows, options = SHOWN[kind]
+    return plots.points(source_of(rows()), options)
 
 
 def faults(figure: Any) -> list[str]:

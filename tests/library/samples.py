@@ -12,9 +12,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from calibkit.bins.binning import Grid, assign
-from calibkit.boundary.fit import Fitted, fit_boundary
-from calibkit.boundary.spec import BoundarySpec
-from calibkit.boundary.target import OPTIONS, read_target
+from calibkit.boundary.fit import FittedBoundary, fit_boundary
+from calibkit.options.boundary import BoundaryOptions
 from calibkit.rows.columns import ColumnOptions, ScoreRows
 from tests.conftest import INTERPRETED, ROOT
 
@@ -52,12 +51,9 @@ def score_rows(
     )
 
 
-def fit(rows: ScoreRows, *, test: ScoreRows | None = None, **options: Any) -> Fitted:
-    """Fit a boundary; ``precision="0.9"``, ``maximize="f1"``, … and fields of `BoundarySpec`."""
-    target = read_target({name: options.pop(name) for name in OPTIONS if name in options})
-    extra = {name: options.pop(name) for name in ("provenance", "tags") if name in options}
-    spec = BoundarySpec(target=target, **{"method": "exact", **options})
-    return fit_boundary(rows, spec, test=test, **extra)
+def fit(rows: ScoreRows, *, test: ScoreRows | None = None, **options: Any) -> FittedBoundary:
+    """Fit a boundary by options, of which the method is ``exact`` where none is given."""
+    return fit_boundary(rows, BoundaryOptions(**{"method": "exact", **options}), test=test)
 
 
 def example(

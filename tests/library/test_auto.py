@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -11,24 +12,16 @@ import pytest
 from calibkit.bins.binning import fit_grid
 from calibkit.boundary import auto
 from calibkit.boundary.auto import LEVELS, candidates, choose_method, fit_choice
-from calibkit.boundary.fit import Fitted, fit_boundary
-from calibkit.boundary.spec import BoundarySpec
-from calibkit.boundary.target import read_target
+from calibkit.boundary.fit import FittedBoundary, fit_boundary
 from calibkit.errors import DataError, InfeasibleError
+from calibkit.options.boundary import BoundaryOptions
 from calibkit.rows.columns import ScoreRows
 
 from .samples import score_rows
 
 
-def spec(**options: object) -> BoundarySpec:
-    goals = ("precision", "recall", "fpr", "capacity", "maximize", "minimize")
-    target = read_target({name: str(value) for name, value in options.items() if name in goals})
-    extra = {name: value for name, value in options.items() if name not in goals}
-    return BoundarySpec(target=target, **{"method": "auto", **extra})  # type: ignore[arg-type]
-
-
-def choose(data: ScoreRows, **options: object) -> Fitted:
-    return fit_choice(choose_method(data, spec(**options)))
+def choose(data: ScoreRows, **options: Any) -> FittedBoundary:
+    return fit_choice(choose_method(data, BoundaryOptions(**options)))
 
 
 def rows(size: int, kind: str, *, seed: int = 0) -> ScoreRows:
@@ -74,7 +67,7 @@ def test_the_model_is_that_of_the_chosen_method(kind: str) -> None:
     found = choose(data, precision="0.7").model
     options = found.provenance.options if found.provenance else {}
     assert options["method"] == "auto"
-    alone = spec(precision="0.7", method=found.method)
+    alone = BoundaryOptions(precision="0.7", method=found.method)
     if found.method == "exact":
         alone = replace(alone, uncertainty_bins=found.levels)
     direct = fit_boundary(data, alone).model
@@ -135,7 +128,7 @@ def test_what_is_tried() -> None:
     data = rows(300, "noise")
 
     def names(data: object, **options: object) -> list[tuple[str, int]]:
-        plans = candidates(data, spec(precision="0.6", **options))  # type: ignore[arg-type]
+        plans = candidates(data, BoundaryOptions(precision="0.6", **options))  # type: ignore[arg-type]
         return [(planned.method.name, planned.levels) for planned in plans]
 
     every = [("st", 1), ("logistic", 100), *(("exact", levels) for levels in LEVELS)]
@@ -190,7 +183,6 @@ def test_of_many_rows_some_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_reweighted_classes_do_not_make_figures_surer_than_they_are() -> None:
     """At another base rate a row counts as many units; errors are still those of rows."""
     data = rows(4000, "smooth")
-    target = read_target({"precision": "0.5"}, prevalence="0.1")
-    choice = choose_method(data, BoundarySpec(target=target, method="auto"))
+    choice = choose_method(data, BoundaryOptions(precision="0.5", prevalence="0.1"))
     assert sum(one.within_bound for one in choice.seen) > 2
     assert choice.ranked[0].summary.planned.method.name == "logistic"

@@ -15,11 +15,12 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
 from calibkit.calibrators.fit import fit_calibrator
-from calibkit.calibrators.method import mapped, method_of
+from calibkit.calibrators.method import mapped
+from calibkit.calibrators.methods import METHODS
 from calibkit.calibrators.model import CalibratorModel
-from calibkit.calibrators.spec import METHODS, CalibratorSpec
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.models import decode
+from calibkit.options.calibrate import CalibrateOptions
 from tests.conftest import INTERPRETED
 from tests.library.samples import FEWER, score_rows
 from tests.naive import maps as naive
@@ -39,14 +40,14 @@ def fit(
 ) -> CalibratorModel:
     rows = score_rows(score, label, weight=weight, scale=scale, floats=np.asarray(score).dtype.type)
     own = OWN.get(options.get("method", "beta"), {})
-    return fit_calibrator(rows, CalibratorSpec(**{**own, **options})).model
+    return fit_calibrator(rows, CalibrateOptions(**{"scale": scale, **own, **options})).model
 
 
 def values(model: CalibratorModel, score: Any) -> np.ndarray:
     """Return `calibrated` of scores."""
     scale = model.columns["score"].scale or ""
     array = np.asarray(score, np.float64)
-    return mapped(method_of(model.method), model.own_map, array, scale, 1)[0]
+    return mapped(METHODS[model.method].load(), model.own_map, array, scale, 1)[0]
 
 
 def sample(size: int = 300, seed: int = 0, ties: bool = False) -> tuple[np.ndarray, np.ndarray]:
@@ -174,7 +175,7 @@ def test_venn_abers_is_fitting_twice_with_the_row(table: dict[str, list[Any]], n
         clip=0.0,
     )
     at = np.array([new / 16])
-    found = mapped(method_of("venn-abers"), model.own_map, at, "raw", 1)
+    found = mapped(METHODS["venn-abers"].load(), model.own_map, at, "raw", 1)
     p0, p1 = naive.venn_abers(table["score"], table["label"], table["weight"], new / 16)
     assert [found[1][0], found[2][0]] == [p0, p1]
     assert found[0][0] == pytest.approx(p1 / (1 - p0 + p1))
@@ -195,8 +196,8 @@ def test_temperature_is_the_minimum_of_the_log_loss() -> None:
 def test_prior_shift_keeps_the_share_of_negatives() -> None:
     score = np.array([0.0, 0.2, 0.5, 1.0])
     rows = score_rows(score, None, scale="probability")
-    spec = CalibratorSpec(method="prior-shift", negatives_kept=0.25, clip=0.0)
-    model = fit_calibrator(rows, spec).model
+    options = CalibrateOptions(method="prior-shift", negatives_kept=0.25, clip=0.0)
+    model = fit_calibrator(rows, options).model
     assert values(model, score) == pytest.approx(0.25 * score / (0.25 * score + 1 - score))
     assert model.fit.log_loss is None and model.fit.positives is None
 
@@ -251,13 +252,13 @@ def test_separated_classes() -> None:
 def test_scores_that_run_the_wrong_way() -> None:
     score, label = sample()
     rows = score_rows(1 - score, label, scale="probability")
-    made = fit_calibrator(rows, CalibratorSpec(method="platt"))
+    made = fit_calibrator(rows, CalibrateOptions(method="platt"))
     assert made.model.own_map.a < 0
     assert "negative" in made.warnings[0]
-    made = fit_calibrator(rows, CalibratorSpec())
+    made = fit_calibrator(rows, CalibrateOptions())
     assert (made.model.own_map.a, made.model.own_map.b) == (0.0, 0.0)
     assert values(made.model, [0.3])[0] == pytest.approx(label.mean())
-    made = fit_calibrator(rows, CalibratorSpec(method="temperature"))
+    made = fit_calibrator(rows, CalibrateOptions(method="temperature"))
     assert made.model.temperature is None
     assert values(made.model, [0.3])[0] == 0.5
     binned = fit(1 - score, label, method="scaling-binning", clip=0.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -24,10 +26,9 @@ from calibkit.boundary.certificate_tests import (
 from calibkit.boundary.curved import fit_curved
 from calibkit.boundary.decide import decide
 from calibkit.boundary.fit import fit_boundary
-from calibkit.boundary.spec import BoundarySpec
-from calibkit.boundary.target import read_target
 from calibkit.errors import DataError, InfeasibleError, UsageError
 from calibkit.maths.bounds import decimal_bound
+from calibkit.options.boundary import BoundaryOptions
 from calibkit.rows.columns import ScoreRows
 from calibkit.summaries.tally import count_rows
 from tests.library.samples import score_rows
@@ -46,10 +47,8 @@ def draw(rows: int, seed: int) -> tuple[ScoreRows, np.ndarray]:
     return score_rows(score, label, uncertainty, scale="probability"), truth
 
 
-def spec(confidence: str = "0.9", method: str = "auto", **target: str) -> BoundarySpec:
-    return BoundarySpec(
-        target=read_target(target), method=method, confidence=read_confidence(confidence)
-    )
+def asked(confidence: str = "0.9", method: str = "auto", **target: Any) -> BoundaryOptions:
+    return BoundaryOptions(confidence=confidence, method=method, **target)
 
 
 def quantity(name: str, bound: str) -> Quantity:
@@ -66,7 +65,7 @@ def test_the_bound_is_violated_no_more_often_than_promised(method: str) -> None:
     for seed in range(runs):
         rows, _ = draw(3000, seed)
         try:
-            model = certify_boundary(rows, spec("0.8", method, precision="0.6")).model
+            model = certify_boundary(rows, asked("0.8", method, precision="0.6")).model
         except InfeasibleError:
             continue
         certified_ones += 1
@@ -84,7 +83,7 @@ def test_other_bounds_are_kept_too(option: str, bound: str) -> None:
     violated = 0
     for seed in range(30):
         rows, _ = draw(1500, seed)
-        model = certify_boundary(rows, spec("0.8", **{option: bound})).model
+        model = certify_boundary(rows, asked("0.8", **{option: bound})).model
         chosen = decide(model, fresh.score, fresh.uncertainty)[0] == 1
         value = {
             "recall": truth[chosen].sum() / truth.sum(),
@@ -181,7 +180,7 @@ def test_infinite_scores_are_ordered_and_no_more() -> None:
     logit[np.argsort(-logit)[:40]] = np.inf
     assert rows.label is not None
     plain = score_rows(logit, rows.label, rows.uncertainty, scale="logit")
-    model = certify_boundary(plain, spec(precision="0.5")).model
+    model = certify_boundary(plain, asked(precision="0.5")).model
     assert model.fit.certificate is not None
     assert model.method == "st"
 
@@ -237,7 +236,7 @@ def test_weighted_rows_give_the_boundary_of_rows_written_out() -> None:
     weighted = score_rows(*columns, times.astype(float), scale="probability")
     written = score_rows(*(np.repeat(column, times) for column in columns), scale="probability")
     found, expected = (
-        certify_boundary(data, spec(precision="0.6")).model for data in (weighted, written)
+        certify_boundary(data, asked(precision="0.6")).model for data in (weighted, written)
     )
     assert found.score_thresholds == expected.score_thresholds
     assert found.fit.certificate == expected.fit.certificate
@@ -250,13 +249,13 @@ def test_weighted_rows_give_the_boundary_of_rows_written_out() -> None:
 @pytest.mark.parametrize("bound", [{"precision": "1"}, {"recall": "1"}, {"fpr": "0"}])
 def test_a_bound_without_room_can_never_be_certified(bound: dict[str, str]) -> None:
     with pytest.raises(InfeasibleError, match="leaves no room"):
-        certify_boundary(draw(500, 1)[0], spec(**bound))
+        certify_boundary(draw(500, 1)[0], asked(**bound))
 
 
 def test_what_would_be_needed_is_said() -> None:
     rows, _ = draw(400, 15)
     with pytest.raises(InfeasibleError, match=r"rows like these would be needed \(there are 400\)"):
-        certify_boundary(rows, spec("0.999999", precision="0.6"))
+        certify_boundary(rows, asked("0.999999", precision="0.6"))
 
 
 def test_rows_needed() -> None:
@@ -288,4 +287,4 @@ def test_paths_compare_only_their_own_levels() -> None:
 
 def test_a_plain_fit_does_not_drop_the_confidence() -> None:
     with pytest.raises(UsageError, match="certify_boundary"):
-        fit_boundary(draw(200, 1)[0], spec(method="st", precision="0.5"))
+        fit_boundary(draw(200, 1)[0], asked(method="st", precision="0.5"))

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from calibkit.boundary.choose import CANDIDATES, choose_levels, chosen_note, marginal_rate
 from calibkit.boundary.fit import fit_boundary, fit_summary
-from calibkit.boundary.spec import BoundarySpec
 from calibkit.boundary.summary import summarise
-from calibkit.boundary.target import read_target
 from calibkit.errors import InfeasibleError, UsageError
+from calibkit.options.boundary import BoundaryOptions
 from calibkit.rows.columns import ScoreRows
 
 from .samples import score_rows
 
 
-def spec(**options: object) -> BoundarySpec:
-    ((name, value),) = {k: v for k, v in options.items() if k not in ("folds", "method")}.items()
-    extra = {k: v for k, v in options.items() if k in ("folds", "method")}
-    chosen = {"method": "exact", **extra}
-    return BoundarySpec(target=read_target({name: str(value)}), **chosen)  # type: ignore[arg-type]
+def asked(**options: Any) -> BoundaryOptions:
+    return BoundaryOptions(**{"method": "exact", **options})
 
 
 def rows(size: int, *, useful: bool, seed: int = 0) -> ScoreRows:
@@ -36,8 +33,8 @@ def rows(size: int, *, useful: bool, seed: int = 0) -> ScoreRows:
 
 def test_useful_uncertainty_gets_levels_and_noise_gets_one() -> None:
     target = {"precision": "0.6"}
-    assert choose_levels(rows(20_000, useful=True), spec(**target)).planned.levels > 1
-    noise = choose_levels(rows(20_000, useful=False), spec(precision="0.5"))
+    assert choose_levels(rows(20_000, useful=True), asked(**target)).planned.levels > 1
+    noise = choose_levels(rows(20_000, useful=False), asked(precision="0.5"))
     assert noise.planned.levels == 1
     assert chosen_note(noise).startswith("1 uncertainty level chosen")
 
@@ -55,7 +52,7 @@ def test_useful_uncertainty_gets_levels_and_noise_gets_one() -> None:
     ids=str,
 )
 def test_the_fewest_levels_within_one_standard_error_of_the_best(target: dict[str, str]) -> None:
-    data, wanted = rows(3_000, useful=True, seed=5), spec(**target)
+    data, wanted = rows(3_000, useful=True, seed=5), asked(**target)
     found = choose_levels(data, wanted)
     price = marginal_rate(summarise(data, replace(wanted, uncertainty_bins=1)))
     worth, error, models = {}, {}, {}
@@ -78,11 +75,11 @@ def test_the_fewest_levels_within_one_standard_error_of_the_best(target: dict[st
 
 def test_what_cannot_be_chosen() -> None:
     with pytest.raises(UsageError, match="--folds"):
-        choose_levels(rows(100, useful=True), spec(precision="0.6", folds=0))
+        choose_levels(rows(100, useful=True), asked(precision="0.6", folds=0))
     bad = score_rows(score=[0.9, 0.1] * 20, label=[0, 1] * 20, uncertainty=[1.0, 2.0] * 20)
     with pytest.raises(InfeasibleError):
-        choose_levels(bad, spec(fpr="0", method="st"))
+        choose_levels(bad, asked(fpr="0", method="st"))
     few = score_rows(score=[0.1, 0.9], label=[0, 1], uncertainty=[1.0, 2.0])
-    assert choose_levels(few, spec(precision="0.6")).planned.levels == 1
+    assert choose_levels(few, asked(precision="0.6")).planned.levels == 1
     alone = score_rows(score=[0.1, 0.9] * 20, label=[0, 1] * 20)
-    assert choose_levels(alone, spec(precision="0.6")).planned.levels == 1
+    assert choose_levels(alone, asked(precision="0.6")).planned.levels == 1

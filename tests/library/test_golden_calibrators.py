@@ -9,11 +9,12 @@ import polars as pl
 import pytest
 
 from calibkit.calibrators.fit import fit_calibrator
-from calibkit.calibrators.method import mapped, method_of
+from calibkit.calibrators.method import mapped
+from calibkit.calibrators.methods import METHODS
 from calibkit.calibrators.model import ScoreMap
 from calibkit.calibrators.points import pooled
-from calibkit.calibrators.spec import CalibratorSpec
 from calibkit.errors import DataError
+from calibkit.options.calibrate import CalibrateOptions
 from calibkit.summaries.tally import count_rows
 from tests.conftest import ROOT
 from tests.library.samples import golden, score_rows
@@ -23,12 +24,12 @@ def table(case: str, file: str = "rows.parquet") -> pl.DataFrame:
     return pl.read_parquet(ROOT / "tests" / "golden" / case / file)
 
 
-def values(case: str, score: np.ndarray, scale: str, **options: Any) -> np.ndarray:
+def values(case: str, score: np.ndarray, scale: Any, **options: Any) -> np.ndarray:
     """Return what a calibrator fitted on a case's rows makes of scores."""
     frame = table(case)
     rows = score_rows(frame["score"].to_numpy(), frame["label"].to_numpy(), scale=scale)
-    model = fit_calibrator(rows, CalibratorSpec(clip=0.0, **options)).model
-    return mapped(method_of(model.method), model.own_map, score, scale, 1)[0]
+    model = fit_calibrator(rows, CalibrateOptions(clip=0.0, scale=scale, **options)).model
+    return mapped(METHODS[model.method].load(), model.own_map, score, scale, 1)[0]
 
 
 def close(case: str, found: np.ndarray, wanted: list[float]) -> None:
@@ -86,9 +87,9 @@ def test_scaling_binning_of_three_parts() -> None:
             1,
         )
         parts.append(pooled(tally, "probability"))
-    spec = CalibratorSpec(method="scaling-binning", bins=known["params"]["bins"])
-    method = method_of("scaling-binning")
-    one = ScoreMap(clip=0.0, **method.fit(parts[0], spec, parts).fields)
+    options = CalibrateOptions(method="scaling-binning", bins=known["params"]["bins"])
+    method = METHODS["scaling-binning"].load()
+    one = ScoreMap(clip=0.0, **method.fit(parts[0], options, parts).fields)
     new = table(CASE, "new.parquet")["score"].to_numpy().clip(0, 1)
     found = mapped(method, one, new, "probability", 1)[0]
     close(CASE, found, known["expected"]["scaling_binning_split"])

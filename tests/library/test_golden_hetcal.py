@@ -17,14 +17,12 @@ from calibkit.hetcal.fit import fit_hetcal
 from calibkit.hetcal.model import HetcalModel, TreeNode
 from calibkit.hetcal.payload import vectors_of
 from calibkit.hetcal.reading import read_hetcal_rows
-from calibkit.hetcal.spec import HetcalSpec
-from calibkit.rows.columns import ColumnOptions
+from calibkit.options.hetcal import HetcalOptions
 from calibkit.rows.weights import ROW
 from calibkit_kernels import criteria, leaf_maps
 from tests.conftest import ROOT
 from tests.library.samples import golden
 
-OPTIONS = ColumnOptions(score="logit", scale="logit")
 FEATURES = ["x0", "x1", "x2"]
 
 
@@ -63,15 +61,17 @@ def test_tree_maps_and_cells() -> None:
         name: open_source([str(folder / f"{name}.parquet")])
         for name in ("train", "calibration", "test")
     }
-    train = read_hetcal_rows(read["train"], OPTIONS, FEATURES)
-    rows = read_hetcal_rows(read["calibration"], OPTIONS, FEATURES, known=train.features)
-    spec = HetcalSpec(
+    options = HetcalOptions(
+        score="logit",
+        scale="logit",
         max_depth=params["max_depth"],
         min_leaf=params["min_leaf"],
         shrinkage=0.0,
         precalibrate="none",
     )
-    model = fit_hetcal(rows, spec, train=train).model
+    train = read_hetcal_rows(read["train"], options, FEATURES)
+    rows = read_hetcal_rows(read["calibration"], options, FEATURES, known=train.features)
+    model = fit_hetcal(rows, options, train=train).model
     assert nested(model) == without_positives(expected["tree"])
     assert isinstance(model.maps, list)
     maps = [[leaf.a, leaf.b] for leaf in model.maps]

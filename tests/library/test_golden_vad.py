@@ -13,9 +13,8 @@ import pytest
 from calibkit.apply import ApplySpec, apply_model
 from calibkit.files.sources import open_source
 from calibkit.models import decode
+from calibkit.options.vad import VadOptions
 from calibkit.vad.fit import fit_vad
-from calibkit.vad.rows import MemberOptions
-from calibkit.vad.spec import VadSpec
 from calibkit.vad.summary import read_vad_rows
 from tests.conftest import ROOT
 
@@ -35,9 +34,9 @@ def close(found: Any, wanted: Any) -> bool:
 def test_three_members(link: str, replicates: str) -> None:
     folder, wanted = GOLDEN / "p14_vad_lambda_s3", expected("p14_vad_lambda_s3")
     own = wanted[f"{link}/{replicates}"]
-    spec, options = VadSpec(link=link, replicates=replicates), MemberOptions(members=("f*",))
-    rows = read_vad_rows(open_source([str(folder / "validation.parquet")]), options, spec)
-    model = fit_vad(rows, spec).model
+    options = VadOptions(link=link, replicates=replicates, members=("f*",))
+    rows = read_vad_rows(open_source([str(folder / "validation.parquet")]), options)
+    model = fit_vad(rows, options).model
     assert close(model.lambda_, own["lam"])
     assert close(model.mean, own["mean1"])
     assert close(model.fit.variance, own["var_y"])
@@ -54,10 +53,9 @@ def test_three_members(link: str, replicates: str) -> None:
 def test_in_tandem(link: str) -> None:
     folder: Path = GOLDEN / "p15_vad_plus"
     own = expected("p15_vad_plus")[link]
-    spec = VadSpec(link=link)
-    options = MemberOptions(members=("f*",), calibrated="calibrated")
-    sources = [open_source([str(folder / f"val_{name}.parquet")]) for name in ("test", "train")]
-    model = fit_vad(read_vad_rows(sources[0], options, spec, sources[1]), spec).model
+    test, train = (str(folder / f"val_{name}.parquet") for name in ("test", "train"))
+    options = VadOptions(link=link, members=("f*",), calibrated="calibrated", train_input=train)
+    model = fit_vad(read_vad_rows(open_source([test]), options), options).model
     assert close(model.lambda_, own["lam"])
     frame = pl.read_parquet(folder / "test.parquet")
     assert frame.columns == ["calibrated"]

@@ -17,6 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.tree import DecisionTreeClassifier
 
+from calibkit import simulate_partitions
 from calibkit.apply import ApplySpec, apply_model
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
@@ -30,10 +31,9 @@ from calibkit.hetcal.grow import Rules, grow
 from calibkit.hetcal.model import HetcalModel
 from calibkit.hetcal.reading import read_hetcal_rows
 from calibkit.hetcal.rows import HetcalRows
-from calibkit.hetcal.spec import HetcalSpec
 from calibkit.models import decode
-from calibkit.rows.columns import ColumnOptions
-from calibkit.simulate.partitions import BEST_WEIGHT, simulate_partitions
+from calibkit.options.hetcal import HetcalOptions
+from calibkit.simulate.partitions import BEST_WEIGHT
 from tests.library.samples import FEWER
 
 
@@ -67,18 +67,17 @@ FEATURES = ["x", "noise", "kind"]
 
 
 def read(frame: pl.DataFrame, names: Any = FEATURES, **more: Any) -> HetcalRows:
-    options = ColumnOptions(**more.pop("options", {}))
-    return read_hetcal_rows(Source.from_frame(frame), options, list(names), **more)
+    known = more.pop("known", None)
+    options = HetcalOptions(**more)
+    return read_hetcal_rows(Source.from_frame(frame), options, list(names), known=known)
 
 
 def fit(
     frame: pl.DataFrame, *, train: pl.DataFrame | None = None, **options: Any
 ) -> Fitted[HetcalModel]:
-    columns, spec = options.pop("columns", {}), HetcalSpec(**options)
-    grown = None if train is None else read(train, options=columns, most=spec.bins)
-    known = grown.features if grown else None
-    rows = read(frame, options=columns, known=known, most=spec.bins)
-    return fit_hetcal(rows, spec, train=grown)
+    grown = None if train is None else read(train, **options)
+    rows = read(frame, **options, known=grown.features if grown else None)
+    return fit_hetcal(rows, HetcalOptions(**options), train=grown)
 
 
 def applied(model: HetcalModel, frame: pl.DataFrame) -> pl.DataFrame:
@@ -306,11 +305,11 @@ def test_integer_weights_are_rows_written_out() -> None:
     weighted = frame.with_columns(weight=pl.lit(2))
     spec: dict[str, Any] = {"max_depth": 3, "min_leaf": 50, "shrinkage": 50.0}
     written = fit(twice, train=twice, **spec).model
-    given_ = fit(weighted, train=weighted, columns={"weight": "weight"}, **spec).model
+    given_ = fit(weighted, train=weighted, weight="weight", **spec).model
     ours, theirs = (applied(model, frame)["calibrated"] for model in (written, given_))
     np.testing.assert_allclose(ours, theirs, atol=1e-9)
     halves = frame.with_columns(weight=pl.lit(0.3))
-    light = fit(halves, train=halves, columns={"weight": "weight"}, **spec).model
+    light = fit(halves, train=halves, weight="weight", **spec).model
     assert light.fit.rows == pytest.approx(240.0)
 
 
@@ -322,9 +321,9 @@ def test_groups_stay_in_one_fold() -> None:
     for score, fold in zip(rows.score.tolist(), rows.folds.part.tolist(), strict=True):
         by_user.setdefault(score, set()).add(fold)
     assert all(len(folds) == 1 for folds in by_user.values())
-    assert fit_hetcal(rows, HetcalSpec(groups="user")).model.fit.cross_validated is not None
+    assert fit_hetcal(rows, HetcalOptions(groups="user")).model.fit.cross_validated is not None
     one = read(frame.with_columns(user=pl.lit("a")), groups="user")
-    done = fit_hetcal(one, HetcalSpec(groups="user", min_leaf=100))
+    done = fit_hetcal(one, HetcalOptions(groups="user", min_leaf=100))
     assert "column 'user' are too few for 5 folds" in done.warnings[0]
     assert done.model.fit.cross_validated is None
 
@@ -339,7 +338,7 @@ def test_folds_go_forward_in_time(partition: str) -> None:
     for part in folds.judged():
         assert folds.part[folds.used(part)].max() < part
     more = {"trees": 5} if partition != "tree" else {}
-    spec = HetcalSpec(partition=partition, time="day", **more)
+    spec = HetcalOptions(partition=partition, time="day", **more)
     checked = fit_hetcal(rows, spec).model.fit.cross_validated
     assert checked is not None
     assert checked.folds == 5
@@ -348,7 +347,7 @@ def test_folds_go_forward_in_time(partition: str) -> None:
     forest = Folds(np.array([0, 1, 2], np.uint8), 2, forward=True)
     assert forest.among(forest.judged()).tolist() == [False, True, True]
     with pytest.raises(UsageError, match="--groups or --time"):
-        HetcalSpec(groups="user", time="day")
+        HetcalOptions(groups="user", time="day")
 
 
 def test_a_gain_within_luck_is_worth_nothing() -> None:
@@ -381,12 +380,12 @@ def test_a_row_that_stands_for_many_counts_as_one() -> None:
     spec: dict[str, Any] = {"max_depth": 3, "min_leaf": 100, "shrinkage": 50.0}
     bare = frame.drop("weight")
     plain = fit(bare, train=bare, **spec).model
-    sampled = fit(frame, train=frame, columns=columns, **spec).model
+    sampled = fit(frame, train=frame, **columns, **spec).model
     assert sampled.fit.rows == 36_000
     assert sampled.fit.leaves == plain.fit.leaves
     ours, theirs = (applied(model, frame)["calibrated"] for model in (sampled, plain))
     np.testing.assert_allclose(ours, theirs, atol=1e-9)
-    written_out = fit(frame, columns={"weight": "weight"}, **spec).model
+    written_out = fit(frame, weight="weight", **spec).model
     assert written_out.fit.leaves > plain.fit.leaves
     assert sampled.columns["weight"].kind == "sampling"
 
@@ -423,7 +422,7 @@ def test_beta_maps_are_fitted_leaf_by_leaf() -> None:
 
 def test_quantile_bins_stand_in_for_many_values() -> None:
     frame = sample(5000, gaps=False)
-    exact, coarse = (read(frame, ["x", "noise"], most=most).features for most in (None, 16))
+    exact, coarse = (read(frame, ["x", "noise"], max_bins=most).features for most in (None, 16))
     assert [bins.count for bins in exact.bins] == [5000, 5000]
     assert [bins.count for bins in coarse.bins] == [16, 16]
     assert np.bincount(coarse.codes[0]).max() <= 314
@@ -464,7 +463,7 @@ def test_features_are_found_by_name_and_glob() -> None:
 )
 def test_impossible_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
-        HetcalSpec(**options)
+        HetcalOptions(**options)
 
 
 def damaged(change: Any) -> bytes:
@@ -524,7 +523,7 @@ def test_calibrating_both_values_of_the_pattern_ranks_as_the_truth_does() -> Non
     rows = simulate_partitions(50_000, seed=1)
     new = simulate_partitions(50_000, seed=2)
     names = ["feature_pattern", "feature_noise"]
-    done = fit_hetcal(read(rows, names), HetcalSpec(max_depth=1, min_leaf=1000, shrinkage=0.0))
+    done = fit_hetcal(read(rows, names), HetcalOptions(max_depth=1, min_leaf=1000, shrinkage=0.0))
     found = applied(done.model, new)
     aucs = [
         roc_auc_score(new["label"], column)

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import calibkit as ck
-from calibkit.bins.level_edges import read_edges
+from calibkit.bins.level_edges import edges_of
 from calibkit.errors import UsageError
 
 
@@ -22,7 +22,7 @@ def test_a_model_fitted_on_tied_uncertainties_gives_its_edges(tmp_path: Path) ->
     )
     model = ck.fit_boundary(rows, recall=0.5, method="exact", uncertainty_bins=3, folds=0)
     model.save(tmp_path / "model.json")
-    assert read_edges(str(tmp_path / "model.json")) == (1.0, 1.0)
+    assert edges_of(str(tmp_path / "model.json"), "") == (1.0, 1.0)
 
 
 @pytest.mark.parametrize("text", ["[2, 1]", "[]", '["a"]', "[1e999]"])
@@ -30,4 +30,4 @@ def test_edges_rise(text: str, tmp_path: Path) -> None:
     path = tmp_path / "edges.json"
     path.write_text(text)
     with pytest.raises(UsageError):
-        read_edges(str(path))
+        edges_of(str(path), "")

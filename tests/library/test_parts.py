@@ -15,8 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibkit.calibrators.spec import CalibratorSpec
-from calibkit.calibrators.states import CalibratorProblem, calibrator_state
+from calibkit.calibrators import run
 from calibkit.engines.shards import (
     Opening,
     Shard,
@@ -30,10 +29,9 @@ from calibkit.errors import DataError, ModelError
 from calibkit.files.sources import open_source
 from calibkit.files.stretches import Stretch, cuts, size_to_cut, stretches
 from calibkit.memory import Memory
-from calibkit.rows.columns import ColumnOptions
+from calibkit.options.calibrate import CalibrateOptions
+from calibkit.options.vad import VadOptions
 from calibkit.summaries.states import join_states, merge_states, state_of
-from calibkit.vad.rows import MemberOptions
-from calibkit.vad.spec import VadSpec
 from calibkit.vad.states import vad_state
 from tests.local_engine import LocalEngine
 
@@ -59,14 +57,19 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def tasks() -> dict[str, StateTask]:
     """Return what makes states: of rows that are condensed, and of sums."""
-    columns = ColumnOptions(weight="weight", unlabelled="drop", on_missing="drop")
-    problem = CalibratorProblem(spec=CalibratorSpec(by="site"), provenance="names")
-    members = MemberOptions(
-        members=("score", "score_1"), weight="weight", by="site", on_missing="drop"
+    scores = CalibrateOptions(
+        weight="weight", unlabelled="drop", on_missing="drop", by="site", provenance="names"
+    )
+    members = VadOptions(
+        members=("score", "score_1"),
+        weight="weight",
+        by="site",
+        on_missing="drop",
+        provenance="names",
     )
     makers: dict[str, Callable[..., Any]] = {
-        "calibrate": partial(calibrator_state, columns=columns, problem=problem, memory=Memory(1)),
-        "vad": partial(vad_state, columns=members, spec=VadSpec(), provenance="names"),
+        "calibrate": partial(run.state, scores),
+        "vad": partial(vad_state, members),
     }
     return {name: StateTask(maker, OPENING) for name, maker in makers.items()}
 

@@ -17,21 +17,30 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from calibkit.boundary.fit import fit_boundary
-from calibkit.boundary.spec import BoundarySpec
-from calibkit.boundary.target import read_target
 from calibkit.errors import DataError, UsageError
 from calibkit.metrics.evaluate import evaluate
-from calibkit.report import plots, recall_gain
-from calibkit.report.grid_points import GridSpec, level_names
-from calibkit.report.ranking_curves import MOST_POINTS, CurveSpec, visible
+from calibkit.options.boundary import BoundaryOptions
+from calibkit.options.evaluate import EvaluateOptions
+from calibkit.options.grid_plots import HeatmapOptions, PositivityOptions, RecallGainOptions
+from calibkit.options.plot import (
+    AucLiftOptions,
+    DisagreementOptions,
+    DispersionOptions,
+    ReliabilityOptions,
+    RocOptions,
+)
+from calibkit.options.shared import ColumnOptions
+from calibkit.report import plots
+from calibkit.report.grid_points import level_names
+from calibkit.report.judged import judged
+from calibkit.report.ranking_curves import MOST_POINTS, visible
 from calibkit.report.regions import outline
 from calibkit.rows.columns import read_score_rows
 from tests.cli.score_files import decisions
 from tests.library.pictures import (
-    COLUMNS,
-    SPECS,
-    evaluation,
-    judged,
+    BOTH,
+    JUDGED,
+    SHOWN,
     points_of,
     scored,
     source_of,
@@ -61,9 +70,9 @@ def cells_of(
 
 def fit(path: Path, method: str, **more: Any) -> Path:
     """Write a boundary of the rows; return its file."""
-    spec = BoundarySpec(target=read_target({"precision": "0.7"}), method=method, folds=0, **more)
-    rows = read_score_rows(source_of(scored()), COLUMNS)
-    path.write_bytes(fit_boundary(rows, spec, provenance="none").model.to_json())
+    options = BoundaryOptions(precision="0.7", method=method, folds=0, provenance="none", **more)
+    rows = read_score_rows(source_of(scored()), ColumnOptions())
+    path.write_bytes(fit_boundary(rows, options).model.to_json())
     return path
 
 
@@ -87,7 +96,7 @@ def test_reliability_counts_bins_and_pools() -> None:
 
 def test_reliability_of_several_classes_is_that_of_the_predicted_one() -> None:
     frame = voted().with_columns(label=pl.Series(np.arange(voted().height) % 3))
-    shown = plots.points("reliability", source_of(frame), evaluation("score", probs=("a_*",)))
+    shown = plots.points(source_of(frame), ReliabilityOptions(probs="a_*"))
     chosen = frame.select(pl.concat_list("a_0", "a_1", "a_2").alias("a"), "label").to_dicts()
     right = sum(max(row["a"]) == row["a"][row["label"]] for row in chosen)
     assert shown.table.filter(curve="bins")["positives"].sum() == right
@@ -95,14 +104,8 @@ def test_reliability_of_several_classes_is_that_of_the_predicted_one() -> None:
 
 
 def test_raw_scores_have_no_reliability() -> None:
-    from calibkit.metrics.views import Settings
-
     with pytest.raises(DataError, match="needs scores that are probabilities"):
-        plots.points(
-            "reliability",
-            source_of(scored()),
-            evaluation("score", settings=Settings(scale="raw")),
-        )
+        plots.points(source_of(scored()), ReliabilityOptions(scale="raw"))
 
 
 # ---------------------------------------------------------------- precision, recall, ROC
@@ -139,8 +142,8 @@ def test_curves_hold_the_rates_of_every_threshold(kind: str) -> None:
 
 def test_operating_points_are_the_rates_of_the_decisions(tmp_path: Path) -> None:
     paths = [fit(tmp_path / f"{name}.json", name) for name in ("st", "exact")]
-    spec = CurveSpec(evaluate=evaluation("score"), boundaries=tuple(map(str, paths)))
-    table = plots.points("roc", source_of(scored()), spec).table.filter(curve="decisions")
+    options = RocOptions(boundary=paths)
+    table = plots.points(source_of(scored()), options).table.filter(curve="decisions")
     labels = scored()["label"].to_list()
     for path, row in zip(paths, table.iter_rows(named=True), strict=True):
         taken = decisions(msgspec.json.decode(path.read_bytes()), scored())
@@ -167,7 +170,7 @@ def test_long_curves_are_thinned_evenly() -> None:
 def test_curves_need_both_classes() -> None:
     frame = scored().with_columns(label=pl.lit(1))
     with pytest.raises(DataError, match="all rows are positive"):
-        plots.points("roc", source_of(frame), SPECS["roc"][1])
+        plots.points(source_of(frame), SHOWN["roc"][1])
 
 
 # ---------------------------------------------------------------- grids
@@ -200,10 +203,10 @@ def test_positivity_of_a_table_is_that_of_its_rows(tmp_path: Path) -> None:
     from calibkit.files.sources import open_source
 
     source = open_source([str(tmp_path / "grid.csv")])
-    for kind in ("positivity", "heatmap"):
-        spec = GridSpec(uncertainty_bins=3, score_bins=4)
-        one = plots.points(kind, source, spec).table
-        two = plots.points(kind, source_of(scored()), spec).table
+    for kind in (PositivityOptions, HeatmapOptions):
+        options = kind(uncertainty_bins=3, score_bins=4)
+        one = plots.points(source, options).table
+        two = plots.points(source_of(scored()), options).table
         assert one.equals(two.cast(one.schema))
 
 
@@ -219,10 +222,9 @@ def test_weighted_heights_do_not_depend_on_the_order_of_rows(tmp_path: Path) -> 
     weight = np.random.default_rng(8).random(240)
     frame = scored().with_columns(weight=weight)
     path = fit(tmp_path / "boundary.json", "exact", uncertainty_bins=3)
-    columns = COLUMNS.__class__(weight="weight")
-    spec = GridSpec(columns=columns, score_bins=5, boundaries=(str(path),))
-    table = plots.points("heatmap", source_of(frame), spec).table
-    other = plots.points("heatmap", source_of(frame.sample(fraction=1, shuffle=True, seed=1)), spec)
+    options = HeatmapOptions(weight="weight", score_bins=5, boundary=path)
+    table = plots.points(source_of(frame), options).table
+    other = plots.points(source_of(frame.sample(fraction=1, shuffle=True, seed=1)), options)
     assert other.table.equals(table)
     for row in table.iter_rows(named=True):
         below = sum(
@@ -246,8 +248,8 @@ def test_regions_hold_the_rows_that_a_boundary_selects(
     method: str, more: Row, tmp_path: Path
 ) -> None:
     path = fit(tmp_path / "boundary.json", method, **more)
-    spec = GridSpec(uncertainty_bins=4, score_bins=5, boundaries=(str(path),))
-    table = plots.points("heatmap", source_of(scored()), spec).table.filter(kind="boundary")
+    options = HeatmapOptions(uncertainty_bins=4, score_bins=5, boundary=path)
+    table = plots.points(source_of(scored()), options).table.filter(kind="boundary")
     found = decisions(msgspec.json.decode(path.read_bytes()), scored())
     for taken, (score, spread) in zip(
         found, scored().select("score", "uncertainty").iter_rows(), strict=True
@@ -264,8 +266,8 @@ def test_regions_hold_the_rows_that_a_boundary_selects(
 
 def test_what_a_stochastic_boundary_leaves_to_chance_is_apart(tmp_path: Path) -> None:
     path = fit(tmp_path / "boundary.json", "stochastic", uncertainty_bins=3)
-    spec = GridSpec(boundaries=(str(path),))
-    table = plots.points("heatmap", source_of(scored()), spec).table.filter(kind="boundary")
+    options = HeatmapOptions(boundary=path)
+    table = plots.points(source_of(scored()), options).table.filter(kind="boundary")
     model = msgspec.json.decode(path.read_bytes())
     chance = [low for low in model["random_thresholds"] if low is not None]
     assert table.filter(name=f"{path}, by chance")["score_low"].to_list() == chance
@@ -280,7 +282,7 @@ def test_boundaries_that_cannot_be_drawn(tmp_path: Path) -> None:
     given = ["boundary", str(tmp_path / "rows.parquet"), "--precision", "0.6", "--by", "run"]
     assert run([*given, "--method", "exact", "--folds", "0", "-q", "-o", str(path)]) == 0
     with pytest.raises(UsageError, match="thresholds for each 'run'"):
-        plots.points("heatmap", rows, GridSpec(boundaries=(str(path),)))
+        plots.points(rows, HeatmapOptions(boundary=path))
     other = fit(tmp_path / "other.json", "exact", uncertainty_bins=2)
     given = ["bin", str(tmp_path / "rows.parquet"), "--score-bins", "4", "-q"]
     assert run([*given, "-o", str(tmp_path / "grid.csv")]) == 0
@@ -288,13 +290,10 @@ def test_boundaries_that_cannot_be_drawn(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match="draw it over the rows themselves"):
         source = open_source([str(tmp_path / "grid.csv")])
-        plots.points("heatmap", source, GridSpec(boundaries=(str(other),)))
+        plots.points(source, HeatmapOptions(boundary=other))
     moved = scored().rename({"score": "s"}).with_columns(score=scored()["score"])
-    spec = GridSpec(boundaries=(str(other),), columns=COLUMNS.__class__(score="s"))
-    assert (
-        "decides by the score 'score'"
-        in plots.points("heatmap", source_of(moved), spec).warnings[0]
-    )
+    options = HeatmapOptions(boundary=other, score="s")
+    assert "decides by the score 'score'" in plots.points(source_of(moved), options).warnings[0]
 
 
 def test_the_outline_of_stairs_is_one_line() -> None:
@@ -369,14 +368,14 @@ def test_ece_at_each_score_bin() -> None:
 
 def test_the_gain_is_that_of_the_recall_on_test_rows() -> None:
     test = scored().with_columns(pl.col("label").shift(7, fill_value=1))
-    spec = recall_gain.GainSpec(methods=("exact", "mist"), bounds=("0.5", "0.7"), folds=5)
-    table = recall_gain.points(source_of(scored()), spec, source_of(test)).table
-    rows, labels = read_score_rows(source_of(scored()), COLUMNS), test["label"].to_list()
+    options = RecallGainOptions(method=["exact", "mist"], precision=[0.5, 0.7], test=test)
+    table = plots.points(source_of(scored()), options).table
+    rows, labels = read_score_rows(source_of(scored()), ColumnOptions()), test["label"].to_list()
     for row in table.iter_rows(named=True):
         found = []
         for method in ("st", row["method"]):
-            target = read_target({"precision": str(row["bound"])})
-            model = fit_boundary(rows, BoundarySpec(target=target, method=method, folds=0)).model
+            options = BoundaryOptions(precision=row["bound"], method=method, folds=0)
+            model = fit_boundary(rows, options).model
             taken = decisions(msgspec.json.decode(model.to_json()), test)
             hits = sum(d * y for d, y in zip(taken, labels, strict=True))
             found.append((hits / sum(taken), hits / sum(labels)))
@@ -387,14 +386,14 @@ def test_the_gain_is_that_of_the_recall_on_test_rows() -> None:
 
 def test_bounds_that_no_boundary_meets_are_null() -> None:
     frame = scored().with_columns(label=pl.Series(np.arange(240) % 2))
-    spec = recall_gain.GainSpec(methods=("mist",), bounds=("1", "0.5"))
-    table = recall_gain.points(source_of(frame.with_columns(score=0.5)), spec).table
+    options = RecallGainOptions(method="mist", precision="1,0.5")
+    table = plots.points(source_of(frame.with_columns(score=0.5)), options).table
     assert table["bound"].to_list() == [0.5, 1.0]
     assert table["gain"].to_list()[1] is None
-    assert plots.picture(plots.points("recall-gain", source_of(frame), spec))
+    assert plots.picture(plots.points(source_of(frame), options))
     for name in ("st", "nothing"):
         with pytest.raises(UsageError, match="cannot be compared"):
-            recall_gain.points(source_of(frame), recall_gain.GainSpec(methods=(name,)))
+            plots.points(source_of(frame), RecallGainOptions(method=name))
 
 
 def test_bias_among_the_highest_scores() -> None:
@@ -430,15 +429,15 @@ def test_auc_lift_of_each_run() -> None:
 
 
 def test_a_lift_on_all_rows_has_the_interval_of_the_difference() -> None:
-    spec = evaluation("score", "other", metrics=("auc",))
-    row = plots.points("auc-lift", source_of(scored()), spec).table.row(0, named=True)
-    paired = evaluate(source_of(scored()), spec).metrics.differences["other-score"]["all"]["auc"]
+    row = plots.points(source_of(scored()), AucLiftOptions(scores=BOTH)).table.row(0, named=True)
+    options = EvaluateOptions(scores=BOTH, metrics="auc")
+    paired = evaluate(options, source_of(scored())).metrics.differences["other-score"]["all"]["auc"]
     assert row["lift"] == pytest.approx(paired.value / row["auc_baseline"])
     assert (row["low"], row["high"]) == pytest.approx(
         (paired.low / row["auc_baseline"], paired.high / row["auc_baseline"])
     )
     with pytest.raises(UsageError, match="compares scores"):
-        plots.points("auc-lift", source_of(scored()), evaluation("score"))
+        plots.points(source_of(scored()), AucLiftOptions())
 
 
 # ---------------------------------------------------------------- votes
@@ -474,7 +473,7 @@ def test_disagreement_in_bins_of_the_prediction() -> None:
 
 def test_the_map_shows_the_losses_of_evaluate() -> None:
     table = points_of("dispersion").table
-    found = evaluate(source_of(voted()), judged()).metrics
+    found = evaluate(judged(DispersionOptions(**JUDGED)), source_of(voted())).metrics
     assert table["name"].to_list() == ["a_*", "b_*"]
     for row in table.iter_rows(named=True):
         for name in ("calibration_loss", "dispersion_loss", "epistemic_loss"):
@@ -487,8 +486,8 @@ def test_votes_are_needed() -> None:
     frame = voted().with_columns(
         pl.lit(k == 0).cast(pl.Int64).alias(f"count_{k}") for k in range(3)
     )
-    for kind in ("dispersion", "disagreement"):
+    for kind in (DispersionOptions, DisagreementOptions):
         with pytest.raises(DataError, match="no row has two votes"):
-            plots.points(kind, source_of(frame), judged())
+            plots.points(source_of(frame), kind(**JUDGED))
         with pytest.raises(UsageError, match="name --counts"):
-            plots.points(kind, source_of(frame), evaluation("score", probs=("a_*",)))
+            kind(probs="a_*", counts=None)

@@ -2,37 +2,42 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import math
 import sys
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 import pytest
 
+import calibkit as ck
 from calibkit.errors import UsageError
+from calibkit.options.grid_plots import GridPlot, HeatmapOptions, PositivityOptions
+from calibkit.options.plot import ReliabilityOptions, RocOptions
 from calibkit.report import plots, style
-from calibkit.report.grid_points import GridSpec
 from calibkit.report.look import Look, read_size
 from calibkit.report.odds import log_odds
-from calibkit.rows.columns import ColumnOptions
-from tests.library.pictures import SPECS, evaluation, faults, points_of, scored, source_of
+from tests.library.pictures import SHOWN, faults, points_of, scored, source_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 SIZES = [Look(), Look(width=3.0, height=2.6)]
 
 
 def test_every_kind_is_tried() -> None:
-    assert SPECS.keys() == plots.KINDS.keys()
+    assert SHOWN.keys() == plots.KINDS.keys()
 
 
-@pytest.mark.parametrize("kind", SPECS)
+@pytest.mark.parametrize("kind", SHOWN)
 def test_nothing_is_clipped_overlapping_or_empty(kind: str) -> None:
     for look in SIZES:
         assert faults(plots.draw(points_of(kind), look)) == []
 
 
-@pytest.mark.parametrize("kind", SPECS)
+@pytest.mark.parametrize("kind", SHOWN)
 def test_the_same_points_give_the_same_svg_which_holds_them(kind: str) -> None:
     shown = points_of(kind)
     svg = plots.picture(shown)
@@ -68,16 +73,16 @@ def test_the_settings_of_the_user_change_nothing() -> None:
 
 def test_levels_of_uneven_height_do_not_write_over_each_other() -> None:
     frame = scored().with_columns(uncertainty=pl.col("uncertainty") ** 5)
-    spec = GridSpec(uncertainty_bins=20, score_bins=5, strategy="equal-width")
-    shown = plots.points("heatmap", source_of(frame), spec)
+    options = HeatmapOptions(uncertainty_bins=20, score_bins=5, strategy="equal-width")
+    shown = plots.points(source_of(frame), options)
     assert faults(plots.draw(shown)) == []
 
 
-@pytest.mark.parametrize("kind", ["heatmap", "positivity"])
-def test_scores_by_their_log_odds(kind: str) -> None:
+@pytest.mark.parametrize("kind", [HeatmapOptions, PositivityOptions])
+def test_scores_by_their_log_odds(kind: type[GridPlot]) -> None:
     frame = scored().with_columns(pl.col("score") ** 6)
-    shown = plots.points(kind, source_of(frame), GridSpec(score_bins=4, axis="logit"))
-    plain = plots.points(kind, source_of(frame), GridSpec(score_bins=4))
+    shown = plots.points(source_of(frame), kind(score_bins=4, axis="logit"))
+    plain = plots.points(source_of(frame), kind(score_bins=4))
     assert shown.table.equals(plain.table)
     for look in SIZES:
         figure = plots.draw(shown, look)
@@ -86,7 +91,7 @@ def test_scores_by_their_log_odds(kind: str) -> None:
             probability = float(tick.label1.get_text())
             assert log_odds(probability) == pytest.approx(tick.get_loc())
     with pytest.raises(UsageError, match="is of probabilities"):
-        GridSpec(axis="logit", columns=ColumnOptions(scale="raw"))
+        kind(axis="logit", scale="raw")
 
 
 def test_log_odds() -> None:
@@ -98,7 +103,7 @@ def test_names_are_shown_as_they_are() -> None:
     """Dollars are no formulas, a leading underscore hides nothing, long names are cut."""
     names = ("$a_{b}$", "_hidden", "漢字", "n" * 300)
     frame = scored().with_columns(scored()["score"].alias(name) for name in names)
-    shown = plots.points("reliability", source_of(frame), evaluation(*names))
+    shown = plots.points(source_of(frame), ReliabilityOptions(scores=names))
     figure = plots.draw(shown, Look(title="$x_1$ & <b>"))
     texts = [text.get_text().strip() for text in figure.legends[0].get_texts()]
     assert texts[:4] == ["$a_{b}$", "_hidden", "漢字", f"{'n' * 39}…"]
@@ -130,7 +135,7 @@ def test_too_many_lines_are_refused() -> None:
     names = [f"s{k}" for k in range(9)]
     frame = scored().with_columns(scored()["score"].alias(name) for name in names)
     with pytest.raises(UsageError, match="9 diagrams are too many"):
-        plots.points("reliability", source_of(frame), evaluation(*names))
+        plots.points(source_of(frame), ReliabilityOptions(scores=names))
 
 
 def test_sizes() -> None:
@@ -146,16 +151,73 @@ def test_sizes() -> None:
             Look(width=size)
 
 
-def test_kinds_that_do_not_exist() -> None:
-    with pytest.raises(UsageError, match="did you mean 'heatmap'"):
-        plots.points("heatmaps", source_of(scored()), None)
-
-
 def test_points_need_no_matplotlib_but_pictures_do(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(style, "find_spec", lambda name: None)
-    shown = plots.points("roc", source_of(scored()), SPECS["roc"][1])
+    shown = plots.points(source_of(scored()), SHOWN["roc"][1])
     assert "matplotlib" not in sys.modules
     with pytest.raises(UsageError, match=r"pip install 'calibkit\[plot\]'"):
         plots.draw(replace(shown))
+
+
+# ---------------------------------------------------------------- on axes
+
+
+@pytest.fixture
+def pyplot() -> Iterator[Any]:
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    yield pyplot
+    pyplot.close("all")
+
+
+@pytest.mark.parametrize("kind", SHOWN)
+def test_every_kind_is_drawn_on_axes(kind: str, pyplot: Any) -> None:
+    rows, options = SHOWN[kind]
+    draw = getattr(ck.plot, kind.replace("-", "_"))
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 5))
+    with pyplot.rc_context({"lines.linewidth": 9.0}):
+        found = draw(rows(), ax=left, **options.given())
+    assert found is left
+    assert left.get_title() == ""
+    assert left.lines or left.collections or left.patches
+    assert not right.lines
+    assert set(faults(figure)) <= {"empty panel"}  # the one on the right
+    assert left.get_tightbbox().x1 < right.get_tightbbox().x0
+    alone = draw(rows(), **options.given())
+    assert alone.figure is pyplot.gcf()
+    assert alone.figure is not figure
+    assert plots.to_svg(alone.figure) == plots.picture(points_of(kind))
+
+
+@pytest.mark.parametrize("kind", plots.KINDS)
+def test_signatures_are_those_of_the_options(kind: str) -> None:
+    function = getattr(ck.plot, kind.replace("-", "_"))
+    found = dict(inspect.signature(function).parameters)
+    assert found.pop("frame").default is None
+    fields = {field.name: field.default for field in dataclasses.fields(plots.KINDS[kind].options)}
+    assert {name: one.default for name, one in found.items()} == fields
+    assert all(f"\n{field}\n    " in function.__doc__ for field in fields)
+    assert "--" not in function.__doc__.replace("---", "")
+
+
+def test_the_look_of_axes_is_theirs(pyplot: Any) -> None:
+    _, ax = pyplot.subplots()
+    assert ck.plot.roc(scored(), ax=ax, title="Mine").get_title() == "Mine"
+    with pytest.raises(UsageError, match="leave them out with ax"):
+        ck.plot.roc(scored(), ax=ax, size=(4, 3))
+    png = plots.to_png(ck.plot.roc(scored(), size=(4, 3), dark=True).figure)
+    assert [int.from_bytes(png[place : place + 4]) for place in (16, 20)] == [800, 600]
+
+
+def test_models_are_drawn_as_files_are(pyplot: Any) -> None:
+    model = ck.fit_boundary(scored(), precision=0.7, method="st", folds=0)
+    shown = plots.points(source_of(scored()), RocOptions(boundary=model))
+    assert shown.table.filter(curve="decisions")["name"].to_list() == ["boundary"]
+    ck.plot.heatmap(scored(), boundary=[model, model])
+    with pytest.raises(UsageError, match=r"plot\.roc: no option 'scoer'"):
+        ck.plot.roc(scored(), scoer="other")  # type: ignore[call-arg]

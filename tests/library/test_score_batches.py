@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,26 +14,24 @@ import polars as pl
 import pytest
 
 from calibkit.bins.binning import fit_grid, grid_frame, grid_metadata
-from calibkit.bins.grid_rows import GridProblem, grid_rows
+from calibkit.bins.run import grid_rows
 from calibkit.boundary import run
 from calibkit.boundary.certificate_tests import read_confidence
 from calibkit.boundary.model import BoundaryModel
-from calibkit.boundary.reading import BoundaryReader
-from calibkit.boundary.spec import BoundarySpec
-from calibkit.boundary.states import BoundaryProblem, boundary_state, merged_rows
-from calibkit.boundary.target import read_target
+from calibkit.boundary.reading import read_boundary_rows
 from calibkit.calibrators.fit import fit_calibrator
 from calibkit.calibrators.rows import calibration_rows
-from calibkit.calibrators.spec import CalibratorSpec
 from calibkit.errors import CalibkitError, DataError
 from calibkit.files.sources import Source, open_source
 from calibkit.memory import Memory
 from calibkit.metrics.evaluate import evaluate
 from calibkit.metrics.result import Coarse, Metrics
-from calibkit.metrics.spec import EvaluateSpec
-from calibkit.metrics.views import Settings
 from calibkit.models import canonical_text
-from calibkit.rows.columns import ColumnOptions, read_score_rows
+from calibkit.options.bin import BinOptions
+from calibkit.options.boundary import BoundaryOptions
+from calibkit.options.calibrate import CalibrateOptions
+from calibkit.options.evaluate import EvaluateOptions
+from calibkit.rows.columns import ColumnOptions, ScoreRows, read_score_rows
 from calibkit.summaries import score_batches
 from calibkit.summaries.counted import Counter
 from calibkit.summaries.counted import Room as Limits
@@ -76,32 +75,34 @@ def distinct(tmp_path_factory: pytest.TempPathFactory) -> Source:
     return source_of(simulate(6000, seed=5), tmp_path_factory.mktemp("distinct"))
 
 
+def within(source: Source, memory: Memory | None) -> Source:
+    """Return a source that is read within some memory."""
+    own = copy(source)
+    own.memory = memory
+    return own
+
+
 def boundary(source: Source, memory: Memory | None, **options: Any) -> BoundaryModel:
-    columns = options.pop("columns", OPTIONS)
-    edges = options.pop("edges", ())
-    target = options.pop("target", {"precision": options.pop("precision", "0.7")})
-    target = read_target(target, value=options.pop("value", None))
-    spec = BoundarySpec(target=target, **{"method": "exact", **options})
-    rows = run.read_boundary_rows(source, columns, spec, memory=memory, edges=edges)
-    return run.fit(run.count(rows, spec), spec).model
+    columns = vars(options.pop("columns", OPTIONS))
+    target = options.pop("target", {"precision": "0.7"})
+    asked = BoundaryOptions(**{"method": "exact", **columns, **target, **options})
+    return run.fit(asked, within(source, memory)).model
 
 
 def calibrator(source: Source, memory: Memory | None, **options: Any) -> bytes:
-    columns = options.pop("columns", OPTIONS)
-    spec = CalibratorSpec(**options)
-    return fit_calibrator(calibration_rows(source, columns, spec, memory), spec).model.to_json()
+    asked = CalibrateOptions(**options)
+    return fit_calibrator(calibration_rows(source, asked, memory), asked).model.to_json()
 
 
 def metrics(source: Source, memory: Memory | None, **options: Any) -> Metrics:
-    columns = options.pop("columns", OPTIONS)
-    spec = EvaluateSpec(**{"scores": ("score",), "columns": columns, **options})
-    return evaluate(source, spec, memory).metrics
+    source.memory = memory
+    return evaluate(EvaluateOptions(**options), source).metrics
 
 
 def grid(source: Source, memory: Memory | None, **options: Any) -> str:
-    problem = GridProblem(score_bins=7, **options)
-    rows = grid_rows(source, OPTIONS, problem, memory)
-    found = fit_grid(rows, 3, 7, strategy=problem.strategy, order=problem.order)
+    asked = BinOptions(score_bins=7, **options)
+    rows = grid_rows(asked, within(source, memory))
+    found = fit_grid(rows, 3, 7, strategy=asked.strategy, order=asked.order)
     return grid_frame(found).write_csv() + canonical_text(grid_metadata(found, rows, "x"))
 
 
@@ -140,10 +141,10 @@ EACH = {
     "costs": partial(boundary, target={"minimize": "cost:1,share"}, columns=DROPS),
     "sampling weights": partial(boundary, columns=SAMPLED),
     "certified": partial(boundary, confidence=read_confidence(0.9), folds=0, columns=DROPS),
-    "edges, groups": partial(boundary, groups="user", edges=(1.0, 2.5), columns=DROPS),
-    "metrics, groups of text": partial(metrics, groups="user", intervals=False, columns=DROPS),
+    "edges, groups": partial(boundary, groups="user", uncertainty_edges=(1.0, 2.5), columns=DROPS),
+    "metrics, groups of text": partial(metrics, groups="user", intervals=False, on_missing="drop"),
     "metrics, sampling weights": partial(
-        metrics, columns=SAMPLED, settings=Settings(weighted=True, weight_kind="sampling")
+        metrics, weight="share", weight_kind="sampling", on_missing="drop"
     ),
 }
 
@@ -191,14 +192,13 @@ def test_a_coarse_boundary_is_counted_exactly_and_its_optimum_lies_where_it_says
     assert said.score_bits is not None
     assert said.optimum is not None
     edges = tuple(float(edge) for edge in coarse.uncertainty_edges)
-    same = boundary(distinct, None, method=method, folds=0, edges=edges)
+    same = boundary(distinct, None, method=method, folds=0, uncertainty_edges=edges or None)
     recall = same.fit.in_sample.recall
     assert recall is not None
     assert said.optimum.low <= recall <= said.optimum.high == coarse.fit.upper_bound
     assert said.optimum.low == coarse.fit.in_sample.recall
-    rows = run.read_boundary_rows(
-        distinct, OPTIONS, BoundarySpec(target=read_target({"recall": "1"}))
-    )
+    rows = read_boundary_rows(BoundaryOptions(recall="1"), distinct)
+    assert isinstance(rows, ScoreRows)
     level = np.searchsorted(coarse.uncertainty_edges, rows.uncertainty, side="right")
     thresholds = np.array([np.inf if t is None else float(t) for t in coarse.score_thresholds])
     taken = rows.score >= thresholds[level]
@@ -209,12 +209,9 @@ def test_a_coarse_boundary_is_counted_exactly_and_its_optimum_lies_where_it_says
 def test_levels_of_merged_coarse_states_miss_their_quantiles_by_no_more_than_is_said(
     distinct: Source,
 ) -> None:
-    spec = BoundarySpec(target=read_target({"precision": "0.7"}), method="exact", folds=0)
-    reader = BoundaryReader(spec=spec, columns=OPTIONS)
-    problem = BoundaryProblem(spec=spec)
-    states = [boundary_state(part, reader, problem, Room(1500)) for part in distinct.split()]
-    rows, _ = merged_rows(merge_states(states, 2), problem, Room(1500))
-    model = run.fit(run.count(rows, spec), spec).model
+    options = BoundaryOptions(precision="0.7", method="exact", folds=0)
+    states = [run.state(options, within(part, Room(1500))) for part in distinct.split()]
+    model = run.finish(merge_states(states, 2), Room(1500), 1).model
     said = model.fit.resolution
     assert isinstance(said, Resolution)
     assert said.uncertainty_bits is not None
@@ -289,17 +286,16 @@ def test_dropped_rows_are_counted_over_all_windows(tmp_path: Path) -> None:
     )
     frame.write_parquet(tmp_path / "a.parquet")
     source = open_source([str(tmp_path / "a.parquet")])
-    options = ColumnOptions(on_missing="drop", unlabelled="drop")
-    spec = CalibratorSpec()
-    whole = calibration_rows(source, options, spec)
-    found = calibration_rows(source, options, spec, Room(60))
+    options = CalibrateOptions(on_missing="drop", unlabelled="drop")
+    whole = calibration_rows(source, options)
+    found = calibration_rows(source, options, Room(60))
     assert found.warnings == whole.warnings
     assert (found.rows_read, found.dropped) == (whole.rows_read, whole.dropped) == (400, 143)
     nothing = frame.with_columns(score=pl.lit(None, pl.Float64))
     nothing.write_parquet(tmp_path / "b.parquet")
     source = open_source([str(tmp_path / "b.parquet")])
-    whole_error = failure(lambda: calibration_rows(source, options, spec))
-    assert failure(lambda: calibration_rows(source, options, spec, Room(60))) == whole_error
+    whole_error = failure(lambda: calibration_rows(source, options))
+    assert failure(lambda: calibration_rows(source, options, Room(60))) == whole_error
 
 
 def test_what_only_all_rows_show(tmp_path: Path) -> None:
@@ -307,11 +303,9 @@ def test_what_only_all_rows_show(tmp_path: Path) -> None:
     frame.write_parquet(tmp_path / "a.parquet")
     source = open_source([str(tmp_path / "a.parquet")])
     with pytest.raises(DataError, match="weight 0"):
-        calibration_rows(
-            source, ColumnOptions(weight="weight", positive="no"), CalibratorSpec(), Room(60)
-        )
+        calibration_rows(source, CalibrateOptions(weight="weight", positive="no"), Room(60))
     with pytest.raises(DataError, match="no row has the positive class 'yes'"):
-        calibration_rows(source, ColumnOptions(positive="yes"), CalibratorSpec(), Room(60))
+        calibration_rows(source, CalibrateOptions(positive="yes"), Room(60))
 
 
 def test_levels_do_not_depend_on_the_order_of_rows(tmp_path: Path) -> None:
@@ -330,9 +324,10 @@ def test_levels_of_rows_without_weight_are_refused(tmp_path: Path) -> None:
     frame.write_parquet(tmp_path / "a.parquet")
     source = open_source([str(tmp_path / "a.parquet")])
     columns = ColumnOptions(weight="weight")
+    options = BinOptions(weight="weight", score_bins=5)
     for memory in (None, Room(60)):
         with pytest.raises(DataError, match=r"weight 0 in (all )?300 rows") as caught:
-            grid_rows(source, columns, GridProblem(score_bins=5), memory)
+            grid_rows(options, within(source, memory))
         assert (caught.value.column, caught.value.rows) == ("weight", 300)
         with pytest.raises(DataError, match=r"weight 0 in (all )?300 rows"):
             boundary(source, memory, columns=columns)

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit.boundary.fit import fit_boundary
-from calibkit.boundary.spec import BoundarySpec
-from calibkit.boundary.target import read_target
 from calibkit.errors import DataError, UsageError
 from calibkit.files.sources import Source
+from calibkit.options.boundary import BoundaryOptions
 from calibkit.rows.columns import ColumnOptions, ScoreRows, read_score_rows
 from calibkit.rows.rows import RowFinder
 from calibkit.rows.splits import group_parts, time_parts
@@ -86,8 +85,8 @@ def read(frame: pl.DataFrame, *beside: str) -> ScoreRows:
 
 
 def fit(frame: pl.DataFrame, **options: str) -> dict[str, object]:
-    spec = BoundarySpec(target=read_target({"precision": "0.7"}), method="st", **options)
-    fitted = fit_boundary(read(frame, *options.values()), spec)
+    asked = BoundaryOptions(precision="0.7", method="st", **options)
+    fitted = fit_boundary(read(frame, *options.values()), asked)
     return fitted.model.as_dict()
 
 
@@ -130,14 +129,12 @@ def test_cross_validation_follows_the_column(option: str) -> None:
 
 def test_too_few_values_leave_the_boundary_unjudged() -> None:
     frame = example().with_columns(user=pl.lit(1))
-    spec = BoundarySpec(target=read_target({"precision": "0.7"}), method="exact", groups="user")
-    fitted = fit_boundary(read(frame, "user"), spec)
+    options = BoundaryOptions(precision="0.7", method="exact", groups="user")
+    fitted = fit_boundary(read(frame, "user"), options)
     assert fitted.model.fit.cross_validated is None
     assert "too few values" in fitted.warnings[0]
 
 
 def test_folds_follow_one_column() -> None:
-    target = read_target({"precision": "0.7"})
-    spec = BoundarySpec(target=target, method="exact", groups="user", time="day")
     with pytest.raises(UsageError, match="one of them"):
-        fit_boundary(read(example(), "user", "day"), spec)
+        BoundaryOptions(precision="0.7", method="exact", groups="user", time="day")

@@ -16,17 +16,17 @@ from scipy.optimize import linprog
 
 from calibkit.bins.binning import uncertainty_levels
 from calibkit.boundary import exact
-from calibkit.boundary.compare import compare
+from calibkit.boundary.compare import compare_methods
 from calibkit.boundary.decide import decide, draw, probabilities
 from calibkit.boundary.found import Found
 from calibkit.boundary.goals import Totals
 from calibkit.boundary.measures import KINDS
 from calibkit.boundary.model import BoundaryModel
 from calibkit.boundary.problem import deal, raw_problem
-from calibkit.boundary.spec import BoundarySpec
 from calibkit.boundary.stochastic import random_block, random_tie
 from calibkit.boundary.target import read_target
 from calibkit.errors import InfeasibleError, UsageError
+from calibkit.options.boundary import BoundaryOptions
 from calibkit.rows.columns import ScoreRows
 from calibkit.summaries.tally import Tally, count_rows
 from tests.conftest import ROOT
@@ -566,9 +566,8 @@ def test_a_tally_of_several_levels_has_one_score_where_they_tie() -> None:
 
 
 def test_a_comparison_randomises_where_a_method_does() -> None:
-    target = read_target({"precision": "0.6"})
-    spec = BoundarySpec(target=target, method="exact", randomise="tie", folds=0)
-    found = {row.method: row for row in compare(score_rows(**example(100)), spec)}
+    options = BoundaryOptions(precision="0.6", method="exact", randomise="tie", folds=0)
+    found = {row.method: row for row in compare_methods(score_rows(**example(100)), options)}
     for name, row in found.items():
         assert row.model is not None, row.note
         assert (row.model.randomise == "tie") == (name == "stochastic")

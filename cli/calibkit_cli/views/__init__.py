@@ -1,29 +1,42 @@
-"""What a person wants to know of a model first: one view a kind.
-
-A view is a function of a model and a console; `VIEWS` names it.
-"""
+"""What the library's views say, on a console."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from calibkit import views
+from calibkit.views.page import Page
 
 if TYPE_CHECKING:
     from calibkit_cli.console import Console
 
-#: The module of each kind's view; its function `view(model, console)` prints the model.
-VIEWS = {
-    "alpha": "calibkit_cli.views.alpha",
-    "boundary": "calibkit_cli.views.boundary",
-    "bundle": "calibkit_cli.views.bundle",
-    "calibrator": "calibkit_cli.views.calibrator",
-    "hetcal": "calibkit_cli.views.hetcal",
-    "vad": "calibkit_cli.views.vad",
-}
+View = Callable[[Any, "Console"], None]
 
 
-def view_of(kind: str) -> Callable[[Any, Console], None]:
-    """Return the view of a kind of model."""
-    view: Callable[[Any, Console], None] = import_module(VIEWS[kind]).view
-    return view
+def lines_of(model: Any) -> list[str]:
+    """Return the summary of a model."""
+    found: list[str] = views.views()[model.kind].lines(model)
+    return found
+
+
+def printed(view: Callable[[Any, Page], None]) -> View:
+    """Return a view that prints: on a terminal one screen, unless all was asked for."""
+
+    def show(result: Any, console: Console) -> None:
+        width = shutil.get_terminal_size().columns
+        page = Page(short=console.on_terminal, everything=console.everything, width=width)
+        view(result, page)
+        for part in page.parts:
+            if isinstance(part, str):
+                console.say(part)
+            else:
+                console.table(part.header, part.rows, title=part.title)
+
+    return show
+
+
+def view_of(kind: str) -> View:
+    """Return the view of a kind of model, which prints it."""
+    return printed(views.view_of(kind))

@@ -1,51 +1,10 @@
-"""How a bundle is shown: what it reads, what its parts add, what to expect of its decisions."""
+"""A bundle, printed."""
 
-from __future__ import annotations
+from calibkit.views import bundle
+from calibkit.views.bundle import lines as bundle_lines
 
-from typing import TYPE_CHECKING
+from . import printed
 
-from calibkit_cli.console import Console
+__all__ = ["bundle_lines", "view"]
 
-if TYPE_CHECKING:
-    from calibkit.bundles.model import BundleModel, Step
-
-#: Columns that a line of the table names.
-_SHOWN = 4
-
-
-def bundle_lines(model: BundleModel) -> list[str]:
-    """Return the summary of a bundle."""
-    from calibkit.apply import PASS
-
-    names = [str(step.name) for step in model.steps() if step.decides]
-    inputs = _listed([column.name for column in model.columns.values()])
-    action = f"action is the first of {', '.join(names)} that fires, else {PASS}."
-    if not names:
-        action = f"no part decides: action is {PASS}."
-    return [f"{len(model.parts)} parts, applied in this order to {inputs}; {action}"]
-
-
-def view(model: BundleModel, console: Console) -> None:
-    """Print a bundle: its summary, a line a part, and what to expect of each decision."""
-    from calibkit.boundary.model import BoundaryModel
-
-    from .boundary import boundary_lines
-
-    steps = model.steps()
-    console.say(*bundle_lines(model), "")
-    console.table(["part", "kind", "method", "reads", "adds"], [_row(step) for step in steps])
-    console.say("")
-    for step in steps:
-        if isinstance(step.model, BoundaryModel):
-            console.say(f"{step.name}: {boundary_lines(step.model)[0]}")
-
-
-def _row(step: Step) -> list[object]:
-    reads = _listed([column.name for column in step.reads.values()])
-    method = getattr(step.model, "method", None)
-    return [step.name, step.model.kind, method, reads, _listed(list(step.columns.values()))]
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(dict.fromkeys(names[:_SHOWN])) + more
+view = printed(bundle.view)

@@ -1,78 +1,10 @@
-"""A report on data as a person reads it: the columns, then what was found, worst first."""
+"""A report on data, printed."""
 
-from __future__ import annotations
+from calibkit.views import validation
+from calibkit.views.validation import found, said
 
-from typing import TYPE_CHECKING
+from . import printed
 
-if TYPE_CHECKING:
-    from calibkit.validation.report import Checked, Finding, Report
-    from calibkit_cli.console import Console
+__all__ = ["found", "said", "view"]
 
-#: Columns and findings that are shown; the file has them all.
-MOST_COLUMNS, MOST_FINDINGS = 12, 40
-
-
-def view(report: Report, console: Console) -> None:
-    """Print the verdict, the columns and the findings."""
-    console.say(said(report))
-    if report.columns:
-        console.say("")
-        shown = report.columns[:MOST_COLUMNS]
-        console.table(_HEADER, [_row(column) for column in shown])
-        if len(report.columns) > len(shown):
-            console.say(f"… {len(report.columns)} columns; -o FILE writes them all.")
-    if report.findings:
-        console.say("", *found(report))
-
-
-def found(report: Report) -> list[str]:
-    """Return the findings in lines."""
-    lines = [_line(one) for one in report.findings[:MOST_FINDINGS]]
-    if len(report.findings) > MOST_FINDINGS:
-        lines.append(f"… {len(report.findings)} findings; -o FILE writes them all.")
-    return lines
-
-
-def said(report: Report) -> str:
-    """Return the verdict in a line."""
-    counts = [
-        f"{count} {word}{'s' if count > 1 else ''}"
-        for count, word in (
-            (report.errors, "error"),
-            (report.warnings, "warning"),
-            (report.notes, "note"),
-        )
-        if count
-    ]
-    summed = ", ".join(counts) or "nothing wrong"
-    files = f"{len(report.files)} file{'s' if len(report.files) > 1 else ''}"
-    verdict = "usable" if not report.errors else "not usable as it is"
-    return f"{report.rows:,} rows of {files}: {verdict}; {summed}."
-
-
-_HEADER = ("role", "column", "type", "missing", "distinct", "least", "largest")
-
-
-def _row(column: Checked) -> list[object]:
-    return [
-        column.role,
-        column.column,
-        column.dtype,
-        column.missing,
-        column.distinct,
-        column.low,
-        column.high,
-    ]
-
-
-def _line(finding: Finding) -> str:
-    """Return a finding in a line."""
-    place = "" if finding.column is None else f" column {finding.column!r}:"
-    where = ""
-    if finding.rows is not None:
-        where = f" [{finding.rows:,} row{'s' if finding.rows > 1 else ''}"
-        if finding.first_rows:
-            more = ", …" if finding.rows > len(finding.first_rows) else ""
-            where += f" of {finding.file}: {', '.join(map(str, finding.first_rows))}{more}"
-        where += "]"
-    return f"{finding.level} ({finding.check}):{place} {finding.message}{where}"
+view = printed(validation.view)

@@ -1,0 +1,213 @@
+"""How a command becomes a Python function: signature, docstring and checks come from its options.
+
+`python_function` is a decorator.  What it decorates takes a source and options; what it returns takes
+a frame, or arrays, and keywords.  A type checker takes the keywords from the class of options.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import textwrap
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, get_args, overload
+
+from calibkit.api.words import in_python, python_words
+from calibkit.errors import CalibkitWarning, UsageError, nearest
+from calibkit.fitted import Fitted
+from calibkit.models import Model
+from calibkit.options.option import Entry, Options, entries, names_of
+from calibkit.options.shared import COLUMNS
+
+if TYPE_CHECKING:
+    from calibkit.files.frames import Frame
+    from calibkit.files.sources import Source
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+Asked = TypeVar("Asked", bound=Options)
+M = TypeVar("M", bound=Model)
+
+_FRAME = "frame"
+
+_FRAME_TEXT = """frame
+    Rows: a polars frame (also lazy), a pandas frame, a pyarrow table, a DuckDB relation, columns by
+    name, or the name of a file. Without it columns are given as arrays, in place of their names."""
+
+_RAISES = """Raises
+------
+UsageError
+    An option, a column or a pair of options that is impossible; it is a `ValueError`.
+DataError
+    Values that are missing, infinite, out of range or of the wrong type; it is a `ValueError`."""
+
+
+class FrameFunction(Protocol[P, R_co]):
+    """A function of a frame and options."""
+
+    @overload
+    def __call__(self, frame: Frame, /, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+
+    @overload
+    def __call__(self, **columns_and_options: Any) -> R_co: ...
+
+
+def python_function(
+    options: Callable[P, Asked],
+) -> Callable[[Callable[[Source, Asked], R]], FrameFunction[P, R]]:
+    """Return a decorator for what a command does with a source and its options.
+
+    Parameters
+    ----------
+    options
+        The class of the options.
+    """
+    kind: Any = options
+
+    def decorated(work: Callable[[Source, Asked], R]) -> FrameFunction[P, R]:
+        @functools.wraps(work)
+        def function(*rows: Any, **given: Any) -> R:
+            with in_python(names_of(kind)):
+                source, own = _opened(function.__name__, kind, rows, given)
+                return work(source, own)
+
+        described: Any = function
+        described.__signature__ = signature_of(kind)
+        described.__doc__ = docstring_of(kind, work.__doc__ or "")
+        found: FrameFunction[P, R] = described
+        return found
+
+    return decorated
+
+
+def fit_function(
+    options: Callable[P, Asked],
+) -> Callable[[Callable[[Source, Asked], Fitted[M]]], FrameFunction[P, M]]:
+    """Return a decorator for a fit: its function returns the model, after warnings."""
+
+    def decorated(fit: Callable[[Source, Asked], Fitted[M]]) -> FrameFunction[P, M]:
+        @functools.wraps(fit)
+        def delivered(source: Source, own: Asked) -> M:
+            from calibkit.threads import later, warm_up
+
+            later(getattr(own, "workers", 1), warm_up)
+            fitted = fit(source, own)
+            tell(fitted.warnings, options)
+            return fitted.model
+
+        return python_function(options)(delivered)
+
+    return decorated
+
+
+def options_function(
+    options: Callable[P, Asked],
+) -> Callable[[Callable[[Asked], R]], Callable[P, R]]:
+    """Return a decorator for what a command does with its options alone."""
+    kind: Any = options
+
+    def decorated(work: Callable[[Asked], R]) -> Callable[P, R]:
+        @functools.wraps(work)
+        def function(*first: P.args, **given: P.kwargs) -> R:
+            with in_python(names_of(kind)):
+                _refuse_unknown(work.__name__, kind, given)
+                return work(options(*first, **given))
+
+        described: Any = function
+        described.__signature__ = signature_of(kind, frame=False)
+        described.__doc__ = docstring_of(kind, work.__doc__ or "", frame=False)
+        return function
+
+    return decorated
+
+
+def _refuse_unknown(name: str, kind: type[Options], given: Iterable[str]) -> None:
+    known = [entry.name for entry in entries(kind)]
+    for keyword in given:
+        if keyword not in known:
+            raise UsageError(
+                f"{name}: no option {keyword!r}{nearest(keyword, known)}; help(calibkit.{name}) "
+                "lists them"
+            )
+
+
+def _opened(
+    name: str, kind: type[Asked], rows: tuple[Any, ...], given: dict[str, Any]
+) -> tuple[Source, Asked]:
+    """Return the rows and the options of a call; arrays become columns named after their option."""
+    from calibkit.files.frames import frame_of_arrays, open_frame
+
+    if len(rows) > 1:
+        raise UsageError(f"{name}: takes a frame, and all else by keyword")
+    if rows and _FRAME in given:
+        raise UsageError(f"{name}: there are two frames; keep one")
+    frame = rows[0] if rows else given.pop(_FRAME, None)
+    _refuse_unknown(name, kind, given)
+    columns = {entry.name for entry in entries(kind) if entry.option.group == COLUMNS}
+    roles = {role: value for role, value in given.items() if role in columns}
+    frame, called = frame_of_arrays(roles, frame)
+    return open_frame(frame), kind(**{**given, **called})
+
+
+def tell(remarks: Iterable[str], kind: Any) -> None:
+    """Warn of each remark once, in Python's words, as the caller of the public function."""
+    names = names_of(kind)
+    for remark in dict.fromkeys(remarks):
+        warnings.warn(python_words(remark, names), CalibkitWarning, stacklevel=_outside())
+
+
+def _outside() -> int:
+    """Return how many calls up the code is that is not calibkit's."""
+    frame, depth = inspect.currentframe(), 0
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(
+        ("calibkit", "contextlib")
+    ):
+        frame, depth = frame.f_back, depth + 1
+    return depth
+
+
+def signature_of(kind: type[Options], *, frame: bool = True) -> inspect.Signature:
+    """Return the signature of a function of a frame, if it takes one, and the options of a class."""
+    plain, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    first = [inspect.Parameter(_FRAME, plain, default=None)] if frame else []
+    alone = {field.name for field in fields(kind) if field.kw_only}
+    others = [
+        inspect.Parameter(
+            entry.name,
+            keyword if entry.name in alone else plain,
+            default=inspect.Parameter.empty if entry.required else entry.default,
+            annotation=entry.kind | None if entry.optional else entry.kind,
+        )
+        for entry in entries(kind)
+    ]
+    return inspect.Signature([*first, *sorted(others, key=lambda one: one.kind)])
+
+
+def docstring_of(kind: type[Options], written: str, *, frame: bool = True) -> str:
+    """Return a docstring with the parameters of a class after what was written before its sections."""
+    written = inspect.cleandoc(written)
+    before, section, after = written.partition("\n\nReturns\n")
+    if not section:
+        before, section, after = written.partition("\n\nExamples\n")
+    names = names_of(kind)
+    lines = [_FRAME_TEXT] if frame else []
+    for entry in entries(kind):
+        text = textwrap.fill(python_words(entry.option.help + _default(entry), names), 92)
+        lines.append(f"{entry.name}\n{textwrap.indent(text, '    ')}")
+    parameters = "Parameters\n----------\n" + "\n".join(lines)
+    if section:
+        returns, mark, examples = (section + after).partition("\n\nExamples\n")
+        return f"{before}\n\n{parameters}{returns}\n\n{_RAISES}{mark}{examples}\n"
+    return f"{before}\n\n{parameters}\n\n{_RAISES}\n"
+
+
+def _default(entry: Entry) -> str:
+    """Return what a docstring adds to the help of an option: its choices, and its default."""
+    choices = get_args(entry.kind) if entry.kind not in (int, float, bool, str) else ()
+    texts = [repr(one) for one in choices if isinstance(one, str)]
+    chosen = f" One of {', '.join(texts)}." if texts else ""
+    shown = entry.option.shown or (repr(entry.default) if entry.default is not None else "")
+    return f"{chosen} Default: {shown}." if shown else chosen

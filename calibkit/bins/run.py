@@ -1,0 +1,129 @@
+"""``bin`` from rows to the table of a grid: how `calibkit.fitted.Fit` names it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import polars as pl
+
+from calibkit.bins.binning import fit_grid, grid_frame, grid_metadata
+from calibkit.files.sources import Source
+from calibkit.fitted import Plan
+from calibkit.memory import Memory, memory_budget
+from calibkit.options.bin import BinOptions
+from calibkit.options.option import from_plain, plain
+from calibkit.rows.columns import ColumnOptions, ScoreRows, read_score_rows, resolve
+from calibkit.summaries.score_batches import Reading, Spread, rows_within, summarise_scores
+from calibkit.summaries.score_states import score_state, source_of, summary_of
+from calibkit.summaries.states import State
+
+KIND = "bin"
+
+
+@dataclass(frozen=True)
+class Binned:
+    """The table of a grid.
+
+    Attributes
+    ----------
+    frame
+        One row a cell, see `calibkit.bins.binning.grid_frame`.
+    metadata
+        What a file of it says of itself.
+    warnings, notes, details
+        As in `calibkit.fitted.Fitted`.
+    """
+
+    frame: pl.DataFrame
+    metadata: dict[str, str]
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+    details: tuple[str, ...]
+
+
+def fit(options: BinOptions, source: Source) -> Binned:
+    """Return the grid of all rows."""
+    return _binned(options, grid_rows(options, source))
+
+
+def plan(options: BinOptions, source: Source) -> Plan:
+    """Return what `fit` would do."""
+    columns = _columns(options, source)
+    step = (
+        f"count {source.rows:,} rows over {_bins(options, columns)} x {options.score_bins} bins "
+        f"({options.strategy}, {options.order})"
+    )
+    return Plan(columns.roles, [step])
+
+
+def state(options: BinOptions, source: Source) -> State:
+    """Return the state of the rows of a shard; errors as `grid_rows`."""
+    reading = _reading(options, _columns(options, source), Spread(edges=options.edges))
+    summary = summarise_scores(source, reading, source.memory or memory_budget(None))
+    return score_state(KIND, {"asked": plain(replace(options, threads=None))}, summary)
+
+
+def finish(state: State, memory: Memory, threads: int) -> Binned:
+    """Return the grid of the rows of a merged state."""
+    asked = state.header.options.get("asked")
+    options = from_plain(asked, BinOptions, state.path, threads=threads)
+    return _binned(options, _levelled(options, summary_of(state).rows(source_of(state), memory)))
+
+
+def grid_rows(options: BinOptions, source: Source) -> ScoreRows:
+    """Return the rows of a grid, counted where they do not fit.
+
+    Raises
+    ------
+    UsageError
+        A column that is not there.
+    DataError
+        Values that are missing, out of range or of the wrong type.
+    ResourceError
+        Rows that do not fit and cannot be made coarser.
+    """
+    columns = _columns(options, source)
+    # Bins within score bins have edges of their own each: no level can be kept for all.
+    levels = (_bins(options, columns),) if options.order == "uncertainty-score" else ()
+    spread = Spread(levels, options.strategy, options.edges)
+    rows = rows_within(source, _reading(options, columns, spread), source.memory)
+    return _levelled(options, rows)
+
+
+def _columns(options: BinOptions, source: Source) -> ColumnOptions:
+    return resolve(source, options.columns, label=True, uncertainty=True)
+
+
+def _bins(options: BinOptions, columns: ColumnOptions) -> int:
+    return options.levels or (1 if columns.uncertainty is None else 3)
+
+
+def _reading(options: BinOptions, columns: ColumnOptions, spread: Spread) -> Reading:
+    return Reading(
+        columns=list(columns.roles.values()),
+        read=partial(read_score_rows, options=options.columns),
+        spread=spread,
+    )
+
+
+def _levelled(options: BinOptions, rows: ScoreRows) -> ScoreRows:
+    return replace(rows, level_edges=options.edges) if options.edges else rows
+
+
+def _binned(options: BinOptions, rows: ScoreRows) -> Binned:
+    grid = fit_grid(
+        rows,
+        _bins(options, rows.options),
+        options.score_bins,
+        strategy=options.strategy,
+        order=options.order,
+        threads=options.workers,
+    )
+    return Binned(
+        grid_frame(grid),
+        grid_metadata(grid, rows, options.strategy),
+        rows.warnings,
+        rows.notes,
+        (f"{rows.rows:,} rows used of {rows.rows_read:,} read",),
+    )

@@ -1,0 +1,301 @@
+"""The options of ``boundary``, and of what compares its methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
+
+from calibkit.errors import UsageError
+from calibkit.options.levels import LevelOptions, Order, Strategy
+from calibkit.options.option import option
+from calibkit.options.shared import (
+    COLUMNS,
+    By,
+    ColumnOptions,
+    FitOptions,
+    FrameLike,
+    Groups,
+    ModelLike,
+    Seed,
+    Time,
+    model_of,
+)
+
+if TYPE_CHECKING:
+    from calibkit.boundary.target import Target
+    from calibkit.maths.bounds import Bound
+    from calibkit.models import Model
+
+OBJECTIVE, METHOD = "Objective (exactly one)", "Method"
+
+#: The method that is chosen by cross-validation, see `calibkit.boundary.auto`.
+AUTO: Final = "auto"
+
+#: What a shell completes, known here without loading anything: methods, and measures.
+METHODS: Final = (
+    *(AUTO, "exact", "st", "logistic", "stochastic", "mist", "gmt"),
+    *("vw-dpmt", "vw-dpmt-mono", "ew-dpmt", "ew-dpmt-mono", "staircase"),
+)
+MEASURES: Final = (
+    *("accuracy", "weighted-accuracy:", "balanced-accuracy", "precision", "f1", "fbeta:"),
+    *("jaccard", "mcc", "kappa", "gmean", "fowlkes-mallows", "youden", "lift", "utility:"),
+)
+
+#: A part of a split is kept in eight bits.
+MOST_FOLDS: Final = 255
+
+#: A number, or the text of one, whose decimal digits count.
+Number = float | str
+
+
+def _levels(value: Any, flag: str) -> int | str:
+    """Return a number of levels, or ``auto``."""
+    if value == AUTO:
+        return AUTO
+    text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 10 and int(text):
+        return int(text)
+    raise UsageError(f"{flag} is {value!r}; expected a whole number, at least 1, or auto.")
+
+
+def _one_of(names: Sequence[str]) -> Callable[[str], list[str]]:
+    """Return what completes one name."""
+    return lambda incomplete: [name for name in names if name.startswith(incomplete)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundaryOptions(LevelOptions, ColumnOptions, FitOptions):
+    """What to fit, on which columns."""
+
+    precision: Annotated[
+        Number | None,
+        option(metavar="P", group=OBJECTIVE, help="Most recall at precision >= P."),
+    ] = None
+    recall: Annotated[
+        Number | None,
+        option(metavar="R", group=OBJECTIVE, help="Most precision at recall >= R."),
+    ] = None
+    fpr: Annotated[
+        Number | None,
+        option(metavar="A", group=OBJECTIVE, help="Most recall at false positive rate <= A."),
+    ] = None
+    capacity: Annotated[
+        Number | None,
+        option(
+            metavar="N",
+            group=OBJECTIVE,
+            help="Most recall with at most N rows selected; below 1: a share of the rows.",
+        ),
+    ] = None
+    maximize: Annotated[
+        str | None,
+        option(
+            metavar="METRIC",
+            group=OBJECTIVE,
+            help="accuracy, weighted-accuracy:W, balanced-accuracy, precision, f1, fbeta:B, "
+            "jaccard, mcc, kappa, gmean, fowlkes-mallows, youden, lift or utility:TP,FP,FN,TN.",
+            completes=_one_of(MEASURES),
+        ),
+    ] = None
+    minimize: Annotated[
+        str | None,
+        option(
+            metavar="cost:FP,FN",
+            group=OBJECTIVE,
+            help="Least expected cost a row; a cost is a number or a column.",
+        ),
+    ] = None
+    prevalence: Annotated[
+        Number | None,
+        option(
+            metavar="P",
+            group=METHOD,
+            help="Reweight the classes to this base rate; all rates are those at it.",
+            shown="that of the rows",
+        ),
+    ] = None
+    method: Annotated[
+        str,
+        option(
+            metavar="METHOD",
+            group=METHOD,
+            help="auto: st, logistic or exact, whichever cross-validation favours. exact: the "
+            "optimum, with proof. st: one threshold for all levels. logistic: one cut on a logistic "
+            "surface. stochastic: the optimum over randomised boundaries. The paper's, for "
+            "comparison (see --compare): mist, gmt, vw-dpmt, vw-dpmt-mono, ew-dpmt, ew-dpmt-mono, "
+            "staircase.",
+            completes=_one_of(METHODS),
+        ),
+    ] = AUTO
+    uncertainty_bins: Annotated[
+        int | Literal["auto"] | None,
+        option(
+            metavar="K|auto",
+            group=METHOD,
+            read=_levels,
+            help="Uncertainty levels; auto: chosen among 1, 2, 3, 5, 7 and 11 by cross-validation.",
+            shown="auto with auto; 3; 100 for logistic, 1 for st and without uncertainty",
+        ),
+    ] = None
+    score_bins: Annotated[
+        int | None,
+        option(
+            metavar="L",
+            group=METHOD,
+            least=0,
+            help="Score bins within each level; 0: every distinct score.",
+            shown="0; 500 for the -dpmt methods and staircase",
+        ),
+    ] = None
+    strategy: Annotated[
+        Strategy, option(group=METHOD, help="Bins of equal mass or of equal width.")
+    ] = "equal-mass"
+    order: Annotated[Order, option(group=METHOD, help="Which axis is binned first.")] = (
+        "uncertainty-score"
+    )
+    randomise: Annotated[
+        Literal["block", "tie"],
+        option(
+            group=METHOD,
+            help="With --method stochastic: random over a block of scores in one level (the "
+            "optimum over randomised boundaries), or at one score of all rows together.",
+        ),
+    ] = "block"
+    folds: Annotated[
+        int, option(metavar="F", group=METHOD, help="Folds of cross-validation; 0: none.")
+    ] = 5
+    confidence: Annotated[
+        Number | None,
+        option(
+            metavar="C",
+            group=METHOD,
+            help="Certify the bound: it holds on new data with this probability. Goes with "
+            "--method auto, st, logistic and exact.",
+            shown="none: nothing is guaranteed",
+        ),
+    ] = None
+    test: Annotated[
+        FrameLike | None,
+        option(metavar="FILE", group=METHOD, path=True, help="Labelled rows to judge it on."),
+    ] = None
+    value: Annotated[
+        str | None,
+        option(
+            metavar="NAME",
+            group=COLUMNS,
+            help="Column of values: recall is the share of its sum among the positives.",
+            shown="none: recall counts rows",
+        ),
+    ] = None
+    groups: Groups = None
+    time: Time = None
+    by: By = None
+    bound: Annotated[
+        Literal["overall", "each"],
+        option(
+            group=METHOD,
+            help="With --by: the bound holds for all rows together, or for each segment.",
+        ),
+    ] = "overall"
+    min_group_positives: Annotated[
+        int | None,
+        option(
+            metavar="N",
+            group=METHOD,
+            least=0,
+            help="With --by: segments with fewer positive rows share the thresholds of one, other.",
+            shown="50 with --bound each, else 0",
+        ),
+    ] = None
+    calibrator: Annotated[
+        ModelLike | None,
+        option(
+            metavar="MODEL",
+            group=COLUMNS,
+            read=model_of,
+            help="The model that made the score column: scores of any other are refused from then "
+            "on. Parquet files that apply wrote say it themselves.",
+            shown=False,
+        ),
+    ] = None
+    seed: Seed = 0
+
+    def check(self) -> None:
+        """Refuse objectives that are none or several, and options that exclude each other."""
+        super().check()
+        _ = self.target, self.confidence_level
+        least = self.min_group_positives
+        if self.by is None and (self.bound != "overall" or least is not None):
+            named = f"--bound {self.bound}" if least is None else "--min-group-positives"
+            raise UsageError(f"{named} goes with --by, which names the segments.")
+        if self.folds < 0 or self.folds == 1 or self.folds > MOST_FOLDS:
+            raise UsageError(f"--folds is {self.folds}; expected 0 (none) or 2 to {MOST_FOLDS}.")
+        if self.groups is not None and self.time is not None:
+            raise UsageError("give --groups or --time: folds follow one of them.")
+        if not self.auto_levels:
+            return
+        if self.folds == 0:
+            raise UsageError(
+                "--uncertainty-bins auto is chosen by cross-validation: give it --folds."
+            )
+        if self.confidence is not None and self.method != AUTO:
+            raise UsageError(
+                "--uncertainty-bins auto chooses by cross-validation, which --confidence has none "
+                "of."
+            )
+
+    def check_comparison(self) -> None:
+        """Refuse what a comparison of methods would ignore."""
+        if self.auto_levels:
+            raise UsageError("--compare takes one number of levels for all methods, not auto.")
+        self._need_one_boundary()
+        if self.by is not None:
+            raise UsageError("--compare fits all rows together; leave --by out.")
+
+    def check_frontier(self) -> None:
+        """Refuse what the frontier of precision and recall would ignore."""
+        reweighted = "--prevalence" if self.target.prevalence else self.target.worths
+        if self.by is not None or reweighted:
+            raise UsageError(
+                "--frontier counts rows as they are; it does not go with "
+                f"{'--by' if self.by is not None else reweighted}."
+            )
+        self._need_one_boundary()
+
+    def _need_one_boundary(self) -> None:
+        if self.confidence is not None:
+            raise UsageError(
+                "--confidence certifies one boundary; it goes with neither --compare nor --frontier."
+            )
+
+    @cached_property
+    def target(self) -> Target:
+        """The objective."""
+        from calibkit.boundary.target import OPTIONS, read_target
+
+        given = {name: getattr(self, name) for name in OPTIONS}
+        return read_target(given, value=self.value, prevalence=self.prevalence)
+
+    @property
+    def confidence_level(self) -> Bound | None:
+        """The probability with which the bound is to hold on new data, if one is asked for."""
+        from calibkit.boundary.certificate_tests import read_confidence
+
+        return read_confidence(self.confidence)
+
+    @property
+    def columns(self) -> ColumnOptions:
+        """What the columns are called, and how they are read."""
+        return self.part(ColumnOptions)
+
+    @property
+    def auto_levels(self) -> bool:
+        """Whether cross-validation chooses the number of uncertainty levels."""
+        return self.uncertainty_bins == AUTO
+
+    @property
+    def maker(self) -> Model | None:
+        """The model that made the scores, if the user names it."""
+        return cast("Model | None", self.calibrator)

@@ -1,0 +1,193 @@
+"""The options of ``calibrate``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
+
+from calibkit.calibrators.methods import METHODS, Entry
+from calibkit.errors import UsageError, nearest
+from calibkit.options.maps import (
+    LOGIT_MAPS,
+    METHOD,
+    MapOptions,
+    Penalties,
+    chosen_penalties,
+    one_pattern,
+    penalties,
+)
+from calibkit.options.option import option
+from calibkit.options.shared import INPUT, By, Counts, FitOptions, LabelledColumns, Probs
+
+#: Options that mean nothing for class probabilities.
+_OF_SCORES: Final = (
+    *("targets", "bins", "bin_strategy", "split", "negatives_kept"),
+    *("by", "clip", "out_of_range", "positive", "weight"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibrateOptions(MapOptions, LabelledColumns, FitOptions):
+    """What `calibrate` fits, and on which columns."""
+
+    method: Annotated[
+        str | None,
+        option(
+            metavar="METHOD",
+            group=METHOD,
+            help=f"{', '.join(list(METHODS)[:-1])} or {list(METHODS)[-1]}; of class probabilities: "
+            "temperature, vector or matrix.",
+            shown="beta; temperature with --probs",
+        ),
+    ] = None
+    regularization: Annotated[
+        Penalties | None,
+        option(
+            metavar="INTERCEPT[,OFF]|cv",
+            group=METHOD,
+            read=penalties,
+            help="Penalties of vector and matrix; cv: chosen by cross-validation.",
+            shown="cv",
+        ),
+    ] = None
+    by: By = None
+    min_rows: Annotated[
+        int,
+        option(
+            metavar="N",
+            group=METHOD,
+            least=1,
+            help="With --by: values with fewer rows use the map of all rows.",
+        ),
+    ] = 100
+    clip: Annotated[
+        float | None,
+        option(
+            metavar="EPS",
+            group=METHOD,
+            least=0,
+            help="Keep results so far inside (0, 1); 0: leave them as they are.",
+            shown="1 / (rows + 2)",
+        ),
+    ] = None
+    out_of_range: Annotated[
+        Literal["error", "clip"] | None,
+        option(
+            group=INPUT,
+            help="Probabilities outside [0, 1], now and when the map is applied: refuse or clip them.",
+            shown="error",
+        ),
+    ] = None
+    probs: Probs = None
+    counts: Counts = None
+
+    def check(self) -> None:
+        """Refuse what the method, or the kind of rows, does not have."""
+        if self.of_classes:
+            self._check_classes()
+            return
+        if self.regularization is not None:
+            raise UsageError("--regularization goes with --probs, for vector and matrix scaling.")
+        if self.named not in METHODS:
+            raise UsageError(
+                f"--method {self.method!r} is not known{nearest(self.named, METHODS)}; use one of "
+                f"{', '.join(METHODS)}."
+            )
+        own = {name for entry in METHODS.values() for name in entry.options}
+        for name in self._given(sorted(own - set(self.entry.options))):
+            having = [other for other, entry in METHODS.items() if name in entry.options]
+            raise UsageError(
+                f"--{name.replace('_', '-')} goes with --method {' and '.join(having)}, not with "
+                f"{self.named}."
+            )
+        if self.clip is not None and not self.clip < 0.5:
+            raise UsageError(f"--clip is {self.clip:g}; expected 0 or more, below 0.5.")
+        if not self.entry.fits:
+            self._check_shift()
+        self._check_scale()
+
+    def _check_classes(self) -> None:
+        for name in self._given(_OF_SCORES):
+            raise UsageError(
+                f"--{name.replace('_', '-')} is for scores, not for class probabilities; leave it out."
+            )
+        one_pattern(self.probs)
+        if self.named not in LOGIT_MAPS:
+            raise UsageError(
+                f"--method {self.method} is not for class probabilities (--probs); use one of "
+                f"{', '.join(LOGIT_MAPS)}."
+            )
+        if self.penalties is not None and self.named == "temperature":
+            raise UsageError("--regularization goes with --method vector and matrix.")
+
+    def _given(self, names: Any) -> list[str]:
+        return [name for name in names if getattr(self, name) is not None]
+
+    def _check_shift(self) -> None:
+        kept = self.negatives_kept
+        if kept is None:
+            raise UsageError(
+                f"--method {self.named} needs --negatives-kept R: the share of the negatives that the "
+                "training rows kept."
+            )
+        if not 0.0 < kept <= 1.0:
+            raise UsageError(f"--negatives-kept is {kept:g}; expected above 0, at most 1.")
+        if self.by is not None:
+            raise UsageError(f"--method {self.named} fits nothing, so leave --by out.")
+
+    def _check_scale(self) -> None:
+        needs = self.entry.probabilities
+        width = needs == "equal-width" and self.bin_strategy == needs
+        if self.scale == "raw" and (needs is True or width):
+            what = "--bin-strategy equal-width" if width else f"--method {self.named}"
+            raise UsageError(
+                f"{what} needs probabilities or their logits; with --scale raw use platt, isotonic, "
+                "venn-abers, or histogram with bins of equal mass."
+            )
+        if self.out_of_range == "clip" and self.scale != "probability":
+            raise UsageError(
+                f"--out-of-range clip is for probabilities, not for --scale {self.scale}."
+            )
+
+    @property
+    def of_classes(self) -> bool:
+        """Whether the rows hold class probabilities."""
+        return bool(self.probs or self.counts)
+
+    @property
+    def of_rows(self) -> bool:
+        """Whether a state holds the rows themselves: a map of class probabilities needs them all."""
+        return self.of_classes
+
+    @property
+    def named(self) -> str:
+        """The method."""
+        return self.method or ("temperature" if self.of_classes else "beta")
+
+    @property
+    def entry(self) -> Entry:
+        """What is known of the method of scores."""
+        return METHODS[self.named]
+
+    @property
+    def penalties(self) -> tuple[float, float] | None:
+        """Penalties of a map of class probabilities; None chooses them by cross-validation."""
+        return chosen_penalties(self.regularization or "cv")
+
+    @property
+    def pattern(self) -> str:
+        """The pattern of the class probabilities."""
+        return one_pattern(self.probs)
+
+    def steps(self) -> list[str]:
+        """Return in words what the fit will do."""
+        if self.of_classes:
+            chosen = self.penalties is None and self.named != "temperature"
+            penalties = " with penalties chosen by cross-validation" if chosen else ""
+            return [f"fit {self.named} scaling of the logits{penalties}"]
+        said = [self.entry.step]
+        if self.by is not None:
+            said.append(
+                f"do so for each value of {self.by!r} with {self.min_rows} rows and more, and for all"
+            )
+        return said

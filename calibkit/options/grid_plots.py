@@ -1,0 +1,205 @@
+"""The options of ``plot`` for scores with an uncertainty: a class a kind of picture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, cast
+
+from calibkit.errors import UsageError
+from calibkit.options import judging as own
+from calibkit.options.option import Option, listed, option
+from calibkit.options.plot import BINS, PICTURE, Boundaries, PlotOptions, named_models, read_models
+from calibkit.options.shared import (
+    ColumnOptions,
+    FrameLike,
+    Label,
+    Names,
+    Positive,
+    Scale,
+    Score,
+    Seed,
+    Threaded,
+    Uncertainty,
+    Unlabelled,
+    Weight,
+    WeightKind,
+)
+
+
+def _levels(shown: str) -> Option:
+    return option(metavar="K", group=BINS, least=1, help="Uncertainty bins.", shown=shown)
+
+
+def _score_bins(shown: str | None = None, which: str = "Score bins.") -> Option:
+    return option(metavar="L", group=BINS, least=1, help=which, shown=shown)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BinnedPlot(PlotOptions, Threaded):
+    """Rows with a label, in bins of uncertainty and score."""
+
+    label: Label = "label"
+    positive: Positive = None
+    unlabelled: Unlabelled = "error"
+    uncertainty: Uncertainty = None
+    weight: Weight = None
+
+    @property
+    def columns(self) -> ColumnOptions:
+        """What the columns are called, and how they are read."""
+        return self.part(ColumnOptions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridPlot(BinnedPlot):
+    """The grid of the rows, or of a table of ``calibkit bin``."""
+
+    score: Score = "score"
+    scale: Scale = "probability"
+    strategy: Annotated[
+        Literal["equal-mass", "equal-width"],
+        option(group=BINS, help="Bins of equal mass or of equal width."),
+    ] = "equal-mass"
+    axis: Annotated[
+        Literal["value", "logit"],
+        option(
+            group=PICTURE,
+            help="Where scores stand: at their value, or at their log-odds, for probabilities that "
+            "are mostly near 0 or near 1.",
+        ),
+    ] = "value"
+    uncertainty_bins: int | None = None
+    score_bins: int | None = None
+
+    def check(self) -> None:
+        """Refuse log-odds of what is no probability."""
+        super().check()
+        if self.axis == "logit" and self.scale != "probability":
+            raise UsageError("--axis logit is of probabilities; the scores are on another scale.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PositivityOptions(GridPlot):
+    """Draw the share of positives by score, a line for each uncertainty level.
+
+    Where the lines differ, one threshold on the score is not enough (Arora et al., figure 1a).
+    INPUT: rows, or a table of `calibkit bin`.
+    """
+
+    uncertainty_bins: Annotated[int | None, _levels("3; 1 for rows without uncertainty")] = None
+    score_bins: Annotated[int | None, _score_bins("12, fewer for few rows")] = None
+    confidence: own.Confidence = 0.95
+    intervals: own.Intervals = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeatmapOptions(GridPlot):
+    """Draw the share of positives over score and uncertainty, with boundaries drawn in.
+
+    Uncertainties stand at their rank: the height of a level is its share of the rows (Arora et al.,
+    figure 1b). INPUT: rows, or a table of `calibkit bin`.
+    """
+
+    uncertainty_bins: Annotated[int | None, _levels("10; 1 for rows without uncertainty")] = None
+    score_bins: Annotated[int | None, _score_bins("20, fewer for few rows")] = None
+    boundary: Annotated[
+        Boundaries,
+        option(
+            metavar="MODEL",
+            group=BINS,
+            help="A boundary to draw; may be repeated.",
+            shown=False,
+            many="commas",
+            read=read_models,
+        ),
+    ] = ()
+
+    @property
+    def boundaries(self) -> list[tuple[str, Any]]:
+        """The boundaries, each with what a picture calls it."""
+        return named_models(cast("tuple[Any, ...]", self.boundary))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecallGainOptions(BinnedPlot):
+    """Draw how much recall uncertainty gains over one threshold, by the bound on precision.
+
+    Below stands by how much each misses its bound on the rows it is judged on: a gain bought with
+    precision is none (Arora et al., figure 6a, shows recall alone). Each point is a fit.
+    """
+
+    score: Score = "score"
+    scale: Scale = "probability"
+    weight_kind: WeightKind = "frequency"
+    precision: Annotated[
+        own.Numbers,
+        option(
+            metavar="LIST",
+            group=BINS,
+            help="Bounds on precision.",
+            shown="0.5,0.6,0.7,0.8,0.9",
+            many="commas",
+            read=own.decimals,
+        ),
+    ] = ("0.5", "0.6", "0.7", "0.8", "0.9")
+    method: Annotated[
+        Names,
+        option(
+            metavar="LIST",
+            group=BINS,
+            help="Methods of `calibkit boundary` to compare with st, one threshold.",
+            shown="exact,mist,logistic",
+            many="commas",
+            read=listed,
+        ),
+    ] = ("exact", "mist", "logistic")
+    test: Annotated[
+        FrameLike | None,
+        option(
+            metavar="FILE",
+            group=BINS,
+            path=True,
+            help="Rows on which boundaries are judged.",
+            shown="cross-validation",
+        ),
+    ] = None
+    uncertainty_bins: Annotated[
+        int | None, _levels("3 (logistic: 100); 1 for rows without uncertainty")
+    ] = None
+    score_bins: Annotated[
+        int | None, _score_bins("500", "Score bins of the methods that need some.")
+    ] = None
+    folds: Annotated[
+        int, option(metavar="F", group=BINS, least=2, help="Folds of the cross-validation.")
+    ] = 5
+    seed: Seed = 0
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods, each once."""
+        return tuple(dict.fromkeys(listed(self.method)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class EceAtOptions(BinnedPlot):
+    """Draw calibration error by score bin over the cells of a grid: ECE@j, and cumulative.
+
+    The grid bins the first score, or is a table of `calibkit bin` (Arora et al., section C.6,
+    figure 8).
+    """
+
+    scores: own.Scores = None
+    grid: own.Grid = None
+    grid_score: own.GridScore = None
+    uncertainty_bins: Annotated[int | None, _levels("3; 1 for rows without uncertainty")] = None
+    score_bins: Annotated[int, _score_bins()] = 20
+
+    @property
+    def columns(self) -> ColumnOptions:
+        """What the columns are called; the score is the one that the grid bins."""
+        return replace(super().columns, score=self.grid_score or self.names[0])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The scores, each once."""
+        return tuple(dict.fromkeys(listed(self.scores or "score")))

@@ -1,0 +1,193 @@
+"""The options of ``hetcal``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
+
+from calibkit.errors import UsageError
+from calibkit.options.option import listed, option
+from calibkit.options.shared import (
+    Features,
+    FitOptions,
+    FrameLike,
+    Groups,
+    LabelledColumns,
+    Seed,
+    Time,
+    WeightKind,
+)
+
+PARTITION, MAPS = "Partition", "Maps"
+
+#: What cross-validation chooses from.
+DEPTHS: Final = tuple(range(9))
+LEAF_SIZES: Final = (100, 200, 500, 1000, 2000)
+FOREST_LEAF_SIZES: Final = (20, 50, 100, 200, 500)
+SHRINKAGES: Final = (0.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10_000.0)
+
+#: Folds of cross-validation.
+FOLDS: Final = 5
+
+#: Quantile bins of each feature of a boosted model.
+BOOSTED_BINS: Final = 255
+
+
+@dataclass(frozen=True, kw_only=True)
+class HetcalOptions(LabelledColumns, FitOptions):
+    """How `hetcal` partitions and calibrates rows, and which columns it reads."""
+
+    train: Annotated[
+        FrameLike | None,
+        option(
+            metavar="TRAIN",
+            group=PARTITION,
+            path=True,
+            many="repetition",
+            help="Rows to grow the partition on; may be repeated.",
+            shown="the calibration rows, cross-fitted",
+        ),
+    ] = None
+    partition: Annotated[
+        Literal["tree", "forest", "boosted"],
+        option(
+            group=PARTITION,
+            help="One tree, whose leaves can be read; the mean of a forest; or many shallow trees "
+            "in turn, each a small step.",
+        ),
+    ] = "tree"
+    criterion: Annotated[
+        Literal["gini", "entropy", "auc"],
+        option(
+            group=PARTITION,
+            help="What a split improves; auc: the area under the ROC curve after calibration.",
+        ),
+    ] = "gini"
+    max_depth: Annotated[
+        int | None,
+        option(
+            metavar="D",
+            group=PARTITION,
+            least=0,
+            most=30,
+            help="Splits between the root and a leaf, at most.",
+            shown="0 to 8 by cross-validation; boosted: 5",
+        ),
+    ] = None
+    min_leaf: Annotated[
+        int | None,
+        option(
+            metavar="N",
+            group=PARTITION,
+            least=1,
+            most=2**31,
+            help="Rows of a leaf, at least.",
+            shown="100 to 2000 by cross-validation; boosted: 20",
+        ),
+    ] = None
+    trees: Annotated[
+        int | None,
+        option(
+            metavar="N",
+            group=PARTITION,
+            least=1,
+            most=100_000,
+            help="Trees of a forest; of a boosted partition at most.",
+            shown="forest: 100; boosted: 1000, stopped early",
+        ),
+    ] = None
+    max_bins: Annotated[
+        int | None,
+        option(
+            metavar="N",
+            group=PARTITION,
+            least=2,
+            most=65_535,
+            help="Search the cuts of a feature with more distinct values at N quantiles.",
+            shown="1024 beyond 65,535 values; boosted: 255",
+        ),
+    ] = None
+    map: Annotated[
+        Literal["platt", "beta", "isotonic", "histogram"],
+        option(group=MAPS, help="The map of each leaf."),
+    ] = "platt"
+    shrinkage: Annotated[
+        float | None,
+        option(
+            metavar="R",
+            group=MAPS,
+            least=0,
+            most=1e12,
+            help="Average the map of a leaf of n rows with that of all rows, weights n and R; "
+            "0: each leaf its own.",
+            shown="0 to 10,000 by cross-validation",
+        ),
+    ] = None
+    precalibrate: Annotated[
+        Literal["platt", "none"],
+        option(group=MAPS, help="What all scores go through first."),
+    ] = "platt"
+    clip: Annotated[
+        float,
+        option(
+            metavar="EPS",
+            group=MAPS,
+            least=0,
+            help="Keep calibrated probabilities this far from 0 and 1.",
+        ),
+    ] = 0.0
+    features: Features = None
+    weight_kind: WeightKind = "frequency"
+    groups: Groups = None
+    time: Time = None
+    seed: Seed = 0
+
+    def check(self) -> None:
+        """Refuse impossible pairs."""
+        if not self.clip < 0.5:
+            raise UsageError(f"--clip is {self.clip:g}; expected at least 0 and below 0.5.")
+        if self.groups is not None and self.time is not None:
+            raise UsageError("give --groups or --time: folds follow one of them.")
+        if self.partition == "tree" and self.trees is not None:
+            raise UsageError("--trees goes with --partition forest or boosted.")
+        if self.partition != "boosted":
+            return
+        if self.map != "platt":
+            raise UsageError("--partition boosted moves a linear score: its --map is platt.")
+        if self.shrinkage is not None:
+            raise UsageError("--shrinkage goes with --partition tree or forest.")
+        if self.criterion != "gini":
+            raise UsageError(
+                "--partition boosted has a criterion of its own, the log loss; leave --criterion out."
+            )
+
+    @property
+    def of_rows(self) -> bool:
+        """Whether a state holds the rows themselves: the fit goes through them many times."""
+        return True
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The features as they are named: columns and globs."""
+        return listed(self.features or ("feature_*",))
+
+    @property
+    def bins(self) -> int | None:
+        """Quantile bins of a feature with more values, or None; see `features.bin_features`."""
+        return self.max_bins or (BOOSTED_BINS if self.partition == "boosted" else None)
+
+    def steps(self, grown: str) -> list[str]:
+        """Return in words what a fit does, with a partition grown on some rows."""
+        said = [
+            f"grow a {self.partition} partition on {grown}, and fit a {self.map} map to each leaf"
+        ]
+        chosen = [
+            f"{name} from {', '.join(f'{value:g}' for value in values)}"
+            for name, value, values in (
+                ("depth", self.max_depth, DEPTHS),
+                ("leaf size", self.min_leaf, LEAF_SIZES),
+                ("shrinkage", self.shrinkage, SHRINKAGES),
+            )
+            if value is None and self.partition == "tree"
+        ]
+        return [*said, f"choose by cross-validation {'; '.join(chosen)}"] if chosen else said

@@ -1,0 +1,128 @@
+"""The options of maps to probabilities: of scores, and of the logits of class probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Annotated, Any, Final, Literal
+
+from calibkit.errors import UsageError
+from calibkit.options.option import option
+from calibkit.options.shared import Names, Seed, Threaded
+
+METHOD: Final = "Method"
+
+#: How logits of class probabilities are mapped.
+LOGIT_MAPS: Final = ("temperature", "vector", "matrix")
+
+#: What is taken of options that were not given and that only some methods have.
+DEFAULTS: Final[dict[str, Any]] = {
+    "targets": "smoothed",
+    "bins": 15,
+    "bin_strategy": "equal-mass",
+    "split": "same",
+}
+
+MOST_BINS: Final = 65_535
+
+#: Penalties of intercept and of weights off the diagonal, or that cross-validation chooses them.
+Penalties = float | tuple[float, float] | Literal["cv"]
+
+
+def penalties(value: Any, flag: str) -> tuple[float, float] | Literal["cv"]:
+    """Return one or two penalties as two, or ``"cv"``.
+
+    Raises
+    ------
+    UsageError
+        For anything but numbers from 0 up.
+    """
+    if value == "cv":
+        return "cv"
+    several = isinstance(value, Sequence) and not isinstance(value, str)
+    parts = value if several else str(value).split(",")
+    try:
+        numbers = [float(part) for part in parts]
+    except (TypeError, ValueError):
+        numbers = []
+    if len(numbers) not in (1, 2) or not all(0.0 <= number < inf for number in numbers):
+        raise UsageError(
+            f"{flag} is {value!r}; expected a number or two from 0 up (INTERCEPT[,OFF]), or cv."
+        )
+    return numbers[0], numbers[1] if len(numbers) == 2 else 0.0
+
+
+def chosen_penalties(value: Penalties) -> tuple[float, float] | None:
+    """Return what `penalties` read; None where cross-validation chooses."""
+    return value if isinstance(value, tuple) else None
+
+
+def one_pattern(probs: Names | None) -> str:
+    """Return the pattern of one predictor's class probabilities.
+
+    Raises
+    ------
+    UsageError
+        Several patterns.
+    """
+    patterns = tuple(probs or ("prob_*",))
+    if len(patterns) > 1:
+        raise UsageError("a fit takes one predictor: give --probs one pattern.")
+    return patterns[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MapOptions(Threaded):
+    """What the methods take that map scores; None: not given, which means the default shown."""
+
+    targets: Annotated[
+        Literal["smoothed", "mle"] | None,
+        option(
+            group=METHOD,
+            help="What platt is fitted to: Platt's smoothed targets, or the labels themselves.",
+            shown="smoothed",
+        ),
+    ] = None
+    bins: Annotated[
+        int | None,
+        option(
+            metavar="M",
+            group=METHOD,
+            least=1,
+            most=MOST_BINS,
+            help="Bins of histogram and scaling-binning.",
+            shown=str(DEFAULTS["bins"]),
+        ),
+    ] = None
+    bin_strategy: Annotated[
+        Literal["equal-mass", "equal-width"] | None,
+        option(
+            group=METHOD,
+            help="Bins with equally many rows, or equally wide over [0, 1].",
+            shown="equal-mass",
+        ),
+    ] = None
+    split: Annotated[
+        Literal["same", "thirds"] | None,
+        option(
+            group=METHOD,
+            help="The three steps of scaling-binning on the same rows, or on a third each.",
+            shown="same",
+        ),
+    ] = None
+    negatives_kept: Annotated[
+        float | None,
+        option(
+            metavar="R",
+            group=METHOD,
+            help="For prior-shift: the share of the negatives that the training rows kept.",
+            shown=False,
+        ),
+    ] = None
+    seed: Seed = 0
+
+    @property
+    def bin_count(self) -> int:
+        """How many bins there are."""
+        return self.bins or int(DEFAULTS["bins"])

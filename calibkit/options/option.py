@@ -1,0 +1,295 @@
+"""What an option is, and what a class of options can do."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from inspect import get_annotations
+from math import inf
+from numbers import Integral, Real
+from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from calibkit.errors import ModelError, UsageError, nearest
+
+Asked = TypeVar("Asked", bound="Options")
+
+#: What `entries` has found; classes do not change.
+_ENTRIES: Final[dict[Any, tuple[Entry, ...]]] = {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """What an option says besides its name, type and default; made by `option`.
+
+    Attributes
+    ----------
+    flags
+        What is typed; none: the name of the field, with hyphens.
+    help
+        What it does, in one or two sentences.
+    group
+        The heading under which the help lists it.
+    metavar
+        What stands for its value in the help.
+    least, most
+        The bounds of a number.
+    shown
+        The default as the help shows it, where the value itself says too little; False: not at all.
+    env
+        The environment variable that gives it too.
+    read
+        Returns the value that a text, or a value given in Python, stands for; it is called with the
+        value and with what messages call the option.  What it returns passes unchanged.
+    many
+        Several values may be typed: by ``"repetition"`` alone, or with ``"commas"`` between them too.
+    text
+        The type on the command line, if it is neither that of the field nor text.
+    argument
+        It is typed without a flag: `metavar` names it.
+    path
+        The value names a file, or is rows.
+    hidden
+        The help does not list it.
+    completes
+        Returns what may complete a text that has been begun, on the command line.
+    typed
+        The command line has it too; else it is for Python alone.
+    """
+
+    flags: tuple[str, ...] = ()
+    help: str = ""
+    group: str | None = None
+    metavar: str | None = None
+    least: float | None = None
+    most: float | None = None
+    shown: str | Literal[False] | None = None
+    env: str | None = None
+    read: Callable[[Any, str], Any] | None = None
+    many: Literal["repetition", "commas"] | None = None
+    text: Any = None
+    argument: bool = False
+    path: bool = False
+    hidden: bool = False
+    completes: Callable[[str], list[str]] | None = None
+    typed: bool = True
+
+
+def option(*flags: str, **said: Any) -> Option:
+    """Return an `Option` with flags in front, as they are typed."""
+    return Option(flags=flags, **said)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One option of a class.
+
+    Attributes
+    ----------
+    name, default, required
+        The field, its value where none is given, and whether one has to be.
+    kind
+        Its type, without None.
+    optional
+        Whether None is a value.
+    option
+        What else is known of it.
+    """
+
+    name: str
+    default: Any
+    required: bool
+    kind: Any
+    optional: bool
+    option: Option
+
+    @property
+    def flag(self) -> str:
+        """What messages call it: the flag that is a word."""
+        if self.option.argument:
+            return str(self.option.metavar)
+        words = [flag for flag in self.option.flags if flag.startswith("--")]
+        return words[0] if words else "--" + self.name.rstrip("_").replace("_", "-")
+
+    def take(self, value: Any) -> Any:
+        """Return a value as the field holds it; an empty list is the default.
+
+        Raises
+        ------
+        UsageError
+            For a value of another type or out of bounds.
+        """
+        if value is None and (self.optional or self.default is None):
+            return None
+        if self.option.read is not None:
+            read = self.option.read(value, self.flag)
+            return self.default if read == () else read
+        if get_origin(self.kind) is Literal:
+            return _choice(value, self.flag, get_args(self.kind))
+        if self.kind in (int, float):
+            return _number(value, self.kind, self.flag, self.option)
+        if self.kind in (str, bool) and not isinstance(value, self.kind):
+            what = "text" if self.kind is str else "True or False"
+            raise UsageError(f"{self.flag} is {value!r}; expected {what}.")
+        return value
+
+
+def _choice(value: Any, flag: str, known: Sequence[str]) -> str:
+    for own in known:
+        if value == own:
+            return own  # the constant itself: models leave out what is the default
+    near = nearest(value, known) if isinstance(value, str) else ""
+    raise UsageError(f"{flag} {value!r} is not known{near}; use one of {', '.join(known)}.")
+
+
+def _number(value: Any, kind: type, flag: str, option: Option) -> Any:
+    wanted = Integral if kind is int else Real
+    if isinstance(value, wanted) and not isinstance(value, bool):
+        number = kind(value)
+        low = option.least is None or number >= option.least
+        if low and (option.most is None or number <= option.most) and abs(number) < inf:
+            return number
+    what = "a whole number" if kind is int else "a number"
+    least = "" if option.least is None else f", at least {option.least:g}"
+    most = "" if option.most is None else f", at most {option.most:g}"
+    raise UsageError(f"{flag} is {value!r}; expected {what}{least}{most}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What was asked for: the base of every class of options.
+
+    A subclass is a frozen dataclass whose fields are annotated with an `Option`.  Values are checked
+    when it is made, first each by itself, then together by `check`.
+
+    Raises
+    ------
+    UsageError
+        For a value of another type, out of bounds, or that contradicts another.
+    """
+
+    def __post_init__(self) -> None:
+        for entry in entries(type(self)):
+            value = getattr(self, entry.name)
+            taken = entry.take(value)
+            if taken is not value:
+                object.__setattr__(self, entry.name, taken)
+        self.check()
+
+    def check(self) -> None:
+        """Refuse values that contradict each other; a subclass says which."""
+
+    def part(self, kind: type[Asked], **others: Any) -> Asked:
+        """Return the options that another class has too, in that class, but for some others."""
+        names = [field.name for field in fields(kind) if hasattr(self, field.name)]
+        return kind(**{name: getattr(self, name) for name in names} | others)
+
+    def given(self) -> dict[str, Any]:
+        """Return the options whose value is not the default."""
+        return {
+            entry.name: value
+            for entry in entries(type(self))
+            if (value := getattr(self, entry.name)) != entry.default
+        }
+
+
+def entries(kind: type[Options]) -> tuple[Entry, ...]:
+    """Return the options of a class: its own first, then those of its bases in their order."""
+    known = _ENTRIES.get(kind)
+    if known is not None:
+        return known
+    hints = get_type_hints(kind, include_extras=True)
+    defaults = {field.name: field.default for field in fields(kind)}
+    order = dict.fromkeys(name for base in kind.__mro__ for name in get_annotations(base))
+    own = (_entry(name, hints[name], defaults[name]) for name in order if name in defaults)
+    return _ENTRIES.setdefault(kind, tuple(own))
+
+
+def _entry(name: str, hint: Any, default: Any) -> Entry:
+    said = [one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Option)]
+    bare = get_args(hint)[0] if hasattr(hint, "__metadata__") else hint
+    kinds = [bare]
+    if get_origin(bare) in (Union, types.UnionType):
+        kinds = [one for one in get_args(bare) if one is not type(None)]
+    optional = type(None) in get_args(bare)
+    kind = kinds[0] if len(kinds) == 1 else bare
+    if not said:
+        raise TypeError(f"the option {name} says nothing of itself: annotate it with an Option")
+    required = default is MISSING
+    return Entry(name, None if required else default, required, kind, optional, said[-1])
+
+
+def names_of(kind: type[Options]) -> dict[str, str]:
+    """Return the name in Python of each flag of a class, without its hyphens in front."""
+    return {entry.flag.removeprefix("--"): entry.name for entry in entries(kind)}
+
+
+def plain(options: Options) -> dict[str, Any]:
+    """Return options as what a state holds: values that JSON has, of those that were given."""
+    import msgspec
+
+    found: dict[str, Any] = msgspec.to_builtins(options.given())
+    return found
+
+
+def from_plain(content: Any, kind: type[Asked], path: str, **others: Any) -> Asked:
+    """Return the options that a state holds.
+
+    Parameters
+    ----------
+    content
+        What `plain` returned.
+    kind, path
+        The class, and the state's name for messages.
+    others
+        Options that the state does not decide.
+
+    Raises
+    ------
+    ModelError
+        For anything else than such options.
+    """
+    try:
+        if not isinstance(content, dict):
+            raise TypeError("no options")
+        return kind(**{**content, **others})
+    except (UsageError, TypeError, ValueError) as error:
+        raise ModelError(f"a damaged state: {error}", file=path) from None
+
+
+def listed(value: str | Sequence[str], flag: str = "") -> tuple[str, ...]:
+    """Return names: one text with commas between them, or several texts as they are.
+
+    Raises
+    ------
+    UsageError
+        For what is no text.
+    """
+    if isinstance(value, str):
+        return tuple(filter(None, map(str.strip, value.split(","))))
+    if not isinstance(value, Sequence) or not all(isinstance(one, str) for one in value):
+        raise UsageError(f"{flag} is {value!r}; expected a name, or a list of names.")
+    return tuple(value)
+
+
+def tagged(value: Mapping[str, str] | Sequence[str], flag: str) -> dict[str, str]:
+    """Return tags: a dictionary of texts, or texts of the form ``KEY=VALUE``.
+
+    Raises
+    ------
+    UsageError
+        For a tag without ``=`` or key, one key with two values, or what is no text.
+    """
+    if isinstance(value, Mapping):
+        for key, own in value.items():
+            if not isinstance(key, str) or not isinstance(own, str) or not key:
+                raise UsageError(f"tags: {key!r}: {own!r} is no pair of texts.")
+        return dict(value)
+    found: dict[str, str] = {}
+    for text in value:
+        key, sign, own = text.partition("=")
+        if not sign or not key:
+            raise UsageError(f"{flag} {text!r} is not of the form KEY=VALUE.")
+        if found.setdefault(key, own) != own:
+            raise UsageError(f"{flag} {key} has two values, {found[key]!r} and {own!r}; keep one.")
+    return found

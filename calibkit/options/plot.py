@@ -1,0 +1,302 @@
+"""The options of ``plot``: a class a kind of picture, whose docstring is its help.
+
+Here are those of scores that a label judges (`ScorePlot`) and of class probabilities that votes judge
+(`VotePlot`); those of scores with an uncertainty stand in `calibkit.options.grid_plots`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
+
+from calibkit.errors import UsageError
+from calibkit.options import judging as own
+from calibkit.options.option import Options, listed, option
+from calibkit.options.shared import (
+    By,
+    Counts,
+    Groups,
+    Label,
+    OnMissing,
+    Positive,
+    Probs,
+    Scale,
+    Seed,
+    Threaded,
+    Uncertainty,
+    Unlabelled,
+    Weight,
+    WeightKind,
+)
+from calibkit.report.look import Look, read_size
+
+if TYPE_CHECKING:
+    from calibkit.models import Model
+
+    #: Boundaries, or their files; `read_models` makes them a tuple.
+    Boundaries: TypeAlias = (
+        Model | str | os.PathLike[str] | Sequence[Model | str | os.PathLike[str]]
+    )
+else:
+    Boundaries = Any
+
+PICTURE, BINS = "Picture", "Bins and boundaries"
+
+
+def read_models(value: Any, flag: str) -> tuple[Any, ...]:
+    """Return models, or their files: one, several, or text with commas between them."""
+    if isinstance(value, str):
+        several: list[Any] = list(listed(value))
+    elif isinstance(value, list | tuple):
+        several = list(value)
+    else:
+        several = [value]
+    texts = [os.fspath(one) if isinstance(one, os.PathLike) else one for one in several]
+    return tuple(one for place, one in enumerate(texts) if one not in texts[:place])
+
+
+def named_models(models: tuple[Any, ...]) -> list[tuple[str, Any]]:
+    """Return models, each with what a picture calls it: its file, or its kind."""
+    several = sum(not isinstance(one, str) for one in models) > 1
+    found = []
+    for place, one in enumerate(models, 1):
+        name = one if isinstance(one, str) else f"{one.kind} {place}" if several else one.kind
+        found.append((name, one))
+    return found
+
+
+def _size(value: Any, flag: str) -> str:
+    """Return a size as it is typed."""
+    pair = isinstance(value, list | tuple) and len(value) == 2
+    return "x".join(map(str, value)) if pair else str(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlotOptions(Options):
+    """What every picture takes: how it looks, and rows that lack a value."""
+
+    on_missing: OnMissing = "error"
+    size: Annotated[
+        str | tuple[float, float] | None,
+        option(
+            metavar="WxH",
+            group=PICTURE,
+            read=_size,
+            help="Width and height in inches, such as 6x4; a PNG has 200 dots an inch.",
+            shown="what suits the kind",
+        ),
+    ] = None
+    width: Annotated[
+        float | None, option(metavar="INCHES", group=PICTURE, help="Width alone.", shown=False)
+    ] = None
+    height: Annotated[
+        float | None, option(metavar="INCHES", group=PICTURE, help="Height alone.", shown=False)
+    ] = None
+    title: Annotated[
+        str | None,
+        option(
+            metavar="TEXT", group=PICTURE, help="The title; '' for none.", shown="that of the kind"
+        ),
+    ] = None
+    dark: Annotated[
+        bool, option(group=PICTURE, help="Light lines on dark ground, for screens.")
+    ] = False
+    ax: Annotated[
+        Any,
+        option(
+            typed=False,
+            help="The matplotlib axes to draw on, as they look; a title stands there if one is given.",
+            shown="those of a new figure",
+        ),
+    ] = None
+
+    def check(self) -> None:
+        """Refuse an impossible size, and a look for axes that have one."""
+        if self.look != Look(title=self.title) and self.ax is not None:
+            raise UsageError(
+                "--size, --width, --height and --dark are for a new figure; leave them out with ax."
+            )
+
+    @property
+    def look(self) -> Look:
+        """How the picture looks."""
+        wide, high = read_size(
+            None if self.size is None else str(self.size), self.width, self.height
+        )
+        return Look(width=wide, height=high, title=self.title, dark=self.dark)
+
+
+# Scores and classes, judged ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedPlot(PlotOptions):
+    """Metrics, with their intervals."""
+
+    scale: Scale = "probability"
+    weight: Weight = None
+    groups: Groups = None
+    confidence: own.Confidence = 0.95
+    intervals: own.Intervals = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScorePlot(JudgedPlot, Threaded):
+    """Scores, judged by labels."""
+
+    scores: own.Scores = None
+    label: Label = "label"
+    positive: Positive = None
+    unlabelled: Unlabelled = "error"
+    weight_kind: WeightKind = "frequency"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The scores, each once."""
+        return tuple(dict.fromkeys(listed(self.scores or "score")))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReliabilityOptions(ScorePlot):
+    """Draw reliability diagrams: bins with intervals, isotonic regression (CORP), a histogram.
+
+    Several scores, or slices by `--by`, share one picture. With `--probs` and a label: the
+    probability of the class that is predicted, against its being right.
+    """
+
+    probs: Probs = None
+    by: By = None
+    min_rows: own.MinRows = 100
+    bins: own.Bins = 15
+    bin_strategy: Annotated[Literal["equal-width", "equal-mass", "range"], own.BIN_STRATEGY] = (
+        "equal-width"
+    )
+
+    def check(self) -> None:
+        """Refuse scores beside class probabilities."""
+        super().check()
+        if self.probs and self.scores:
+            raise UsageError("--probs and --score: draw one of them at a time.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurveOptions(ScorePlot):
+    """A score at every threshold."""
+
+    uncertainty: Uncertainty = None
+    boundary: Annotated[
+        Boundaries,
+        option(
+            metavar="MODEL",
+            group=own.METRICS,
+            help="Mark where a boundary stands; may be repeated.",
+            shown=False,
+            many="commas",
+            read=read_models,
+        ),
+    ] = ()
+    decision: own.Decision = None
+
+    @property
+    def boundaries(self) -> list[tuple[str, Any]]:
+        """The boundaries, each with what a picture calls it."""
+        return named_models(cast("tuple[Any, ...]", self.boundary))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrecisionRecallOptions(CurveOptions):
+    """Draw precision against recall at every threshold, and where boundaries stand.
+
+    Steps, under which average precision is the area. Models of `--boundary` and decisions of
+    `--decision` are points with intervals.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class RocOptions(CurveOptions):
+    """Draw the ROC curve: recall against the false positive rate, and where boundaries stand."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BiasOptions(ScorePlot):
+    """Draw calibration bias and error among the rows with the highest scores.
+
+    Such as of scores before and after VAD. The rows of a share are the same for all scores: those
+    with the highest first score, or `--top-by` (Fan et al., figure 2).
+    """
+
+    top: own.Top = ("0.02", "0.04", "0.06", "0.08", "0.1")
+    top_by: own.TopBy = None
+    bins: own.Bins = 15
+    bin_strategy: Annotated[Literal["equal-width", "equal-mass", "range"], own.BIN_STRATEGY] = (
+        "equal-mass"
+    )
+    seed: Seed = 0
+
+    def check(self) -> None:
+        """Refuse a picture of no rows."""
+        super().check()
+        if not self.top:
+            raise UsageError(
+                "a plot of the bias needs shares of the rows; name some by --top 0.02,0.1."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AucLiftOptions(ScorePlot):
+    """Draw by how much the AUC of scores exceeds the baseline's, on all rows or run by run.
+
+    With `--by` (a column, or `key=value` folders, one a run) a box stands over the runs of each
+    score; without, the paired interval (Durfee et al., figure 3).
+    """
+
+    baseline: own.Baseline = None
+    by: By = None
+    min_rows: own.MinRows = 100
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The scores, each once, the baseline first."""
+        first = () if self.baseline is None else (self.baseline,)
+        return tuple(dict.fromkeys((*first, *super().names)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class VotePlot(JudgedPlot):
+    """Class probabilities, judged by the votes of several raters."""
+
+    probs: Probs = ("prob_*",)
+    counts: Counts = "count_*"
+    ensemble: own.Ensemble = False
+    alpha0: own.Alpha0 = ()
+
+    def check(self) -> None:
+        """Refuse probabilities without votes."""
+        super().check()
+        if self.counts is None or not self.probs:
+            raise UsageError("this picture needs the votes of several raters; name --counts.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DispersionOptions(VotePlot):
+    """Draw the calibration-dispersion map of class probabilities that several raters judge.
+
+    Each pattern of `--probs` is a point; calibration and dispersion loss add up to the epistemic
+    loss (Mimori et al., figure 2a).
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class DisagreementOptions(VotePlot):
+    """Draw how often raters disagree against the predicted probability that they do.
+
+    The prediction follows from the class probabilities, or is a column, `--disagreement`. With
+    `--alpha0`, strengths as alpha-cal adds them, it is drawn with them and without (Mimori et al.,
+    figure 2b).
+    """
+
+    disagreement: own.Disagreement = None
+    by: By = None
+    min_rows: own.MinRows = 100

@@ -1,0 +1,338 @@
+"""The options that several commands share, one alias each.
+
+A class declares ``score: Score = "score"`` and has flags, help and group from here.  It declares only
+what the command does something with.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+
+from calibkit.options.option import Options, listed, option, tagged
+
+if TYPE_CHECKING:
+    from calibkit.files.frames import Frame
+    from calibkit.models import Model
+
+    #: A model, or its file.
+    ModelLike: TypeAlias = Model | str | os.PathLike[str]
+    #: Rows, or their file.
+    FrameLike: TypeAlias = Frame
+else:  # at run time neither models nor frames are loaded for a name
+    ModelLike = FrameLike = Any
+
+COLUMNS, INPUT, OUTPUT, RUN = "Columns", "Input", "Output", "Run"
+
+#: Several names: one text with commas, or a list.
+Names = str | tuple[str, ...] | list[str]
+
+
+def model_of(value: Any, flag: str) -> Model:
+    """Return a model that is given as one, as its file or as what a state holds of it.
+
+    Raises
+    ------
+    UsageError, ModelError
+        No such file, or one that holds no model.
+    """
+    from calibkit.models import Model, canonical_text, decode, load
+
+    if isinstance(value, dict):
+        return decode(canonical_text(value).encode(), flag)
+    return value if isinstance(value, Model) else load(value)
+
+
+# Input ---------------------------------------------------------------------------------------
+
+OnMissing = Annotated[
+    Literal["error", "drop"],
+    option(
+        group=INPUT,
+        help="Rows with null or NaN where a number is needed: refuse the file, or leave them out "
+        "and say how many.",
+    ),
+]
+
+OnMissingApply = Annotated[
+    Literal["error", "null"],
+    option(
+        "--on-missing",
+        group=INPUT,
+        help="Rows with null or NaN where a number is needed: refuse the file, or write null in "
+        "the added columns.",
+    ),
+]
+
+# Columns -------------------------------------------------------------------------------------
+
+SCORE_HELP: Final = "Column with the score of the positive class."
+UNCERTAINTY_HELP: Final = "Column with the uncertainty: larger = less certain, any real scale."
+PROBS_HELP: Final = "Class probabilities: columns by a glob, or one column of lists."
+
+Score = Annotated[str, option(metavar="NAME", group=COLUMNS, help=SCORE_HELP)]
+
+Scale = Annotated[
+    Literal["probability", "logit", "raw"],
+    option(
+        group=COLUMNS,
+        help="What the scores hold; raw: any real number, of which only the order counts.",
+    ),
+]
+
+Label = Annotated[
+    str, option(metavar="NAME", group=COLUMNS, help="Column with the label: 0/1, boolean or t/f.")
+]
+
+Positive = Annotated[
+    str | None,
+    option(
+        metavar="VALUE",
+        group=COLUMNS,
+        help="The value of the label column that is the positive class; all others are negative.",
+        shown=False,
+    ),
+]
+
+Unlabelled = Annotated[
+    Literal["error", "drop"],
+    option(
+        group=COLUMNS,
+        help="Rows without a label: refuse the file, or leave them out and say how many.",
+    ),
+]
+
+Uncertainty = Annotated[
+    str | None,
+    option(
+        metavar="NAME",
+        group=COLUMNS,
+        help=UNCERTAINTY_HELP,
+        shown="uncertainty, if the file has it",
+    ),
+]
+
+Weight = Annotated[
+    str | None,
+    option(
+        metavar="NAME",
+        group=COLUMNS,
+        help="Column with non-negative weights: a weight 2 is two rows.",
+        shown="none",
+    ),
+]
+
+WeightKind = Annotated[
+    Literal["frequency", "sampling"],
+    option(group=COLUMNS, help="What a weight 2 is: two rows, or one row that stands for two."),
+]
+
+Groups = Annotated[
+    str | None,
+    option(
+        metavar="NAME",
+        group=COLUMNS,
+        help="Column of rows that belong together (user, patient): they share a fold.",
+        shown="none",
+    ),
+]
+
+Time = Annotated[
+    str | None,
+    option(
+        metavar="NAME",
+        group=COLUMNS,
+        help="Column of times: folds go forward, each judged by a fit on what came before.",
+        shown="none",
+    ),
+]
+
+By = Annotated[
+    str | None,
+    option(
+        metavar="NAME",
+        group=COLUMNS,
+        help="Column of segments: fit or report each of its values by itself.",
+        shown="none",
+    ),
+]
+
+Probs = Annotated[
+    Names | None,
+    option(
+        metavar="PATTERN", group=COLUMNS, help=PROBS_HELP, shown=False, many="commas", read=listed
+    ),
+]
+
+Counts = Annotated[
+    str | None,
+    option(
+        metavar="PATTERN",
+        group=COLUMNS,
+        help="Votes per class: columns by a glob that pair with --probs, or one column of lists.",
+        shown=False,
+    ),
+]
+
+Features = Annotated[
+    Names | None,
+    option(
+        metavar="PATTERN",
+        group=COLUMNS,
+        help="Feature columns: numbers, text or categories (names and globs; commas or repetition).",
+        shown=False,
+        many="commas",
+        read=listed,
+    ),
+]
+
+_AS_IN_MODEL: Final = "as the model names it"
+
+ScoreElsewhere = Annotated[
+    str | None,
+    option("--score", metavar="NAME", group=COLUMNS, help=SCORE_HELP, shown=_AS_IN_MODEL),
+]
+
+UncertaintyElsewhere = Annotated[
+    str | None,
+    option(
+        "--uncertainty", metavar="NAME", group=COLUMNS, help=UNCERTAINTY_HELP, shown=_AS_IN_MODEL
+    ),
+]
+
+ProbsElsewhere = Annotated[
+    str | None,
+    option("--probs", metavar="PATTERN", group=COLUMNS, help=PROBS_HELP, shown=_AS_IN_MODEL),
+]
+
+# Output and run ------------------------------------------------------------------------------
+
+Provenance = Annotated[
+    Literal["hash", "names", "none"],
+    option(
+        group=OUTPUT,
+        help="What the model says of its input: a hash of the rows, also the file names, nothing.",
+    ),
+]
+
+Tags = Annotated[
+    dict[str, str] | None,
+    option(
+        "--tag",
+        metavar="KEY=VALUE",
+        group=OUTPUT,
+        help="Text copied into the model; may be repeated.",
+        shown=False,
+        many="repetition",
+        read=tagged,
+    ),
+]
+
+Seed = Annotated[
+    int,
+    option(
+        metavar="NUMBER",
+        group=RUN,
+        least=0,
+        most=2**63 - 1,
+        env="CALIBKIT_SEED",
+        help="Where randomness begins: same seed, same result.",
+    ),
+]
+
+SeedElsewhere = Annotated[
+    int | None,
+    option(
+        "--seed",
+        metavar="NUMBER",
+        group=RUN,
+        least=0,
+        most=2**63 - 1,
+        help="Another seed for the decisions of a stochastic boundary.",
+        shown=_AS_IN_MODEL,
+    ),
+]
+
+Threads = Annotated[
+    int | None,
+    option(
+        metavar="NUMBER",
+        group=RUN,
+        least=1,
+        env="CALIBKIT_THREADS",
+        help="Threads to use; the result does not depend on it.",
+        shown="one a processor",
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Threaded(Options):
+    """How much of the machine a run takes."""
+
+    threads: Threads = None
+
+    @property
+    def workers(self) -> int:
+        """How many threads to use."""
+        from calibkit.threads import thread_count
+
+        return thread_count(self.threads)
+
+    @property
+    def of_rows(self) -> bool:
+        """Whether a state holds the rows themselves."""
+        return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions(Threaded):
+    """What every fit takes: what its model says of its origin, and how much of the machine it takes."""
+
+    provenance: Provenance = "hash"
+    tags: Tags = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnOptions(Options):
+    """What the columns of scores and labels are called, and how they are read."""
+
+    score: Score = "score"
+    scale: Scale = "probability"
+    label: Label = "label"
+    positive: Positive = None
+    unlabelled: Unlabelled = "error"
+    uncertainty: Uncertainty = None
+    weight: Weight = None
+    weight_kind: WeightKind = "frequency"
+    on_missing: OnMissing = "error"
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """The column of each role that has one."""
+        roles = ("score", "label", "uncertainty", "weight")
+        return {role: getattr(self, role) for role in roles if getattr(self, role) is not None}
+
+    @property
+    def sampled(self) -> bool:
+        """Whether a row stands for as many rows as its weight."""
+        return self.weight is not None and self.weight_kind == "sampling"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledColumns(Options):
+    """The columns of a fit on scores and labels."""
+
+    score: Score = "score"
+    scale: Scale = "probability"
+    label: Label = "label"
+    positive: Positive = None
+    unlabelled: Unlabelled = "error"
+    weight: Weight = None
+    on_missing: OnMissing = "error"
+
+    @property
+    def columns(self) -> ColumnOptions:
+        """What the columns are called, and how they are read."""
+        return self.part(ColumnOptions)

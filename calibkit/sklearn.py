@@ -1,0 +1,351 @@
+"""Estimators in the shape of scikit-learn (extra ``sklearn``): classifiers of two classes.
+
+Without an estimator the first column of X is the score, any number that grows with the probability of
+the second class.  With one, X is what that estimator takes, and the scores are its own: on the rows of
+a fit out of fold, unless it is frozen (`sklearn.frozen.FrozenEstimator`).
+
+After a fit `model_` is calibkit's model, which can be saved, shown and applied to files, `classes_` are
+the classes in ascending order, the second being the positive one, and `estimator_` is the estimator,
+fitted on all rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import check_cv
+from sklearn.utils import Tags, _safe_indexing, check_consistent_length, get_tags
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+
+import calibkit as ck
+from calibkit.files.frames import frame_of_arrays
+
+__all__ = ["BoundaryClassifier", "HeterogeneousCalibrator", "ScoreCalibrator"]
+
+Array = NDArray[Any]
+Scale = Literal["probability", "logit", "raw"]
+
+
+class _Binary(ClassifierMixin, BaseEstimator):
+    """What they share: checks of X and y, and scores, also those of an estimator."""
+
+    estimator: Any = None
+    scale: Scale = "raw"
+    cv: Any = None
+    random_state: int | None = 0
+    classes_: Array
+    #: Parameters that the fit has too; how many columns X has at least, if the first is the score.
+    _options: tuple[str, ...] = ()
+    _least = 1
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.poor_score = True  # other columns than the score say nothing
+        if self.estimator is not None:
+            tags.input_tags = get_tags(self.estimator).input_tags
+        return tags
+
+    def _fit(self, X: Any, y: Any, fit: Any, sample_weight: Any = None, **options: Any) -> Self:
+        """Fit `model_` by a function of calibkit, with parameters that are named or given."""
+        X, y = validate_data(self, X, y, **self._checks(X, self._least))
+        check_consistent_length(X, y)  # of frames too
+        codes = self._codes(y)
+        rows, roles, scale = self._training(X, np.asarray(y))
+        roles |= {"label": codes[rows], **self._beside(_safe_indexing(X, rows))}
+        if sample_weight is not None:
+            roles["weight"] = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+        frame, names = frame_of_arrays(roles)
+        options |= {name: getattr(self, name) for name in self._options}
+        self.model_ = fit(frame, **options, **names, scale=scale, seed=self.random_state or 0)
+        return self
+
+    def _checks(self, X: Any, least: int = 1) -> dict[str, Any]:
+        """Return how X is checked: frames, and texts for an estimator, are left as they are."""
+        takes = get_tags(self).input_tags
+        texts = getattr(X, "ndim", 2) == 1 and X.dtype.kind in "OUT"
+        if hasattr(X, "columns") or (texts and self.estimator is not None):
+            return {"skip_check_array": True}
+        return {
+            "accept_sparse": "csr" if takes.sparse else False,
+            "ensure_all_finite": not takes.allow_nan,
+            "ensure_min_features": least if self.estimator is None else 1,
+        }
+
+    def _codes(self, y: Any) -> NDArray[np.uint8]:
+        """Return 0 for the first class and 1 for the second, whose names are `classes_`."""
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        kind = type_of_target(y, input_name="y")
+        if kind == "multiclass":
+            raise ValueError(
+                f"Only binary classification is supported. The type of the target is {kind}."
+            )
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y has one class, {self.classes_[0]}; a fit needs two classes.")
+        return codes.astype(np.uint8)
+
+    def _training(self, X: Any, y: Array) -> tuple[Array, dict[str, Array], Scale]:
+        """Return the rows to fit on, their scores and what goes with these, and the scale."""
+        every = np.arange(len(y))
+        if self.estimator is None:
+            return every, self._scored(X, None), self.scale
+        self.estimator_ = clone(self.estimator).fit(X, y)
+        scale: Scale = "probability" if hasattr(self.estimator_, "predict_proba") else "raw"
+        if isinstance(self.estimator, FrozenEstimator):
+            return every, self._scored(X, self.estimator_), scale
+        rows, parts = [], []
+        for train, test in check_cv(self.cv, y, classifier=True).split(X, y):
+            fold = clone(self.estimator).fit(_safe_indexing(X, train), y[train])
+            rows.append(test)
+            parts.append(self._scored(_safe_indexing(X, test), fold))
+        whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        return np.concatenate(rows), whole, scale
+
+    def _scored(self, X: Any, estimator: Any) -> dict[str, Array]:
+        """Return the scores of rows: the first column, or what an estimator says."""
+        if estimator is None:
+            return {"score": np.asarray(_safe_indexing(X, 0, axis=1))}
+        if hasattr(estimator, "predict_proba"):
+            return {"score": np.asarray(estimator.predict_proba(X))[:, 1]}
+        return {"score": np.asarray(estimator.decision_function(X))}
+
+    def _beside(self, X: Any) -> dict[str, Any]:
+        """Return what the model reads besides, by role."""
+        return {}
+
+    def _applied(self, X: Any) -> pl.DataFrame:
+        """Return what the model adds to rows."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, **self._checks(X))
+        roles = self._scored(X, getattr(self, "estimator_", None)) | self._beside(X)
+        frame, _ = frame_of_arrays(roles)
+        key = "row-number" if getattr(self.model_, "tie_probability", None) else None
+        found: pl.DataFrame = self.model_.apply(frame, keep="score", key=key)
+        return found
+
+
+class _Calibrator(_Binary):
+    """A classifier by calibrated probabilities."""
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the calibrated probabilities of both classes, rows x 2."""
+        positive = self._applied(X)["calibrated"].to_numpy()
+        return np.column_stack([1.0 - positive, positive])
+
+    def predict(self, X: Any) -> Array:
+        """Return the more probable class of each row."""
+        found = self.predict_proba(X)
+        return self.classes_[(found[:, 1] >= found[:, 0]).astype(np.intp)]
+
+
+class ScoreCalibrator(_Calibrator):
+    """Maps scores to probabilities, as `calibkit.fit_calibrator` does.
+
+    Parameters
+    ----------
+    method
+        ``"platt"``, ``"isotonic"``, ``"histogram"`` or ``"venn-abers"``; of probabilities and logits
+        also ``"beta"``, ``"temperature"`` and ``"scaling-binning"``.
+    bins, clip
+        Bins of the methods that have some; how far results stay from 0 and 1.
+    scale
+        What scores are: ``"raw"`` (any numbers), ``"probability"`` or ``"logit"``.
+    random_state
+        A seed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scores, y = np.array([[0.1], [0.4], [0.3], [0.9]]), np.array(["no", "no", "yes", "yes"])
+    >>> ScoreCalibrator().fit(scores, y).predict([[0.0], [1.0]]).tolist()
+    ['no', 'yes']
+    """
+
+    _options = ("method", "bins", "clip")
+
+    def __init__(
+        self,
+        method: str = "platt",
+        *,
+        bins: int | None = None,
+        clip: float | None = None,
+        scale: Scale = "raw",
+        random_state: int | None = 0,
+    ) -> None:
+        self.method = method
+        self.bins = bins
+        self.clip = clip
+        self.scale = scale
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the map on scores (the first column of X) and classes."""
+        return self._fit(X, y, ck.fit_calibrator, sample_weight)
+
+
+class BoundaryClassifier(_Binary):
+    """Decides by a boundary over score and uncertainty, as `calibkit.fit_boundary` finds it.
+
+    Parameters
+    ----------
+    estimator
+        A classifier that makes the scores; None: the first column of X is the score, the second, if
+        there is one, the uncertainty.
+    precision, recall, fpr, capacity, maximize, minimize
+        The objective, one of them: as those of `calibkit.fit_boundary`.  None of them: the highest
+        balanced accuracy.
+    method, uncertainty_bins, confidence
+        How the boundary is fitted, and with what confidence its bound is to hold on new rows.  A
+        stochastic one decides rows by their place.
+    uncertainty
+        Where the uncertainty is: a column of X (its place or name), or ``"spread"``: the standard
+        deviation of what the members of an ensemble predict.
+    scale
+        What the scores of the first column are; those of an estimator are probabilities, or raw.
+    cv
+        Folds of the scores that an estimator makes; as scikit-learn has it.
+    random_state
+        A seed.
+    """
+
+    _options = ("method", "uncertainty_bins", "confidence")
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        precision: float | str | None = None,
+        recall: float | str | None = None,
+        fpr: float | str | None = None,
+        capacity: float | str | None = None,
+        maximize: str | None = None,
+        minimize: str | None = None,
+        method: str = "auto",
+        uncertainty: int | str | None = None,
+        uncertainty_bins: int | None = None,
+        confidence: float | None = None,
+        scale: Scale = "raw",
+        cv: Any = None,
+        random_state: int | None = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.precision = precision
+        self.recall = recall
+        self.fpr = fpr
+        self.capacity = capacity
+        self.maximize = maximize
+        self.minimize = minimize
+        self.method = method
+        self.uncertainty = uncertainty
+        self.uncertainty_bins = uncertainty_bins
+        self.confidence = confidence
+        self.scale = scale
+        self.cv = cv
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the estimator, if there is one, and the boundary of its scores."""
+        objectives = ("precision", "recall", "fpr", "capacity", "maximize", "minimize")
+        goal = {name: getattr(self, name) for name in objectives}
+        if all(value is None for value in goal.values()):
+            goal["maximize"] = "balanced-accuracy"
+        return self._fit(X, y, ck.fit_boundary, **goal)
+
+    def predict(self, X: Any) -> Array:
+        """Return the second class for rows on or above the boundary, else the first."""
+        decision = self._applied(X)["decision"].to_numpy()
+        found: Array = self.classes_[decision]
+        return found
+
+    def _scored(self, X: Any, estimator: Any) -> dict[str, Array]:
+        found = super()._scored(X, estimator)
+        place = self.uncertainty
+        if place == "spread":
+            return {**found, "uncertainty": _spread(estimator, X)}
+        if place is None and estimator is None and X.shape[1] > 1:
+            place = 1
+        if place is not None:
+            found["uncertainty"] = np.asarray(_safe_indexing(X, place, axis=1))
+        return found
+
+
+class HeterogeneousCalibrator(_Calibrator):
+    """Calibrates scores by parts of the feature space, as `calibkit.fit_hetcal` does.
+
+    Parameters
+    ----------
+    estimator
+        A classifier that makes the scores, of which all columns of X are features; None: the first
+        column of X is the score, the others are features (of a frame also text and categories).
+    partition, map, max_depth, min_leaf, shrinkage
+        As those of `calibkit.fit_hetcal`.
+    scale, cv, random_state
+        As those of `BoundaryClassifier`.
+    """
+
+    _options = ("partition", "map", "max_depth", "min_leaf", "shrinkage")
+    _least = 2
+
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        return tags
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        partition: Literal["tree", "forest", "boosted"] = "tree",
+        map: Literal["platt", "beta", "isotonic", "histogram"] = "platt",
+        max_depth: int | None = None,
+        min_leaf: int | None = None,
+        shrinkage: float | None = None,
+        scale: Scale = "raw",
+        cv: Any = None,
+        random_state: int | None = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.partition = partition
+        self.map = map
+        self.max_depth = max_depth
+        self.min_leaf = min_leaf
+        self.shrinkage = shrinkage
+        self.scale = scale
+        self.cv = cv
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the estimator, if there is one, and the calibration of its scores."""
+        return self._fit(X, y, ck.fit_hetcal)
+
+    def _beside(self, X: Any) -> dict[str, Any]:
+        if self.estimator is None:
+            X = _safe_indexing(X, list(range(1, X.shape[1])), axis=1)
+        return {"features": X}
+
+
+def _spread(ensemble: Any, X: Any) -> Array:
+    """Return how far the members of an ensemble differ: the deviation of their probabilities."""
+    members = getattr(ensemble, "estimators_", None)
+    if members is None or not all(hasattr(one, "predict_proba") for one in members):
+        raise ValueError(
+            "uncertainty='spread' needs an ensemble of classifiers, such as a random forest."
+        )
+    X = X.to_numpy() if hasattr(X, "to_numpy") else X
+    own = getattr(ensemble, "estimators_features_", [slice(None)] * len(members))
+    said = [one.predict_proba(X[:, few])[:, 1] for one, few in zip(members, own, strict=True)]
+    deviation: Array = np.std(said, axis=0)
+    return deviation

@@ -1,0 +1,127 @@
+"""How an alpha-calibration is shown: what it says of raters, and how it came about."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from calibkit.views.page import Page
+from calibkit.views.rules import spread
+
+if TYPE_CHECKING:
+    from calibkit.raters.model import AlphaModel
+
+#: Features shown, those of the largest weights.
+_SHOWN = 20
+#: Lines that one screen has room for, in all tables together.
+_LINES = 8
+
+
+def headline(model: AlphaModel) -> str:
+    """Return in a few words what an alpha-calibration is."""
+    of = f"alpha0 of {model.width} feature{'s' if model.width > 1 else ''}"
+    if isinstance(model.log_alpha0, float):
+        of = f"alpha0 = {math.exp(min(model.log_alpha0, 700.0)):.4g}"
+    return f"{of}, {len(model.classes)} classes, {model.fit.rows:,} rows"
+
+
+def lines(model: AlphaModel) -> list[str]:
+    """Return the summary of a model."""
+    fit = model.fit
+    if isinstance(model.log_alpha0, float):
+        strength = math.exp(min(model.log_alpha0, 700.0))
+        share = strength / (strength + 1.0)
+        said = (
+            f"alpha0 = {strength:.4g} for all rows: two raters differ {share:.1%} as often as two "
+            "draws from the class probabilities."
+        )
+    else:
+        gained = fit.constant_objective - model.objective
+        said = (
+            f"ln alpha0 is linear in {model.width} features; they lower the objective by "
+            f"{gained:.4g}, from {fit.constant_objective:.6g} for a constant alpha0."
+        )
+    lines = [
+        said,
+        f"Objective {model.objective:.6g}: mean over rows of negative log-likelihood + "
+        f"{model.regularization:g} (ln alpha0)^2; {fit.rows:,} rows, {fit.votes:,} votes, "
+        f"{fit.rows_two_raters:,} rows with two votes and more.",
+    ]
+    if fit.disagreement_loss is not None and fit.disagreement_loss_before is not None:
+        lines.append(
+            f"Disagreement loss on the fitting rows {fit.disagreement_loss:.4f}, before "
+            f"{fit.disagreement_loss_before:.4f}."
+        )
+    return lines
+
+
+def view(model: AlphaModel, page: Page) -> None:
+    """Print a model: its summary, the map of logits, the weights of features."""
+    page.say(*lines(model))
+    logit_map = model.logit_map
+    if logit_map is not None:
+        page.say("", f"Class probabilities after {logit_map_text(logit_map.method)}:")
+        logit_map_view(logit_map, model.classes, page, _on_screen(model))
+    if isinstance(model.weights, list):
+        names = model.features if isinstance(model.features, list) else _own_names(model)
+        pairs = sorted(zip(names, model.weights, strict=True), key=lambda pair: -abs(pair[1]))
+        page.say("")
+        rows: list[list[object]] = [["intercept", model.intercept]]
+        most = len(pairs) if page.everything else page.shown(_SHOWN, _on_screen(model))
+        rows += [[name, weight] for name, weight in pairs[:most]]
+        page.table(["feature", "weight in ln alpha0"], rows)
+        if len(pairs) > most:
+            page.say(f"… {len(pairs) - most} smaller weights.")
+    if model.disagreement_map is not None:
+        steps = model.disagreement_map
+        page.say("")
+        table: list[list[object]] = [
+            list(pair) for pair in zip(steps.knots, steps.values, strict=True)
+        ]
+        some = table if page.everything else table[:_SHOWN]
+        some = spread(some, page.shown(len(some), _on_screen(model)))
+        page.table(["predicted disagreement from", "becomes"], some)
+
+
+def _on_screen(model: AlphaModel) -> int:
+    """Return how many lines of each table there is room for on one screen."""
+    tables = (model.logit_map, model.disagreement_map)
+    return _LINES // (sum(one is not None for one in tables) + isinstance(model.weights, list))
+
+
+def _own_names(model: AlphaModel) -> list[str]:
+    if model.features == "probs":
+        return [f"ln probability of {name}" for name in model.classes]
+    return [f"ln probability, rank {place + 1}" for place in range(len(model.classes))]
+
+
+def logit_map_text(method: str) -> str:
+    """Return the name of a map of logits."""
+    return f"{method} scaling"
+
+
+def logit_map_view(
+    logit_map: object, classes: list[str], page: Page, on_screen: int = _LINES
+) -> None:
+    """Print a map of logits: a temperature, or the weights and intercept of each class."""
+    from calibkit.raters.model import LogitMapModel
+
+    assert isinstance(logit_map, LogitMapModel)
+    if logit_map.method == "temperature":
+        page.say(
+            f"temperature {logit_map.temperature:.6g}"
+            if logit_map.temperature
+            else "temperature infinite: all classes alike"
+        )
+        return
+    weights, intercept = logit_map.weights, logit_map.intercept
+    assert isinstance(weights, list)
+    assert isinstance(intercept, list)
+    rows: list[list[object]] = []
+    most = len(classes) if page.everything else page.shown(_SHOWN, on_screen)
+    for place, name in enumerate(classes[:most]):
+        own = weights[place]
+        rows.append([name, own[place] if isinstance(own, list) else own, intercept[place]])
+    page.table(["class", "weight of its own logit", "intercept"], rows)
+    if len(classes) > most:
+        page.say(f"… {len(classes) - most} more classes.")

@@ -1,0 +1,58 @@
+"""How a bundle is shown: what it reads, what its parts add, what to expect of its decisions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from calibkit.views.page import Page
+
+if TYPE_CHECKING:
+    from calibkit.bundles.model import BundleModel, Step
+
+#: Columns that a line of the table names.
+_SHOWN = 4
+
+
+def headline(model: BundleModel) -> str:
+    """Return in a few words what a bundle is."""
+    return ", ".join(
+        f"{step.name} ({step.model.kind})" if step.name else step.model.kind
+        for step in model.steps()
+    )
+
+
+def lines(model: BundleModel) -> list[str]:
+    """Return the summary of a bundle."""
+    from calibkit.apply import PASS
+
+    names = [str(step.name) for step in model.steps() if step.decides]
+    inputs = _listed([column.name for column in model.columns.values()])
+    action = f"action is the first of {', '.join(names)} that fires, else {PASS}."
+    if not names:
+        action = f"no part decides: action is {PASS}."
+    return [f"{len(model.parts)} parts, applied in this order to {inputs}; {action}"]
+
+
+def view(model: BundleModel, page: Page) -> None:
+    """Print a bundle: its summary, a line a part, and what to expect of each decision."""
+    from calibkit.boundary.model import BoundaryModel
+    from calibkit.views import boundary
+
+    steps = model.steps()
+    page.say(*lines(model), "")
+    page.table(["part", "kind", "method", "reads", "adds"], [_row(step) for step in steps])
+    page.say("")
+    for step in steps:
+        if isinstance(step.model, BoundaryModel):
+            page.say(f"{step.name}: {boundary.lines(step.model)[0]}")
+
+
+def _row(step: Step) -> list[object]:
+    reads = _listed([column.name for column in step.reads.values()])
+    method = getattr(step.model, "method", None)
+    return [step.name, step.model.kind, method, reads, _listed(list(step.columns.values()))]
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(dict.fromkeys(names[:_SHOWN])) + more

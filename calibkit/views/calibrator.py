@@ -1,0 +1,152 @@
+"""How a calibrator is shown: what it gains, its parameters or steps, its segments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from calibkit.views.page import Page, cell_text
+from calibkit.views.rules import spread
+
+if TYPE_CHECKING:
+    from calibkit.calibrators.model import CalibratorModel, ScoreMap
+
+#: Steps and segments shown.
+_SHOWN = 20
+
+
+def headline(model: CalibratorModel) -> str:
+    """Return in a few words what a calibrator is."""
+    segments = f", {len(model.groups)} segments" if model.groups else ""
+    classes = f" of {len(model.classes)} classes" if model.classes else ""
+    return f"{model.method}{classes}{segments}, {cell_text(model.fit.rows)} rows"
+
+
+def lines(model: CalibratorModel) -> list[str]:
+    """Return the summary of a calibrator."""
+    import msgspec
+
+    fit = model.fit
+    if model.classes is not msgspec.UNSET:
+        return _class_lines(model)
+    weighted = " (sums of weights)" if "weight" in model.columns else ""
+    lines = []
+    if fit.log_loss is not None:
+        fits = model.method != "prior-shift"
+        caveat = "; expect a little less gain on new ones" if fits else ""
+        lines.append(
+            f"{model.method}: {_change('log loss', fit.log_loss_before, fit.log_loss)}, "
+            f"{_change('Brier score', fit.brier_before, fit.brier)} on the fitting rows{caveat}."
+        )
+    else:
+        lines.append(f"{model.method}: no labels were read, so nothing was judged.")
+    positives = "" if fit.positives is None else f", {cell_text(fit.positives)} positive"
+    lines.append(f"{cell_text(fit.rows)} rows{positives}{weighted}. {map_text(model.own_map)}")
+    if fit.inputs_clipped:
+        lines.append(
+            f"{cell_text(fit.inputs_clipped)} rows have a score within 1e-6 of 0 or 1; it was moved "
+            "there before its logit was taken."
+        )
+    if fit.outputs_clipped:
+        lines.append(
+            f"{cell_text(fit.outputs_clipped)} rows have a result nearer to 0 or 1 than --clip allows."
+        )
+    if model.groups is not msgspec.UNSET:
+        shared = model.pooled_groups or []
+        pooled = f", {len(shared)} with that of all rows" if shared else ""
+        lines.append(
+            f"Values of {model.columns['by'].name!r}: {len(model.groups)} with a map of their "
+            f"own{pooled}."
+        )
+    return lines
+
+
+def _class_lines(model: CalibratorModel) -> list[str]:
+    """Return the summary of a calibrator of class probabilities."""
+    import msgspec
+
+    fit = model.fit
+    lines = [
+        f"{model.method}: {_change('log loss', fit.log_loss_before, fit.log_loss or 0.0)}, "
+        f"{_change('squared loss', fit.brier_before, fit.brier or 0.0)} a vote on the fitting rows; "
+        "expect a little less gain on new ones.",
+        f"{cell_text(fit.rows)} rows, {cell_text(fit.votes)} votes.",
+    ]
+    if model.regularization is not msgspec.UNSET:
+        intercept, beside = model.regularization
+        off = f", weights off the diagonal {beside:g}" if model.method == "matrix" else ""
+        lines.append(f"Penalties: intercept {intercept:g}{off}.")
+    return lines
+
+
+def _change(name: str, before: float | None, after: float | None) -> str:
+    if before is None:
+        return f"{name} {after:.4f}"
+    return f"{name} {before:.4f} -> {after:.4f}"
+
+
+def map_text(one: ScoreMap) -> str:
+    """Return the parameters of a map on one line."""
+    import msgspec
+
+    parts = [
+        f"{name} = {value:.6g}"
+        for name in ("a", "b", "c", "negatives_kept")
+        if (value := getattr(one, name)) is not None
+    ]
+    if one.temperature is not msgspec.UNSET:
+        parts.append(
+            "temperature infinite"
+            if one.temperature is None
+            else f"temperature {one.temperature:.6g}"
+        )
+    if one.knots is not None:
+        parts.append(f"{len(one.knots)} step{'s' if len(one.knots) > 1 else ''}")
+    if one.low is not None and one.high is not None:
+        parts.append(f"{len(one.low)} lower and {len(one.high)} higher steps")
+    parts.append(f"results at least {one.clip:.3g} from 0 and 1" if one.clip else "not clipped")
+    return ", ".join(parts).replace("negatives_kept", "negatives kept") + "."
+
+
+def view(model: CalibratorModel, page: Page) -> None:
+    """Print a calibrator: its summary, its steps, its segments."""
+    import msgspec
+
+    page.say(*lines(model))
+    if model.classes is not msgspec.UNSET:
+        from calibkit.views.alpha import logit_map_view
+
+        page.say("")
+        logit_map_view(model.logit_map, model.classes, page)
+        return
+    grouped = model.groups is not msgspec.UNSET
+    if model.knots is not None and model.values is not None:
+        what = model.columns["score"].name if model.a is None else "expit(a x + b)"
+        steps: list[list[object]] = [
+            list(pair) for pair in zip(model.knots, model.values, strict=True)
+        ]
+        page.say("")
+        _some([f"{what} from", "becomes"], steps, "steps", 5 if grouped else 11, page)
+    if model.groups is not msgspec.UNSET:
+        shared = model.pooled_groups if model.pooled_groups is not msgspec.UNSET else []
+        table: list[list[object]] = [
+            [name, one.fit.rows if one.fit else None, map_text(one)]
+            for name, one in model.groups.items()
+        ]
+        table += [[name, None, "that of all rows"] for name in shared]
+        page.say("")
+        most = 3 if model.knots is not None else 5
+        _some([model.columns["by"].name, "rows", "map"], table, "segments", most, page)
+
+
+def _some(header: list[str], table: list[list[object]], what: str, most: int, page: Page) -> None:
+    """Print a table: on one screen lines from first to last, else the first ones."""
+    if page.everything:
+        page.table(header, table)
+        return
+    if page.shown(len(table), most) < len(table):
+        page.table(header, spread(table, most))
+        page.say(f"Some of {len(table):,} {what}; --all shows more.")
+        return
+    page.table(header, table[:_SHOWN])
+    if len(table) > _SHOWN:
+        page.say(f"… {len(table) - _SHOWN} more{' steps' if what == 'steps' else ''}.")

@@ -1,0 +1,81 @@
+"""How drift is shown: one line that says whether there is any, then figure beside figure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from calibkit.views.page import Page
+
+if TYPE_CHECKING:
+    from calibkit.drift.drift import Drift
+
+#: Left out of the table: they stand beside the figure they belong to.
+_BESIDE = ("_expected", "_p_value")
+
+
+def headline(found: Drift) -> str:
+    """Return in a few words what was found."""
+    return f"{', '.join(found.metrics.metrics)}, {found.metrics.rows:,} rows"
+
+
+def lines(found: Drift) -> list[str]:
+    """Return a line a boundary: whether its scores and uncertainties moved beyond chance."""
+    from calibkit.drift.drift import ALL
+
+    lines = []
+    for name, slices in found.metrics.metrics.items():
+        own, bounds = slices[ALL], found.metrics.intervals[name][ALL]
+        moved = []
+        for role in ("score", "uncertainty"):
+            value, low = own[f"psi_{role}"], bounds.get(f"psi_{role}")
+            if value is not None and low is not None:
+                more = "more than chance" if low.low else "no more than chance"
+                expected = own[f"psi_{role}_expected"]
+                moved.append(f"{role} PSI {value:.4f} ({more}, which gives {expected:.4f})")
+        lines.append(f"{name}: {', '.join(moved) if moved else 'no row has all values'}.")
+        lines += _certificate_lines(found, name)
+    return lines
+
+
+def view(found: Drift, page: Page) -> None:
+    """Print what was found of each boundary."""
+    from calibkit.drift.drift import ALL, CERTIFICATE, FIT
+
+    page.say(*lines(found))
+    for name, slices in found.metrics.metrics.items():
+        own, bounds = slices[ALL], found.metrics.intervals[name][ALL]
+        rows: list[list[object]] = []
+        for metric, value in own.items():
+            if metric.endswith(_BESIDE):
+                continue
+            ends = bounds.get(metric)
+            at_fit = slices[FIT].get(metric, own.get(f"{metric}_expected"))
+            row = [
+                metric,
+                value,
+                *((None, None) if ends is None else (ends.low, ends.high)),
+                at_fit,
+            ]
+            rows.append([*row, slices.get(CERTIFICATE, {}).get(metric)])
+        header = [name, "now", "low", "high", "expected", "certified"]
+        kept = 6 if CERTIFICATE in slices else 5
+        page.say("")
+        page.table(header[:kept], [row[:kept] for row in rows])
+
+
+def _certificate_lines(found: Drift, name: str) -> list[str]:
+    """Say whether labels are at odds with the certificate."""
+    from calibkit.drift.drift import ALL, certified_as
+
+    sure = found.certificates.get(name)
+    if sure is None:
+        return []
+    metric = certified_as(sure)
+    ends = found.metrics.intervals[name][ALL].get(metric)
+    if ends is None or ends.low is None or ends.high is None:
+        return []
+    lower = sure.side == "lower"
+    refuted = ends.high < sure.bound if lower else ends.low > sure.bound
+    text = f"{metric} {'>=' if lower else '<='} {sure.bound:g} (certified at {sure.confidence:g})"
+    verdict = "no longer holds" if refuted else "is not refuted"
+    return [f"{name}: {text} {verdict}: between {ends.low:.4f} and {ends.high:.4f} here."]

@@ -1,0 +1,205 @@
+"""How a calibration by parts is shown: its leaves as rules, and what each split brings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from calibkit.views.page import Page, cell_text
+
+if TYPE_CHECKING:
+    from calibkit.hetcal.model import HetcalModel, LeafMap, PartitionPart, TreeNode
+
+#: Categories that a rule names; of more only their number.
+SHOWN_CATEGORIES = 4
+
+#: A tree of more nodes is shown in short on a terminal: so many leaves and features.
+_NODES, _LEAVES = 3, 4
+#: What stands beside the rule of a leaf.
+_BESIDE_RULE = 34
+
+
+def headline(model: HetcalModel) -> str:
+    """Return in a few words what a calibration by parts is."""
+    fit = model.fit
+    return f"{model.partition}, {fit.leaves} leaves, {cell_text(fit.rows)} rows"
+
+
+def lines(model: HetcalModel) -> list[str]:
+    """Return the summary: first what to expect on new data, then what was fitted."""
+    fit, lines = model.fit, []
+    checked = fit.cross_validated
+    if checked is None:
+        lines.append("Not cross-validated: the figures on the calibration rows are optimistic.")
+    else:
+        lines.append(
+            f"Expect log loss {checked.calibrated:.4f} on new data, against {checked.pooled:.4f} "
+            "with one map for all rows (cross-validated)."
+        )
+    count = len(model.parts())
+    trees = "tree" if count == 1 else "trees"
+    how = "tree" if model.partition == "tree" else f"{count} {model.partition} {trees}"
+    shrinkage = "" if fit.shrinkage is None else f", shrinkage {fit.shrinkage:g}"
+    lines.append(
+        f"{how}: {fit.leaves} {'leaf' if fit.leaves == 1 else 'leaves'}, depth at most "
+        f"{fit.max_depth}, at least {fit.min_leaf} rows in each{shrinkage}; "
+        f"{cell_text(fit.rows)} calibration rows, {cell_text(fit.positives)} positive."
+    )
+    if fit.clipped:
+        lines.append(
+            f"{fit.clipped:,} scores beyond 1e-6 of 0 or 1 were moved there before their logit "
+            "was taken."
+        )
+    lines += _named_leaves(model)
+    lines.append(
+        f"Cells (leaf, tenth of probability): largest gap {fit.max_gap:.4f}, mean "
+        f"{fit.mean_gap:.4f}, {fit.cells} cells."
+    )
+    return lines
+
+
+def _named_leaves(model: HetcalModel) -> list[str]:
+    if model.partition != "tree":
+        return []
+    noted = [
+        f"leaf {place}: {leaf.note}"
+        for place, leaf in enumerate(model.parts()[0].maps)
+        if isinstance(leaf.note, str)
+    ]
+    return ["Calibration rows are scarce in " + "; ".join(noted) + "."] if noted else []
+
+
+def view(model: HetcalModel, page: Page) -> None:
+    """Print a model: the summary, the leaves, the splits, the losses by depth."""
+    page.say(*lines(model), "")
+    parts = model.parts()
+    if len(parts) > 1:
+        page.say(f"The first of {len(parts)} partitions:")
+    if page.shown(len(parts[0].tree), _NODES) < len(parts[0].tree):
+        _in_short(parts[0], page)
+        return
+    _leaf_table(parts[0], page)
+    _split_table(parts[0], page)
+    checked = model.fit.cross_validated
+    if checked is not None and isinstance(checked.by_depth, dict) and len(checked.by_depth) > 1:
+        page.say("")
+        table = sorted([int(depth), loss] for depth, loss in checked.by_depth.items())
+        page.table(["depth", "cross-validated log loss"], table)
+
+
+def _in_short(part: PartitionPart, page: Page) -> None:
+    """Print the largest leaves, each on one line, and what splits on each feature bring."""
+    rules, width = _rules(part), page.width
+    sizes = {
+        place: made.rows
+        for place, made in enumerate(part.maps)
+        if isinstance(made.rows, int | float)
+    }
+    largest = sorted(rules, key=lambda place: -sizes.get(place, 0))[:_LEAVES]
+    rows: list[list[object]] = []
+    for place in largest:
+        made = part.maps[place]
+        hits = made.positives if isinstance(made.positives, int | float) else None
+        rate = hits / sizes[place] if hits is not None and sizes.get(place) else None
+        rule = " and ".join(reversed(rules[place])) or "all rows"
+        room = max(20, width - _BESIDE_RULE)
+        text = rule if len(rule) <= room else rule[: room - 1] + "…"
+        rows.append([place, sizes.get(place), None if rate is None else round(rate, 4), text])
+    page.table(["leaf", "rows", "positive rate", "rule, its last split first"], rows)
+    page.say(f"The largest of {len(rules)} leaves; --all shows them, the splits and the losses.")
+    brought: dict[str, tuple[float, int]] = {}
+    for node in part.tree:
+        if isinstance(node.feature, str):
+            gain, count = brought.get(node.feature, (0.0, 0))
+            weighted = node.gain if isinstance(node.gain, float) else 0.0
+            brought[node.feature] = (gain + weighted, count + 1)
+    ranked = sorted(brought.items(), key=lambda item: -item[1][0])[:_LEAVES]
+    page.say("")
+    page.table(
+        ["feature", "splits", "gain a row"],
+        [[name, count, gain or None] for name, (gain, count) in ranked],
+    )
+    if len(brought) > _LEAVES:
+        page.say(f"… {len(brought) - _LEAVES} more features.")
+
+
+def _leaf_table(part: PartitionPart, page: Page) -> None:
+    rules = _rules(part)
+    rows: list[list[object]] = []
+    for place, made in enumerate(part.maps):
+        count = made.rows if isinstance(made.rows, int | float) else None
+        hits = made.positives if isinstance(made.positives, int | float) else None
+        rate = hits / count if hits is not None and count else None
+        note = made.note if isinstance(made.note, str) else ""
+        rule = " and ".join(rules[place]) or "all rows"
+        rows.append([place, count, rate, _map_text(made), note, rule])
+    header = ["leaf", "rows", "positive rate", "map", "note", "rule"]
+    if not any(row[4] for row in rows):
+        header, rows = [*header[:4], "rule"], [[*row[:4], row[5]] for row in rows]
+    page.table(header, rows)
+
+
+def _map_text(made: LeafMap) -> str:
+    if isinstance(made.a, float) and isinstance(made.b, float) and isinstance(made.c, float):
+        return f"{made.a:.4g} ln s - {made.b:.4g} ln(1 - s) {_signed(made.c)}"
+    if isinstance(made.a, float) and isinstance(made.b, float):
+        return f"{made.a:.4g} x {_signed(made.b)}"
+    return f"{len(made.knots) if isinstance(made.knots, list) else 0} steps"
+
+
+def _signed(number: float) -> str:
+    return f"{'-' if number < 0 else '+'} {abs(number):.4g}"
+
+
+def _split_table(part: PartitionPart, page: Page) -> None:
+    names = _paths(part)
+    table: list[list[object]] = []
+    for place, node in enumerate(part.tree):
+        if isinstance(node.feature, str):
+            rows = node.rows if isinstance(node.rows, int | float) else None
+            gain = node.gain if isinstance(node.gain, float) else None
+            table.append([rows, gain, _condition(node, "left"), names[place]])
+    if table:
+        page.say("")
+        page.table(["rows grown on", "gain a row", "split", "among"], table)
+
+
+def _rules(part: PartitionPart) -> dict[int, list[str]]:
+    """Return the conditions of each leaf, from the root."""
+    found: dict[int, list[str]] = {}
+    above: dict[int, list[str]] = {0: []}
+    for place, node in enumerate(part.tree):
+        if isinstance(node.leaf, int):
+            found[node.leaf] = above[place]
+            continue
+        for side, child in (("left", node.left), ("right", node.right)):
+            assert isinstance(child, int)
+            above[child] = [*above[place], _condition(node, side)]
+    return found
+
+
+def _paths(part: PartitionPart) -> list[str]:
+    """Return what is known of the rows at each node, in short."""
+    texts = ["all rows"] * len(part.tree)
+    for place, node in enumerate(part.tree):
+        for side, child in (("left", node.left), ("right", node.right)):
+            if isinstance(child, int):
+                own = _condition(node, side)
+                texts[child] = own if place == 0 else f"{texts[place]} and {own}"
+    return texts
+
+
+def _condition(node: TreeNode, side: str) -> str:
+    """Return when a row goes to a side of a node."""
+    missing = node.missing == side
+    if isinstance(node.left_categories, list) and isinstance(node.right_categories, list):
+        names = node.left_categories if side == "left" else node.right_categories
+        listed = ", ".join(names[:SHOWN_CATEGORIES])
+        more = f" and {len(names) - SHOWN_CATEGORIES} more" if len(names) > SHOWN_CATEGORIES else ""
+        text = f"{node.feature} in {{{listed}{more}}}" if names else ""
+        if not text:
+            return f"{node.feature} missing"
+        return f"({text} or other)" if missing else text
+    if not isinstance(node.cut, float):
+        return f"{node.feature} {'present' if side == 'left' else 'missing'}"
+    text = f"{node.feature} {'<=' if side == 'left' else '>'} {node.cut:.6g}"
+    return f"({text} or missing)" if missing else text

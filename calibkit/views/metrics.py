@@ -1,0 +1,120 @@
+"""Metrics on a terminal: a table of all rows, and one line a slice below it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from calibkit.views.page import cell_text
+
+if TYPE_CHECKING:
+    from calibkit.metrics.result import Metrics
+    from calibkit.views.page import Page
+
+ALL = "all"
+
+#: What is shown of a slice other than all rows: as much as fits on a line.
+OF_SLICES = (
+    "count",
+    "base_rate",
+    "mean_score",
+    "auc",
+    "log_loss",
+    "ece",
+    "selected",
+    "precision",
+    "recall",
+    "accuracy",
+    "squared_loss",
+    "epistemic_loss",
+    "class_calibration_error",
+    "dispersion_error",
+    "disagreement_loss",
+    "disagreement_calibration_error",
+)
+
+
+def headline(metrics: Metrics) -> str:
+    """Return in a few words what metrics are of."""
+    slices = {name for found in metrics.metrics.values() for name in found}
+    count = len({name for found in metrics.metrics.values() for name in found[ALL]})
+    beside = f", {len(slices)} slices" if len(slices) > 1 else ""
+    return f"{', '.join(metrics.metrics)}: {count} metrics{beside}, {metrics.rows:,} rows"
+
+
+def view(metrics: Metrics, page: Page) -> None:
+    """Print metrics: all rows first, a table for scores and one for decisions; then the slices."""
+    for scores in _alike(metrics):
+        _print_all(metrics, scores, page)
+    for score, slices in metrics.metrics.items():
+        _print_slices(metrics, score, [part for part in slices if part != ALL], page)
+
+
+def _alike(metrics: Metrics) -> list[list[str]]:
+    """Return the scores in groups that have the same metrics."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for score, slices in metrics.metrics.items():
+        groups.setdefault(tuple(slices[ALL]), []).append(score)
+    return list(groups.values())
+
+
+def _print_all(metrics: Metrics, scores: Sequence[str], page: Page) -> None:
+    """Print the metrics of all rows, a column a score, with intervals and differences."""
+    bounded = any(metrics.intervals.get(score, {}).get(ALL) for score in scores)
+    against = {
+        name: found[ALL]
+        for name, found in metrics.differences.items()
+        if any(name == f"{one}-{two}" for one in scores for two in scores)
+    }
+    header = ["metric"]
+    for score in scores:
+        header += [score, "interval"] if bounded else [score]
+    header += list(against)
+    rows = []
+    names = list(metrics.metrics[scores[0]][ALL])
+    of_classes = [name for name in names if name.endswith("]")]
+    for name in [name for name in names if name not in of_classes]:
+        row: list[object] = [name]
+        for score in scores:
+            row.append(metrics.metrics[score][ALL][name])
+            if bounded:
+                found = metrics.intervals[score][ALL].get(name)
+                row.append("" if found is None else _span(found.low, found.high))
+        for differences in against.values():
+            one = differences.get(name)
+            row.append("" if one is None else _difference(one.value, one.low, one.high))
+        rows.append(row)
+    page.table(header, rows, title=f"{metrics.rows:,} rows")
+    if of_classes:
+        page.say(f"… and {len(of_classes)} metrics of single classes; -o FILE writes them.")
+    page.say("")
+
+
+def _print_slices(metrics: Metrics, score: str, parts: Sequence[str], page: Page) -> None:
+    if not parts:
+        return
+    slices = metrics.metrics[score]
+    names = [name for name in OF_SLICES if name in slices[ALL]] or list(slices[ALL])[:6]
+    rows = [[part, *(_rounded(slices[part][name]) for name in names)] for part in (ALL, *parts)]
+    page.table(["slice", *names], rows, title=f"{score} by slice")
+    page.say("")
+
+
+def _span(low: float | None, high: float | None) -> str:
+    return f"{_short(low)} to {_short(high)}"
+
+
+def _difference(value: float | None, low: float | None, high: float | None) -> str:
+    if value is None:
+        return "-"
+    sign = "+" if value > 0 else ""
+    return sign + _short(value) + (f" ({_span(low, high)})" if low is not None else "")
+
+
+def _short(value: float | None) -> str:
+    return cell_text(_rounded(value))
+
+
+def _rounded(value: float | None) -> float | None:
+    """Return a float with four significant digits; a whole number as it is."""
+    return float(f"{value:.4g}") if isinstance(value, float) else value

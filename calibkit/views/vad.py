@@ -1,0 +1,65 @@
+"""How a shrinkage is shown: how much of the spread of scores is noise, and what that takes off."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from calibkit.views.page import Page, cell_text
+
+if TYPE_CHECKING:
+    from calibkit.vad.model import VadModel
+
+#: Segments shown.
+_SHOWN = 20
+
+
+def headline(model: VadModel) -> str:
+    """Return in a few words what a shrinkage is."""
+    members, rows = len(model.members), cell_text(model.fit.rows)
+    return f"lambda {model.lambda_:.4g}, {members} members, {rows} rows"
+
+
+def lines(model: VadModel) -> list[str]:
+    """Return the summary of a model."""
+    fit = model.fit
+    weighted = " (sum of weights)" if "weight" in model.columns else ""
+    share = fit.conditional_variance / fit.variance if fit.variance else 0.0
+    lines = [
+        f"lambda {model.lambda_:.6g}: scores keep {max(model.lambda_, 0.0):.1%} of their distance "
+        f"from the mean {model.mean:.6g} ({model.link} link).",
+        f"Between {len(model.members)} members ({model.replicates}) lies {share:.1%} of the variance "
+        f"of {model.members[0]!r} over {cell_text(fit.rows)} rows{weighted}.",
+    ]
+    train = fit.train or None
+    if train is not None:
+        before = "the calibrator" if model.calibrator else repr(model.columns["score"].name)
+        lines.append(
+            f"After {before}: lambda {fit.lambda_test:.6g} of these rows over "
+            f"{train.lambda_train:.6g} of {cell_text(train.rows)} rows like the training rows."
+        )
+    if fit.clipped:
+        lines.append(
+            f"{cell_text(fit.clipped)} rows{weighted} with a probability nearer to 0 or 1 than 1e-6: "
+            "clipped there, on which mean and variance depend."
+        )
+    return lines
+
+
+def view(model: VadModel, page: Page) -> None:
+    """Print a model: its summary, and its segments."""
+    page.say(*lines(model))
+    groups = model.groups
+    if groups is None:
+        return
+    page.say("")
+    rows: list[list[object]] = [
+        [name, part.fit.rows, part.lambda_, part.mean]
+        for name, part in list(groups.values.items())[:_SHOWN]
+    ]
+    page.table([model.columns["by"].name, "rows", "lambda", "mean"], rows)
+    if len(groups.values) > _SHOWN:
+        page.say(f"… {len(groups.values) - _SHOWN} more.")
+    if groups.pooled:
+        shown = ", ".join(groups.pooled[:_SHOWN])
+        more = f" and {len(groups.pooled) - _SHOWN} more" if len(groups.pooled) > _SHOWN else ""
+        page.say(f"As all rows together: {shown}{more}, and values not listed.")

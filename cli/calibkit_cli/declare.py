@@ -1,0 +1,133 @@
+"""Commands made of classes of options: what they take is what the classes say."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, Protocol, get_origin
+
+import typer
+
+from calibkit.options.option import Entry, Options, entries
+
+#: The option that decides how many threads polars, which is loaded later, starts.
+_THREADS = "threads"
+
+
+def add(
+    app: typer.Typer, name: str, text: str, run: Callable[..., None], *kinds: type[Options]
+) -> None:
+    """Add a command to an application.
+
+    Parameters
+    ----------
+    app, name, text
+        Where, and what `calibkit --help` says of it.
+    run
+        Is called with one object of each class.
+    kinds
+        The classes of its options, those that matter most first.
+    """
+
+    def command(**typed: Any) -> None:
+        threads = typed.get(_THREADS)
+        if threads is not None:
+            os.environ["POLARS_MAX_THREADS"] = str(threads)
+        run(*(_made(kind, typed) for kind in kinds))
+
+    params = [_parameter(entry) for kind in kinds for entry in entries(kind) if entry.option.typed]
+    signature: Any = command
+    signature.__signature__ = inspect.Signature(params)
+    signature.__annotations__ = {param.name: param.annotation for param in params}
+    app.command(name, help=text)(command)
+
+
+class Kind(Protocol):
+    """One of the kinds of a command."""
+
+    @property
+    def options(self) -> type[Options]:
+        """The class of its options; its docstring is its help."""
+
+    @property
+    def examples(self) -> tuple[str, ...]:
+        """What its help shows after the name of the command and of the kind."""
+
+
+def add_kinds(
+    app: typer.Typer,
+    name: str,
+    text: str,
+    run: Callable[..., None],
+    kinds: Mapping[str, Kind],
+    line: type[Options],
+) -> None:
+    """Add a command with a sub-command a kind; `run` gets the options of a kind and the line."""
+    several = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+
+    @several.callback()
+    def _kinds() -> None:
+        """Keep the name of the kind on the command line, however many kinds there are."""
+
+    for own, kind in kinds.items():
+        examples = [f"  calibkit {name} {own} {example}" for example in kind.examples]
+        about = "\n\n".join([inspect.getdoc(kind.options) or "", "Examples:", *examples])
+        add(several, own, about, run, kind.options, line)
+    app.add_typer(several, name=name, help=text)
+
+
+def _made(kind: type[Options], typed: dict[str, Any]) -> Options:
+    """Return the options of a class among all that were typed: the rest has its defaults."""
+    own = {}
+    for entry in entries(kind):
+        value: Any = typed.get(entry.name)
+        if value is None or (isinstance(value, list) and not value and not entry.required):
+            continue
+        if entry.default is True:  # what is on by default has a flag that turns it off
+            value = not value
+        own[entry.name] = ",".join(value) if entry.option.many == "commas" else value
+    return kind(**own)
+
+
+def _parameter(entry: Entry) -> inspect.Parameter:
+    """Return the parameter that typer reads."""
+    said = entry.option
+    kind = said.text or _typed(entry)
+    plain = said.shown is None and said.many is None and said.text is None
+    default = entry.default if plain and kind is entry.kind else None
+    if default is True:  # see `_made`
+        default = False
+    if entry.required:
+        default = inspect.Parameter.empty
+    elif default is None and kind is not bool:
+        kind = kind | None
+    about: dict[str, Any] = {
+        "metavar": said.metavar,
+        "help": said.help,
+        "show_default": True if said.shown is None else said.shown,
+        "hidden": said.hidden,
+        "autocompletion": said.completes,
+        "envvar": said.env,
+    }
+    info: Any
+    if said.argument:
+        info = typer.Argument(**(about | {"show_default": said.shown or False}))
+    else:
+        flags = said.flags or (entry.flag,)
+        about |= {"min": said.least, "max": said.most} if kind in (int, int | None) else {}
+        info = typer.Option(*flags, rich_help_panel=said.group, **about)
+    return inspect.Parameter(
+        entry.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[kind, info],
+    )
+
+
+def _typed(entry: Entry) -> Any:
+    """Return what is typed for an option: text, unless its type says how to read it."""
+    if entry.option.many is not None:
+        return list[str]
+    plain = entry.kind in (int, float, bool, str) or get_origin(entry.kind) is Literal
+    return entry.kind if plain and entry.option.read is None else str

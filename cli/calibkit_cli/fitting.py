@@ -1,0 +1,276 @@
+"""How every fit is run from the command line: here, on a cluster, as states, or only as a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+import typer
+
+from calibkit.errors import UsageError
+from calibkit.options.option import Options, entries
+
+from . import declare
+from .console import Console
+from .dry_run import show_plan
+from .lines import STATE, StateLine
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from calibkit.files.sources import Source
+    from calibkit.fitted import Fit, Fitted
+    from calibkit.models import Model
+    from calibkit.summaries.states import State
+
+_STDIN = "-"
+
+
+class Told(Protocol):
+    """A result of which something is to be said."""
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What the user has to be told."""
+
+    @property
+    def details(self) -> Sequence[str]:
+        """What is said to those who ask for more."""
+
+
+#: What messages call a model, by its kind.
+_NOUNS = {"boundary": "Boundary", "calibrator": "Calibrator"}
+
+
+def add_fit(
+    app: typer.Typer,
+    name: str,
+    text: str,
+    options: type[Options],
+    method: Callable[[], Fit[Any, Model]],
+) -> None:
+    """Add the command of a fit.
+
+    Parameters
+    ----------
+    app, name, text
+        See `declare.add`.
+    options
+        The class of what is fitted.
+    method
+        Loads what fits it; one of `calibkit.fits`.
+    """
+
+    def run(asked: Any, line: StateLine) -> None:
+        run_fit(method(), asked, line)
+
+    declare.add(app, name, text, run, options, StateLine)
+
+
+def run_fit(method: Fit[Any, Model], options: Any, line: StateLine) -> None:
+    """Do what the line asks for: models are what is written."""
+    run_states(method, options, line, line.console(), write_models, deliver)
+
+
+def run_states(
+    method: Any,
+    options: Any,
+    line: StateLine,
+    console: Console,
+    write: Callable[[Console, Source, Callable[[Source], Any]], None],
+    deliver: Callable[[Console, Any], None],
+) -> None:
+    """Do what the line of a command that has states asks for.
+
+    Parameters
+    ----------
+    method, options, line, console
+        What is made and how, as `calibkit.fitted.Fit` names it; the rest of the line; its voice.
+    write
+        Makes the results of a source, and delivers them.
+    deliver
+        Delivers the result of a state.
+    """
+    from calibkit.threads import later, warm_up
+
+    check_paths(options, line, console)
+    if line.dask is not None and not line.dry_run:
+        state = state_far(method, options, line, console)
+        deliver(console, method.finish(state, line.budget, options.workers))
+        return
+    source = line.open(console)
+    if line.dry_run:
+        plan = method.plan(options, source)
+        show_plan(console, source, plan.columns, [*plan.steps, *line.steps])
+        return
+    later(options.workers, warm_up)
+    if line.partial:
+        write_states(console, source, partial(method.state, options))
+        return
+    write(console, source, partial(method.fit, options))
+
+
+def check_paths(options: Options, line: StateLine, console: Console) -> None:
+    """Refuse standard input that would be read twice, and an output that is an input."""
+    from calibkit.files.inputs import Part, find_files
+    from calibkit.files.outputs import spare_inputs
+
+    several = console.per_input or line.dask is not None or _STDIN in line.inputs
+    for flag, paths in further_files(options).items():
+        if _STDIN in paths and several:
+            raise UsageError(f"standard input can be read once only; give {flag} a file.")
+        if console.output not in (None, "-") and not console.per_input:
+            parts = [Part(path, "", {}, 0, own) for path, own in find_files(paths)]
+            spare_inputs(str(console.output), parts)
+
+
+def further_files(options: Options) -> dict[str, list[str]]:
+    """Return the files that options name besides the inputs, by the flag of each."""
+    named = {
+        entry.flag: getattr(options, entry.name)
+        for entry in entries(type(options))
+        if entry.option.path
+    }
+    return {
+        flag: [value] if isinstance(value, str) else list(value)
+        for flag, value in named.items()
+        if value is not None
+    }
+
+
+def _travelling(options: Any) -> Any:
+    """Return options whose files are found from whatever folder a worker runs in."""
+    from calibkit.files.inputs import find_files
+    from calibkit.files.remote import is_remote
+
+    absolute = {}
+    for entry in entries(type(options)):
+        value = getattr(options, entry.name)
+        if entry.option.path and value is not None:
+            names = [value] if isinstance(value, str) else list(value)
+            absolute[entry.name] = [
+                path if is_remote(path) else str(_absolute(path)) for path, _ in find_files(names)
+            ]
+    return replace(options, **absolute) if absolute else options
+
+
+def _absolute(path: str) -> str:
+    from pathlib import Path
+
+    return str(Path(path).absolute())
+
+
+def state_far(method: Fit[Any, Model], options: Any, line: StateLine, console: Console) -> State:
+    """Return the state of all inputs, made and merged on a cluster."""
+    from calibkit.engines.clusters import state_on_cluster
+    from calibkit.engines.shards import Opening, shards_of
+    from calibkit.files.inputs import Part
+    from calibkit.files.outputs import spare_inputs
+
+    assert line.dask is not None
+    if console.per_input:
+        raise UsageError("--dask makes one result of all files; give -o a file.")
+    shards = shards_of(line.inputs)
+    if console.output not in (None, "-"):
+        parts = [Part(shard.path, "", {}, 0, shard.relative) for shard in shards]
+        spare_inputs(str(console.output), parts)
+    state = state_on_cluster(
+        partial(method.state, _travelling(options)),
+        shards,
+        Opening(line.input_format, line.dtype, line.budget),
+        line.dask,
+        options.workers,
+        console.progress(),
+        of_rows=options.of_rows,
+        # Rows beside those of the inputs come with each shard: the more shards, the more often.
+        divide=not further_files(options),
+    )
+    console.detail(f"{len(shards)} files, {state.rows:,} rows")
+    return state
+
+
+def write_models(console: Console, source: Source, fit: Callable[[Source], Fitted[Model]]) -> None:
+    """Fit and deliver where the command line says; several models appear together or not at all."""
+    from calibkit.files.outputs import spare_inputs
+
+    if not console.per_input:
+        if console.output not in (None, "-"):
+            spare_inputs(str(console.output), source.parts)
+        deliver(console, fit(source))
+        return
+    from calibkit.files.outputs import directory_outputs
+    from calibkit.files.sinks import Transaction, make_folders
+
+    from .views import lines_of
+
+    if console.as_json:
+        raise UsageError("-o DIR/ gives several models; leave --json out.")
+    outputs = directory_outputs(str(console.output), source.parts, suffix=".json")
+    with Transaction() as transaction:
+        for alone, output in zip(source.split(), outputs, strict=True):
+            fitted = fit(alone)
+            path = alone.parts[0].path
+            for remark in fitted.warnings:
+                console.warn(f"{path}: {remark}")
+            console.summary(f"{path}:", *fitted.notes, *lines_of(fitted.model))
+            make_folders([output])
+            transaction.write_bytes(fitted.model.to_json(), output)
+
+
+def deliver(
+    console: Console, fitted: Fitted[Model], tables: Mapping[str, pl.DataFrame] | None = None
+) -> None:
+    """Say what a fit says, and write its model; tables for further files appear with it, or nothing."""
+    from calibkit.files.sinks import Transaction
+
+    from .views import lines_of, view_of
+
+    model = fitted.model
+    tell(console, fitted)
+    if console.output is not None or not console.on_terminal:
+        console.summary(*fitted.notes, *lines_of(model))
+    with Transaction() as outputs:
+        for path, table in (tables or {}).items():
+            outputs.write_table(table, path)
+        if console.output not in (None, "-"):
+            outputs.write_bytes(model.to_json(), str(console.output), main=True)
+    console.show_model(model.to_json(), lambda: view_of(model.kind)(model, console))
+    console.wrote(_NOUNS.get(model.kind, "Model"))
+
+
+def tell(console: Console, made: Told) -> None:
+    """Say the warnings of a result, and its details to those who ask for them."""
+    for remark in made.warnings:
+        console.warn(remark)
+    console.detail(*made.details)
+
+
+def write_states(console: Console, source: Source, make: Callable[[Source], State]) -> None:
+    """Write the state of the inputs, or (``-o DIR/``) one of each; all appear or none."""
+    from calibkit.files.outputs import directory_outputs, spare_inputs
+    from calibkit.files.sinks import Transaction, make_folders
+
+    assert console.output is not None
+    parts: Sequence[Source] = [source]
+    outputs = [console.output]
+    if console.per_input:
+        parts = source.split()
+        outputs = directory_outputs(console.output, source.parts, suffix=STATE)
+    elif console.output != "-":
+        spare_inputs(console.output, source.parts)
+    rows = 0
+    with Transaction() as transaction:
+        for part, output in zip(parts, outputs, strict=True):
+            state = make(part)
+            rows += state.rows
+            if output == "-":
+                console.content(state.to_bytes())
+                continue
+            if console.per_input:
+                make_folders([output])
+            transaction.write(state.write, output)
+    if console.as_json:
+        console.json({"rows": rows, "states": outputs})
+    console.wrote(f"State of {rows:,} rows")

@@ -1,0 +1,238 @@
+"""The options that only a command line has: files, formats, how much is said and where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from calibkit.errors import UsageError
+from calibkit.options.option import Options, option
+from calibkit.options.shared import INPUT, OUTPUT, RUN
+
+from .console import Console
+
+if TYPE_CHECKING:
+    from calibkit.files.sources import Source
+    from calibkit.memory import Memory
+
+#: How states are named.
+STATE = ".state"
+
+Format = Literal["parquet", "csv", "tsv", "ndjson", "arrow"]
+
+Model = Annotated[str, option(argument=True, metavar="MODEL", help="A model file (JSON).")]
+
+InputFormat = Annotated[
+    Format | None,
+    option(
+        group=INPUT,
+        help="Format of the input, whatever its suffix says.",
+        shown="by suffix; on standard input by its first bytes, else csv",
+    ),
+]
+
+Dtype = Annotated[
+    Literal["float64", "float32"],
+    option(group=INPUT, help="What numbers of a text file (CSV, NDJSON) become."),
+]
+
+OutputFormat = Annotated[
+    Format | None,
+    option(
+        group=OUTPUT,
+        help="Format of the output, whatever its suffix says.",
+        shown="by suffix; on standard output that of the input",
+    ),
+]
+
+Output = Annotated[
+    str | None,
+    option(
+        "-o",
+        "--output",
+        metavar="OUTPUT",
+        group=OUTPUT,
+        help="Where the result goes: a file, - for standard output.",
+        shown="a table on a terminal, the content on a pipe",
+    ),
+]
+
+Json = Annotated[
+    bool,
+    option(
+        "--json",
+        group=OUTPUT,
+        help="Print the summary of the run, or its error, as one JSON object on standard output.",
+    ),
+]
+
+Quiet = Annotated[
+    bool,
+    option(
+        "--quiet",
+        "-q",
+        group=RUN,
+        env="CALIBKIT_QUIET",
+        help="No progress and no summary; warnings stay.",
+    ),
+]
+
+Warnings = Annotated[
+    Literal["show", "error"],
+    option(group=RUN, help="error: a warning ends the run, before it writes."),
+]
+
+
+def _refuse_plan(value: Any, flag: str) -> Any:
+    raise UsageError("--plan is not needed: merge finishes in one step; leave it out.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Voice(Options):
+    """How much a command says."""
+
+    quiet: Quiet = False
+    verbose: Annotated[
+        bool, option("--verbose", "-v", group=RUN, help="Say more on standard error.")
+    ] = False
+    warnings: Warnings = "show"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Results(Voice):
+    """Where the result of a command goes."""
+
+    output: Output = None
+    as_json: Json = False
+
+    def console(self, **settings: Any) -> Console:
+        """Return what speaks for the run."""
+        return Console(
+            self.output, self.as_json, self.quiet, self.verbose, self.warnings, **settings
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs(Options):
+    """Rows, and how they are read."""
+
+    inputs: Annotated[
+        list[str],
+        option(
+            argument=True,
+            many="repetition",
+            metavar="INPUT",
+            help="Files, globs, directories (key=value folders become columns) or - for standard "
+            "input, all of one schema.",
+        ),
+    ]
+    input_format: InputFormat = None
+    dtype: Dtype = "float64"
+
+    @property
+    def budget(self) -> Memory:
+        """How much memory there is."""
+        from calibkit.memory import memory_budget
+
+        return memory_budget(None)
+
+    def open(self, console: Console) -> Source:
+        """Return the rows, which tell a console how far the run has come."""
+        from calibkit.files.sources import open_source
+
+        source = open_source(
+            self.inputs, input_format=self.input_format, dtype=self.dtype, memory=self.budget
+        )
+        source.progress = console.progress()
+        return source
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading(Inputs):
+    """Rows that need not fit into memory."""
+
+    memory: Annotated[
+        str | None,
+        option(
+            metavar="SIZE",
+            group=RUN,
+            env="CALIBKIT_MEMORY",
+            help="Memory to stay within, such as 500MB or 2GB; rows that do not fit are read in "
+            "batches.",
+            shown="half of the machine's",
+        ),
+    ] = None
+
+    @property
+    def budget(self) -> Memory:
+        """How much memory there is."""
+        from calibkit.memory import memory_budget
+
+        return memory_budget(self.memory)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DryRun(Options):
+    """A run that is only planned."""
+
+    dry_run: Annotated[
+        bool,
+        option(
+            "--dry-run",
+            group=RUN,
+            help="Show the columns found, the plan and the first rows; write nothing.",
+        ),
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread(Options):
+    """Work on a cluster."""
+
+    dask: Annotated[
+        str | None,
+        option(
+            metavar="ADDRESS|local",
+            group=RUN,
+            help="Work on a Dask cluster: the address of its scheduler, or local for as many processes "
+            "of this machine as --threads says (needs the extra dask).",
+            shown="this process",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateLine(Reading, Results, Spread, DryRun):
+    """The line of a command that has states."""
+
+    partial: Annotated[
+        bool,
+        option(
+            "--partial",
+            group=OUTPUT,
+            help="Write the summary of these rows, a .state file, for `calibkit merge` to put "
+            "together.",
+        ),
+    ] = False
+    plan: Annotated[
+        str | None,
+        option(metavar="FILE", help="Not needed.", hidden=True, read=_refuse_plan),
+    ] = None
+
+    @property
+    def steps(self) -> list[str]:
+        """What a run does besides, in words."""
+        return []
+
+    def check(self) -> None:
+        """Refuse a state under another name, and another result under that of a state."""
+        output = self.output or ""
+        named = output.endswith(STATE)
+        if self.partial and not (named or output == "-" or output.endswith("/")):
+            raise UsageError(f"--partial writes a state; give it a name: -o NAME{STATE}.")
+        if named and not self.partial:
+            raise UsageError(
+                f"{output}: is a state by its name; add --partial, or name it otherwise."
+            )
+        if self.partial and self.dask is not None:
+            raise UsageError("--dask makes and merges all states itself; leave --partial out.")

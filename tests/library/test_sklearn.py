@@ -1,0 +1,202 @@
+"""``calibkit.sklearn``: scikit-learn's own checks, and what the estimators promise."""
+
+from __future__ import annotations
+
+import doctest
+import pickle
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss, precision_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import check_estimator
+
+import calibkit as ck
+import calibkit.sklearn
+from calibkit.sklearn import BoundaryClassifier, HeterogeneousCalibrator, ScoreCalibrator
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ck.CalibkitWarning)
+        yield
+
+
+@pytest.fixture(scope="module")
+def rows() -> pl.DataFrame:
+    return ck.simulate_posterior(4_000, seed=3)
+
+
+@pytest.fixture(scope="module")
+def blobs() -> tuple[Any, Any]:
+    made: tuple[Any, Any] = make_classification(
+        2_000, n_features=6, weights=[0.8], class_sep=0.7, random_state=1
+    )
+    return made
+
+
+ESTIMATORS = {
+    "scores": ScoreCalibrator(),
+    "isotonic": ScoreCalibrator("isotonic"),
+    "boundary": BoundaryClassifier(),
+    "wrapping": BoundaryClassifier(GaussianNB(), method="st", cv=2),
+    "spread": BoundaryClassifier(
+        BaggingClassifier(GaussianNB(), 3, random_state=0), uncertainty="spread", cv=2
+    ),
+    "hetcal": HeterogeneousCalibrator(),
+    "hetcal of": HeterogeneousCalibrator(GaussianNB(), cv=2),
+}
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_the_checks_of_scikit_learn_pass(name: str) -> None:
+    results = check_estimator(ESTIMATORS[name], on_skip=None)
+    skipped = {one["check_name"] for one in results if one["status"] != "passed"}
+    assert skipped <= {"check_array_api_input"}  # needs an environment variable before scipy
+
+
+def test_the_examples_run() -> None:
+    assert doctest.testmod(calibkit.sklearn).failed == 0
+
+
+def test_a_calibrator_is_that_of_the_library(rows: pl.DataFrame) -> None:
+    scores = rows.select("score").to_numpy()
+    made = ScoreCalibrator("isotonic", scale="probability").fit(scores, rows["label"])
+    alone = ck.fit_calibrator(rows, method="isotonic")
+    found = made.predict_proba(scores)
+    np.testing.assert_array_equal(found[:, 1], alone.apply(rows)["calibrated"])
+    np.testing.assert_array_equal(found.sum(axis=1), 1.0)
+    assert isinstance(made.model_, ck.CalibratorModel)
+    weighted = ScoreCalibrator().fit(scores, rows["label"], np.where(rows["label"], 2.0, 1.0))
+    assert (weighted.predict_proba(scores)[:, 1] > ScoreCalibrator().fit(scores, rows["label"])
+            .predict_proba(scores)[:, 1]).all()  # fmt: skip
+
+
+def test_a_boundary_is_that_of_the_library(rows: pl.DataFrame) -> None:
+    x = rows.select("score", "uncertainty").to_numpy()
+    y = np.where(rows["label"], "fraud", "ok")
+    goal: dict[str, Any] = {"precision": 0.7, "method": "exact", "uncertainty_bins": 3}
+    made = BoundaryClassifier(**goal, scale="probability").fit(x, y == "fraud")
+    alone = ck.fit_boundary(rows, **goal)
+    assert made.model_.score_thresholds == alone.score_thresholds
+    np.testing.assert_array_equal(made.predict(x), alone.apply(rows)["decision"] == 1)
+    assert precision_score(y == "fraud", made.predict(x)) >= 0.7
+    # The second class in order is the positive one.
+    named = BoundaryClassifier(**goal).fit(-x, y)
+    assert named.classes_.tolist() == ["fraud", "ok"]
+    default = BoundaryClassifier().fit(x, rows["label"])
+    assert default.model_.objective.maximize == "balanced-accuracy"
+    chance = BoundaryClassifier(method="stochastic", precision=0.7).fit(x, rows["label"])
+    np.testing.assert_array_equal(
+        chance.predict(x),
+        ck.fit_boundary(rows, method="stochastic", precision=0.7, scale="raw").apply(
+            rows, key="row-number"
+        )["decision"],
+    )
+    by_name = BoundaryClassifier(**goal, scale="probability", uncertainty="uncertainty")
+    frame = rows.select("score", "label", "uncertainty").to_pandas()
+    np.testing.assert_array_equal(by_name.fit(frame, y == "fraud").predict(frame), made.predict(x))
+
+
+def test_scores_of_an_estimator_are_made_out_of_fold(blobs: tuple[Any, Any]) -> None:
+    x, y = blobs
+    forest = RandomForestClassifier(20, random_state=0)
+    made = BoundaryClassifier(forest, precision=0.8, method="st").fit(x[:1000], y[:1000])
+    fooled = BoundaryClassifier(
+        FrozenEstimator(forest.fit(x[:1000], y[:1000])), precision=0.8, method="st"
+    ).fit(x[:1000], y[:1000])
+    # On rows that it has seen the forest is nearly always right.
+    assert made.model_.fit.in_sample.recall < fooled.model_.fit.in_sample.recall == 1.0
+    assert precision_score(y[1000:], made.predict(x[1000:])) > 0.7
+    frozen = BoundaryClassifier(FrozenEstimator(forest), precision=0.8, method="st")
+    assert precision_score(y[1000:], frozen.fit(x[1000:], y[1000:]).predict(x[1000:])) >= 0.8
+
+
+def test_the_spread_of_an_ensemble_is_an_uncertainty(blobs: tuple[Any, Any]) -> None:
+    x, y = blobs
+    bags = BaggingClassifier(GaussianNB(), 8, max_features=0.5, random_state=0)
+    own: dict[str, Any] = {"method": "exact", "uncertainty_bins": 2, "precision": 0.75}
+    made = BoundaryClassifier(bags, uncertainty="spread", **own).fit(x, y)
+    assert len(made.model_.score_thresholds) == 2
+    assert set(made.predict(x)) == {0, 1}
+    column = BoundaryClassifier(GaussianNB(), uncertainty=3, **own).fit(x, y)
+    assert len(column.model_.score_thresholds) == 2
+    for estimator in (None, LogisticRegression()):
+        with pytest.raises(ValueError, match="needs an ensemble"):
+            BoundaryClassifier(estimator, uncertainty="spread").fit(x, y)
+
+
+def test_parts_of_the_feature_space_have_maps_of_their_own() -> None:
+    rows = ck.simulate_partitions(4_000, seed=1)
+    frame = rows.select("score", "^feature_.*$").to_pandas()
+    own: dict[str, Any] = {"max_depth": 1, "min_leaf": 100, "shrinkage": 0.0}
+    made = HeterogeneousCalibrator(scale="probability", **own).fit(frame, rows["label"].to_numpy())
+    alone = ck.fit_hetcal(rows, features=list(frame)[1:], **own)
+    np.testing.assert_array_equal(
+        made.predict_proba(frame)[:, 1], alone.apply(rows)["calibrated"].to_numpy()
+    )
+    assert isinstance(made.model_, ck.HetcalModel)
+    assert made.feature_names_in_[0] == "score"
+
+
+def test_a_wrapped_classifier_is_calibrated_by_its_features(blobs: tuple[Any, Any]) -> None:
+    x, y = blobs
+    bare = GaussianNB().fit(x[:1000], y[:1000])
+    made = HeterogeneousCalibrator(GaussianNB()).fit(x[:1000], y[:1000])
+    after = log_loss(y[1000:], made.predict_proba(x[1000:]))
+    assert after < log_loss(y[1000:], bare.predict_proba(x[1000:]))
+
+
+def test_estimators_without_probabilities_and_of_text_are_wrapped(blobs: tuple[Any, Any]) -> None:
+    x, y = blobs
+    made = BoundaryClassifier(LinearSVC(), recall=0.9, method="st").fit(x, y)
+    assert made.model_.columns["score"].scale == "raw"
+    words = np.where(y, "good bad worse", "good good better").astype(object)
+    words[::7] = "worse"
+    text = make_pipeline(CountVectorizer(), LogisticRegression())
+    assert set(BoundaryClassifier(text, precision=0.5).fit(words, y).predict(words)) == {0, 1}
+
+
+def test_search_cross_validation_clone_and_pickle(rows: pl.DataFrame) -> None:
+    x, y = rows.select("score", "uncertainty").to_numpy(), rows["label"].to_numpy()
+    search = GridSearchCV(
+        BoundaryClassifier(method="exact", precision=0.6),
+        {"uncertainty_bins": [1, 2]}, scoring="recall", cv=2,
+    ).fit(x, y)  # fmt: skip
+    assert search.best_params_["uncertainty_bins"] in (1, 2)
+    scores = cross_val_score(ScoreCalibrator(), x, y, scoring="neg_log_loss", cv=3)
+    assert (scores > -1.0).all()
+    again = pickle.loads(pickle.dumps(search.best_estimator_))
+    np.testing.assert_array_equal(again.predict(x), search.predict(x))
+    copy = clone(search.best_estimator_)
+    assert not hasattr(copy, "model_")
+    assert copy.get_params() == search.best_estimator_.get_params()
+
+
+def test_what_cannot_be_fitted_is_said(rows: pl.DataFrame) -> None:
+    x, y = rows.select("score").to_numpy(), rows["label"].to_numpy()
+    with pytest.raises(ValueError, match="exactly one objective"):
+        BoundaryClassifier(precision=0.5, recall=0.5).fit(x, y)
+    with pytest.raises(ValueError, match="beta' needs probabilities"):
+        ScoreCalibrator("beta").fit(x, y)
+    with pytest.raises(ValueError, match="one class"):
+        ScoreCalibrator().fit(x, np.ones(len(x)))
+    with pytest.raises(ValueError, match="minimum of 2"):
+        HeterogeneousCalibrator().fit(x, y)
+    with pytest.raises(ValueError, match="inconsistent numbers"):
+        ScoreCalibrator().fit(pd.DataFrame({"score": [0.1, 0.2]}), y)
