@@ -23,6 +23,9 @@ Invoke = Callable[..., Outcome]
 
 GROUP, ROWS = 60, 900
 
+#: What returns the cluster of a command.
+ENGINE = "calibkit.engines.clusters.engine"
+
 #: Command lines without inputs; those of little memory are of fits that have room for few rows.
 LINES: dict[str, list[Any]] = {
     "bin": ["bin", "--score-bins", 20, "--weight", "weight"],
@@ -75,14 +78,14 @@ class Seen:
                     seen.worked = True
                 return super().map(function, parts, *more)
 
-        self._patch("calibkit.engines.clusters.engine", lambda *_: Places(at_once=count))
+        self._patch(ENGINE, lambda *_: Places(at_once=count))
         self.parts.clear()
         self.again, self.worked = [], False
 
     def on_a_cluster(self) -> None:
         """Let ``--dask`` work where it says."""
         self.with_workers(0)
-        self._patch("calibkit.engines.clusters.engine", engine)
+        self._patch(ENGINE, engine)
 
     def _divided(self, engine: Any, shards: Any, opening: Any) -> Any:
         work = divided(engine, shards, opening)
