@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from calibkit.api.calibrator import fit_calibrator as fit_calibrator
     from calibkit.api.evaluation import evaluate as evaluate
     from calibkit.api.evaluation import report as report
+    from calibkit.api.exporting import export as export
     from calibkit.api.gates import diff as diff
     from calibkit.api.gates import gate as gate
     from calibkit.api.hetcal import fit_hetcal as fit_hetcal
@@ -70,6 +71,7 @@ _PLACES = {
     "bundle": "calibkit.api.bundling",
     "diff": "calibkit.api.gates",
     "evaluate": "calibkit.api.evaluation",
+    "export": "calibkit.api.exporting",
     "fit_alpha": "calibkit.api.alpha",
     "fit_boundary": "calibkit.api.boundary",
     "fit_calibrator": "calibkit.api.calibrator",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -11,22 +10,14 @@ import msgspec
 from calibkit.apply import ACTION, PASS
 from calibkit.boundary.model import BoundaryModel
 from calibkit.bundles.model import BundleModel, Step, makes
+from calibkit.calibrators.methods import METHODS
 from calibkit.calibrators.model import CalibratorModel
 from calibkit.errors import UsageError
-from calibkit.exports.calibrator import EXACT
 from calibkit.exports.nodes import Compare, Lacks, Missing, Node, Number, Text, when
+from calibkit.exports.parts import PARTS
 from calibkit.exports.program import Program
 from calibkit.exports.request import Request
 from calibkit.models import Model
-
-#: Where each kind becomes a program.
-PARTS = {
-    "alpha": "calibkit.exports.alpha",
-    "boundary": "calibkit.exports.boundary",
-    "calibrator": "calibkit.exports.calibrator",
-    "hetcal": "calibkit.exports.hetcal",
-    "vad": "calibkit.exports.vad",
-}
 
 
 def translate(program: Program, model: BundleModel, request: Request) -> dict[str, Node]:
@@ -53,8 +44,7 @@ def _part(program: Program, step: Step, request: Request) -> dict[str, Node]:
     """Return the columns of one part, and let the parts after it read them."""
     if step.model.kind not in PARTS:
         raise UsageError(f"{step.label}: a model of kind {step.model.kind!r} cannot be exported.")
-    translated = importlib.import_module(PARTS[step.model.kind]).translate
-    found = translated(program, step.model, request)
+    found = PARTS[step.model.kind](program, step.model, request)
     made: dict[str, Node] = {}
     for own, name in step.columns.items():
         made[name] = program.available[name] = program.bind("made", found[own])
@@ -68,7 +58,9 @@ def _part(program: Program, step: Step, request: Request) -> dict[str, Node]:
 
 def _is_exact(model: Model) -> bool:
     """Whether a model copies numbers or does plain arithmetic, the same on every machine."""
-    return isinstance(model, CalibratorModel) and model.method in EXACT
+    if not isinstance(model, CalibratorModel) or model.classes is not msgspec.UNSET:
+        return False
+    return METHODS[model.method].load().exact
 
 
 def _own_request(step: Step, request: Request, made: Mapping[str, object]) -> Request:

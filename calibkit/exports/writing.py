@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import importlib
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from calibkit import __version__
 from calibkit.errors import UsageError, nearest
-from calibkit.exports.bundle import PARTS
+from calibkit.exports.bundle import translate as bundle
+from calibkit.exports.parts import PARTS, Translate
 from calibkit.exports.program import Program, used_bindings
 from calibkit.exports.request import Request
 from calibkit.models import Model
 
-#: What can be written, and the dialects of SQL.
-LANGUAGES = ("sql", "polars", "python")
-DIALECTS = ("duckdb", "postgres")
+#: What can be written.
+LANGUAGES: Final = ("sql", "polars", "python")
 
-#: Where each kind becomes a program.
-TRANSLATORS = PARTS | {"bundle": "calibkit.exports.bundle"}
+#: What makes a program of each kind.
+TRANSLATORS: Final[Mapping[str, Translate]] = {**PARTS, "bundle": bundle}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Target:
     """What to write.
 
@@ -38,16 +39,6 @@ class Target:
     dialect: str = "duckdb"
     table: str = "scores"
 
-    def __post_init__(self) -> None:
-        if self.language not in LANGUAGES:
-            raise UsageError(
-                f"--to {self.language!r} is not known; use one of {', '.join(LANGUAGES)}."
-            )
-        if self.dialect not in DIALECTS:
-            raise UsageError(
-                f"--dialect {self.dialect!r} is not known; use one of {', '.join(DIALECTS)}."
-            )
-
 
 def program_of(model: Model, request: Request) -> Program:
     """Return what a model computes.
@@ -62,8 +53,7 @@ def program_of(model: Model, request: Request) -> Program:
             f"a model of kind {model.kind!r} cannot be exported{nearest(model.kind, TRANSLATORS)}."
         )
     program = Program(model.kind)
-    translate = importlib.import_module(TRANSLATORS[model.kind]).translate
-    program.outputs = translate(program, model, request)
+    program.outputs = TRANSLATORS[model.kind](program, model, request)
     program.bindings = used_bindings(program, list(program.outputs.values()))
     return program
 
@@ -96,6 +86,10 @@ def export_model(model: Model, target: Target, request: Request | None = None) -
         name = "DuckDB" if target.dialect == "duckdb" else "PostgreSQL"
         statement = dialect.statement(program, table_name(target.table))
         return f"-- {about}, for {name}\n{statement}\n"
-    module = importlib.import_module(f"calibkit.exports.{target.language}_code")
-    text: str = module.write(program, about)
-    return text
+    if target.language == "polars":
+        from calibkit.exports import polars_code
+
+        return polars_code.write(program, about)
+    from calibkit.exports import python_code
+
+    return python_code.write(program, about)

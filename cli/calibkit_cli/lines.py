@@ -22,6 +22,20 @@ Format = Literal["parquet", "csv", "tsv", "ndjson", "arrow"]
 
 Model = Annotated[str, option(argument=True, metavar="MODEL", help="A model file (JSON).")]
 
+InputFormat = Annotated[
+    Format | None,
+    option(
+        group=INPUT,
+        help="Format of the input, whatever its suffix says.",
+        shown="by suffix; on standard input by its first bytes, else csv",
+    ),
+]
+
+Dtype = Annotated[
+    Literal["float64", "float32"],
+    option(group=INPUT, help="What numbers of a text file (CSV, NDJSON) become."),
+]
+
 OutputFormat = Annotated[
     Format | None,
     option(
@@ -146,18 +160,8 @@ class Inputs(Options):
             "input, all of one schema.",
         ),
     ]
-    input_format: Annotated[
-        Format | None,
-        option(
-            group=INPUT,
-            help="Format of the input, whatever its suffix says.",
-            shown="by suffix; on standard input by its first bytes, else csv",
-        ),
-    ] = None
-    dtype: Annotated[
-        Literal["float64", "float32"],
-        option(group=INPUT, help="What numbers of a text file (CSV, NDJSON) become."),
-    ] = "float64"
+    input_format: InputFormat = None
+    dtype: Dtype = "float64"
 
     @property
     def budget(self) -> Memory:

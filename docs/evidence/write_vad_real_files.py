@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from calibkit.vad.spec import VadSpec, read_vad_rows
 
 from calibkit.apply import ApplySpec, apply_model
 from calibkit.calibrators.fit import fit_calibrator
@@ -23,8 +22,8 @@ from calibkit.metrics.evaluate import evaluate
 from calibkit.models import Model
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.evaluate import EvaluateOptions
-from calibkit.vad.fit import fit_vad
-from calibkit.vad.rows import MemberOptions
+from calibkit.options.vad import VadOptions
+from calibkit.vad import run as vad
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = Path(__file__).with_name("vad_real_files.md")
@@ -63,12 +62,8 @@ def shrunk(
 
     All columns `score_<number>` of the rows are members.
     """
-    spec = VadSpec(link=link, calibrator=calibrator)
-    source = Source.from_frame(rows)
-    other = None if train is None else Source.from_frame(train)
-    model = fit_vad(
-        read_vad_rows(source, MemberOptions(members=("score_?",)), spec, other), spec
-    ).model
+    options = VadOptions(members="score_?", link=link, calibrator=calibrator, train_input=train)
+    model = vad.fit(options, Source.from_frame(rows)).model
     return applied(model, rows), model.lambda_
 
 

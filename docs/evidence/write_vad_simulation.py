@@ -13,15 +13,14 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
-from calibkit.vad.spec import VadSpec, read_vad_rows
 
 from calibkit import simulate_selection
 from calibkit.apply import ApplySpec, apply_model
 from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import evaluate
 from calibkit.options.evaluate import EvaluateOptions
-from calibkit.vad.fit import fit_vad
-from calibkit.vad.rows import MemberOptions
+from calibkit.options.vad import VadOptions
+from calibkit.vad import run as vad
 
 PAGE = Path(__file__).with_name("vad_simulation.md")
 ROWS = 30_000
@@ -111,10 +110,9 @@ def replicate(seed: int) -> Cells:
     test = simulate_selection(ROWS, part="test", seed=seed, refits=3)
     frame, found = test, Cells()
     for name, (link, kind, members) in METHODS.items():
-        spec = VadSpec(link=link, replicates=kind)
-        columns = MemberOptions(members=tuple(f"score_{place + 1}" for place in range(members)))
-        rows = read_vad_rows(Source.from_frame(validation), columns, spec)
-        model = fit_vad(rows, spec, provenance="none").model
+        names = tuple(f"score_{place + 1}" for place in range(members))
+        options = VadOptions(members=names, link=link, replicates=kind, provenance="none")
+        model = vad.fit(options, Source.from_frame(validation)).model
         found["lambda", name, ""] = model.lambda_
         applied = apply_model(
             model, Source.from_frame(test), ApplySpec(columns={}, rename=name, keep=["id"])
