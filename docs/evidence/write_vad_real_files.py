@@ -14,16 +14,17 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from calibkit.apply import ApplySpec, apply_model
+from calibkit.apply import apply_model
 from calibkit.calibrators.fit import fit_calibrator
 from calibkit.calibrators.rows import read_calibration_rows
 from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import evaluate
 from calibkit.models import Model
+from calibkit.options.apply import ApplyOptions
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.vad import VadOptions
-from calibkit.vad import run as vad
+from calibkit.vad import run
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = Path(__file__).with_name("vad_real_files.md")
@@ -62,14 +63,14 @@ def shrunk(
 
     All columns `score_<number>` of the rows are members.
     """
-    options = VadOptions(members="score_?", link=link, calibrator=calibrator, train_input=train)
-    model = vad.fit(options, Source.from_frame(rows)).model
+    options = VadOptions(members=("score_?",), link=link, calibrator=calibrator, train_input=train)
+    model = run.fit(options, Source.from_frame(rows)).model
     return applied(model, rows), model.lambda_
 
 
 def applied(model: Model, rows: pl.DataFrame) -> pl.Series:
     """Return what a model adds to rows."""
-    spec = ApplySpec(columns={"score": "score_1"}, keep=["id"], rename="added")
+    spec = ApplyOptions(score="score_1", keep=["id"], column="added")
     return apply_model(model, Source.from_frame(rows), spec).frame["added"]
 
 

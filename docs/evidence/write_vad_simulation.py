@@ -15,12 +15,13 @@ from pathlib import Path
 import numpy as np
 
 from calibkit import simulate_selection
-from calibkit.apply import ApplySpec, apply_model
+from calibkit.apply import apply_model
 from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import evaluate
+from calibkit.options.apply import ApplyOptions
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.vad import VadOptions
-from calibkit.vad import run as vad
+from calibkit.vad import run
 
 PAGE = Path(__file__).with_name("vad_simulation.md")
 ROWS = 30_000
@@ -110,12 +111,16 @@ def replicate(seed: int) -> Cells:
     test = simulate_selection(ROWS, part="test", seed=seed, refits=3)
     frame, found = test, Cells()
     for name, (link, kind, members) in METHODS.items():
-        names = tuple(f"score_{place + 1}" for place in range(members))
-        options = VadOptions(members=names, link=link, replicates=kind, provenance="none")
-        model = vad.fit(options, Source.from_frame(validation)).model
+        options = VadOptions(
+            members=tuple(f"score_{place + 1}" for place in range(members)),
+            link=link,
+            replicates=kind,
+            provenance="none",
+        )
+        model = run.fit(options, Source.from_frame(validation)).model
         found["lambda", name, ""] = model.lambda_
         applied = apply_model(
-            model, Source.from_frame(test), ApplySpec(columns={}, rename=name, keep=["id"])
+            model, Source.from_frame(test), ApplyOptions(column=name, keep=["id"])
         )
         frame = frame.with_columns(applied.frame[name])
     scores = ("score_1", *METHODS)
