@@ -15,8 +15,8 @@ from calibkit.calibrators.points import Points
 from calibkit.options.maps import MapOptions
 
 if TYPE_CHECKING:
-    from calibkit.export.maps import Maker
-    from calibkit.export.nodes import Node
+    from calibkit.exports.maps import Maker
+    from calibkit.exports.nodes import Node
 
 Floats = NDArray[Any]
 Float64s = NDArray[np.float64]

@@ -20,8 +20,8 @@ from calibkit_kernels.logistic_sums import is_separated
 from calibkit_kernels.maps import line_map
 
 if TYPE_CHECKING:
-    from calibkit.export.maps import Maker
-    from calibkit.export.nodes import Node
+    from calibkit.exports.maps import Maker
+    from calibkit.exports.nodes import Node
 
 
 def fit(points: Points, options: MapOptions, _: list[Points]) -> Found:

@@ -22,8 +22,8 @@ from calibkit_kernels.maps import line_map
 from calibkit_kernels.reliability import loss_sums
 
 if TYPE_CHECKING:
-    from calibkit.export.maps import Maker
-    from calibkit.export.nodes import Node
+    from calibkit.exports.maps import Maker
+    from calibkit.exports.nodes import Node
 
 
 def fit(points: Points, options: MapOptions, parts: list[Points]) -> Found:

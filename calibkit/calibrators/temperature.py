@@ -18,8 +18,8 @@ from calibkit_kernels.logistic import fit_logistic
 from calibkit_kernels.maps import line_map
 
 if TYPE_CHECKING:
-    from calibkit.export.maps import Maker
-    from calibkit.export.nodes import Node
+    from calibkit.exports.maps import Maker
+    from calibkit.exports.nodes import Node
 
 #: The largest inverse temperature: beyond, predictions are certain whatever the logits say.
 MOST_INVERSE: Final = 1e6

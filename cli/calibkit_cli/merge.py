@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -16,7 +15,7 @@ from calibkit.options.shared import INPUT, Threaded
 from . import declare
 from .bin import deliver_grid
 from .console import Console
-from .finishers import FINISHERS
+from .evaluate import deliver as deliver_metrics
 from .fitting import deliver
 from .lines import STATE, Budget, NoPlan, OutputFormat, Results
 
@@ -43,6 +42,9 @@ Examples:
 
 #: Kinds whose result is a table.
 TABLES = ("bin",)
+
+#: What delivers the results that are no models.
+_DELIVER: Final[dict[str, Any]] = {"bin": deliver_grid, "evaluate": deliver_metrics}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,12 +99,8 @@ def _merge(line: MergeLine) -> None:
     if whole:
         _write(console, merged, paths)
         return
-    if kind in FITS:
-        made: Any = FITS[kind]().finish(merged, line.budget, line.workers)
-        (deliver_grid if table else deliver)(console, made)
-        return
-    run = import_module(f"calibkit_cli.{FINISHERS[kind]}")
-    run.finish_state(console, merged, line.budget, line.workers)
+    made = FITS[kind]().finish(merged, line.budget, line.workers)
+    _DELIVER.get(kind, deliver)(console, made)
 
 
 def _write(console: Console, merged: State, paths: list[str]) -> None:

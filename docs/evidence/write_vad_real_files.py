@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from calibkit.metrics.spec import EvaluateSpec
 from calibkit.vad.spec import VadSpec, read_vad_rows
 
 from calibkit.apply import ApplySpec, apply_model
@@ -21,7 +22,6 @@ from calibkit.calibrators.rows import read_calibration_rows
 from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import evaluate
 from calibkit.metrics.settings import read_shares
-from calibkit.metrics.spec import EvaluateSpec
 from calibkit.metrics.views import Settings
 from calibkit.models import Model
 from calibkit.options.calibrate import CalibrateOptions
