@@ -22,8 +22,9 @@ from calibkit.errors import ModelError
 from calibkit.files.sources import Source, open_source
 from calibkit.hetcal import run
 from calibkit.options.hetcal import HetcalOptions
+from calibkit.states import state_of
 from calibkit.summaries.row_states import sources_of
-from calibkit.summaries.states import State, join_states, merge_states, metadata_of, state_of
+from calibkit.summaries.states import State, join_states, merge_states, metadata_of
 from tests.conftest import Outcome
 
 Invoke = Callable[..., Outcome]
