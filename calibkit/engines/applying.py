@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from calibkit.apply import ApplySpec, plan_application
+from calibkit.apply import plan_application
 from calibkit.applying import Run
 from calibkit.engines.shards import Opening, Shard
 from calibkit.files.sinks import write_expected
 from calibkit.makers import footer
 from calibkit.models import Model
+from calibkit.options.apply import ApplyOptions
 
 
 @dataclass(frozen=True)
@@ -44,21 +45,21 @@ class ApplyTask:
 
     Attributes
     ----------
-    model, spec
+    model, options
         What is applied, and how.
     opening
         How the shard is opened.
     """
 
     model: Model
-    spec: ApplySpec
+    options: ApplyOptions
     opening: Opening
 
     def __call__(self, order: Order) -> Told:
         """Write a shard's rows with the added columns; return what is to be told."""
         source = self.opening.open(order.shard)
-        plan = plan_application(self.model, source, self.spec)
-        run = Run(plan, source, self.spec, self.opening.memory, threads=1)
+        plan = plan_application(self.model, source, self.options)
+        run = Run(plan, source, self.options, self.opening.memory, threads=1)
         said: list[str] = []
         rows = 0
 

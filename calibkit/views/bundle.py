@@ -23,7 +23,7 @@ def headline(model: BundleModel) -> str:
 
 def lines(model: BundleModel) -> list[str]:
     """Return the summary of a bundle."""
-    from calibkit.apply import PASS
+    from calibkit.applier import PASS
 
     names = [str(step.name) for step in model.steps() if step.decides]
     inputs = _listed([column.name for column in model.columns.values()])

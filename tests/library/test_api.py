@@ -42,7 +42,7 @@ NAMES = [
     "HetcalModel", "InfeasibleError", "Metrics", "Model", "ModelError", "ResourceError", "UsageError",
     "VadModel", "__version__", "bin", "bundle", "compare", "diff", "evaluate", "export", "fit_alpha",
     "fit_boundary", "fit_calibrator", "fit_hetcal", "fit_vad", "gate", "load", "plot",
-    "simulate_partitions",
+    "report", "simulate_partitions",
     "simulate_posterior", "simulate_raters", "simulate_selection", "validate",
 ]  # fmt: skip
 
@@ -56,6 +56,7 @@ CLASSES: dict[str, type[Options]] = {
     "fit_calibrator": CalibrateOptions,
     "fit_hetcal": HetcalOptions,
     "fit_vad": VadOptions,
+    "report": EvaluateOptions,
     "validate": ValidateOptions,
 }
 COMMAND_OF = {
@@ -65,6 +66,7 @@ COMMAND_OF = {
     "fit_calibrator": "calibrate",
     "fit_hetcal": "hetcal",
     "fit_vad": "vad",
+    "report": "evaluate",
 }
 
 
@@ -334,7 +336,7 @@ def test_results_are_judged_and_compared(rows: pl.DataFrame, tmp_path: Path) -> 
     compared = ck.diff(tmp_path / "before.json", after)
     (outcome,) = ck.gate(compared, ["auc.delta<5"])
     assert outcome.failed
-    with pytest.raises(ck.UsageError, match="needs --fail-if"):
+    with pytest.raises(ck.UsageError, match="needs fail_if"):
         ck.gate(after, [])
 
 
