@@ -13,8 +13,8 @@ import pytest
 
 from calibkit import __version__
 from calibkit.models import KINDS
-from calibkit.summaries.states import KINDS as STATE_KINDS
-from calibkit.summaries.states import read_state
+from calibkit.states import KINDS as STATE_KINDS
+from calibkit.states import read_state
 from tests.compat.write import HERE, STATES, key
 from tests.conftest import Outcome
 
