@@ -87,6 +87,12 @@ def _refuse_plan(value: Any, flag: str) -> Any:
     raise UsageError("--plan is not needed: merge finishes in one step; leave it out.")
 
 
+#: What 0.1 needed for fits in several rounds.
+Plan = Annotated[
+    str | None, option(metavar="FILE", help="Not needed.", hidden=True, read=_refuse_plan)
+]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Voice(Options):
     """How much a command says."""
@@ -110,6 +116,30 @@ class Results(Voice):
         return Console(
             self.output, self.as_json, self.quiet, self.verbose, self.warnings, **settings
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budgeted(Options):
+    """A run that stays within some memory."""
+
+    memory: Annotated[
+        str | None,
+        option(
+            metavar="SIZE",
+            group=RUN,
+            env="CALIBKIT_MEMORY",
+            help="Memory to stay within, such as 500MB or 2GB; rows that do not fit are read in "
+            "batches.",
+            shown="half of the machine's",
+        ),
+    ] = None
+
+    @property
+    def budget(self) -> Memory:
+        """How much memory there is."""
+        from calibkit.memory import memory_budget
+
+        return memory_budget(self.memory)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,27 +178,8 @@ class Inputs(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading(Inputs):
+class Reading(Budgeted, Inputs):
     """Rows that need not fit into memory."""
-
-    memory: Annotated[
-        str | None,
-        option(
-            metavar="SIZE",
-            group=RUN,
-            env="CALIBKIT_MEMORY",
-            help="Memory to stay within, such as 500MB or 2GB; rows that do not fit are read in "
-            "batches.",
-            shown="half of the machine's",
-        ),
-    ] = None
-
-    @property
-    def budget(self) -> Memory:
-        """How much memory there is."""
-        from calibkit.memory import memory_budget
-
-        return memory_budget(self.memory)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,10 +225,7 @@ class StateLine(Reading, Results, Spread, DryRun):
             "together.",
         ),
     ] = False
-    plan: Annotated[
-        str | None,
-        option(metavar="FILE", help="Not needed.", hidden=True, read=_refuse_plan),
-    ] = None
+    plan: Plan = None
 
     @property
     def steps(self) -> list[str]:
