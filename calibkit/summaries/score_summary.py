@@ -16,7 +16,7 @@ from calibkit.files.sources import Source
 from calibkit.memory import Memory
 from calibkit.rows.columns import HASHED, ColumnOptions, Condensing, RowFinder, ScoreRows
 from calibkit.rows.numeric import weightless
-from calibkit.rows.provenance import data_hash, merge_hashes
+from calibkit.rows.provenance import data_hash, data_hashes, merge_hashes
 from calibkit.rows.rows import Remark, merge_remarks
 from calibkit.summaries.cells import UnitError
 from calibkit.summaries.counted import Counted
@@ -218,10 +218,11 @@ def least_uncertainty(rows: ScoreRows, lowest: float | None) -> float | None:
 def row_sums(rows: ScoreRows) -> dict[str, str]:
     """Return the sums of the rows' hashes, with and without the uncertainty."""
     used = {role: getattr(rows, role) for role in HASHED if getattr(rows, role) is not None}
-    found = {",".join(used): data_hash(used)}
-    if used.pop("uncertainty", None) is not None:
-        found[",".join(used)] = data_hash(used)
-    return found
+    names = ",".join(used)
+    if "uncertainty" not in used:
+        return {names: data_hash(used)}
+    both = (names, names.replace(",uncertainty", ""))
+    return dict(zip(both, data_hashes(used, "uncertainty"), strict=True))
 
 
 def column_of(frame: pl.DataFrame, name: str) -> Any:

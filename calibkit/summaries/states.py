@@ -21,7 +21,7 @@ import msgspec
 import polars as pl
 
 from calibkit.errors import DataError, ModelError, nearest
-from calibkit.files.inputs import STDIN, expand_input
+from calibkit.files.inputs import STDIN
 from calibkit.files.readers import reading
 from calibkit.files.scratch import Scratch
 from calibkit.files.sinks import arrow_file
@@ -160,21 +160,6 @@ def new_state(
         payload=payload or {},
     )
     return State(header, pl.DataFrame() if table is None else table, summary=summary)
-
-
-def state_files(names: Sequence[str]) -> list[str]:
-    """Return the files that names stand for: files, globs, folders of states.
-
-    Raises
-    ------
-    UsageError
-        For a name that stands for none.
-    """
-    found: list[str] = []
-    for name in names:
-        with reading(name):
-            found += [path for path, _ in expand_input(name)]
-    return found
 
 
 def read_state(path: str) -> State:
@@ -368,7 +353,9 @@ def _check_like(one: State, other: State) -> None:
 
 def _named(option: str) -> str:
     """Return what messages call an entry of a header's options."""
-    return option.removeprefix("problem.").removeprefix("spec.")
+    for place in ("problem.", "asked.", "spec."):
+        option = option.removeprefix(place)
+    return option
 
 
 def _check_shards(states: Sequence[State]) -> None:

@@ -61,7 +61,7 @@ class Page:
 
     def html(self) -> str:
         """Return the page as a piece of HTML: paragraphs and tables, without a style."""
-        from calibkit.report.html import escaped, joined, paragraphs, tag
+        from calibkit.reports.html import escaped, joined, paragraphs, tag
 
         shown = []
         for part in self.parts:

@@ -14,7 +14,7 @@ from typer.main import get_command
 from calibkit.options.shared import INPUT, OUTPUT, RUN, Seed, Threaded
 
 from . import declare
-from .lines import Budgeted, Voice
+from .lines import Budget, Voice
 
 #: Panels that every command may have, after those of its own.
 LAST = (OUTPUT, INPUT, RUN)
@@ -75,7 +75,7 @@ class Page(TyperCommand):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EveryRun(Voice, Budgeted, Threaded):
+class EveryRun(Voice, Budget, Threaded):
     """What every run takes."""
 
     seed: Seed = 0

@@ -87,10 +87,14 @@ def _refuse_plan(value: Any, flag: str) -> Any:
     raise UsageError("--plan is not needed: merge finishes in one step; leave it out.")
 
 
-#: What 0.1 needed for fits in several rounds.
-Plan = Annotated[
-    str | None, option(metavar="FILE", help="Not needed.", hidden=True, read=_refuse_plan)
-]
+@dataclass(frozen=True, kw_only=True)
+class NoPlan(Options):
+    """What 0.1 needed for fits in several rounds."""
+
+    plan: Annotated[
+        str | None,
+        option(metavar="FILE", help="Not needed.", hidden=True, read=_refuse_plan),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,8 +123,8 @@ class Results(Voice):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Budgeted(Options):
-    """A run that stays within some memory."""
+class Budget(Options):
+    """How much memory there is."""
 
     memory: Annotated[
         str | None,
@@ -178,7 +182,7 @@ class Inputs(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading(Budgeted, Inputs):
+class Reading(Budget, Inputs):
     """Rows that need not fit into memory."""
 
 
@@ -213,7 +217,7 @@ class Spread(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StateLine(Reading, Results, Spread, DryRun):
+class StateLine(NoPlan, Reading, Results, Spread, DryRun):
     """The line of a command that has states."""
 
     partial: Annotated[
@@ -225,7 +229,6 @@ class StateLine(Reading, Results, Spread, DryRun):
             "together.",
         ),
     ] = False
-    plan: Plan = None
 
     @property
     def steps(self) -> list[str]:

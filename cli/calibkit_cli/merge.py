@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -14,10 +14,14 @@ from calibkit.options.shared import INPUT, Threaded
 
 from . import declare
 from .bin import deliver_grid
+from .console import Console
 from .evaluate import deliver as deliver_metrics
 from .fitting import deliver
 from .judging import TEXTS
-from .lines import STATE, Budgeted, OutputFormat, Plan, Results
+from .lines import STATE, Budget, NoPlan, OutputFormat, Results
+
+if TYPE_CHECKING:
+    from calibkit.summaries.states import State
 
 HELP = """Put the states of many shards together, and finish them.
 
@@ -45,8 +49,8 @@ _DELIVER: Final[dict[str, Any]] = {"bin": deliver_grid, "evaluate": deliver_metr
 
 
 @dataclass(frozen=True, kw_only=True)
-class MergeLine(Results, Budgeted, Threaded):
-    """Which states are put together, and where the result goes."""
+class MergeLine(NoPlan, Results, Threaded, Budget):
+    """The line of `merge`."""
 
     inputs: Annotated[
         list[str],
@@ -67,50 +71,48 @@ class MergeLine(Results, Budgeted, Threaded):
             shown="any number",
         ),
     ] = None
-    plan: Plan = None
     output_format: OutputFormat = None
 
     def check(self) -> None:
-        """Refuse several results."""
-        if self.output is not None and self.output.endswith("/"):
+        """Refuse a folder for a result."""
+        if (self.output or "").endswith("/"):
             raise UsageError("merge makes one result; give -o a file.")
-
-    @property
-    def is_state(self) -> bool:
-        """Whether the result is the merged state itself."""
-        return self.output is not None and self.output.endswith(STATE)
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    declare.add(app, "merge", HELP, run, MergeLine)
+    declare.add(app, "merge", HELP, _merge, MergeLine)
 
 
-def run(line: MergeLine) -> None:
-    """Merge, finish."""
-    from calibkit.files.sinks import Transaction
-    from calibkit.summaries.states import merge_states, read_state, state_files
+def _merge(line: MergeLine) -> None:
+    from calibkit.states import merge_files
 
-    budget, paths = line.budget, state_files(line.inputs)
-    merged = merge_states([read_state(path) for path in paths], line.expect)
-    kind, shards = merged.header.kind, len(merged.header.shards)
-    table = kind in TABLES and not line.is_state
+    paths, merged = merge_files(line.inputs, line.expect)
+    kind, whole = merged.header.kind, (line.output or "").endswith(STATE)
+    table = kind in TABLES and not whole
     console = line.console(
         tabular=table,
         output_format=line.output_format if table else None,
         texts=TEXTS if kind == "evaluate" else (),
     )
+    shards = len(merged.header.shards)
     console.detail(f"{len(paths)} states, {shards} shards, {merged.rows:,} rows")
-    if not line.is_state:
-        made = FITS[kind]().finish(merged, budget, line.workers)
-        _DELIVER.get(kind, deliver)(console, made)
+    if whole:
+        _write(console, merged, paths)
         return
-    output = str(line.output)
+    made = FITS[kind]().finish(merged, line.budget, line.workers)
+    _DELIVER.get(kind, deliver)(console, made)
+
+
+def _write(console: Console, merged: State, paths: list[str]) -> None:
+    from calibkit.files.sinks import Transaction
+
+    output = str(console.output)
     if output in paths:
         raise UsageError(f"{output}: is one of the states to merge; name another file.")
     with Transaction() as transaction:
         transaction.write(merged.write, output)
-    if line.as_json:
-        content = {"rows": merged.rows, "shards": shards}
+    if console.as_json:
+        content = {"rows": merged.rows, "shards": len(merged.header.shards)}
         console.json({**content, "states": len(paths), "output": output})
     console.wrote(f"State of {merged.rows:,} rows")

@@ -8,7 +8,6 @@ from collections.abc import Callable
 import numpy as np
 import polars as pl
 from boundary_study import table
-from calibkit.hetcal.spec import HetcalSpec
 from numpy.typing import NDArray
 from small_networks import auc
 
@@ -17,7 +16,7 @@ from calibkit.files.sources import Source
 from calibkit.hetcal.fit import fit_hetcal
 from calibkit.hetcal.reading import read_hetcal_rows
 from calibkit.options.apply import ApplyOptions
-from calibkit.rows.columns import ColumnOptions
+from calibkit.options.hetcal import HetcalOptions
 
 Floats = NDArray[np.float64]
 
@@ -91,10 +90,10 @@ def rows(training: bool, weight: float, seed: int) -> pl.DataFrame:
 def calibrated(weight: float) -> tuple[float, float, float, float]:
     """Return AUC and log loss of rows before `hetcal` and after it."""
     train, calib, test = (rows(k == 1, weight, k) for k in (1, 2, 3))
-    options = ColumnOptions(scale="logit")
+    options = HetcalOptions(scale="logit")
     grown = read_hetcal_rows(Source.from_frame(train), options, ["feature"])
     fitted = read_hetcal_rows(Source.from_frame(calib), options, ["feature"], known=grown.features)
-    model = fit_hetcal(fitted, HetcalSpec(), train=grown).model
+    model = fit_hetcal(fitted, options, train=grown).model
     applied = apply_model(model, Source.from_frame(test), ApplyOptions())
     p = applied.frame["calibrated"].to_numpy()
     score, y = test["score"].to_numpy(), test["label"].to_numpy()

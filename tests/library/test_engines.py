@@ -22,9 +22,8 @@ import distributed
 import numpy as np
 import polars as pl
 import pytest
-from calibkit.calibrators.spec import CalibratorSpec
-from calibkit.calibrators.states import CalibratorProblem, calibrator_state
 
+from calibkit.calibrators import run
 from calibkit.engines import dask as engine_module
 from calibkit.engines.dask import DaskEngine
 from calibkit.engines.dask import _of_one_version as of_one_version
@@ -47,8 +46,8 @@ from calibkit.errors import (
 from calibkit.files.sources import open_source
 from calibkit.files.stretches import Stretch
 from calibkit.memory import Memory
+from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.vad import VadOptions
-from calibkit.rows.columns import ColumnOptions
 from calibkit.rows.provenance import data_hash
 from calibkit.rows.rows import NothingLeft, OffendingRows, Remark
 from calibkit.summaries.score_states import source_of, summary_of
@@ -131,7 +130,7 @@ def test_errors_of_processes_arrive_as_they_were(files: Path) -> None:
     ("error", "kind"),
     [
         (UsageError("no", file="f", column="c"), UsageError),
-        (ModelError("no", file="f"), DataError),
+        (ModelError("no", file="f"), ModelError),
         (NothingLeft("f", 3, [Remark("", "row", "dropped", 3)]), DataError),
         (OffendingRows("f", "c", "odd", "7", "mend it", 9, [1, 2]), DataError),
         (InfeasibleError("no"), InfeasibleError),
@@ -151,19 +150,17 @@ def test_errors_keep_what_they_know_on_their_way(
 def test_rows_are_merged_here_or_there(
     files: Path, cluster: distributed.LocalCluster, room: int
 ) -> None:
-    problem = CalibratorProblem(spec=CalibratorSpec(min_rows=10), provenance="names")
-    make = partial(
-        calibrator_state, columns=ColumnOptions(score="score_0", label="label"), problem=problem
-    )
+    options = CalibrateOptions(score="score_0", min_rows=10, provenance="names")
+    make = partial(run.state, options)
     for path in files.iterdir():
         frame = pl.read_parquet(path)
         frame.with_columns(label=(pl.col("score_1") > 0.5).cast(pl.Int8)).write_parquet(path)
-    task = StateTask(partial(make, memory=Memory(1)), Opening(None, "float64", Memory(1)))
+    task = StateTask(make, Opening(None, "float64", Memory(1)))
     shards = shards_of([str(files)])
     with DaskEngine(cluster.scheduler_address) as engine:
         found = engine.reduce(join_states, engine.map(task, shards), room)
     whole = calibrator_rows(found)
-    one = join_states([make(open_source([str(files)]), memory=Memory(1))])
+    one = join_states([make(open_source([str(files)], memory=Memory(1)))])
     assert found.to_bytes() == replace(one, path=found.path).to_bytes()
     used = {"score": whole.score, "label": whole.label}
     assert whole.fingerprint(used) == data_hash(used) and whole.rows == 700

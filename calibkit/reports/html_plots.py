@@ -19,10 +19,10 @@ from calibkit.options.plot import (
     PrecisionRecallOptions,
     RocOptions,
 )
-from calibkit.report import disagreement, plots, reliability
-from calibkit.report.html import Markup, escaped, figure, number
-from calibkit.report.judged import curves_of
-from calibkit.report.points import MOST_LINES, Points
+from calibkit.reports import disagreement, plots, reliability
+from calibkit.reports.html import Markup, escaped, figure, number
+from calibkit.reports.judged import curves_of
+from calibkit.reports.points import MOST_LINES, Points
 
 ALL = "all"
 

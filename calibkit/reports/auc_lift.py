@@ -18,9 +18,9 @@ from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import evaluate
 from calibkit.metrics.slices import ALL
 from calibkit.options.plot import AucLiftOptions
-from calibkit.report.judged import judged
-from calibkit.report.points import Points, in_per_cent, per_cent
-from calibkit.report.style import Sheet, shown_name
+from calibkit.reports.judged import judged
+from calibkit.reports.points import Points, in_per_cent, per_cent
+from calibkit.reports.style import Sheet, shown_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

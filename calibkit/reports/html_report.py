@@ -10,9 +10,9 @@ import polars as pl
 from calibkit import __version__
 from calibkit.metrics.evaluate import Evaluated
 from calibkit.metrics.result import Difference, Metrics, Number
-from calibkit.report import html, html_pictures
-from calibkit.report.html import NOTHING, Cell, Markup, Span, Table
-from calibkit.report.html_glossary import meaning, stem
+from calibkit.reports import html, html_pictures
+from calibkit.reports.html import NOTHING, Cell, Markup, Span, Table
+from calibkit.reports.html_glossary import meaning, stem
 
 ALL = "all"
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from calibkit.report.style import Sheet
+from calibkit.reports.style import Sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from calibkit.files.sources import Source
 from calibkit.options.grid_plots import PositivityOptions
-from calibkit.report.grid_points import grid_cells, level_names
-from calibkit.report.odds import FARTHEST, log_odds, name_odds
-from calibkit.report.points import Points, check_lines, nice_end, per_cent
-from calibkit.report.style import Sheet
+from calibkit.reports.grid_points import grid_cells, level_names
+from calibkit.reports.odds import FARTHEST, log_odds, name_odds
+from calibkit.reports.points import Points, check_lines, nice_end, per_cent
+from calibkit.reports.style import Sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,7 +32,7 @@ def points(source: Source, options: PositivityOptions) -> Points:
     Raises
     ------
     UsageError, DataError
-        As `calibkit.report.grid_points.grid_cells`; more levels than can be told apart.
+        As `calibkit.reports.grid_points.grid_cells`; more levels than can be told apart.
     """
     cells = grid_cells(source, options, 3, 12)
     names = level_names(cells.frame)

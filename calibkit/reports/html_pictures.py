@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from calibkit.report.html import NOTHING, Markup, Span, escaped, joined, number, tag
+from calibkit.reports.html import NOTHING, Markup, Span, escaped, joined, number, tag
 
 #: Side of the square of a reliability diagram, its margins, and the height of its histogram.
 _SIDE, _LEFT, _TOP, _COUNTS = 280.0, 58.0, 8.0, 46.0

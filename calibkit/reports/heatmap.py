@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from calibkit.files.sources import Source
 from calibkit.options.grid_plots import HeatmapOptions
-from calibkit.report.grid_points import GridCells, grid_cells, level_ends
-from calibkit.report.odds import FARTHEST, log_odds, name_odds
-from calibkit.report.points import Points, check_lines, nice_end
-from calibkit.report.regions import boundary_regions, outline, ranks_of
-from calibkit.report.style import Sheet
+from calibkit.reports.grid_points import GridCells, grid_cells, level_ends
+from calibkit.reports.odds import FARTHEST, log_odds, name_odds
+from calibkit.reports.points import Points, check_lines, nice_end
+from calibkit.reports.regions import boundary_regions, outline, ranks_of
+from calibkit.reports.style import Sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,7 +60,7 @@ def points(source: Source, options: HeatmapOptions) -> Points:
     Raises
     ------
     UsageError, DataError
-        As `calibkit.report.grid_points.grid_cells`; models that are no boundaries, or whose
+        As `calibkit.reports.grid_points.grid_cells`; models that are no boundaries, or whose
         thresholds differ between the values of a column.
     """
     check_lines([name for name, _ in options.boundaries], "boundaries", "--boundary")

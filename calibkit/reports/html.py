@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NewType
 
-from calibkit.report.html_style import STYLE
+from calibkit.reports.html_style import STYLE
 
 Markup = NewType("Markup", str)
 

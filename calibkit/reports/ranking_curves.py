@@ -18,9 +18,9 @@ from calibkit.metrics.slices import ALL
 from calibkit.metrics.views import Sample, View, view_of
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.plot import CurveOptions
-from calibkit.report.judged import judged
-from calibkit.report.points import Points, check_lines, columns_of_ends, ends_of, per_cent
-from calibkit.report.style import Sheet
+from calibkit.reports.judged import judged
+from calibkit.reports.points import Points, check_lines, columns_of_ends, ends_of, per_cent
+from calibkit.reports.style import Sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,7 +15,7 @@ from calibkit.boundary.model import BoundaryModel
 from calibkit.boundary.parts import threshold_value
 from calibkit.errors import UsageError
 from calibkit.models import Model, load
-from calibkit.report.grid_points import GridCells, level_ends
+from calibkit.reports.grid_points import GridCells, level_ends
 from calibkit.rows.weights import in_units
 
 Floats = NDArray[np.float64]

@@ -14,8 +14,8 @@ from calibkit.errors import DataError
 from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import evaluate
 from calibkit.options.plot import BiasOptions
-from calibkit.report.judged import judged
-from calibkit.report.points import (
+from calibkit.reports.judged import judged
+from calibkit.reports.points import (
     Points,
     check_lines,
     columns_of_ends,
@@ -23,7 +23,7 @@ from calibkit.report.points import (
     in_per_cent,
     per_cent,
 )
-from calibkit.report.style import Sheet
+from calibkit.reports.style import Sheet
 
 METRICS = ("count", "positives", "calibration_bias", "ece")
 

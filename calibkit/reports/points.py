@@ -22,7 +22,7 @@ class Points:
     Attributes
     ----------
     kind
-        A key of `calibkit.report.plots.KINDS`.
+        A key of `calibkit.reports.plots.KINDS`.
     table
         Every number that is drawn.
     words

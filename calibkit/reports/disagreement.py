@@ -16,10 +16,10 @@ from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import Evaluated, evaluate
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.plot import DisagreementOptions
-from calibkit.report.judged import judged
-from calibkit.report.points import Points, check_lines, per_cent
-from calibkit.report.reliability import series_name, series_of
-from calibkit.report.style import Sheet
+from calibkit.reports.judged import judged
+from calibkit.reports.points import Points, check_lines, per_cent
+from calibkit.reports.reliability import series_name, series_of
+from calibkit.reports.style import Sheet
 
 
 def points(source: Source, options: DisagreementOptions) -> Points:

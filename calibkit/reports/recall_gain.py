@@ -18,8 +18,8 @@ from calibkit.maths.bounds import decimal_bound
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.grid_plots import RecallGainOptions
 from calibkit.options.judging import decimals
-from calibkit.report.points import Points, check_lines
-from calibkit.report.style import Sheet
+from calibkit.reports.points import Points, check_lines
+from calibkit.reports.style import Sheet
 from calibkit.rows.columns import read_score_rows
 
 #: What the others are compared with.

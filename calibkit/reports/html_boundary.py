@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from calibkit.boundary.model import BoundaryModel
 from calibkit.metrics.result import Metrics
-from calibkit.report.html import Cell, Span, Table, number
+from calibkit.reports.html import Cell, Span, Table, number
 
 ALL = "all"
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from calibkit.report.style import Sheet
+    from calibkit.reports.style import Sheet
 
 #: Log-odds beyond which nothing is told apart: those of probabilities of a millionth.
 FARTHEST = 13.8

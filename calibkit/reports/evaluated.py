@@ -15,11 +15,11 @@ from calibkit.metrics.slices import ALL
 from calibkit.models import Model
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.plot import RocOptions
-from calibkit.report import disagreement, plots, reliability
-from calibkit.report.html import Cell, Markup, Table
-from calibkit.report.html_boundary import beside
-from calibkit.report.html_report import Context, report
-from calibkit.report.judged import curves_of
+from calibkit.reports import disagreement, plots, reliability
+from calibkit.reports.html import Cell, Markup, Table
+from calibkit.reports.html_boundary import beside
+from calibkit.reports.html_report import Context, report
+from calibkit.reports.judged import curves_of
 from calibkit.views import view_of
 from calibkit.views.page import Page
 
@@ -60,7 +60,7 @@ def page_of(options: EvaluateOptions, source: Source, found: Evaluated) -> bytes
     drawn: list[Markup] = []
     remark = _NO_PICTURES
     if find_spec("matplotlib") is not None:
-        from calibkit.report.html_plots import pictures
+        from calibkit.reports.html_plots import pictures
 
         boundary = model if isinstance(model, BoundaryModel) else None
         fits = source.memory is None or source.rows <= source.memory.entries

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from calibkit.files.sources import Source
 from calibkit.options.plot import RocOptions
-from calibkit.report.points import Points
-from calibkit.report.ranking_curves import curve_points, draw_curves
-from calibkit.report.style import Sheet
+from calibkit.reports.points import Points
+from calibkit.reports.ranking_curves import curve_points, draw_curves
+from calibkit.reports.style import Sheet
 
 
 def points(source: Source, options: RocOptions) -> Points:

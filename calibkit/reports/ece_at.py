@@ -17,8 +17,8 @@ from calibkit.metrics import cells
 from calibkit.metrics.rows import grid_of
 from calibkit.metrics.views import Sample, Settings
 from calibkit.options.grid_plots import EceAtOptions
-from calibkit.report.points import Points, check_lines
-from calibkit.report.style import Sheet
+from calibkit.reports.points import Points, check_lines
+from calibkit.reports.style import Sheet
 from calibkit.rows.columns import read_score_rows, score_column
 
 

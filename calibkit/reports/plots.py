@@ -21,7 +21,7 @@ from calibkit.metrics.rows import columns_used
 from calibkit.options.grid_plots import BinnedPlot
 from calibkit.options.pictures import KINDS, kind_of
 from calibkit.options.plot import JudgedPlot, PlotOptions
-from calibkit.report import (
+from calibkit.reports import (
     auc_lift,
     bias,
     disagreement,
@@ -34,11 +34,11 @@ from calibkit.report import (
     reliability,
     roc,
 )
-from calibkit.report.axes import AxesSheet
-from calibkit.report.judged import judged
-from calibkit.report.look import Look
-from calibkit.report.points import Points
-from calibkit.report.style import Sheet, need_matplotlib, settings, to_png, to_svg
+from calibkit.reports.axes import AxesSheet
+from calibkit.reports.judged import judged
+from calibkit.reports.look import Look
+from calibkit.reports.points import Points
+from calibkit.reports.style import Sheet, need_matplotlib, settings, to_png, to_svg
 from calibkit.rows.columns import resolve
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import Evaluated, evaluate
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.plot import ReliabilityOptions
-from calibkit.report.judged import judged
-from calibkit.report.points import Points, check_lines, nice_end, per_cent
-from calibkit.report.style import Sheet
+from calibkit.reports.judged import judged
+from calibkit.reports.points import Points, check_lines, nice_end, per_cent
+from calibkit.reports.style import Sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
