@@ -9,8 +9,7 @@ from calibkit.options.alpha_cal import AlphaOptions
 
 from .fitting import add_fit
 
-HELP = """Fit how much raters agree: a Dirichlet distribution over class probabilities for each row.
-
+HELP = """\
 The predicted class probabilities stay what they are (or what --map makes of them); fitted is alpha0,
 how concentrated raters are around them, and with it the probability that two raters differ. Votes
 are the number of raters who chose each class; rows with two votes and more tell something.

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from calibkit.files.sources import Source
     from calibkit.models import Model
 
-HELP = """Apply a model to rows: every row is kept, in order, and the model's columns are added.
-
+HELP = """\
 A boundary adds `decision` (0 or 1) and `margin`: how far the score lies beyond the threshold of the
 row's level, in logits; a stochastic one also `decision_probability`, and needs --key. Calibrators and
 vad add `calibrated` (of class probabilities `calibrated_<class>`), hetcal also `leaf`; alpha-cal adds

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from calibkit.bins.run import Binned
     from calibkit.files.sources import Source
 
-HELP = """Count rows and positive rows over a grid of uncertainty bins by score bins.
-
+HELP = """\
 One row a cell, with its limits, counts, share of positives and mean score.
 
 Examples:

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from calibkit.boundary.fit import FittedBoundary
     from calibkit.files.sources import Source
 
-HELP = """Fit a decision boundary over score and uncertainty.
-
+HELP = """\
 In each uncertainty level the rows from one score threshold up are selected; the thresholds together
 reach the most recall within a bound, the most precision at a recall bound, or the best value of a
 measure or a cost. Recall may count value instead of rows, rates may be those of another base rate,

@@ -17,8 +17,7 @@ from . import declare
 from .console import Console
 from .lines import Json, Output, Quiet, Warnings
 
-HELP = """Make one deployable file of several models, applied in the order given.
-
+HELP = """\
 Calibrators (and vad, hetcal, alpha-cal) add their columns, each boundary NAME a `decision_NAME` and a
 `margin_NAME`; `action` is the name of the first boundary that selects the row, else `pass`. A part
 reads the columns of those before it, and refuses a calibrator other than the one it was fitted on.

@@ -9,8 +9,7 @@ from calibkit.options.calibrate import CalibrateOptions
 
 from .fitting import add_fit
 
-HELP = """Fit a map from scores to probabilities on labelled rows.
-
+HELP = """\
 The default, beta calibration, has three parameters and keeps the order of the scores. No map gives
 exactly 0 or 1 unless --clip 0 asks for it: one wrong label there would make the log loss infinite.
 

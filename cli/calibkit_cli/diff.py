@@ -16,8 +16,7 @@ from .console import Console
 from .judging import Gated, settle
 from .lines import Json, Output, Quiet
 
-HELP = """Lay two metrics files, or two models, side by side: what each holds, and the difference.
-
+HELP = """\
 Examples:
 
   calibkit diff old/metrics.json metrics.json

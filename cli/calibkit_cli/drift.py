@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from calibkit.drift.drift import Drift
     from calibkit.files.sources import Source
 
-HELP = """Compare new rows with those that a boundary, or each boundary of a bundle, was fitted on.
-
+HELP = """\
 The share of rows selected, the population stability index of score and uncertainty with what chance
 gives of it, the shares of rows outside the range of the fit and without a value; with labels also
 precision and recall, beside what the model promised. --fail-if judges all of it, as in evaluate.

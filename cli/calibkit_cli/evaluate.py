@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from calibkit.files.sources import Source
     from calibkit.metrics.evaluate import Evaluated
 
-HELP = """Judge scores by labels: ranking, calibration and decisions, with intervals.
-
+HELP = """\
 The result is metrics.json, as DVC and MLflow read it: a number for each score, slice and metric.
 
 Examples:

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from calibkit.files.sources import Source
     from calibkit.models import Model
 
-HELP = """Export a model as code that needs no calibkit: SQL, polars, or plain Python.
-
+HELP = """\
 SQL is one SELECT of every column of the table and the columns that `apply` would add. Python files
 hold a function `apply`: of a polars frame, or of one row as a dictionary. A row that lacks a value,
 or has one that `apply` refuses, has null in the added columns.

@@ -15,8 +15,7 @@ from .console import Console
 from .judging import Gated, settle
 from .lines import Json, Quiet
 
-HELP = """Fail (exit code 1) if metrics, models or other results are not good enough.
-
+HELP = """\
 A gate writes nothing, so a Makefile can run it after the result is safely written. A number that is
 not defined fails the gate; an expression that finds nothing is a mistake, exit code 2.
 

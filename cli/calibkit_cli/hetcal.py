@@ -9,8 +9,7 @@ from calibkit.options.hetcal import HetcalOptions
 
 from .fitting import add_fit
 
-HELP = """Partition the rows by their features, and calibrate each part by a map of its own.
-
+HELP = """\
 Scores are right on average and wrong in parts of the data that a model has not used enough. A tree
 finds such parts; calibrating each of them brings the scores of different parts in order too.
 

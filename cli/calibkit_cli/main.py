@@ -8,9 +8,9 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.main import get_command
@@ -24,27 +24,31 @@ from .plain_values import prefer_plain_values
 from .processors import same_numbers
 from .progress import clear_line, end_lines
 
-#: One module a command, in the order of the help; each has a function ``register(app)``.
-COMMANDS = (
-    "boundary",
-    "calibrate",
-    "alpha_cal",
-    "hetcal",
-    "vad",
-    "bundle",
-    "apply",
-    "export",
-    "evaluate",
-    "drift",
-    "validate",
-    "show",
-    "gate",
-    "diff",
-    "plot",
-    "bin",
-    "merge",
-    "simulate",
-)
+#: One module a command, in the order of the help, and what it does in a sentence; each module has a
+#: function ``register(app)``.
+COMMANDS = {
+    "boundary": "Fit a decision boundary over score and uncertainty.",
+    "calibrate": "Fit a map from scores to probabilities on labelled rows.",
+    "alpha_cal": "Fit how much raters agree: a Dirichlet distribution over class probabilities for each "
+    "row.",
+    "hetcal": "Partition the rows by their features, and calibrate each part by a map of its own.",
+    "vad": "Shrink scores so that the highest of them are not too high: variance-adjusting debiasing.",
+    "bundle": "Make one deployable file of several models, applied in the order given.",
+    "apply": "Apply a model to rows: every row is kept, in order, and the model's columns are added.",
+    "export": "Export a model as code that needs no calibkit: SQL, polars, or plain Python.",
+    "evaluate": "Judge scores by labels: ranking, calibration and decisions, with intervals.",
+    "drift": "Compare new rows with those that a boundary, or each boundary of a bundle, was "
+    "fitted on.",
+    "validate": "Look at rows as the other commands would, and report all that is wrong or odd with "
+    "them.",
+    "show": "Show what a model does and what to expect of it on new data.",
+    "gate": "Fail (exit code 1) if metrics, models or other results are not good enough.",
+    "diff": "Lay two metrics files, or two models, side by side: what each holds, and the difference.",
+    "plot": "Draw rows, scores and boundaries as SVG or PNG, or write the points drawn as a table.",
+    "bin": "Count rows and positive rows over a grid of uncertainty bins by score bins.",
+    "merge": "Put the states of many shards together, and finish them.",
+    "simulate": "Make score files from a known truth, to try methods on.",
+}
 
 #: What the scripts of ``--show-completion`` set where they ask for what may come next.
 COMPLETE = "_CALIBKIT_COMPLETE"
@@ -83,8 +87,11 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
-def build_app(commands: Sequence[str] = COMMANDS) -> typer.Typer:
-    """Return the application with some of its commands; imports nothing heavy."""
+def build_app(commands: Iterable[str] = COMMANDS, *, brief: bool = False) -> typer.Typer:
+    """Return the application with some of its commands; imports nothing heavy.
+
+    A `brief` one has their names and what they do, and no options: it can only be listed.
+    """
     app = typer.Typer(
         name="calibkit",
         no_args_is_help=True,
@@ -105,20 +112,32 @@ def build_app(commands: Sequence[str] = COMMANDS) -> typer.Typer:
         """Take ``--version``; everything else belongs to a command."""
 
     for name in commands:
-        import_module(f"calibkit_cli.{name}").register(app)
+        if brief:
+            app.command(name.replace("_", "-"), help=COMMANDS[name])(_listed)
+        else:
+            import_module(f"calibkit_cli.{name}").register(app)
+    complete: list[Any] = [] if brief else [*app.registered_commands, *app.registered_groups]
+    for own in complete:
+        own.help = f"{COMMANDS[str(own.name).replace('-', '_')]}\n\n{own.help}"
     arrange(app)
     prefer_plain_values()
     return app
 
 
-def called(arguments: Sequence[str]) -> Sequence[str]:
-    """Return the one command that a command line calls, all where it may be any.
+def app_of(arguments: Sequence[str]) -> typer.Typer:
+    """Return as much of the application as a command line needs.
 
     To read the options of all commands takes longer than to read a small file.
     """
+    if COMPLETE in os.environ:
+        return build_app()
     module = arguments[0].replace("-", "_") if arguments else ""
-    known = module in COMMANDS and "_" not in arguments[0] and COMPLETE not in os.environ
-    return (module,) if known else COMMANDS
+    known = module in COMMANDS and "_" not in arguments[0]
+    return build_app([module]) if known else build_app(brief=True)
+
+
+def _listed() -> None:
+    """Stand for a command in a list."""
 
 
 def run(arguments: list[str]) -> int:
@@ -127,7 +146,7 @@ def run(arguments: list[str]) -> int:
     The parser's own ``main`` is passed by: it would swallow a broken pipe and an interrupt.
     """
     try:
-        command = get_command(build_app(called(arguments)))
+        command = get_command(app_of(arguments))
         if COMPLETE in os.environ:
             return complete(command)
         with command.make_context("calibkit", list(arguments)) as context:

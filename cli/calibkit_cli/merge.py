@@ -23,8 +23,7 @@ from .lines import STATE, Budget, NoPlan, OutputFormat, Results
 if TYPE_CHECKING:
     from calibkit.summaries.states import State
 
-HELP = """Put the states of many shards together, and finish them.
-
+HELP = """\
 A state is what a command writes with --partial: a summary of some of the rows, and the options of the
 command. Merged in any order and any grouping they give the result that the command would give of all
 rows at once; a result named .state is the merged state itself.

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 #: What is drawn; any other output is the table of its points.
 PICTURES = ("svg", "png")
 
-HELP = """Draw rows, scores and boundaries as SVG or PNG, or write the points drawn as a table.
-
+HELP = """\
 Examples:
 
   calibkit plot reliability test.parquet -o reliability.svg

@@ -14,8 +14,7 @@ from . import declare
 from .console import Console
 from .lines import Json
 
-HELP = """Show what a model does and what to expect of it on new data.
-
+HELP = """\
 On a terminal one screen, of which --all shows the rest; on a pipe all there is.
 
 Examples:

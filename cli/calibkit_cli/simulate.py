@@ -19,8 +19,7 @@ from .lines import DryRun, Format, Json, Output, Quiet, Warnings
 #: How many rows a dry run shows.
 HEAD = 5
 
-HELP = """Make score files from a known truth, to try methods on.
-
+HELP = """\
 Examples:
 
   calibkit simulate posterior --rows 10000 -o calib.parquet

@@ -9,8 +9,7 @@ from calibkit.options.vad import VadOptions
 
 from .fitting import add_fit
 
-HELP = """Shrink scores so that the highest of them are not too high: variance-adjusting debiasing.
-
+HELP = """\
 Of rows selected for their high scores more have an error that raises the score than one that lowers
 it. Replicates of the model (other seeds, bootstrap refits) tell how large such errors are; labels are
 not needed, and the rows may be distributed otherwise than the training rows.

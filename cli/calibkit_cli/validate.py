@@ -13,8 +13,7 @@ from . import declare
 from .console import Console
 from .lines import Inputs, Json, Output, Quiet, Warnings
 
-HELP = """Look at rows as the other commands would, and report all that is wrong or odd with them.
-
+HELP = """\
 Types, ranges, missing values, labels of one class, duplicates, ties, constant columns, scores on
 another scale than claimed or the wrong way round. Errors are what a fit would refuse (exit code 3),
 warnings what it would take and should not; --warnings error fails on these too.
