@@ -5,7 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import Any
 
-from calibkit.api.options import tell
+from calibkit.api.functions import tell
 from calibkit.api.words import in_python
 from calibkit.apply import apply_model
 from calibkit.errors import UsageError
@@ -42,7 +42,7 @@ def apply_to_frame(
     rows, arrays = frame_of_arrays(columns, given)
     columns |= arrays
     applied = apply_model(model, open_frame(rows), ApplyOptions(**columns, **others))
-    tell(applied.warnings, depth=5)
+    tell(applied.warnings, ApplyOptions)
     found, added = applied.frame, applied.added
     if given is None:
         classes = getattr(model, "classes", ())
