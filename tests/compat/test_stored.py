@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from calibkit import __version__
-from calibkit.models import KINDS
+from calibkit.kinds import KINDS
 from calibkit.states import KINDS as STATE_KINDS
 from calibkit.states import read_state
 from tests.compat.write import HERE, STATES, key
