@@ -11,6 +11,7 @@ from calibkit.calibrators.classes import fit_class_calibrator
 from calibkit.calibrators.fit import fit_calibrator
 from calibkit.calibrators.model import CalibratorModel
 from calibkit.calibrators.rows import calibration_rows, calibration_summary, used_columns
+from calibkit.errors import ModelError
 from calibkit.files.sources import Source
 from calibkit.fitted import Fitted, Plan
 from calibkit.makers import makers_of, name_makers, record_makers
@@ -67,7 +68,11 @@ def finish(state: State, memory: Memory, threads: int) -> Fitted[CalibratorModel
         return fitted
     said = state.header.options
     options = from_plain(said.get("problem"), CalibrateOptions, state.path, threads=threads)
-    fitted = fit_calibrator(summary_of(state).rows(source_of(state), memory), options)
+    rows = summary_of(state).rows(source_of(state), memory)
+    segments = [] if rows.others is None else rows.others.columns
+    if options.of_classes or segments != ([] if options.by is None else [options.by]):
+        raise ModelError("a damaged state: its rows are not those of its options", file=state.path)
+    fitted = fit_calibrator(rows, options)
     name_makers(fitted.model, texts_from_plain(said.get("makers"), dict[str, str], state.path))
     return fitted
 

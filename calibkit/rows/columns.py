@@ -25,7 +25,6 @@ from calibkit.rows.rows import Remark, RowFinder, Rows, read_rows
 
 __all__ = [
     "HASHED",
-    "SCALES",
     "ColumnOptions",
     "Condensing",
     "FloatArray",
@@ -40,8 +39,6 @@ __all__ = [
     "score_column",
     "weight_column",
 ]
-
-SCALES: Final = ("probability", "logit", "raw")
 
 #: The roles over which the hash of rows that were made coarser is known.
 HASHED: Final = ("label", "score", "uncertainty", "weight")

@@ -12,7 +12,7 @@ import polars as pl
 from calibkit.errors import ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.fitted import Fitted
-from calibkit.makers import makers_in
+from calibkit.makers import makers_in, name_makers
 from calibkit.options.option import from_plain as options_from_plain
 from calibkit.options.option import plain
 from calibkit.options.vad import VadOptions
@@ -124,10 +124,7 @@ def fit_state(state: State) -> Fitted[VadModel]:
     """
     rows = rows_of(state)
     fitted = fit_vad(rows, rows.options)
-    columns = fitted.model.columns
-    for role, maker in problem_of(state).makers.items():
-        if role in columns:
-            columns[role] = msgspec.structs.replace(columns[role], made_by=maker)
+    name_makers(fitted.model, problem_of(state).makers)
     return fitted
 
 
