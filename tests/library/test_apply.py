@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import math
 from typing import Any
 
@@ -148,3 +150,10 @@ def test_values_out_of_range_are_refused() -> None:
         apply(FRAME.with_columns(score=pl.lit(1.5)))
     with pytest.raises(DataError, match="uncertainty"):
         apply(FRAME.with_columns(uncertainty=pl.lit(math.inf)))
+
+
+def test_models_are_applied_with_the_options_of_the_class() -> None:
+    typed = dict(inspect.signature(BoundaryModel.apply).parameters)
+    assert list(typed)[:2] == ["self", "frame"]
+    fields = {field.name: field.default for field in dataclasses.fields(ApplyOptions)}
+    assert {name: one.default for name, one in list(typed.items())[2:]} == fields
