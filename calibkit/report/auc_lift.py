@@ -58,10 +58,10 @@ def points(source: Source, options: AucLiftOptions) -> Points:
     if len(options.names) < 2:
         raise UsageError("an AUC lift compares scores: name a --baseline and another --score.")
     spec = replace(judged(options), metrics=("count", "auc"))
-    found = evaluate(source, spec)
-    metrics, baseline = found.metrics, spec.scores[0]
+    found = evaluate(spec, source)
+    metrics, baseline = found.metrics, spec.ranked[0]
     rows = []
-    for score in spec.scores[1:]:
+    for score in spec.ranked[1:]:
         for part, own in metrics.metrics[score].items():
             base = metrics.metrics[baseline][part]["auc"]
             paired = metrics.differences[f"{score}-{baseline}"][part]["auc"]

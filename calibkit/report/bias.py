@@ -51,9 +51,9 @@ def points(source: Source, options: BiasOptions) -> Points:
     """
     check_lines(options.names, "scores", "--score")
     spec = replace(judged(options), metrics=METRICS)
-    found = evaluate(source, spec)
+    found = evaluate(spec, source)
     rows = []
-    for score in spec.scores:
+    for score in spec.ranked:
         for share in sorted(spec.tops, key=lambda one: one.bound.numerator / one.bound.denominator):
             part = f"top:{share.text}"
             limits = found.metrics.intervals.get(score, {}).get(part, {})
@@ -68,7 +68,7 @@ def points(source: Source, options: BiasOptions) -> Points:
             file=source.parts[0].path,
         )
     interval = per_cent(spec.confidence, spec.intervals)
-    return Points.of("bias", table, found, by=spec.top_by or spec.scores[0], interval=interval)
+    return Points.of("bias", table, found, by=spec.top_by or spec.ranked[0], interval=interval)
 
 
 def draw(shown: Points, sheet: Sheet) -> None:

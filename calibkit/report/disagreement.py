@@ -14,7 +14,7 @@ import polars as pl
 from calibkit.errors import DataError
 from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import Evaluated, evaluate
-from calibkit.metrics.spec import EvaluateSpec
+from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.plot import DisagreementOptions
 from calibkit.report.judged import judged
 from calibkit.report.points import Points, check_lines, per_cent
@@ -35,18 +35,17 @@ def points(source: Source, options: DisagreementOptions) -> Points:
     DataError
         Values that are missing or of the wrong type; no row with two votes.
     """
-    spec = replace(judged(options), metrics=("rows_two_raters",), curves=True)
-    found = evaluate(source, spec)
+    spec = replace(judged(options), metrics=("rows_two_raters",))
+    found = evaluate(spec, source, curves=True)
     if options.alpha0 and found.curves is not None:
-        assert spec.votes is not None  # `judged` makes them
-        plain = evaluate(source, replace(spec, votes=replace(spec.votes, alpha0=())))
+        plain = evaluate(replace(spec, alpha0=None), source, curves=True)
         assert plain.curves is not None  # the same rows have some
         strong = found.curves.with_columns(pl.col("score") + " with alpha0")
         found = replace(found, curves=pl.concat([strong, plain.curves]))
     return of_evaluated(found, spec)
 
 
-def of_evaluated(found: Evaluated, spec: EvaluateSpec) -> Points:
+def of_evaluated(found: Evaluated, spec: EvaluateOptions) -> Points:
     """Return the same from an evaluation with ``curves``."""
     table = found.curves
     if table is None or not table["count"].sum():

@@ -46,7 +46,7 @@ def points(source: Source, options: DispersionOptions) -> Points:
         No row with two votes.
     """
     spec = replace(judged(options), metrics=METRICS)
-    found = evaluate(source, spec)
+    found = evaluate(spec, source)
     rows = []
     for name, parts in found.metrics.metrics.items():
         limits = found.metrics.intervals.get(name, {}).get(ALL, {})

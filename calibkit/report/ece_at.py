@@ -37,7 +37,7 @@ def points(source: Source, options: EceAtOptions) -> Points:
     source.require(list(options.names), "--score")
     given = None
     columns = options.columns
-    found = None if options.grid is None else grid_of(source.beside(options.grid, "grid"))
+    found = grid_of(options.grid)
     if found is not None:
         given, spread = found.grid, found.columns.get("uncertainty")
         binned = options.grid_score or found.columns["score"].name

@@ -12,7 +12,7 @@ from calibkit.boundary.model import BoundaryModel
 from calibkit.errors import CalibkitError
 from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import Evaluated
-from calibkit.metrics.spec import EvaluateSpec
+from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.grid_plots import HeatmapOptions
 from calibkit.options.plot import (
     DispersionOptions,
@@ -21,7 +21,7 @@ from calibkit.options.plot import (
 )
 from calibkit.report import disagreement, plots, reliability
 from calibkit.report.html import Markup, escaped, figure, number
-from calibkit.report.judged import columns_of, curves_of
+from calibkit.report.judged import curves_of
 from calibkit.report.points import MOST_LINES, Points
 
 ALL = "all"
@@ -56,22 +56,25 @@ _WORDS = {
 
 
 def pictures(
-    source: Source | None, spec: EvaluateSpec, found: Evaluated, boundary: BoundaryModel | None
+    source: Source | None,
+    options: EvaluateOptions,
+    found: Evaluated,
+    boundary: BoundaryModel | None,
 ) -> list[Markup]:
     """Return the pictures of an evaluation that `found` and its rows allow, as figures.
 
     Parameters
     ----------
-    source, spec
+    source, options
         The rows, and what was evaluated on them.  None: rows too many to be read again; what the
         evaluation itself has found is drawn.
     found
         What was found, with its curves.
     boundary
-        The boundary that was judged, read from the file that `spec` names.
+        The boundary that was judged, read from the file that `options` name.
     """
     drawn: list[Markup] = []
-    for make in _kinds(source, spec, found, boundary):
+    for make in _kinds(source, options, found, boundary):
         try:
             shown = make()
         except CalibkitError:  # raw scores, one class, too many lines: there is no such picture
@@ -81,50 +84,41 @@ def pictures(
 
 
 def _kinds(
-    source: Source | None, spec: EvaluateSpec, found: Evaluated, boundary: BoundaryModel | None
+    source: Source | None,
+    options: EvaluateOptions,
+    found: Evaluated,
+    boundary: BoundaryModel | None,
 ) -> Iterator[Callable[[], Points]]:
     """Yield what makes the points of each picture."""
     if found.curves is not None:
         own = replace(found, curves=found.curves.filter(pl.col("slice") == ALL))
-        kind = reliability if spec.votes is None else disagreement
-        yield lambda: kind.of_evaluated(own, spec)
+        kind = reliability if options.counts is None else disagreement
+        yield lambda: kind.of_evaluated(own, options)
     if source is None:
         return
-    if spec.votes is not None:
-        yield lambda: plots.points(source, _map(spec))
-    if spec.probs or len(spec.scores) > MOST_LINES:
+    if options.counts is not None:
+        yield lambda: plots.points(source, _map(options))
+    if options.patterns or len(options.ranked) > MOST_LINES:
         return
-    yield lambda: plots.points(source, curves_of(PrecisionRecallOptions, spec))
-    yield lambda: plots.points(source, curves_of(RocOptions, spec))
-    named = isinstance(spec.boundary, str)
-    if boundary is not None and named and "uncertainty" in boundary.columns:
-        yield lambda: plots.points(source, _grid(spec, boundary))
+    yield lambda: plots.points(source, curves_of(PrecisionRecallOptions, options))
+    yield lambda: plots.points(source, curves_of(RocOptions, options))
+    if boundary is not None and "uncertainty" in boundary.columns:
+        yield lambda: plots.points(source, _grid(options, boundary))
 
 
-def _map(spec: EvaluateSpec) -> DispersionOptions:
+def _map(options: EvaluateOptions) -> DispersionOptions:
     """Return of which predictors to draw the map."""
-    assert spec.votes is not None
-    return DispersionOptions(
-        **{name: columns_of(spec)[name] for name in ("scale", "weight", "on_missing")},
-        probs=spec.probs,
-        counts=spec.votes.counts,
-        ensemble=spec.votes.ensemble,
-        alpha0=spec.votes.alpha0,
-        groups=spec.groups,
-        confidence=spec.confidence,
-        intervals=spec.intervals,
-    )
+    return options.part(DispersionOptions, probs=options.patterns)
 
 
-def _grid(spec: EvaluateSpec, boundary: BoundaryModel) -> HeatmapOptions:
+def _grid(options: EvaluateOptions, boundary: BoundaryModel) -> HeatmapOptions:
     """Return the grid under a boundary: over the columns that it reads."""
     score, uncertainty = (boundary.columns[name] for name in ("score", "uncertainty"))
-    return HeatmapOptions(
-        **{**columns_of(spec), "scale": score.scale or "probability"},
+    return options.part(
+        HeatmapOptions,
         score=score.name,
-        uncertainty=spec.columns.uncertainty or uncertainty.name,
-        boundary=spec.boundary or (),
-        threads=spec.settings.threads,
+        scale=score.scale or "probability",
+        uncertainty=options.uncertainty or uncertainty.name,
     )
 
 

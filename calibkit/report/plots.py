@@ -103,7 +103,7 @@ def columns(source: Source, options: PlotOptions) -> dict[str, str]:
         For one that is not there.
     """
     if isinstance(options, JudgedPlot):
-        return columns_used(source, judged(options))
+        return columns_used(judged(options), source)
     assert isinstance(options, BinnedPlot)
     if is_grid_table(source):
         return {name: name for name in ("count", "positives", "mean_score")}

@@ -15,8 +15,8 @@ from calibkit.metrics import registry
 from calibkit.metrics.evaluate import evaluate
 from calibkit.metrics.rows import BOUNDARY, read_evaluate_rows
 from calibkit.metrics.slices import ALL
-from calibkit.metrics.spec import EvaluateSpec
 from calibkit.metrics.views import Sample, View, view_of
+from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.plot import CurveOptions
 from calibkit.report.judged import judged
 from calibkit.report.points import Points, check_lines, columns_of_ends, ends_of, per_cent
@@ -70,14 +70,14 @@ def curve_points(source: Source, options: CurveOptions, kind: str, area: str) ->
     check_lines([name for name, _ in options.boundaries], "boundaries", "--boundary")
     spec = judged(options)
     plain = replace(spec, decision=None, metrics=("count",))
-    rows = read_evaluate_rows(source, plain)
+    rows = read_evaluate_rows(plain, source)
     if rows.base_rate in (0.0, 1.0):
         only = "positive" if rows.base_rate else "negative"
         raise DataError(
             f"{source.parts[0].path}: all rows are {only}, but a curve needs both classes; name the "
             "positive class by --positive if labels are not 0/1",
             file=source.parts[0].path,
-            column=plain.columns.label,
+            column=plain.label,
         )
     samples = {
         name: Sample(score=score, label=rows.label, weight=rows.weight)
@@ -125,19 +125,18 @@ def visible(x: NDArray[Any], y: NDArray[Any], most: int = MOST_POINTS) -> NDArra
     return np.unique(np.append(np.minimum(np.searchsorted(along, wanted), x.size - 1), x.size - 1))
 
 
-def _operating(source: Source, spec: EvaluateSpec, options: CurveOptions) -> pl.DataFrame:
+def _operating(source: Source, spec: EvaluateOptions, options: CurveOptions) -> pl.DataFrame:
     """Return the rates of boundaries and decisions, with intervals."""
-    columns = replace(spec.columns, uncertainty=options.uncertainty)
-    base = replace(spec, metrics=_RATES)
+    base, spread = replace(spec, metrics=_RATES), options.uncertainty
     wanted = [
-        (name, BOUNDARY, replace(base, boundary=model, decision=None, columns=columns))
+        (name, BOUNDARY, replace(base, boundary=model, decision=None, uncertainty=spread))
         for name, model in options.boundaries
     ]
     if base.decision is not None:
         wanted.append((base.decision, base.decision, base))
     found = []
     for shown, score, own in wanted:
-        metrics = evaluate(source, own).metrics
+        metrics = evaluate(own, source).metrics
         values = metrics.metrics[score][ALL]
         limits = metrics.intervals.get(score, {}).get(ALL, {})
         row: dict[str, Any] = {"name": shown, "curve": "decisions", **values}

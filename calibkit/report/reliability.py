@@ -14,7 +14,7 @@ import polars as pl
 from calibkit.errors import DataError
 from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import Evaluated, evaluate
-from calibkit.metrics.spec import EvaluateSpec
+from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.plot import ReliabilityOptions
 from calibkit.report.judged import judged
 from calibkit.report.points import Points, check_lines, nice_end, per_cent
@@ -34,11 +34,11 @@ def points(source: Source, options: ReliabilityOptions) -> Points:
     UsageError, DataError
         As `calibkit.metrics.evaluate.evaluate`; scores that are no probabilities.
     """
-    spec = replace(judged(options), metrics=("count",), curves=True)
-    return of_evaluated(evaluate(source, spec), spec)
+    spec = replace(judged(options), metrics=("count",))
+    return of_evaluated(evaluate(spec, source, curves=True), spec)
 
 
-def of_evaluated(found: Evaluated, spec: EvaluateSpec) -> Points:
+def of_evaluated(found: Evaluated, spec: EvaluateOptions) -> Points:
     """Return the same from an evaluation with ``curves``."""
     table = found.curves
     if table is None or not table.height:
@@ -49,7 +49,7 @@ def of_evaluated(found: Evaluated, spec: EvaluateSpec) -> Points:
     names = [series_name(*key) for key in series_of(table)]
     check_lines(names, "diagrams", "--score or --by")
     words = {"interval": per_cent(spec.confidence, table["low"].count())}
-    if spec.probs:
+    if spec.patterns:
         words["x"] = "probability of the predicted class"
         words["y"] = "share of rows where it is right"
     return Points.of("reliability", table, found, **words)

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 from calibkit.errors import UsageError
 
 from .console import Console
-from .finishers import FINISHERS
 from .options import RUN, option
 
 if TYPE_CHECKING:
     from calibkit.apply import ApplySpec
     from calibkit.engines.dask import DaskEngine
-    from calibkit.files.sources import Source
     from calibkit.memory import Memory
     from calibkit.models import Model
-    from calibkit.summaries.states import State
 
 Dask = Annotated[
     str | None,
@@ -46,94 +42,6 @@ def worker_memory(memory: Memory, address: str, threads: int) -> Memory:
     from calibkit.engines.dask import LOCAL
 
     return replace(memory, bytes=memory.bytes // threads) if address == LOCAL else memory
-
-
-class Run(Protocol):
-    """One run of a command that has states."""
-
-    @property
-    def console(self) -> Console:
-        """Where everything is said."""
-
-    @property
-    def memory(self) -> Memory:
-        """How much of it there is."""
-
-    @property
-    def threads(self) -> int:
-        """How many threads to use; a cluster of this machine has a process for each."""
-
-    def start(self, source: Source, *, dry_run: bool, partial: bool) -> None:
-        """Do it here."""
-
-    def state_maker(self, memory: Memory) -> Callable[[Source], State]:
-        """Return what makes the state of a source; it travels: a module's function with arguments."""
-
-
-def start(
-    run: Run,
-    inputs: Sequence[str],
-    dask: str | None,
-    input_format: str | None,
-    dtype: str,
-    *,
-    dry_run: bool,
-    partial: bool,
-) -> None:
-    """Open the inputs and start a run on them: here, or on a cluster.
-
-    Parameters
-    ----------
-    run, inputs
-        Of the command.
-    dask
-        Where the cluster is; None: here.
-    input_format, dtype
-        How files are read.
-    dry_run, partial
-        As the options say.
-    """
-    from calibkit.files.sources import open_source
-
-    if dask is None or dry_run:
-        source = open_source(inputs, input_format=input_format, dtype=dtype, memory=run.memory)
-        source.progress = run.console.progress()
-        run.start(source, dry_run=dry_run, partial=partial)
-    elif partial:
-        raise UsageError("--dask makes and merges all states itself; leave --partial out.")
-    else:
-        _start_far(run, inputs, dask, input_format, dtype)
-
-
-def _start_far(
-    run: Run, inputs: Sequence[str], address: str, input_format: str | None, dtype: str
-) -> None:
-    """Make the state of each file on a cluster, merge them there, and do the rest here."""
-    from calibkit.engines.shards import Opening, StateTask, shards_of, state_of_all
-    from calibkit.files.outputs import spare_inputs
-    from calibkit.files.sources import Part
-
-    console = run.console
-    if console.per_input:
-        raise UsageError("--dask makes one result of all files; give -o a file.")
-    shards = shards_of(inputs)
-    if console.output not in (None, "-"):
-        parts = [Part(shard.path, "", {}, 0, shard.relative) for shard in shards]
-        spare_inputs(str(console.output), parts)
-    opening = Opening(input_format, dtype, worker_memory(run.memory, address, run.threads))
-    with engine(address, run.threads) as cluster:
-        state = state_of_all(
-            cluster,
-            StateTask(run.state_maker(opening.memory), opening),
-            shards,
-            console.progress(),
-            of_rows=getattr(run, "of_rows", False),
-            # Training rows come with each shard: the more shards, the more often.
-            divide=not getattr(run, "train", None),
-        )
-    console.detail(f"{len(shards)} files, {state.rows:,} rows")
-    finish = import_module(f"calibkit_cli.{FINISHERS[state.header.kind]}").finish_state
-    finish(console, state, run.memory, run.threads)
 
 
 def apply_far(

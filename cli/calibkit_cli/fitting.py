@@ -103,7 +103,7 @@ def run_states(
     source = line.open(console)
     if line.dry_run:
         plan = method.plan(options, source)
-        show_plan(console, source, plan.columns, plan.steps)
+        show_plan(console, source, plan.columns, [*plan.steps, *line.steps])
         return
     later(options.workers, warm_up)
     if line.partial:

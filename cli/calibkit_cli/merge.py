@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -13,7 +12,7 @@ from calibkit.fits import FITS
 from . import options
 from .bin import deliver_grid
 from .console import Console
-from .finishers import FINISHERS
+from .evaluate import deliver as deliver_metrics
 from .fitting import deliver
 from .options import INPUT, option
 from .states import SUFFIX, Plan
@@ -38,6 +37,9 @@ Examples:
 
 #: Kinds whose result is a table.
 TABLES = ("bin",)
+
+#: What delivers the results that are no models.
+_DELIVER: Final[dict[str, Any]] = {"bin": deliver_grid, "evaluate": deliver_metrics}
 
 
 def register(app: typer.Typer) -> None:
@@ -101,12 +103,8 @@ def merge(
     )
     console.detail(f"{len(paths)} states, {len(shards)} shards, {merged.rows:,} rows")
     if output is None or not output.endswith(SUFFIX):
-        if merged.header.kind in FITS:
-            made: Any = FITS[merged.header.kind]().finish(merged, budget, thread_count(threads))
-            (deliver_grid if table else deliver)(console, made)
-            return
-        run = import_module(f"calibkit_cli.{FINISHERS[merged.header.kind]}")
-        run.finish_state(console, merged, budget, thread_count(threads))
+        made = FITS[merged.header.kind]().finish(merged, budget, thread_count(threads))
+        _DELIVER.get(merged.header.kind, deliver)(console, made)
         return
     if output in paths:
         raise UsageError(f"{output}: is one of the states to merge; name another file.")

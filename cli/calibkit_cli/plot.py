@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -65,11 +64,7 @@ class PlotLine(Inputs, Results, DryRun):
 
 def register(app: typer.Typer) -> None:
     """Add the command, one sub-command a kind of picture, to the application."""
-    kinds = declare.group(app, "plot", HELP)
-    for name, kind in KINDS.items():
-        examples = [f"  calibkit plot {name} {example}" for example in kind.examples]
-        text = "\n\n".join([inspect.getdoc(kind.options) or "", "Examples:", *examples])
-        declare.add(kinds, name, text, run, kind.options, PlotLine)
+    declare.add_kinds(app, "plot", HELP, run, KINDS, PlotLine)
 
 
 def run(options: PlotOptions, line: PlotLine) -> None:

@@ -18,6 +18,7 @@ from boundary_study import DATA
 from numpy.typing import NDArray
 from raters_mds import table_2
 
+from calibkit import simulate_raters
 from calibkit.files.sources import open_source
 from calibkit.raters.alpha_cal import AlphaSpec, fit_alpha, predict
 from calibkit.raters.histograms import (
@@ -29,7 +30,6 @@ from calibkit.raters.histograms import (
 from calibkit.raters.losses import losses
 from calibkit.raters.metrics import Judged, ensemble, measure
 from calibkit.raters.rows import RaterOptions, RaterRows, read_rater_rows
-from calibkit.simulate.raters import simulate_raters
 
 PAGE = Path(__file__).with_name("raters.md")
 REAL = "## Real votes"

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from calibkit.vad.spec import VadSpec, read_vad_rows
 
+from calibkit import simulate_selection
 from calibkit.apply import ApplySpec, apply_model
 from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import evaluate
@@ -22,7 +23,6 @@ from calibkit.metrics.settings import read_shares
 from calibkit.metrics.spec import EvaluateSpec
 from calibkit.metrics.views import Settings
 from calibkit.rows.columns import ColumnOptions
-from calibkit.simulate.selection import simulate_selection
 from calibkit.vad.fit import fit_vad
 from calibkit.vad.rows import MemberOptions
 

@@ -187,7 +187,7 @@ def test_warnings_stand_on_the_page(tmp_path: Path, invoke: Invoke) -> None:
 def test_without_matplotlib_pictures_are_drawn_by_hand(
     rows: Path, tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("calibkit_cli.evaluate_report.find_spec", lambda _name: None)
+    monkeypatch.setattr("calibkit.report.evaluated.find_spec", lambda _name: None)
     page = tmp_path / "report.html"
     assert invoke("evaluate", rows, "--report", page, "-q", "-o", tmp_path / "m.json").code == 0
     reader = read(page)

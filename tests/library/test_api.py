@@ -28,9 +28,11 @@ from calibkit.options.alpha_cal import AlphaOptions
 from calibkit.options.bin import BinOptions
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.calibrate import CalibrateOptions
+from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.hetcal import HetcalOptions
 from calibkit.options.option import Options
 from calibkit.options.vad import VadOptions
+from calibkit.options.validate import ValidateOptions
 from calibkit_cli.main import build_app
 from tests.conftest import ROOT, Outcome, clean_environment
 
@@ -38,29 +40,25 @@ NAMES = [
     "AlphaModel", "BoundaryModel", "BundleModel", "CalibkitError", "CalibkitWarning",
     "CalibratorModel", "DataError",
     "HetcalModel", "InfeasibleError", "Metrics", "Model", "ModelError", "ResourceError", "UsageError",
-    "VadModel", "__version__", "bin", "bundle", "compare", "diff", "evaluate", "fit_alpha",
+    "VadModel", "__version__", "bin", "bundle", "compare", "diff", "evaluate", "export", "fit_alpha",
     "fit_boundary", "fit_calibrator", "fit_hetcal", "fit_vad", "gate", "load", "plot",
     "simulate_partitions",
     "simulate_posterior", "simulate_raters", "simulate_selection", "validate",
 ]  # fmt: skip
 
-#: The command of each function, and how options are called in Python that have another name there.
-COMMANDS = {
-    "evaluate": ("evaluate:evaluate", {"score": "scores"}),
-    "validate": ("validate:validate", {}),
-}
 #: The class of the options of each function.
 CLASSES: dict[str, type[Options]] = {
     "bin": BinOptions,
     "compare": BoundaryOptions,
+    "evaluate": EvaluateOptions,
     "fit_alpha": AlphaOptions,
     "fit_boundary": BoundaryOptions,
     "fit_calibrator": CalibrateOptions,
     "fit_hetcal": HetcalOptions,
     "fit_vad": VadOptions,
+    "validate": ValidateOptions,
 }
 COMMAND_OF = {
-    "bin": "bin",
     "compare": "boundary",
     "fit_alpha": "alpha-cal",
     "fit_boundary": "boundary",
@@ -68,12 +66,6 @@ COMMAND_OF = {
     "fit_hetcal": "hetcal",
     "fit_vad": "vad",
 }
-#: What says where and how a command prints or reads files.
-OF_FILES = {
-    "inputs", "input_format", "dtype", "output", "output_format", "as_json", "quiet", "verbose",
-    "warnings", "dry_run", "compare", "frontier", "partial", "memory", "plot", "report", "reliability",
-    "fail_if", "dask", "uncertainty_edges", "plan", "context",
-}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -106,33 +98,13 @@ def test_importing_loads_nothing_heavy() -> None:
     )
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_options_and_defaults_are_those_of_the_command(name: str) -> None:
-    place, renamed = COMMANDS[name]
-    module, command = place.split(":")
-    typed = inspect.signature(getattr(import_module(f"calibkit_cli.{module}"), command)).parameters
-    ours = inspect.signature(getattr(ck, name)).parameters
-    wanted = {
-        {"tag": "tags", **renamed}.get(option, option): parameter.default
-        for option, parameter in typed.items()
-        if option not in OF_FILES
-    }
-    found = {option: one.default for option, one in ours.items() if option != "frame"}
-    if name == "evaluate":
-        assert (wanted.pop("no_intervals"), found.pop("intervals")) == (False, True)
-    assert found.keys() == wanted.keys()
-    for option, default in found.items():
-        text = str(default) if isinstance(wanted[option], str) else default
-        assert text == wanted[option], option
-
-
 @pytest.mark.parametrize("name", CLASSES)
 def test_signatures_are_those_of_their_classes(name: str) -> None:
     found = inspect.signature(getattr(ck, name)).parameters
     assert next(iter(found)) == "frame"
     fields = {field.name: field.default for field in dataclasses.fields(CLASSES[name])}
     assert {one: found[one].default for one in found if one != "frame"} == fields
-    name_typed = COMMAND_OF[name]
+    name_typed = COMMAND_OF.get(name, name)
     typed: Any = get_command(build_app([name_typed]))
     assert fields.keys() <= {param.name for param in typed.commands[name_typed].params}
     documented = getattr(ck, name).__doc__

@@ -16,15 +16,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import calibkit as ck
 from calibkit.apply import ApplySpec, apply_model
 from calibkit.boundary.model import BoundaryModel
 from calibkit.errors import UsageError
-from calibkit.export.check import Agreement, check_export, compared, run, with_classes
-from calibkit.export.nodes import Number, Ref
-from calibkit.export.preimages import Inverse, Scores, first_reaching
-from calibkit.export.request import Request
-from calibkit.export.sql import table_name
-from calibkit.export.writing import Target, export_model
+from calibkit.exports.check import Agreement, check_export, compared, run, with_classes
+from calibkit.exports.nodes import Number, Ref
+from calibkit.exports.preimages import Inverse, Scores, first_reaching
+from calibkit.exports.request import Request
+from calibkit.exports.sql import table_name
+from calibkit.exports.writing import Target, export_model
 from calibkit.files.sources import Source, open_source
 from calibkit.models import Column, Model, load
 from tests import export_models
@@ -391,6 +392,17 @@ def test_tables_are_quoted_and_schemas_kept_apart() -> None:
     assert 'FROM "x""; DROP TABLE y; --"\n' in text
 
 
+def test_python_writes_what_the_command_line_does(fitted: Fitted, folder: Path) -> None:
+    frame = export_models.rows(50)
+    fitted("exact").save(folder / "model.json")
+    for language in LANGUAGES:
+        text = ck.export(folder / "model.json", to=language, check_on=frame)
+        assert text == export_model(fitted("exact"), Target(language))
+    odd = msgspec.structs.replace(fitted("exact"), kind="oracle")
+    with pytest.raises(UsageError, match="cannot be exported"):
+        ck.export(odd, to="sql")
+
+
 def test_a_name_no_database_takes_is_refused() -> None:
     columns = MODEL.columns | {"score": Column("a\0b", "float64", "probability")}
     model = msgspec.structs.replace(MODEL, columns=columns)
@@ -401,9 +413,11 @@ def test_a_name_no_database_takes_is_refused() -> None:
 
 def test_unknown_targets_and_kinds_are_refused(fitted: Fitted) -> None:
     with pytest.raises(UsageError, match="use one of sql, polars, python"):
-        Target(language="cobol")
+        ck.export(MODEL, to="cobol")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="use one of duckdb, postgres"):
-        Target(language="sql", dialect="oracle")
+        ck.export(MODEL, to="sql", dialect="oracle")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="dialect and table go with to sql"):
+        ck.export(MODEL, to="python", table="scores")
     odd = msgspec.structs.replace(MODEL, kind="oracle")
     with pytest.raises(UsageError, match="cannot be exported"):
         export_model(odd, Target(language="sql"))

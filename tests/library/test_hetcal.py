@@ -17,6 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.tree import DecisionTreeClassifier
 
+from calibkit import simulate_partitions
 from calibkit.apply import ApplySpec, apply_model
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
@@ -32,7 +33,7 @@ from calibkit.hetcal.reading import read_hetcal_rows
 from calibkit.hetcal.rows import HetcalRows
 from calibkit.models import decode
 from calibkit.options.hetcal import HetcalOptions
-from calibkit.simulate.partitions import BEST_WEIGHT, simulate_partitions
+from calibkit.simulate.partitions import BEST_WEIGHT
 from tests.library.samples import FEWER
 
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import gammaln, logsumexp
 
+from calibkit import simulate_raters
 from calibkit.errors import UsageError
 from calibkit.maths.minimise import minimise
 from calibkit.maths.roots import rising_root
@@ -28,7 +29,7 @@ from calibkit.raters.logit_maps import MAPS, logits_of, softmax
 from calibkit.raters.losses import losses
 from calibkit.raters.map_fit import GRID, fit_logit_map
 from calibkit.raters.metrics import Judged, measure, standard_error
-from calibkit.simulate.raters import beta_parameters, simulate_raters
+from calibkit.simulate.raters import beta_parameters
 from tests.naive import raters as naive
 
 

@@ -11,10 +11,10 @@ import polars as pl
 import pytest
 
 from calibkit.apply import ApplySpec, apply_model
-from calibkit.export.check import applied, compared, probes, with_classes
-from calibkit.export.program import columns_of
-from calibkit.export.request import Request
-from calibkit.export.writing import Target, export_model, program_of
+from calibkit.exports.check import applied, compared, probes, with_classes
+from calibkit.exports.program import columns_of
+from calibkit.exports.request import Request
+from calibkit.exports.writing import Target, export_model, program_of
 from calibkit.files.sources import Source
 from calibkit.models import Column, Model, load
 from tests import export_models
