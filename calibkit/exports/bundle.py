@@ -10,9 +10,9 @@ import msgspec
 from calibkit.apply import ACTION, PASS
 from calibkit.boundary.model import BoundaryModel
 from calibkit.bundles.model import BundleModel, Step, makes
+from calibkit.calibrators.methods import METHODS
 from calibkit.calibrators.model import CalibratorModel
 from calibkit.errors import UsageError
-from calibkit.exports.calibrator import EXACT
 from calibkit.exports.nodes import Compare, Lacks, Missing, Node, Number, Text, when
 from calibkit.exports.parts import PARTS
 from calibkit.exports.program import Program
@@ -58,7 +58,9 @@ def _part(program: Program, step: Step, request: Request) -> dict[str, Node]:
 
 def _is_exact(model: Model) -> bool:
     """Whether a model copies numbers or does plain arithmetic, the same on every machine."""
-    return isinstance(model, CalibratorModel) and model.method in EXACT
+    if not isinstance(model, CalibratorModel) or model.classes is not msgspec.UNSET:
+        return False
+    return METHODS[model.method].load().exact
 
 
 def _own_request(step: Step, request: Request, made: Mapping[str, object]) -> Request:

@@ -348,7 +348,9 @@ def _check_like(one: State, other: State) -> None:
 
 def _named(option: str) -> str:
     """Return what messages call an entry of a header's options."""
-    return option.removeprefix("problem.").removeprefix("spec.")
+    for place in ("problem.", "asked.", "spec."):
+        option = option.removeprefix(place)
+    return option
 
 
 def _check_shards(states: Sequence[State]) -> None:

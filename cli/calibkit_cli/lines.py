@@ -88,6 +88,16 @@ def _refuse_plan(value: Any, flag: str) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NoPlan(Options):
+    """What 0.1 needed for fits in several rounds."""
+
+    plan: Annotated[
+        str | None,
+        option(metavar="FILE", help="Not needed.", hidden=True, read=_refuse_plan),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Voice(Options):
     """How much a command says."""
 
@@ -110,6 +120,30 @@ class Results(Voice):
         return Console(
             self.output, self.as_json, self.quiet, self.verbose, self.warnings, **settings
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget(Options):
+    """How much memory there is."""
+
+    memory: Annotated[
+        str | None,
+        option(
+            metavar="SIZE",
+            group=RUN,
+            env="CALIBKIT_MEMORY",
+            help="Memory to stay within, such as 500MB or 2GB; rows that do not fit are read in "
+            "batches.",
+            shown="half of the machine's",
+        ),
+    ] = None
+
+    @property
+    def budget(self) -> Memory:
+        """How much memory there is."""
+        from calibkit.memory import memory_budget
+
+        return memory_budget(self.memory)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,27 +182,8 @@ class Inputs(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading(Inputs):
+class Reading(Budget, Inputs):
     """Rows that need not fit into memory."""
-
-    memory: Annotated[
-        str | None,
-        option(
-            metavar="SIZE",
-            group=RUN,
-            env="CALIBKIT_MEMORY",
-            help="Memory to stay within, such as 500MB or 2GB; rows that do not fit are read in "
-            "batches.",
-            shown="half of the machine's",
-        ),
-    ] = None
-
-    @property
-    def budget(self) -> Memory:
-        """How much memory there is."""
-        from calibkit.memory import memory_budget
-
-        return memory_budget(self.memory)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,7 +217,7 @@ class Spread(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StateLine(Reading, Results, Spread, DryRun):
+class StateLine(NoPlan, Reading, Results, Spread, DryRun):
     """The line of a command that has states."""
 
     partial: Annotated[
@@ -214,10 +229,6 @@ class StateLine(Reading, Results, Spread, DryRun):
             "together.",
         ),
     ] = False
-    plan: Annotated[
-        str | None,
-        option(metavar="FILE", help="Not needed.", hidden=True, read=_refuse_plan),
-    ] = None
 
     @property
     def steps(self) -> list[str]:

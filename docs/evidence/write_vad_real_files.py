@@ -13,18 +13,18 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from calibkit.metrics.spec import EvaluateSpec
 from calibkit.vad.spec import VadSpec, read_vad_rows
 
 from calibkit.apply import ApplySpec, apply_model
 from calibkit.calibrators.fit import fit_calibrator
 from calibkit.calibrators.rows import read_calibration_rows
-from calibkit.calibrators.spec import CalibratorSpec
 from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import evaluate
 from calibkit.metrics.settings import read_shares
-from calibkit.metrics.spec import EvaluateSpec
 from calibkit.metrics.views import Settings
 from calibkit.models import Model
+from calibkit.options.calibrate import CalibrateOptions
 from calibkit.rows.columns import ColumnOptions
 from calibkit.vad.fit import fit_vad
 from calibkit.vad.rows import MemberOptions
@@ -88,9 +88,9 @@ def judged(calib: pl.DataFrame, test: pl.DataFrame) -> Cells:
     for link in LINKS:
         columns[f"VAD, {link}"], found["lambda", f"VAD, {link}"] = shrunk(test, link)
     for method in CALIBRATORS:
-        spec = CalibratorSpec(method=method)
-        rows = read_calibration_rows(Source.from_frame(calib), ColumnOptions(score="score_1"), spec)
-        model = fit_calibrator(rows, spec).model
+        options = CalibrateOptions(method=method, score="score_1")
+        rows = read_calibration_rows(Source.from_frame(calib), options)
+        model = fit_calibrator(rows, options).model
         columns[method] = applied(model, test)
         for link in LINKS:
             name = f"{method} + VAD+, {link}"

@@ -13,6 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
+from calibkit.metrics.spec import EvaluateSpec
 from calibkit.vad.spec import VadSpec, read_vad_rows
 
 from calibkit import simulate_selection
@@ -20,7 +21,6 @@ from calibkit.apply import ApplySpec, apply_model
 from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import evaluate
 from calibkit.metrics.settings import read_shares
-from calibkit.metrics.spec import EvaluateSpec
 from calibkit.metrics.views import Settings
 from calibkit.rows.columns import ColumnOptions
 from calibkit.vad.fit import fit_vad

@@ -105,7 +105,7 @@ def test_signatures_are_those_of_their_classes(name: str) -> None:
     fields = {field.name: field.default for field in dataclasses.fields(CLASSES[name])}
     assert {one: found[one].default for one in found if one != "frame"} == fields
     name_typed = COMMAND_OF.get(name, name)
-    typed: Any = get_command(build_app([name_typed]))
+    typed: Any = get_command(build_app([name_typed.replace("-", "_")]))
     assert fields.keys() <= {param.name for param in typed.commands[name_typed].params}
     documented = getattr(ck, name).__doc__
     assert all(f"\n{field}\n    " in documented for field in fields)
@@ -329,9 +329,9 @@ BAD: dict[str, tuple[type[ck.CalibkitError], str, Callable[[pl.DataFrame], objec
     "auto": (ck.UsageError, "give it folds",
              lambda f: ck.fit_boundary(f, precision=0.9, method="exact", uncertainty_bins="auto",
                                        folds=0)),
-    "provenance": (ck.UsageError, "--provenance 'x'",
+    "provenance": (ck.UsageError, "^provenance 'x'",
                    lambda f: ck.fit_calibrator(f, provenance="x")),  # type: ignore[arg-type]
-    "scale": (ck.UsageError, "--scale 'x' is not known",
+    "scale": (ck.UsageError, "^scale 'x' is not known",
               lambda f: ck.fit_calibrator(f, scale="x")),  # type: ignore[arg-type]
     "bound": (ck.UsageError, "expected a number from 0 to 1",
               lambda f: ck.fit_boundary(f, precision=1.5)),
@@ -339,9 +339,9 @@ BAD: dict[str, tuple[type[ck.CalibkitError], str, Callable[[pl.DataFrame], objec
                    lambda f: ck.fit_boundary(f, precision=1, method="st", score="evidence",
                                              scale="raw")),
     "range": (ck.DataError, "frame: column 'evidence'", lambda f: ck.evaluate(f, scores="evidence")),
-    "classes": (ck.UsageError, "--bins is for scores",
+    "classes": (ck.UsageError, "^bins is for scores",
                 lambda f: ck.fit_calibrator(f, probs="prob_*", bins=3)),
-    "penalty": (ck.UsageError, "--regularization is",
+    "penalty": (ck.UsageError, "^regularization is",
                 lambda f: ck.fit_calibrator(f, probs="prob_*", regularization=-1.0)),
     "patterns": (ck.UsageError, "one pattern", lambda f: ck.fit_alpha(f, probs=["a", "b"])),  # type: ignore[arg-type]
     "frame": (ck.UsageError, "polars cannot read", lambda f: ck.fit_vad(object())),  # type: ignore[arg-type]
@@ -349,7 +349,7 @@ BAD: dict[str, tuple[type[ck.CalibkitError], str, Callable[[pl.DataFrame], objec
     "bins": (ck.UsageError, "^score_bins is 0", lambda f: ck.bin(f, score_bins=0)),
     "tags": (ck.UsageError, "no pair of texts",
              lambda f: ck.fit_calibrator(f, tags={"a": 1})),  # type: ignore[dict-item]
-    "threads": (ck.UsageError, "--threads is 0", lambda f: ck.fit_calibrator(f, threads=0)),
+    "threads": (ck.UsageError, "^threads is 0", lambda f: ck.fit_calibrator(f, threads=0)),
     "model": (ck.UsageError, "No such file", lambda f: ck.load("nowhere.json")),
     "missing": (ck.UsageError, "^on_missing='x'",
                 lambda f: ck.fit_calibrator(f, method="platt").apply(f, on_missing="x")),
