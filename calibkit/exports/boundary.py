@@ -13,29 +13,25 @@ from calibkit.boundary.model import BoundaryModel
 from calibkit.boundary.parts import threshold_value
 from calibkit.errors import UsageError
 from calibkit.exports.nodes import (
-    NEVER,
+    MISSING,
+    NAN,
     NO,
     ONE,
     YES,
     ZERO,
-    Binary,
     Case,
-    Code,
-    Compare,
     Draw,
     Every,
-    IsNever,
+    IsNan,
     Log,
-    Missing,
     Node,
     Number,
+    Operand,
     Ref,
     Words,
     chosen,
-    divide,
-    numbers,
+    node_of,
     steps,
-    subtract,
     when,
 )
 from calibkit.exports.program import Program, Rising
@@ -57,9 +53,7 @@ def translate(program: Program, model: BoundaryModel, request: Request) -> dict[
     cuts = [level_thresholds(rule).tolist() for rule in rows.rules]
     cut = rows.level_value("threshold", cuts)
     probability = model.columns["score"].scale in (None, "probability")
-    decision: Node = when(rows.reaches(cut, cuts), YES, NO)
-    if cut == NEVER:
-        decision = NO
+    decision = NO if cut == NAN else when(rows.reaches(cut, cuts), YES, NO)
     needed = [rows.score, *([rows.uncertainty] if rows.uncertainty else [])]
     found = {"decision": decision, "margin": _margin(program, rows.score, cut, cuts, probability)}
     if random:
@@ -69,7 +63,7 @@ def translate(program: Program, model: BoundaryModel, request: Request) -> dict[
         seed = model.seed if request.seed is None else request.seed
         assert isinstance(seed, int)  # the model was checked
         draw = program.bind("draw", Draw(key, seed))
-        found["decision"] = when(Compare("<", draw, chance), YES, NO)
+        found["decision"] = when(draw < chance, YES, NO)
         found["decision_probability"] = chance
         needed.append(key)
     return {name: program.result(needed, value) for name, value in found.items()}
@@ -105,17 +99,18 @@ class _Rows:
         rises = None
         if model.order == "uncertainty-score" and model.columns["score"].dtype != "float32":
             rises = program.inverses.get(str(request.column(model, "score")))
-        rules, segment = _rules(model), _segment(program, model)
+        rules, segment = [model], None
+        if model.groups is not msgspec.UNSET:
+            rules, segment = _rules(model), program.segment(model.columns["by"].name, model.groups)
         return cls(program, model, bound["score"], bound.get("uncertainty"), segment, rules, rises)
 
     def level_value(self, name: str, values: Sequence[Sequence[float]]) -> Node:
         """Return the value of a row's rule and level."""
         found = [
-            _by_level(self.program, rule, self.score, self.uncertainty, numbers(_one_nan(own)))
+            _by_level(self.program, rule, self.score, self.uncertainty, _one_nan(own))
             for rule, own in zip(self.rules, values, strict=True)
         ]
-        value = found[0] if self.segment is None else chosen(self.segment, found)
-        return value if isinstance(value, Number) else self.program.bind(name, value)
+        return self.program.choose(name, self.segment, found)
 
     def reaches(self, cut: Node, values: Sequence[Sequence[float]]) -> Node:
         """Return whether the score reaches its threshold.
@@ -132,28 +127,20 @@ class _Rows:
             moved = [[inverse.known.get(value, value) for value in own] for own in values]
             found.append(self.level_value("limit", moved))
         limit = found[0] if self.rises.segment is None else chosen(self.rises.segment, found)
-        return Compare(">=", self.rises.inverses[0].x, limit)
+        return self.rises.inverses[0].x >= limit
 
 
 def _rules(model: BoundaryModel) -> list[BoundaryModel]:
     """Return the boundary of each group, then that of rows of no known group."""
-    if model.groups is msgspec.UNSET:
-        return [model]
+    assert isinstance(model.groups, dict)
     rules = [model.of_group(name) for name in model.groups]
     other = model.of_group(OTHER) if OTHER in model.groups else model.with_rule(model)
     return [*rules, other]
 
 
-def _segment(program: Program, model: BoundaryModel) -> Ref | None:
-    if model.groups is msgspec.UNSET:
-        return None
-    words = program.words(model.columns["by"].name, whole=True)
-    return program.bind("segment", Code(words, tuple(model.groups)))
-
-
 def _one_nan(values: Iterable[float]) -> list[float]:
     """Return numbers among which NaN equals itself."""
-    return [NEVER.value if math.isnan(value) else float(value) for value in values]
+    return [NAN.value if math.isnan(value) else float(value) for value in values]
 
 
 def _by_level(
@@ -161,13 +148,13 @@ def _by_level(
     model: BoundaryModel,
     score: Node,
     uncertainty: Node | None,
-    values: list[Node],
+    values: Sequence[float],
 ) -> Node:
     """Return the value of the row's uncertainty level."""
     if model.order == "score-uncertainty":
         return _score_first(program, model, score, uncertainty, values)
     if len(values) == 1 or uncertainty is None:
-        return values[0]
+        return node_of(values[0])
     assert isinstance(model.uncertainty_min, float)
     edges = [edge for edge in model.uncertainty_edges if isinstance(edge, float)]
     return _levels(program, uncertainty, model.uncertainty_min, edges, values)
@@ -178,7 +165,7 @@ def _levels(
     uncertainty: Node,
     least: float,
     edges: Sequence[float],
-    values: Sequence[Node],
+    values: Sequence[float],
 ) -> Node:
     """Return the value of a level; what lies below `least` counts as it."""
     below = sum(edge <= least for edge in edges)
@@ -190,12 +177,12 @@ def _score_first(
     model: BoundaryModel,
     score: Node,
     uncertainty: Node | None,
-    values: list[Node],
+    values: Sequence[float],
 ) -> Node:
     """Return the value of a level where each score bin has levels of its own."""
     assert model.score_edges is not msgspec.UNSET and model.score_min is not msgspec.UNSET
     assert isinstance(model.uncertainty_min, list)
-    found: list[Node] = []
+    found: list[Operand] = []
     for least, edges in zip(model.uncertainty_min, model.uncertainty_edges, strict=True):
         if least is None or uncertainty is None or not isinstance(edges, list) or not edges:
             found.append(values[0])
@@ -215,45 +202,42 @@ def _margin(
     cuts = {cut.value} if isinstance(cut, Number) else {value for own in levels for value in own}
     branches: list[tuple[Node, Node]] = []
     if any(map(math.isnan, cuts)):
-        branches.append((IsNever(cut), Missing()))
+        branches.append((IsNan(cut), MISSING))
     if -math.inf in cuts:
-        branches.append((Compare("=", cut, Number(-math.inf)), Missing()))
+        branches.append((cut.equals(-math.inf), MISSING))
     cuts = {value for value in cuts if value > -math.inf}
     if not cuts:
-        return Missing()
-    branches.append((Compare("=", score, cut), ZERO))
+        return MISSING
+    branches.append((score.equals(cut), ZERO))
     if not probability:
-        return Case(tuple(branches), subtract(score, cut))
+        return Case(tuple(branches), score - cut)
     low, high = Number(-math.inf), Number(math.inf)
-    at_zero, at_one = Compare("<=", cut, ZERO), Compare(">=", cut, ONE)
     if min(cuts) < 0.0:  # beyond what a fit gives: both logits may be infinite
-        branches.append((Every((Compare("<=", score, ZERO), at_zero)), Missing()))
+        branches.append((Every((score <= 0.0, cut <= 0.0)), MISSING))
     if max(cuts) > 1.0:
-        branches.append((Every((Compare(">=", score, ONE), at_one)), Missing()))
-    branches += [(Compare("<=", score, ZERO), low), (Compare(">=", score, ONE), high)]
+        branches.append((Every((score >= 1.0, cut >= 1.0)), MISSING))
+    branches += [(score <= 0.0, low), (score >= 1.0, high)]
     if min(cuts) <= 0.0:
-        branches.append((at_zero, high))
+        branches.append((cut <= 0.0, high))
     if max(cuts) >= 1.0:
-        branches.append((at_one, low))
+        branches.append((cut >= 1.0, low))
     if not any(0.0 < value < 1.0 for value in cuts):
-        return Case(tuple(branches), Missing())
+        return Case(tuple(branches), MISSING)
     gap = program.bind("gap", _gap(score, cut))
     program.optional.add(gap.name)
-    near = divide(subtract(score, cut), Binary("*", cut, subtract(ONE, cut)))
-    branches.append((Compare("=", gap, ZERO), near))
+    branches.append((gap.equals(0.0), (score - cut) / (cut * (1.0 - cut))))
     return Case(tuple(branches), gap)
 
 
 def _gap(score: Node, cut: Node) -> Node:
     """Return the difference of two logits, missing where one is infinite."""
-    between = [Compare(">", score, ZERO), Compare("<", score, ONE)]
+    between = [score > 0.0, score < 1.0]
     if isinstance(cut, Number):
         level: Node = Number(math.log(cut.value / (1.0 - cut.value)))
     else:
-        level = Log(divide(cut, subtract(ONE, cut)))
-        between += [Compare(">", cut, ZERO), Compare("<", cut, ONE)]
-    own = Log(divide(score, subtract(ONE, score)))
-    return when(Every(tuple(between)), subtract(own, level), Missing())
+        level = Log(cut / (1.0 - cut))
+        between += [cut > 0.0, cut < 1.0]
+    return when(Every(tuple(between)), Log(score / (1.0 - score)) - level)
 
 
 def _chance(rows: _Rows, cut: Node, cuts: Sequence[Sequence[float]]) -> Node:

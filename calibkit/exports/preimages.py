@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.exports.nodes import Node, steps
+from calibkit.exports.nodes import Node, Operand, node_of, steps
 
 Floats = NDArray[Any]
 Int64s = NDArray[np.int64]
@@ -104,7 +104,7 @@ class Inverse:
     def _mirrored(self, scores: Floats) -> NDArray[np.float64]:
         return self.function(0.0 - scores)
 
-    def steps(self, knots: Sequence[float], values: Sequence[Node]) -> Node:
+    def steps(self, knots: Sequence[float], values: Sequence[Operand]) -> Node:
         """Return ``values[number of knots <= function(x)]`` as steps over x.
 
         Parameters
@@ -113,11 +113,11 @@ class Inverse:
             Rising knots, and one value more.
         """
         if not knots:
-            return values[0]
+            return node_of(values[0])
         if self.slope == 0.0:
             one = self.scores.floats(self.scores.keys([self.scores.low]))
             level = float(self.function(one)[0])
-            return values[sum(knot <= level for knot in knots)]
+            return node_of(values[sum(knot <= level for knot in knots)])
         self.learn(knots)
         places = [self.known[knot] for knot in knots]
         if self.slope > 0.0:

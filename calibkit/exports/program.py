@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import graphlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from calibkit.exports.nodes import (
+    MISSING,
+    Code,
     Field,
     Item,
     Lacks,
-    Missing,
     Node,
+    Number,
+    Operand,
     Ref,
+    WholeWords,
     Words,
+    chosen,
     every_node,
+    node_of,
     refs_of,
     when,
 )
@@ -109,9 +115,22 @@ class Program:
         """Return a column of numbers: the table's, or one that an earlier part added."""
         return self.available.get(column, Field(column))
 
-    def words(self, column: str, *, whole: bool = False) -> Node:
+    def words(self, column: str) -> Node:
         """Return a column as text."""
-        return self.available.get(column, Words(column, whole))
+        return self.available.get(column, Words(column))
+
+    def segment(self, column: str, names: Iterable[str]) -> Ref:
+        """Return the place of a row's segment among some; their number for another segment."""
+        words = self.available.get(column, WholeWords(column))
+        return self.bind("segment", Code(words, tuple(names)))
+
+    def choose(self, name: str, code: Node | None, values: Sequence[Operand]) -> Node:
+        """Return the value whose place a code is, by a name; a number needs none.
+
+        Without a code it is the first value.
+        """
+        value = node_of(values[0]) if code is None else chosen(code, values)
+        return value if isinstance(value, Number) else self.bind(name, value)
 
     def result(self, needed: Iterable[Node], value: Node) -> Node:
         """Return a value that is missing where one of the bindings needed is.
@@ -120,7 +139,12 @@ class Program:
         """
         names = dict.fromkeys(node.name for node in needed if isinstance(node, Ref))
         self.needed |= names
-        return value if self.bundled else when(Lacks(tuple(names)), Missing(), value)
+        return value if self.bundled else when(Lacks(tuple(names)), MISSING, value)
+
+    def nodes(self) -> Iterator[Node]:
+        """Yield the expressions of all bindings and outputs, and all within them."""
+        for value in (*self.bindings.values(), *self.outputs.values()):
+            yield from every_node(value)
 
 
 def layers(bindings: dict[str, Node]) -> list[list[str]]:
@@ -135,14 +159,15 @@ def layers(bindings: dict[str, Node]) -> list[list[str]]:
     return found
 
 
-def columns_of(program: Program) -> list[str]:
-    """Return the columns of the table that a program reads, in order of appearance."""
-    found: dict[str, None] = {}
-    for value in (*program.bindings.values(), *program.outputs.values()):
-        for node in every_node(value):
-            if isinstance(node, Field | Item | Words):
-                found.setdefault(node.column)
-    return list(found)
+def columns_of(
+    program: Program, kinds: tuple[type[Field | Item | Words], ...] = (Field, Item, Words)
+) -> list[str]:
+    """Return the columns of the table that a program reads, in order of appearance.
+
+    `kinds`: as numbers, as lists or as texts.
+    """
+    found = (node.column for node in program.nodes() if isinstance(node, kinds))
+    return list(dict.fromkeys(found))
 
 
 def used_bindings(program: Program, outputs: Sequence[Node]) -> dict[str, Node]:
