@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -26,7 +26,6 @@ from calibkit.exports.nodes import (
     Log,
     Node,
     Number,
-    Operand,
     Ref,
     Words,
     chosen,
@@ -101,16 +100,34 @@ class _Rows:
             rises = program.inverses.get(str(request.column(model, "score")))
         rules, segment = [model], None
         if model.groups is not msgspec.UNSET:
-            rules, segment = _rules(model), program.segment(model.columns["by"].name, model.groups)
+            rules = [model.of_group(name) for name in model.groups]
+            rules.append(model.of_group(OTHER) if OTHER in model.groups else model.with_rule(model))
+            segment = program.segment(model.columns["by"].name, model.groups)
         return cls(program, model, bound["score"], bound.get("uncertainty"), segment, rules, rises)
 
     def level_value(self, name: str, values: Sequence[Sequence[float]]) -> Node:
         """Return the value of a row's rule and level."""
-        found = [
-            _by_level(self.program, rule, self.score, self.uncertainty, _one_nan(own))
-            for rule, own in zip(self.rules, values, strict=True)
-        ]
+        found = [self._of_rule(*pair) for pair in zip(self.rules, values, strict=True)]
         return self.program.choose(name, self.segment, found)
+
+    def _of_rule(self, rule: BoundaryModel, values: Sequence[float]) -> Node:
+        """Return the value of the row's uncertainty level, of which each score bin may have its own."""
+        if rule.order != "score-uncertainty":
+            return self._of_level(rule.uncertainty_min, rule.uncertainty_edges, values)
+        assert isinstance(rule.score_edges, list) and isinstance(rule.score_min, float)
+        assert isinstance(rule.uncertainty_min, list)
+        bins = zip(rule.uncertainty_min, rule.uncertainty_edges, strict=True)
+        found = [self._of_level(least, edges, values) for least, edges in bins]
+        below = sum(edge <= rule.score_min for edge in rule.score_edges)
+        return steps(self.score, rule.score_edges[below:], found[below:])
+
+    def _of_level(self, least: object, edges: object, values: Sequence[float]) -> Node:
+        """Return the value of a level; what lies below the least uncertainty counts as it."""
+        x = self.uncertainty
+        if x is None or not isinstance(least, float) or not isinstance(edges, list) or not edges:
+            return node_of(values[0])
+        below = sum(edge <= least for edge in edges)
+        return steps(x, near_knots(self.program, x, edges[below:]), values[below:])
 
     def reaches(self, cut: Node, values: Sequence[Sequence[float]]) -> Node:
         """Return whether the score reaches its threshold.
@@ -128,68 +145,6 @@ class _Rows:
             found.append(self.level_value("limit", moved))
         limit = found[0] if self.rises.segment is None else chosen(self.rises.segment, found)
         return self.rises.inverses[0].x >= limit
-
-
-def _rules(model: BoundaryModel) -> list[BoundaryModel]:
-    """Return the boundary of each group, then that of rows of no known group."""
-    assert isinstance(model.groups, dict)
-    rules = [model.of_group(name) for name in model.groups]
-    other = model.of_group(OTHER) if OTHER in model.groups else model.with_rule(model)
-    return [*rules, other]
-
-
-def _one_nan(values: Iterable[float]) -> list[float]:
-    """Return numbers among which NaN equals itself."""
-    return [NAN.value if math.isnan(value) else float(value) for value in values]
-
-
-def _by_level(
-    program: Program,
-    model: BoundaryModel,
-    score: Node,
-    uncertainty: Node | None,
-    values: Sequence[float],
-) -> Node:
-    """Return the value of the row's uncertainty level."""
-    if model.order == "score-uncertainty":
-        return _score_first(program, model, score, uncertainty, values)
-    if len(values) == 1 or uncertainty is None:
-        return node_of(values[0])
-    assert isinstance(model.uncertainty_min, float)
-    edges = [edge for edge in model.uncertainty_edges if isinstance(edge, float)]
-    return _levels(program, uncertainty, model.uncertainty_min, edges, values)
-
-
-def _levels(
-    program: Program,
-    uncertainty: Node,
-    least: float,
-    edges: Sequence[float],
-    values: Sequence[float],
-) -> Node:
-    """Return the value of a level; what lies below `least` counts as it."""
-    below = sum(edge <= least for edge in edges)
-    return steps(uncertainty, near_knots(program, uncertainty, edges[below:]), values[below:])
-
-
-def _score_first(
-    program: Program,
-    model: BoundaryModel,
-    score: Node,
-    uncertainty: Node | None,
-    values: Sequence[float],
-) -> Node:
-    """Return the value of a level where each score bin has levels of its own."""
-    assert model.score_edges is not msgspec.UNSET and model.score_min is not msgspec.UNSET
-    assert isinstance(model.uncertainty_min, list)
-    found: list[Operand] = []
-    for least, edges in zip(model.uncertainty_min, model.uncertainty_edges, strict=True):
-        if least is None or uncertainty is None or not isinstance(edges, list) or not edges:
-            found.append(values[0])
-        else:
-            found.append(_levels(program, uncertainty, least, edges, values))
-    below = sum(edge <= model.score_min for edge in model.score_edges)
-    return steps(score, model.score_edges[below:], found[below:])
 
 
 def _margin(

@@ -47,9 +47,9 @@ def _part(program: Program, step: Step, request: Request) -> dict[str, Node]:
     found = PARTS[step.model.kind](program, step.model, request)
     made: dict[str, Node] = {}
     for own, name in step.columns.items():
-        made[name] = program.available[name] = program.bind("made", found[own])
+        made[name] = program.available[name] = bound = program.bind("made", found[own])
         if own != "decision" and not _is_exact(step.model):
-            program.inexact.add(name)
+            program.loose.add(bound.name)
     if program.rising is not None:
         program.inverses[step.columns["calibrated"]] = program.rising
         program.rising = None

@@ -278,8 +278,10 @@ NO, YES = Whole(0, "UInt8"), Whole(1, "UInt8")
 
 
 def node_of(value: Operand) -> Node:
-    """Return a number as an expression."""
-    return value if isinstance(value, Node) else Number(float(value))
+    """Return a number as an expression; NaN, which is no threshold, as one that equals itself."""
+    if isinstance(value, Node):
+        return value
+    return NAN if math.isnan(value) else Number(float(value))
 
 
 def when(condition: Node, value: Operand, otherwise: Operand = MISSING) -> Case:

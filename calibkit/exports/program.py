@@ -50,8 +50,6 @@ class Program:
 
     Attributes
     ----------
-    kind
-        Of the model.
     bindings
         Named values, each made of columns and of earlier ones.
     optional, lenient
@@ -67,18 +65,15 @@ class Program:
         The bindings without which a row has no result; whether this is part of a bundle.
     available
         Columns that are not the table's but were added by an earlier part.
-    inexact
-        Those of them into which logarithms or exponentials went, of which another machine may
-        compute the last digits otherwise.
     loose
-        The bindings that hold such a column.
+        Bindings that hold such a column into which logarithms or exponentials went, of which another
+        machine may compute the last digits otherwise.
     rising
         How the column `calibrated` of the part written last rises with a score of the table.
     inverses
         The same of columns by their names.
     """
 
-    kind: str
     bindings: dict[str, Node] = field(default_factory=dict)
     optional: set[str] = field(default_factory=set)
     lenient: bool = False
@@ -87,8 +82,7 @@ class Program:
     inputs: dict[str, Input] = field(default_factory=dict)
     needed: dict[str, None] = field(default_factory=dict)
     bundled: bool = False
-    available: dict[str, Node] = field(default_factory=dict)
-    inexact: set[str] = field(default_factory=set)
+    available: dict[str, Ref] = field(default_factory=dict)
     loose: set[str] = field(default_factory=set)
     rising: Rising | None = None
     inverses: dict[str, Rising] = field(default_factory=dict)

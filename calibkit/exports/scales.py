@@ -52,7 +52,7 @@ def bind_input(
     bound = program.bind(name, as_fitted(program, value, description, finite=finite))
     if column not in program.available:
         program.inputs[bound.name] = Input(column, description)
-    elif column in program.inexact:
+    elif program.available[column].name in program.loose:
         program.loose.add(bound.name)
     return bound
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
@@ -13,6 +14,9 @@ from calibkit.exports.program import Program
 
 #: Texts up to this many are compared one by one, more are looked up in a list.
 MOST_TEXTS = 16
+
+#: One part of the name of a table, as a pattern.
+_PART = r'(?:"(?:[^"]|"")*"|(?!")[^.]*)'
 
 
 def identifier(name: str) -> str:
@@ -36,22 +40,13 @@ def table_name(text: str) -> str:
     UsageError
         For empty parts or quotes that do not close.
     """
-    parts, rest = [], text
-    while True:
-        if rest.startswith('"'):
-            end = 1
-            while (end := rest.find('"', end)) >= 0 and rest[end : end + 2] == '""':
-                end += 2
-            if end < 0 or rest[end + 1 : end + 2] not in ("", "."):
-                raise UsageError(f"--table {text!r}: a double quote does not close.")
-            part, rest = rest[1:end].replace('""', '"'), rest[end + 1 :]
-        else:
-            part, dot, more = rest.partition(".")
-            rest = dot + more
-        parts.append(identifier(part))
-        if not rest:
-            return ".".join(parts)
-        rest = rest[1:]
+    if not re.fullmatch(rf"{_PART}(\.{_PART})*", text):
+        raise UsageError(f"--table {text!r}: a double quote does not close.")
+    parts = (found.group(1) for found in re.finditer(rf"(?:^|(?<=\.))({_PART})(?=\.|\Z)", text))
+    return ".".join(
+        identifier(part[1:-1].replace('""', '"') if part.startswith('"') else part)
+        for part in parts
+    )
 
 
 class Sql(Printer):
