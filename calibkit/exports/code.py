@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from calibkit.exports.nodes import Steps
+from calibkit.exports import nodes
 from calibkit.exports.printer import Printer
 
 _FUNCTION = '''def apply({argument}):
@@ -27,13 +27,22 @@ class Module(Printer):
         What the function calls, each written only where it is used, before those that call it.
     modules, imports
         What may be imported of the standard library, and lines that are there anyway.
+    lookup
+        A value of a table.
     """
 
     about: ClassVar[dict[str, str]]
     helpers: ClassVar[dict[str, str]]
     modules: ClassVar[tuple[str, ...]]
     imports: ClassVar[tuple[str, ...]] = ()
+    lookup: ClassVar[str]
     most = longest = 4
+    spellings: ClassVar = Printer.spellings | {
+        nodes.Item: "_item({column}, {place}, {size})",
+        nodes.WholeWords: "_words({column})",
+        nodes.Draw: "_draw({seed}, {key})",
+        nodes.Between: "_between({value}, {low}, {high})",
+    }
 
     def __init__(self) -> None:
         self.constants: dict[str, str] = {}
@@ -70,10 +79,11 @@ class Module(Printer):
         """Return a tuple."""
         return f"({''.join(f'{part}, ' for part in parts)})"
 
-    def table_parts(self, node: Steps) -> tuple[str, str, str]:
-        """Return the names of the knots and values of a table, and the side of equal knots."""
+    def table(self, node: nodes.Steps) -> str:
+        """Return a long step function."""
         knots, values = (
             self.constant(self.listed(map(self.number, found)))
             for found in (node.knots, node.levels())
         )
-        return knots, values, "left" if node.strict else "right"
+        side = "left" if node.strict else "right"
+        return self.lookup.format(x=self.write(node.x), knots=knots, values=values, side=side)

@@ -109,10 +109,6 @@ class DuckDb(Sql):
         """Return the column of a binding."""
         return identifier(_PREFIX + name)
 
-    def column(self, name: str) -> str:
-        """Return a column of the table."""
-        return identifier(name)
-
     def table(self, node: nodes.Steps) -> str:
         """Return half of a longer step function; whole ones are joins."""
         return self.case(node.comparisons(self.most))

@@ -83,25 +83,19 @@ class _Polars(Module):
     imports = ("import polars as pl",)
     signs: ClassVar = {"=": "==", "and": "&", "or": "|"}
     absent = "{}.is_null()"
-    branch = "when({}).then({})"
-    spellings: ClassVar = {
+    branch, link, choice = "when({}).then({})", ".", "pl.{}.otherwise({})"
+    lookup = "_steps({x}, {knots}, {values}, '{side}')"
+    spellings: ClassVar = Module.spellings | {
         nodes.Number: "pl.lit({value})",
         nodes.Whole: "pl.lit({value}, pl.{kind})",
         nodes.Text: "pl.lit({value})",
         nodes.Missing: "pl.lit(None)",
-        nodes.Ref: "{name}",
         nodes.Field: "{column}.cast(pl.Float64)",
-        nodes.Item: "_item({column}, {place}, {size})",
         nodes.Words: "{column}.cast(pl.String)",
         nodes.WholeWords: "_words({column}, schema[{0.column!a}])",
-        nodes.Draw: "_draw({seed}, {key})",
         nodes.Code: "_code({value}, {texts})",
         nodes.OneOf: "{value}.is_in({texts})",
-        nodes.Between: "_between({value}, {low}, {high})",
         nodes.Rounded: "{value}.cast(pl.Float32).cast(pl.Float64)",
-        nodes.Clamped: "{value}",
-        nodes.Binary: "({left} {sign} {right})",
-        nodes.Compare: "{left} {sign} {right}",
         nodes.Exp: "{value}.exp()",
         nodes.Log: "{value}.log()",
         nodes.IsNan: "{value}.is_nan()",
@@ -135,12 +129,3 @@ class _Polars(Module):
         """Return a column; `pl.col` would take some names for patterns."""
         plain = name.replace("_", "a").replace(" ", "a").isalnum()
         return f"{'pl.col' if plain else '_column'}({self.text(name)})"
-
-    def case(self, node: nodes.Case) -> str:
-        """Return a choice among values."""
-        return f"pl.{'.'.join(self.branches(node))}.otherwise({self.write(node.otherwise)})"
-
-    def table(self, node: nodes.Steps) -> str:
-        """Return a long step function."""
-        knots, values, side = self.table_parts(node)
-        return f"_steps({self.write(node.x)}, {knots}, {values}, {self.text(side)})"

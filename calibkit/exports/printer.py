@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import ClassVar
 
+from calibkit.exports import nodes
 from calibkit.exports.nodes import Case, Every, Lacks, Node, Some, Steps
 
 
@@ -20,19 +21,29 @@ class Printer(ABC):
         ``=``, ``and`` and ``or``.
     absent, each, whole
         A binding without a value, one of several conditions, and all of them.
-    branch
-        Of a case: the condition and the value.
+    branch, link, choice
+        Of a case: a condition and its value, what joins those, and them with the value otherwise.
     most, longest
         A step function is written one step after the other up to `most` steps, else in halves; one
         whose values are numbers is a table above `longest`.
     """
 
-    spellings: ClassVar[dict[type[Node], str]]
+    spellings: ClassVar[dict[type[Node], str]] = {
+        nodes.Number: "{value}",
+        nodes.Whole: "{value}",
+        nodes.Text: "{value}",
+        nodes.Ref: "{name}",
+        nodes.Clamped: "{value}",
+        nodes.Binary: "({left} {sign} {right})",
+        nodes.Compare: "{left} {sign} {right}",
+    }
     signs: ClassVar[dict[str, str]]
     absent: ClassVar[str]
     each: ClassVar[str] = "({})"
     whole: ClassVar[str] = "{}"
     branch: ClassVar[str]
+    link: ClassVar[str]
+    choice: ClassVar[str]
     most: ClassVar[int]
     longest: ClassVar[int]
 
@@ -51,10 +62,6 @@ class Printer(ABC):
     @abstractmethod
     def column(self, name: str) -> str:
         """Return a column of the table, quoted."""
-
-    @abstractmethod
-    def case(self, node: Case) -> str:
-        """Return a choice among values."""
 
     @abstractmethod
     def table(self, node: Steps) -> str:
@@ -79,6 +86,10 @@ class Printer(ABC):
                     name: self.field(name, getattr(node, name)) for name in node.__struct_fields__
                 }
                 return self.spellings[type(node)].format(node, **fields)
+
+    def case(self, node: Case) -> str:
+        """Return a choice among values."""
+        return self.choice.format(self.link.join(self.branches(node)), self.write(node.otherwise))
 
     def branches(self, node: Case) -> list[str]:
         """Return the branches of a choice."""

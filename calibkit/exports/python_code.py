@@ -67,23 +67,13 @@ class _Python(Module):
     modules = ("bisect", "hashlib", "math", "struct")
     signs: ClassVar = {"=": "==", "and": "and", "or": "or"}
     absent, each, whole = "{} is None", "{}", "({})"
-    branch = "{1} if {0}"
-    spellings: ClassVar = {
-        nodes.Number: "{value}",
-        nodes.Whole: "{value}",
-        nodes.Text: "{value}",
+    branch, link, choice = "{1} if {0}", " else ", "({} else {})"
+    lookup = "{values}[bisect.bisect_{side}({knots}, {x})]"
+    spellings: ClassVar = Module.spellings | {
         nodes.Missing: "None",
-        nodes.Ref: "{name}",
         nodes.Field: "_number({column})",
-        nodes.Item: "_item({column}, {place}, {size})",
         nodes.Words: "_words({column})",
-        nodes.WholeWords: "_words({column})",
-        nodes.Draw: "_draw({seed}, {key})",
-        nodes.Between: "_between({value}, {low}, {high})",
         nodes.Rounded: "_single({value})",
-        nodes.Clamped: "{value}",
-        nodes.Binary: "({left} {sign} {right})",
-        nodes.Compare: "{left} {sign} {right}",
         nodes.Exp: "math.exp({value})",
         nodes.Log: "math.log({value})",
         nodes.IsNan: "math.isnan({value})",
@@ -129,12 +119,3 @@ class _Python(Module):
     def column(self, name: str) -> str:
         """Return the value of a column."""
         return f"row[{self.text(name)}]"
-
-    def case(self, node: nodes.Case) -> str:
-        """Return a choice among values."""
-        return f"({' else '.join([*self.branches(node), self.write(node.otherwise)])})"
-
-    def table(self, node: nodes.Steps) -> str:
-        """Return a long step function."""
-        knots, values, side = self.table_parts(node)
-        return f"{values}[bisect.bisect_{side}({knots}, {self.write(node.x)})]"

@@ -62,18 +62,11 @@ class Sql(Printer):
     signs: ClassVar = {"=": "=", "and": "AND", "or": "OR"}
     absent, branch = "{} IS NULL", "WHEN {} THEN {}"
     most, longest = 16, 256
-    spellings: ClassVar = {
-        nodes.Number: "{value}",
-        nodes.Whole: "{value}",
-        nodes.Text: "{value}",
+    spellings: ClassVar = Printer.spellings | {
         nodes.Missing: "NULL",
-        nodes.Ref: "{name}",
         nodes.Field: "CAST({column} AS DOUBLE PRECISION)",
         nodes.OneOf: "{value} IN ({texts})",
         nodes.Between: "CASE WHEN {value} BETWEEN {low} AND {high} THEN {value} END",
-        nodes.Clamped: "{value}",
-        nodes.Binary: "({left} {sign} {right})",
-        nodes.Compare: "{left} {sign} {right}",
         nodes.Exp: "EXP({value})",
         nodes.Log: "LN({value})",
         nodes.Element: "({value})[{place}]",
@@ -101,14 +94,18 @@ class Sql(Printer):
             return [f"{self.write(value)} AS {name}"]
         return ["CASE", *(f"  {line}" for line in self.branches(value)), f"END AS {name}"]
 
+    def case(self, node: nodes.Case) -> str:
+        """Return a choice among values."""
+        return f"CASE {' '.join(self.branches(node))} END"
+
     def branches(self, node: nodes.Case) -> list[str]:
         """Return the branches of a CASE, which gives NULL anyway where none of them holds."""
         otherwise = self.write(node.otherwise)
         return [*super().branches(node), *[f"ELSE {otherwise}"] * (otherwise != "NULL")]
 
-    def case(self, node: nodes.Case) -> str:
-        """Return a choice among values."""
-        return f"CASE {' '.join(self.branches(node))} END"
+    def column(self, name: str) -> str:
+        """Return a column of the table."""
+        return identifier(name)
 
     def write(self, node: nodes.Node) -> str:
         """Return an expression; one that is no single term is in brackets, or a CASE."""
@@ -123,8 +120,6 @@ class Sql(Printer):
 
     def field(self, name: str, value: object) -> str:
         """Return a part of an expression; places are counted from 1."""
-        return (
-            str(value + 1)
-            if name == "place" and isinstance(value, int)
-            else super().field(name, value)
-        )
+        if name == "place" and isinstance(value, int):
+            value += 1
+        return super().field(name, value)
