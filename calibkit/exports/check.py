@@ -235,7 +235,7 @@ def _apart(one: pl.Series, other: pl.Series) -> tuple[np.ndarray, float]:
 
 def probes(program: Program, rows: pl.DataFrame, key: str | None = None) -> pl.DataFrame:
     """Return difficult rows: copies of some rows with columns changed."""
-    texts = [name for name in columns_of(program, (Words,)) if rows.schema[name] == pl.String]
+    texts = [name for name in columns_of(program, Words) if rows.schema[name] == pl.String]
     changes: list[tuple[str, str | None]] = [(name, None) for name in columns_of(program)]
     changes += [(name, "\u00e9' \"never seen") for name in texts]
     made = [

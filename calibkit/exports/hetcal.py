@@ -31,15 +31,13 @@ from calibkit.exports.scales import (
     expit,
     inside,
     line,
-    log_odds,
+    link,
     log_parts,
     near_knots,
     scores_of,
-    tame,
 )
 from calibkit.hetcal.model import SCORE_FEATURE, HetcalModel, LeafMap, PartitionPart, TreeNode
 from calibkit.hetcal.rows import linear_scores
-from calibkit_kernels.decide import LEAST
 
 #: A tree is written as nested comparisons to this depth; what lies below gets a name first.
 _NESTED = 12
@@ -120,10 +118,7 @@ class _Rows:
                 program.inputs[usable_score.name] = program.inputs[score.name]
             score = usable_score
         scale = column.scale or "probability"
-        if scale == "probability":
-            linear = log_odds(program, score, LEAST)
-        else:
-            linear = tame(program, score, scale)
+        linear = link(program, score, scale)
         before = model.precalibrate
         if before is not None:
             linear = line(before.a, program.bind("logit", linear), before.b)
@@ -175,19 +170,16 @@ class _Rows:
             if not listed:
                 return kept
             return when(OneOf(self.features[str(node.feature)], tuple(listed)), other, kept)
-        if node.feature == SCORE_FEATURE and node.feature not in self.features:
-            return self._by_score(node, left, right)
+        by_score = node.feature == SCORE_FEATURE and node.feature not in self.features
+        if by_score and isinstance(node.cut, float):
+            return self.inverse.steps([_above(node.cut)], [left, right])
+        if by_score:  # which is never missing
+            return left
         feature = self.features[str(node.feature)]
         if not isinstance(node.cut, float):  # every value goes left
             return left if missing_left else when(feature <= math.inf, left, right)
         cut = near_knots(self.program, feature, [node.cut], above=True)[0]
         return when(feature > cut if missing_left else feature <= cut, other, kept)
-
-    def _by_score(self, node: TreeNode, left: Node, right: Node) -> Node:
-        """Return the side of a row by its linear score, which is never missing."""
-        if not isinstance(node.cut, float):
-            return left
-        return self.inverse.steps([_above(node.cut)], [left, right])
 
 
 def _above(cut: float) -> float:

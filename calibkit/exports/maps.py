@@ -52,9 +52,8 @@ class Maker:
 
     def logit(self, least: float = LEAST) -> Node:
         """Return the score on the scale of a line; probabilities are moved `least` inside (0, 1)."""
-        if self.scale == "probability":
-            return self.program.bind("logit", scales.log_odds(self.program, self.score, least))
-        return scales.tame(self.program, self.score, self.scale)
+        x = scales.link(self.program, self.score, self.scale, least)
+        return self.program.bind("logit", x) if self.scale == "probability" else x
 
     def log_parts(self) -> tuple[Node, Node]:
         """Return ln s and -ln(1 - s)."""
@@ -64,7 +63,7 @@ class Maker:
             low = program.bind("low_log", Log(p))
             high = program.bind("high_log", 0.0 - Log(1.0 - p))
             return low, high
-        return scales.log_parts(program, scales.tame(program, self.score, self.scale))
+        return scales.log_parts(program, scales.link(program, self.score, self.scale))
 
     def expit(self, z: Node) -> Node:
         """Return 1 / (1 + exp(-z))."""

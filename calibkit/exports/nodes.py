@@ -89,28 +89,29 @@ class Ref(Node, frozen=True):
     name: str
 
 
-class Field(Node, frozen=True):
+class Read(Node, frozen=True):
+    """A column of the table."""
+
+    column: str
+
+
+class Field(Read, frozen=True):
     """A column of numbers, as float64."""
 
-    column: str
 
-
-class Item(Node, frozen=True):
-    """One number of a column of lists, all of length `size`; missing in a list of another length."""
-
-    column: str
-    place: int
-    size: int
-
-
-class Words(Node, frozen=True):
+class Words(Read, frozen=True):
     """A column as text."""
-
-    column: str
 
 
 class WholeWords(Words, frozen=True):
     """A column as text, whole floats as integers."""
+
+
+class Item(Read, frozen=True):
+    """One number of a column of lists, all of length `size`; missing in a list of another length."""
+
+    place: int
+    size: int
 
 
 class Between(Node, frozen=True):

@@ -10,11 +10,11 @@ from calibkit.exports.nodes import (
     MISSING,
     Code,
     Field,
-    Item,
     Lacks,
     Node,
     Number,
     Operand,
+    Read,
     Ref,
     WholeWords,
     Words,
@@ -105,6 +105,10 @@ class Program:
         self.names[value, self.lenient] = Ref(own)
         return Ref(own)
 
+    def short(self, name: str, value: Node) -> Node:
+        """Return an expression that may be written again and again: a binding or a number."""
+        return value if isinstance(value, Ref | Number) else self.bind(name, value)
+
     def number(self, column: str) -> Node:
         """Return a column of numbers: the table's, or one that an earlier part added."""
         return self.available.get(column, Field(column))
@@ -119,12 +123,8 @@ class Program:
         return self.bind("segment", Code(words, tuple(names)))
 
     def choose(self, name: str, code: Node | None, values: Sequence[Operand]) -> Node:
-        """Return the value whose place a code is, by a name; a number needs none.
-
-        Without a code it is the first value.
-        """
-        value = node_of(values[0]) if code is None else chosen(code, values)
-        return value if isinstance(value, Number) else self.bind(name, value)
+        """Return the value whose place a code is, without one the first, to be written anywhere."""
+        return self.short(name, node_of(values[0]) if code is None else chosen(code, values))
 
     def result(self, needed: Iterable[Node], value: Node) -> Node:
         """Return a value that is missing where one of the bindings needed is.
@@ -153,15 +153,9 @@ def layers(bindings: dict[str, Node]) -> list[list[str]]:
     return found
 
 
-def columns_of(
-    program: Program, kinds: tuple[type[Field | Item | Words], ...] = (Field, Item, Words)
-) -> list[str]:
-    """Return the columns of the table that a program reads, in order of appearance.
-
-    `kinds`: as numbers, as lists or as texts.
-    """
-    found = (node.column for node in program.nodes() if isinstance(node, kinds))
-    return list(dict.fromkeys(found))
+def columns_of(program: Program, kind: type[Read] = Read) -> list[str]:
+    """Return the columns of the table that a program reads, in order of appearance."""
+    return list(dict.fromkeys(node.column for node in program.nodes() if isinstance(node, kind)))
 
 
 def used_bindings(program: Program, outputs: Sequence[Node]) -> dict[str, Node]:

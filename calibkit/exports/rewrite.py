@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import astuple
 from msgspec.structs import replace as with_fields
 
-from calibkit.exports.nodes import Node, Number, Ref, Steps, Table
+from calibkit.exports.nodes import Node, Number, Steps, Table
 from calibkit.exports.program import Program
 
 
@@ -28,11 +28,8 @@ def tabled(program: Program, longest: int) -> Program:
         table = _table(node, longest)
         if table is None:
             return _rebuilt(node, moved)
-        x, index = moved(table.x), None if table.index is None else moved(table.index)
-        x = x if isinstance(x, Ref) else made.bind("x", x)
-        if not isinstance(index, Ref | None):
-            index = made.bind("index", index)
-        return with_fields(table, x=x, index=index)
+        x, index = moved(table.x), table.index and made.short("index", moved(table.index))
+        return with_fields(table, x=made.short("x", x), index=index)
 
     for name, value in program.bindings.items():
         made.bindings[name] = unbound(value)

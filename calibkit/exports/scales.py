@@ -24,6 +24,7 @@ from calibkit.exports.nodes import (
 from calibkit.exports.preimages import Scores
 from calibkit.exports.program import Input, Program
 from calibkit.models import Column
+from calibkit_kernels.decide import LEAST
 
 #: The largest finite float64 and the first number that float32 rounds to infinity.
 LARGEST = 1.7976931348623157e308
@@ -127,7 +128,7 @@ def expit(program: Program, z: Node, name: str = "linear") -> Node:
     if isinstance(z, Number):
         small = math.exp(-abs(z.value))
         return Number((1.0 if z.value >= 0.0 else small) / (1.0 + small))
-    z = z if isinstance(z, Ref) else program.bind(name, z)
+    z = program.short(name, z)
     power = program.bind("power", Exp(when(z >= 0.0, 0.0 - z, z)))
     whole = ONE + power
     return when(z >= 0.0, ONE / whole, power / whole)
@@ -139,8 +140,14 @@ def inside(program: Program, value: Node, least: float, name: str) -> Node:
         return Number(min(max(value.value, least), 1.0 - least))
     if least == 0.0:
         return value
-    value = value if isinstance(value, Ref) else program.bind(name, value)
-    return clipped(value, least, 1.0 - least)
+    return clipped(program.short(name, value), least, 1.0 - least)
+
+
+def link(program: Program, score: Node, scale: str, least: float = LEAST) -> Node:
+    """Return a score on the scale of a line: of a probability the logit; to be multiplied."""
+    if scale == "probability":
+        return log_odds(program, score, least)
+    return program.bind("score", Clamped(score))
 
 
 def log_odds(program: Program, probability: Node, least: float) -> Node:
@@ -167,8 +174,3 @@ def line(a: Operand, x: Node, b: Operand) -> Node:
     """Return a x + b."""
     a, b = node_of(a), node_of(b)
     return b if a == ZERO else a * x + b
-
-
-def tame(program: Program, x: Node, scale: str) -> Node:
-    """Return scores that are multiplied; logits of probabilities are never too large for that."""
-    return x if scale == "probability" else program.bind("score", Clamped(x))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from calibkit.calibrators.model import CalibratorModel
-from calibkit.exports import calibrator
+from calibkit.exports import calibrator, scales
 from calibkit.exports.nodes import Node, Ref, clipped
 from calibkit.exports.program import Program
 from calibkit.exports.request import Request
-from calibkit.exports.scales import bind_input, expit, line, log_odds, tame
+from calibkit.exports.scales import bind_input, expit, line
 from calibkit.vad.model import VadModel
-from calibkit_kernels.decide import LEAST
 
 
 def translate(program: Program, model: VadModel, request: Request) -> dict[str, Node]:
@@ -45,11 +44,11 @@ def _lines(program: Program, model: VadModel) -> tuple[Node, Node]:
 
 
 def _to_link(program: Program, value: Node, scale: str, link: str) -> Node:
-    if link == "logit" and scale == "probability":
-        return log_odds(program, value, LEAST)
     if link == "identity" and scale == "logit":
         return expit(program, value)
-    return tame(program, value, scale)
+    if link == "identity" and scale == "probability":
+        return value
+    return scales.link(program, value, scale)
 
 
 def _from_link(program: Program, shrunk: Ref, scale: str, link: str) -> Node:
