@@ -19,11 +19,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.apply import ApplySpec, apply_model
+from calibkit.apply import apply_model
 from calibkit.files.sources import open_source
 from calibkit.hetcal.fit import fit_hetcal
 from calibkit.hetcal.model import HetcalModel
 from calibkit.hetcal.reading import read_hetcal_rows
+from calibkit.options.apply import ApplyOptions
 from calibkit.options.hetcal import HetcalOptions
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -65,7 +66,7 @@ def fit(folder: Path, files: Sequence[str], train: bool = False, **options: Any)
 
 def predict(model: HetcalModel, path: Path) -> Floats:
     """Return the calibrated probabilities of a file."""
-    applied = apply_model(model, open_source([str(path)]), ApplySpec(columns={}))
+    applied = apply_model(model, open_source([str(path)]), ApplyOptions())
     return applied.frame["calibrated"].to_numpy()
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from calibkit.api.bundling import bundle as bundle
     from calibkit.api.calibrator import fit_calibrator as fit_calibrator
     from calibkit.api.evaluation import evaluate as evaluate
+    from calibkit.api.evaluation import report as report
     from calibkit.api.exporting import export as export
     from calibkit.api.gates import diff as diff
     from calibkit.api.gates import gate as gate
@@ -79,6 +80,7 @@ _PLACES = {
     "gate": "calibkit.api.gates",
     "load": "calibkit.models",
     "plot": "calibkit.api.plot",
+    "report": "calibkit.api.evaluation",
     "simulate_partitions": "calibkit.api.simulation",
     "simulate_posterior": "calibkit.api.simulation",
     "simulate_raters": "calibkit.api.simulation",

@@ -8,7 +8,7 @@ from calibkit.metrics.evaluate import Evaluated
 from calibkit.metrics.result import Metrics
 from calibkit.metrics.run import fit
 from calibkit.options.evaluate import EvaluateOptions
-from calibkit.report.evaluated import page_of
+from calibkit.reports.evaluated import page_of
 from calibkit.threads import later, warm_up
 
 
@@ -48,8 +48,7 @@ def report(source: Source, options: EvaluateOptions) -> str:
     Examples
     --------
     >>> import calibkit as ck
-    >>> from calibkit.api.evaluation import report
-    >>> page = report(ck.simulate_posterior(500, seed=1), metrics=["auc"])
+    >>> page = ck.report(ck.simulate_posterior(500, seed=1), metrics=["auc"])
     >>> page.startswith("<!doctype html>")
     True
     """

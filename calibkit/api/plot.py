@@ -40,7 +40,7 @@ from calibkit.options.plot import (
     ReliabilityOptions,
     RocOptions,
 )
-from calibkit.report import plots
+from calibkit.reports import plots
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -20,6 +20,7 @@ from calibkit.metrics.rates import Level, wilson
 from calibkit.metrics.result import Interval, Metrics, Number
 from calibkit.models import canonical_json
 from calibkit.options.drift import DriftOptions
+from calibkit.views.page import Shown
 
 #: The slices: the new rows, what the fit said, and what holds by a certificate.
 ALL, FIT, CERTIFICATE = "all", "fit", "certificate"
@@ -42,8 +43,8 @@ _CERTIFIED = {"capacity": "selected_share"}
 _BATCH = 2**20
 
 
-@dataclass(frozen=True)
-class Drift:
+@dataclass(frozen=True, repr=False)
+class Drift(Shown):
     """What a comparison found.
 
     Attributes

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.apply import ApplySpec, Reads, as_fitted, find_columns
+from calibkit.applier import Reads, Request, as_fitted, find_columns
 from calibkit.boundary.application import ROW_NUMBER
 from calibkit.boundary.decide import probabilities
 from calibkit.boundary.model import BoundaryModel
@@ -69,7 +69,7 @@ class Watch:
     watched: tuple[Watched, ...]
     reads: Reads
     bundle: BundleApplier | None
-    apply: ApplySpec
+    apply: Request
     options: DriftOptions
 
     @property
@@ -97,7 +97,7 @@ def plan_watch(options: DriftOptions, source: Source) -> Watch:
     model, elsewhere = options.fitted, options.elsewhere
     if options.label is not None:
         source.require([options.label], "--label")
-    apply = ApplySpec(columns=elsewhere)
+    apply = Request(columns=elsewhere)
     if isinstance(model, BoundaryModel):
         used = find_columns(model, source, apply, ("score", "uncertainty"))
         segments = [model.columns[role].name for role in ("by",) if role in model.columns]

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from calibkit.engines.engine import Engine
+from calibkit.engines.dask import DaskEngine
 from calibkit.errors import CalibkitError, DataError, UsageError
 from calibkit.files.inputs import STDIN, check_rows, find_files
 from calibkit.files.remote import is_remote
@@ -129,7 +129,7 @@ class Packed:
 
 
 def state_of_all(
-    engine: Engine,
+    engine: DaskEngine,
     task: StateTask,
     shards: Sequence[Shard],
     progress: Progress = silent,
@@ -191,7 +191,7 @@ def _look(opening: Opening, shard: Shard) -> _Cuts:
     return _Cuts()
 
 
-def divided(engine: Engine, shards: Sequence[Shard], opening: Opening) -> list[Shard]:
+def divided(engine: DaskEngine, shards: Sequence[Shard], opening: Opening) -> list[Shard]:
     """Return files with the large ones among them in parts, so that all workers have a part each.
 
     Only those that are much more than a worker's share are looked at.

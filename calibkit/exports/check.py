@@ -10,11 +10,12 @@ import importlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
 
-from calibkit.apply import ApplySpec, apply_model, plan_application
+from calibkit.apply import apply_model, plan_application
 from calibkit.errors import ResourceError, UsageError
 from calibkit.exports.nodes import Compare, Node, Number, Ref, Steps, Words, every_node
 from calibkit.exports.program import Input, Program, columns_of
@@ -23,6 +24,7 @@ from calibkit.exports.scales import scores_of
 from calibkit.exports.writing import Target, export_model, program_of
 from calibkit.files.sources import Source
 from calibkit.models import Model
+from calibkit.options.apply import ApplyOptions
 from calibkit.raters.application import match_classes
 
 #: How far probabilities and margins may be apart, relatively where they are above 1.
@@ -118,8 +120,9 @@ def check_export(model: Model, target: Target, request: Request, source: Source)
             "docs/export.md for comparing the results of your own server."
         )
     program = program_of(model, request)
-    plan = plan_application(model, source, _spec(request))
-    rows = source.read(list(dict.fromkeys([*columns_of(program), *plan.read])))
+    reads = plan_application(model, source, _options(request)).reads
+    needed = [*columns_of(program), *reads.needed.values(), *reads.optional]
+    rows = source.read(list(dict.fromkeys(needed)))
     frame = pl.concat([rows, probes(program, rows, request.key)], how="vertical_relaxed")
     expected = applied(model, request, frame)
     text = export_model(model, Target(language=target.language), request)
@@ -138,24 +141,24 @@ def with_classes(model: Model, request: Request, source: Source) -> Request:
     classes = getattr(model, "classes", None)
     if not isinstance(classes, list):
         return request
-    spec = ApplySpec(columns=request.columns)
-    return replace(request, class_columns=match_classes(model, classes, source, spec).columns)
+    return replace(request, class_columns=match_classes(model, classes, source, request).columns)
 
 
 def applied(model: Model, request: Request, frame: pl.DataFrame) -> pl.DataFrame:
     """Return the columns that the model itself adds to rows."""
     source = Source.from_frame(frame, "the rows of --check")
-    return apply_model(model, source, _spec(request)).frame
+    made = apply_model(model, source, _options(request))
+    return made.frame.select(made.added)
 
 
-def _spec(request: Request) -> ApplySpec:
-    return ApplySpec(
-        columns=request.columns,
-        keep=[],
+def _options(request: Request) -> ApplyOptions:
+    columns: dict[str, Any] = dict(request.columns)
+    return ApplyOptions(
+        **columns,
         key=request.key,
         seed=request.seed,
         on_missing="null",
-        overwrite=True,
+        overwrite_columns=True,
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from calibkit.applier import Request as Asked
 from calibkit.errors import UsageError
 from calibkit.models import Model
 
@@ -13,23 +14,15 @@ ROW_NUMBER = "row-number"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
-    """How a model is exported.
+class Request(Asked):
+    """How a model is exported: see also `calibkit.applier.Request`.
 
     Attributes
     ----------
-    columns
-        Where a role's column is, if not where the model says: ``{"score": "p"}``.
-    key, seed
-        Of a stochastic boundary: the column whose value decides a row together with the seed, and
-        a seed other than the model's.
     class_columns
         The columns that a pattern of class probabilities stands for, where a file tells.
     """
 
-    columns: dict[str, str] = field(default_factory=dict)
-    key: str | None = None
-    seed: int | None = None
     class_columns: Sequence[str] | None = None
 
     def __post_init__(self) -> None:

@@ -363,7 +363,7 @@ def open_files(
     input_format, dtype, memory
         As for `open_source`.
     names
-        What messages and models call the files; None: as they are.
+        What messages and models call the files; None: as they are, or `Named`.
     """
     if dtype not in ("float64", "float32"):
         raise UsageError(f"--dtype {dtype!r} is not known; use float64 or float32")
@@ -371,7 +371,8 @@ def open_files(
     parts, tables = [], []
     for place, (path, relative) in enumerate(files):
         part, table = open_part(path, relative, forced, dtype, memory)
-        parts.append(part if names is None else replace(part, path=names[place]))
+        known_as = getattr(path, "known_as", path) if names is None else names[place]
+        parts.append(replace(part, path=known_as))
         tables.append(table)
     source = Source(parts, tables)
     source.input_format, source.dtype, source.memory = input_format, dtype, memory

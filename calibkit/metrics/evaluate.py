@@ -15,6 +15,7 @@ from calibkit.metrics import cells as cell_metrics
 from calibkit.metrics import decisions, registry
 from calibkit.metrics.curves import curve_rows
 from calibkit.metrics.findings import Evaluated, Findings
+from calibkit.metrics.metric import signed
 from calibkit.metrics.rows import EvaluateRows, read_evaluate_rows
 from calibkit.metrics.slices import Slice, check_names, slices_of
 from calibkit.metrics.views import Pair, Sample, View, view_of
@@ -143,5 +144,5 @@ def _add_decisions(findings: Findings, rows: EvaluateRows, part: Slice, small: b
     names = asked.wanted(list(decisions.METRICS)) or list(decisions.METRICS)
     findings.add(name, part.name, decisions.compute(confusion, names), small)
     findings.bound(name, part.name, confusion)
-    signature = partial(registry.signed, options={}, settings=asked.settings)
+    signature = partial(signed, options={}, settings=asked.settings)
     findings.sign(names, signature, confusion)

@@ -12,7 +12,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.apply import ApplySpec, applier_of
+from calibkit.applier import Request
+from calibkit.apply import applier_of
 from calibkit.bins.grid_table import GridTable, is_grid_table, read_grid_table
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.frames import open_frame
@@ -306,7 +307,7 @@ def _boundary(options: EvaluateOptions, source: Source, model: Model) -> _Beside
         )
     elsewhere = options.uncertainty
     moved = elsewhere is not None and "uncertainty" in model.columns
-    apply = ApplySpec(columns={"uncertainty": str(elsewhere)} if moved else {})
+    apply = Request(columns={"uncertainty": str(elsewhere)} if moved else {})
     reads = applier.reads(source, apply)
     check_makers(model, apply.columns, source)
 

@@ -66,7 +66,7 @@ def _prevalence(value: Any, flag: str) -> str:
 
 def _complete_metrics(incomplete: str) -> list[str]:
     """Complete the last of a list of metrics with commas."""
-    from calibkit.report.html_glossary import MEANINGS
+    from calibkit.reports.html_glossary import MEANINGS
 
     before, comma, last = incomplete.rpartition(",")
     return [f"{before}{comma}{name}" for name in MEANINGS if name.startswith(last)]

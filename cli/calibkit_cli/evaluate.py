@@ -124,7 +124,7 @@ class EvaluateLine(StateLine, Gated):
             if path is not None:
                 check_output(path, table=name == "reliability")
         if self.plot is not None:
-            from calibkit.report.style import need_matplotlib
+            from calibkit.reports.style import need_matplotlib
 
             need_matplotlib()
 
@@ -185,11 +185,11 @@ def _write_beside(
     if line.reliability is not None and found.curves is not None:
         outputs.write_table(found.curves, line.reliability)
     if line.plot is not None:
-        from calibkit.report.evaluated import picture_of
+        from calibkit.reports.evaluated import picture_of
 
         picture = picture_of(options, source, found, line.plot.lower()[-3:])
         outputs.write_bytes(picture, line.plot)
     if line.report is not None:
-        from calibkit.report.evaluated import page_of
+        from calibkit.reports.evaluated import page_of
 
         outputs.write_bytes(page_of(options, source, found), line.report)

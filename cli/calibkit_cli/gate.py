@@ -50,8 +50,10 @@ class GateLine(Gated):
 
     def check(self) -> None:
         """Refuse a gate that judges nothing, and a file named twice."""
+        from calibkit.gates.expressions import parse_all
+
         if not self.fail_if:
-            raise UsageError("a gate needs --fail-if EXPR, such as --fail-if 'auc<0.75'.")
+            parse_all(())  # says what is missing
         twice = sorted({file for file in self.files if self.files.count(file) > 1})
         if twice:
             raise UsageError(f"{twice[0]} is named twice.", file=twice[0])

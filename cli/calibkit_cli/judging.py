@@ -27,9 +27,9 @@ TEXTS = ("json", "prom", "csv", "md")
 
 
 def _parsed(texts: Any, flag: str) -> tuple[Expression, ...]:
-    from calibkit.gates.expressions import parse
+    from calibkit.gates.expressions import parse_all
 
-    return tuple(parse(text) if isinstance(text, str) else text for text in texts)
+    return parse_all(texts) if texts and isinstance(texts[0], str) else tuple(texts)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from .bin import deliver_grid
 from .console import Console
 from .evaluate import deliver as deliver_metrics
 from .fitting import deliver
+from .judging import TEXTS
 from .lines import STATE, Budget, NoPlan, OutputFormat, Results
 
 if TYPE_CHECKING:
@@ -92,14 +93,15 @@ def _merge(line: MergeLine) -> None:
     console = line.console(
         tabular=table,
         output_format=line.output_format if table else None,
-        texts=("json", "prom", "csv", "md") if kind == "evaluate" else (),
+        texts=TEXTS if kind == "evaluate" else (),
     )
     shards = len(merged.header.shards)
     console.detail(f"{len(paths)} states, {shards} shards, {merged.rows:,} rows")
     if whole:
         _write(console, merged, paths)
         return
-    _DELIVER.get(kind, deliver)(console, FITS[kind]().finish(merged, line.budget, line.workers))
+    made = FITS[kind]().finish(merged, line.budget, line.workers)
+    _DELIVER.get(kind, deliver)(console, made)
 
 
 def _write(console: Console, merged: State, paths: list[str]) -> None:

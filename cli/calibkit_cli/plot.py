@@ -21,7 +21,7 @@ from .lines import DryRun, Inputs, Results
 if TYPE_CHECKING:
     from calibkit.files.sinks import Transaction
     from calibkit.files.sources import Source
-    from calibkit.report.points import Points
+    from calibkit.reports.points import Points
 
 #: What is drawn; any other output is the table of its points.
 PICTURES = ("svg", "png")
@@ -69,7 +69,7 @@ def register(app: typer.Typer) -> None:
 
 def run(options: PlotOptions, line: PlotLine) -> None:
     """Draw what the line asks for."""
-    from calibkit.report import plots
+    from calibkit.reports import plots
 
     delivery = Delivery.of(options, line)
     source = line.open(delivery.console)
@@ -119,7 +119,7 @@ class Delivery:
             named = "svg"
         made = cls(console, options, line.data, named)
         if made.drawn:
-            from calibkit.report.style import need_matplotlib
+            from calibkit.reports.style import need_matplotlib
 
             need_matplotlib()
         return made
@@ -172,7 +172,7 @@ class Delivery:
         self._report(count, f"{len(files)} pictures")
 
     def _points(self, source: Source) -> Points:
-        from calibkit.report import plots
+        from calibkit.reports import plots
 
         points = plots.points(source, self.options)
         for remark in points.warnings:
@@ -184,7 +184,7 @@ class Delivery:
         if not self.drawn:
             outputs.write_table(points.table, output, format=self.format, main=True)
             return
-        from calibkit.report.plots import picture
+        from calibkit.reports.plots import picture
 
         drawn = picture(points, self.options.look, str(self.format))
         outputs.write_bytes(drawn, output, main=True)

@@ -11,10 +11,11 @@ from boundary_study import table
 from numpy.typing import NDArray
 from small_networks import auc
 
-from calibkit.apply import ApplySpec, apply_model
+from calibkit.apply import apply_model
 from calibkit.files.sources import Source
 from calibkit.hetcal.fit import fit_hetcal
 from calibkit.hetcal.reading import read_hetcal_rows
+from calibkit.options.apply import ApplyOptions
 from calibkit.options.hetcal import HetcalOptions
 
 Floats = NDArray[np.float64]
@@ -93,7 +94,7 @@ def calibrated(weight: float) -> tuple[float, float, float, float]:
     grown = read_hetcal_rows(Source.from_frame(train), options, ["feature"])
     fitted = read_hetcal_rows(Source.from_frame(calib), options, ["feature"], known=grown.features)
     model = fit_hetcal(fitted, options, train=grown).model
-    applied = apply_model(model, Source.from_frame(test), ApplySpec(columns={}))
+    applied = apply_model(model, Source.from_frame(test), ApplyOptions())
     p = applied.frame["calibrated"].to_numpy()
     score, y = test["score"].to_numpy(), test["label"].to_numpy()
     before = float(np.logaddexp(0, np.where(y == 1, -score, score)).mean())

@@ -23,10 +23,11 @@ from durfee_paper import PAPER
 from durfee_rows import prepared
 from small_networks import Network, auc, train
 
-from calibkit.apply import ApplySpec, apply_model
+from calibkit.apply import apply_model
 from calibkit.files.sources import Source
 from calibkit.hetcal.fit import fit_hetcal
 from calibkit.hetcal.reading import read_hetcal_rows
+from calibkit.options.apply import ApplyOptions
 from calibkit.options.hetcal import HetcalOptions
 
 PAGE = Path(__file__).with_name("durfee.md")
@@ -84,7 +85,7 @@ def judge(folder: Path, epochs: int, task: Task) -> Seen:
     test = {"DNN": auc(scored["test"]["score"].to_numpy(), y["test"])}
     for name, chosen in TREES.items():
         model = fit_hetcal(calib, chosen, train=grown).model
-        applied = apply_model(model, sources["test"], ApplySpec(columns={}))
+        applied = apply_model(model, sources["test"], ApplyOptions())
         test[name] = auc(applied.frame["calibrated"].to_numpy(), y["test"])
     return Seen(found, test)
 

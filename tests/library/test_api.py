@@ -42,7 +42,7 @@ NAMES = [
     "HetcalModel", "InfeasibleError", "Metrics", "Model", "ModelError", "ResourceError", "UsageError",
     "VadModel", "__version__", "bin", "bundle", "compare", "diff", "evaluate", "export", "fit_alpha",
     "fit_boundary", "fit_calibrator", "fit_hetcal", "fit_vad", "gate", "load", "plot",
-    "simulate_partitions",
+    "report", "simulate_partitions",
     "simulate_posterior", "simulate_raters", "simulate_selection", "validate",
 ]  # fmt: skip
 
@@ -56,6 +56,7 @@ CLASSES: dict[str, type[Options]] = {
     "fit_calibrator": CalibrateOptions,
     "fit_hetcal": HetcalOptions,
     "fit_vad": VadOptions,
+    "report": EvaluateOptions,
     "validate": ValidateOptions,
 }
 COMMAND_OF = {
@@ -65,6 +66,7 @@ COMMAND_OF = {
     "fit_calibrator": "calibrate",
     "fit_hetcal": "hetcal",
     "fit_vad": "vad",
+    "report": "evaluate",
 }
 
 
@@ -264,6 +266,43 @@ def test_classes_and_votes_as_the_command_line(
         assert model.as_dict() == json.loads(done.stdout)
 
 
+def test_a_comparison_is_that_of_the_command_line(
+    rows: pl.DataFrame, tmp_path: Path, invoke: Callable[..., Outcome]
+) -> None:
+    file = tmp_path / "rows.parquet"
+    rows.write_parquet(file)
+    for options in ({"folds": 0}, {"folds": 2, "test": rows.head(1_000), "score_bins": 20}):
+        table = ck.compare(rows, recall=0.4, uncertainty_bins=2, **options)
+        typed = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+        if "test" in options:
+            rows.head(1_000).write_parquet(tmp_path / "test.parquet")
+            typed[1] = f"--test={tmp_path / 'test.parquet'}"
+        done = invoke("boundary", file, "--recall=0.4", "--uncertainty-bins=2", *typed,
+                      "--compare", "--json", "-q")  # fmt: skip
+        assert table.to_dicts() == json.loads(done.stdout)["compare"]
+        assert {"st", "exact", "auto"} <= set(table["method"])
+    with pytest.raises(ck.UsageError, match="leave by out"):
+        ck.compare(rows, recall=0.4, by="country")
+
+
+@pytest.mark.parametrize("given", ["numbers", "model", "file"])
+def test_edges_of_levels_are_given_as_numbers_a_model_or_a_file(
+    given: str, rows: pl.DataFrame, tmp_path: Path
+) -> None:
+    model = ck.fit_boundary(rows.head(500), recall=0.5, method="exact", uncertainty_bins=3, folds=0)
+    model.save(tmp_path / "model.json")
+    edges: Any = {
+        "numbers": model.uncertainty_edges,
+        "model": model,
+        "file": str(tmp_path / "model.json"),
+    }[given]
+    again = ck.fit_boundary(rows, recall=0.5, method="exact", uncertainty_edges=edges, folds=0)
+    assert again.uncertainty_edges == model.uncertainty_edges
+    assert ck.bin(rows, uncertainty_edges=edges, score_bins=2).height == 6
+    with pytest.raises(ck.UsageError, match="makes 3 levels; leave uncertainty_bins out"):
+        ck.bin(rows, uncertainty_edges=edges, uncertainty_bins=2)
+
+
 def test_a_grid_is_binned_and_fitted(rows: pl.DataFrame) -> None:
     grid = ck.bin(rows, uncertainty_bins=3, score_bins=50)
     assert ck.evaluate(rows, grid=grid, metrics=["ece_at:1"], intervals=False).rows == rows.height
@@ -297,7 +336,7 @@ def test_results_are_judged_and_compared(rows: pl.DataFrame, tmp_path: Path) -> 
     compared = ck.diff(tmp_path / "before.json", after)
     (outcome,) = ck.gate(compared, ["auc.delta<5"])
     assert outcome.failed
-    with pytest.raises(ck.UsageError, match="needs --fail-if"):
+    with pytest.raises(ck.UsageError, match="needs fail_if"):
         ck.gate(after, [])
 
 
@@ -321,7 +360,7 @@ BAD: dict[str, tuple[type[ck.CalibkitError], str, Callable[[pl.DataFrame], objec
                lambda f: ck.fit_calibrator(f, score="scores")),
     "method": (ck.UsageError, "no method 'exakt'",
                lambda f: ck.fit_boundary(f, precision=0.9, method="exakt")),
-    "strategy": (ck.UsageError, "^strategy 'x' is not known",
+    "strategy": (ck.UsageError, "^strategy='x' is not known",
                  lambda f: ck.fit_boundary(f, precision=0.9, strategy="x")),  # type: ignore[arg-type]
     "folds": (ck.UsageError, "^folds is 2.5", lambda f: ck.fit_boundary(f, precision=0.9, folds=2.5)),  # type: ignore[arg-type]
     "levels": (ck.UsageError, "^uncertainty_bins is 0",
@@ -329,9 +368,9 @@ BAD: dict[str, tuple[type[ck.CalibkitError], str, Callable[[pl.DataFrame], objec
     "auto": (ck.UsageError, "give it folds",
              lambda f: ck.fit_boundary(f, precision=0.9, method="exact", uncertainty_bins="auto",
                                        folds=0)),
-    "provenance": (ck.UsageError, "^provenance 'x'",
+    "provenance": (ck.UsageError, "^provenance='x'",
                    lambda f: ck.fit_calibrator(f, provenance="x")),  # type: ignore[arg-type]
-    "scale": (ck.UsageError, "^scale 'x' is not known",
+    "scale": (ck.UsageError, "^scale='x' is not known",
               lambda f: ck.fit_calibrator(f, scale="x")),  # type: ignore[arg-type]
     "bound": (ck.UsageError, "expected a number from 0 to 1",
               lambda f: ck.fit_boundary(f, precision=1.5)),

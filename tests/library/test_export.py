@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import calibkit as ck
-from calibkit.apply import ApplySpec, apply_model
+from calibkit.apply import apply_model
 from calibkit.boundary.model import BoundaryModel
 from calibkit.errors import UsageError
-from calibkit.exports.check import Agreement, check_export, compared, run, with_classes
+from calibkit.exports.check import Agreement, applied, check_export, compared, run, with_classes
 from calibkit.exports.nodes import Number, Ref
 from calibkit.exports.preimages import Inverse, Scores, first_reaching
 from calibkit.exports.request import Request
@@ -28,6 +28,7 @@ from calibkit.exports.sql import table_name
 from calibkit.exports.writing import Target, export_model
 from calibkit.files.sources import Source, open_source
 from calibkit.models import Column, Model, load
+from calibkit.options.apply import ApplyOptions
 from tests import export_models
 from tests.library.samples import example, fit, score_rows
 
@@ -131,9 +132,7 @@ def test_any_boundary_agrees_on_its_thresholds_and_their_neighbours(
     case: tuple[BoundaryModel, pl.DataFrame],
 ) -> None:
     model, frame = case
-    expected = apply_model(
-        model, Source.from_frame(frame), ApplySpec(columns={}, keep=[], on_missing="null")
-    ).frame
+    expected = applied(model, Request(), frame)
     for language in LANGUAGES:
         found = compared(exported(model, frame, language), expected, frame.height)
         assert found.holds, f"{language}: {found}"
@@ -197,8 +196,7 @@ def test_names_are_names_whatever_they_hold(name: str, language: str) -> None:
     columns = MODEL.columns | {"score": Column(name, "float64", "probability")}
     model = msgspec.structs.replace(MODEL, columns=columns)
     frame = pl.DataFrame({"score": TABLE["score"], "uncertainty": TABLE["uncertainty"]})
-    spec = ApplySpec(columns={}, keep=[])
-    expected = apply_model(MODEL, Source.from_frame(frame), spec).frame
+    expected = applied(MODEL, Request(), frame)
     found = exported(model, frame.rename({"score": name}), language)
     assert found.columns == [name, "uncertainty", "decision", "margin"]
     agreement = compared(found, expected, frame.height)
@@ -448,7 +446,7 @@ def test_polars_code_takes_lazy_frames_and_gives_the_types_of_apply(
     exec(export_model(model, Target(language="polars"), request), space)
     found = space["apply"](frame)
     assert space["apply"](frame.lazy()).collect().equals(found)
-    spec = ApplySpec(columns={}, key=request.key)
+    spec = ApplyOptions(key=request.key)
     assert found.schema == apply_model(model, Source.from_frame(frame), spec).frame.schema
 
 

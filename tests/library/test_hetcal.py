@@ -18,7 +18,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.tree import DecisionTreeClassifier
 
 from calibkit import simulate_partitions
-from calibkit.apply import ApplySpec, apply_model
+from calibkit.apply import apply_model
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.fitted import Fitted
@@ -32,6 +32,7 @@ from calibkit.hetcal.model import HetcalModel
 from calibkit.hetcal.reading import read_hetcal_rows
 from calibkit.hetcal.rows import HetcalRows
 from calibkit.models import decode
+from calibkit.options.apply import ApplyOptions
 from calibkit.options.hetcal import HetcalOptions
 from calibkit.simulate.partitions import BEST_WEIGHT
 from tests.library.samples import FEWER
@@ -81,7 +82,7 @@ def fit(
 
 
 def applied(model: HetcalModel, frame: pl.DataFrame) -> pl.DataFrame:
-    return apply_model(model, Source.from_frame(frame), ApplySpec(columns={})).frame
+    return apply_model(model, Source.from_frame(frame), ApplyOptions()).frame
 
 
 @pytest.mark.parametrize("criterion", ["gini", "entropy"])

@@ -30,11 +30,11 @@ from calibkit.options.plot import (
     RocOptions,
 )
 from calibkit.options.shared import ColumnOptions
-from calibkit.report import plots
-from calibkit.report.grid_points import level_names
-from calibkit.report.judged import judged
-from calibkit.report.ranking_curves import MOST_POINTS, visible
-from calibkit.report.regions import outline
+from calibkit.reports import plots
+from calibkit.reports.grid_points import level_names
+from calibkit.reports.judged import judged
+from calibkit.reports.ranking_curves import MOST_POINTS, visible
+from calibkit.reports.regions import outline
 from calibkit.rows.columns import read_score_rows
 from tests.cli.score_files import decisions
 from tests.library.pictures import (

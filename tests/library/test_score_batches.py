@@ -16,7 +16,6 @@ import pytest
 from calibkit.bins.binning import fit_grid, grid_frame, grid_metadata
 from calibkit.bins.run import grid_rows
 from calibkit.boundary import run
-from calibkit.boundary.certificate_tests import read_confidence
 from calibkit.boundary.model import BoundaryModel
 from calibkit.boundary.reading import read_boundary_rows
 from calibkit.calibrators.fit import fit_calibrator
@@ -119,7 +118,7 @@ RESULTS = {
     "calibrator": calibrator,
     "calibrator, isotonic, segments": partial(calibrator, method="isotonic", by="segment"),
     "calibrator, thirds": partial(calibrator, method="scaling-binning", split="thirds"),
-    "calibrator, weights": partial(calibrator, columns=WEIGHTED, method="platt"),
+    "calibrator, weights": partial(calibrator, weight="weight", method="platt"),
     "metrics": metrics,
     "metrics, two scores, segments": partial(metrics, scores=("score", "other"), by="segment"),
     "metrics, groups": partial(metrics, groups="segment", intervals=False),
@@ -140,7 +139,7 @@ EACH = {
     "values": partial(boundary, target={"recall": "0.5"}, value="share", columns=DROPS),
     "costs": partial(boundary, target={"minimize": "cost:1,share"}, columns=DROPS),
     "sampling weights": partial(boundary, columns=SAMPLED),
-    "certified": partial(boundary, confidence=read_confidence(0.9), folds=0, columns=DROPS),
+    "certified": partial(boundary, confidence=0.9, folds=0, columns=DROPS),
     "edges, groups": partial(boundary, groups="user", uncertainty_edges=(1.0, 2.5), columns=DROPS),
     "metrics, groups of text": partial(metrics, groups="user", intervals=False, on_missing="drop"),
     "metrics, sampling weights": partial(
