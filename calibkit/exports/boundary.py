@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -48,7 +47,7 @@ def translate(program: Program, model: BoundaryModel, request: Request) -> dict[
         )
     if not random and (request.key is not None or request.seed is not None):
         raise UsageError("this model decides without chance; leave --key and --seed out.")
-    rows = _Rows.read(program, model, request)
+    rows = _Rows(program, model, request)
     cuts = [level_thresholds(rule).tolist() for rule in rows.rules]
     cut = rows.level_value("threshold", cuts)
     probability = model.columns["score"].scale in (None, "probability")
@@ -68,7 +67,6 @@ def translate(program: Program, model: BoundaryModel, request: Request) -> dict[
     return {name: program.result(needed, value) for name, value in found.items()}
 
 
-@dataclass(frozen=True)
 class _Rows:
     """What a row has, and the boundary of each segment, the last one of all others.
 
@@ -78,32 +76,23 @@ class _Rows:
         How the score rises with another one, where an earlier part of a bundle made it.
     """
 
-    program: Program
-    model: BoundaryModel
-    score: Ref
-    uncertainty: Ref | None
-    segment: Ref | None
-    rules: list[BoundaryModel]
-    rises: Rising | None
-
-    @classmethod
-    def read(cls, program: Program, model: BoundaryModel, request: Request) -> _Rows:
+    def __init__(self, program: Program, model: BoundaryModel, request: Request) -> None:
         """Bind the columns."""
-        bound: dict[str, Ref] = {}
-        for role in ("score", "uncertainty"):
-            name = request.column(model, role)
-            if name is not None:
-                described = model.columns[role]
-                bound[role] = bind_input(program, role, name, described, finite=role != "score")
-        rises = None
-        if model.order == "uncertainty-score" and model.columns["score"].dtype != "float32":
-            rises = program.inverses.get(str(request.column(model, "score")))
-        rules, segment = [model], None
+        self.program, self.model = program, model
+        name, column = str(request.column(model, "score")), model.columns["score"]
+        self.score = bind_input(program, "score", name, column, finite=False)
+        self.uncertainty: Ref | None = None
+        if (spread := request.column(model, "uncertainty")) is not None:
+            described = model.columns["uncertainty"]
+            self.uncertainty = bind_input(program, "uncertainty", spread, described)
+        self.rises: Rising | None = None
+        if model.order == "uncertainty-score" and column.dtype != "float32":
+            self.rises = program.inverses.get(name)
+        self.rules, self.segment = [model], None
         if model.groups is not msgspec.UNSET:
-            rules = [model.of_group(name) for name in model.groups]
-            rules.append(model.of_group(OTHER) if OTHER in model.groups else model.with_rule(model))
-            segment = program.segment(model.columns["by"].name, model.groups)
-        return cls(program, model, bound["score"], bound.get("uncertainty"), segment, rules, rises)
+            other = model.of_group(OTHER) if OTHER in model.groups else model.with_rule(model)
+            self.rules = [*map(model.of_group, model.groups), other]
+            self.segment = program.segment(model.columns["by"].name, model.groups)
 
     def level_value(self, name: str, values: Sequence[Sequence[float]]) -> Node:
         """Return the value of a row's rule and level."""

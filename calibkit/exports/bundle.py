@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import msgspec
 
-from calibkit.apply import ACTION, PASS
+from calibkit.applier import ACTION, PASS
 from calibkit.boundary.model import BoundaryModel
 from calibkit.bundles.model import BundleModel, Step, makes
 from calibkit.calibrators.methods import METHODS

@@ -52,14 +52,13 @@ class DuckDb(Sql):
             for name, value in program.bindings.items()
             if isinstance(value, nodes.Table)
         }
-        source, numbered = [table], False
+        source = [table]
+        more = [f"ROW_NUMBER() OVER () AS {_ROW}"] * bool(joins)
         for layer in layers(program.bindings):
             plain = [name for name in layer if name not in joins]
             if plain:
-                more = [f"ROW_NUMBER() OVER () AS {_ROW}"] if joins and not numbered else []
-                numbered = True
                 values = {self.ref(name): program.bindings[name] for name in plain}
-                source = _inner(_select("*", self.columns(values, more), source))
+                source, more = _inner(_select("*", self.columns(values, more), source)), []
             for name in layer:
                 if name in joins:
                     source = _inner(self._joined_steps(name, joins[name], source))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -55,7 +54,7 @@ Leaf = Callable[[int], Node]
 def translate(program: Program, model: HetcalModel, request: Request) -> dict[str, Node]:
     """Return `calibrated` and `leaf`."""
     request.refuse_key(model)
-    rows = _Rows.read(program, model, str(request.column(model, "score")))
+    rows = _Rows(program, model, str(request.column(model, "score")))
     parts = model.parts()
     leaf = program.bind("leaf", rows.tree(parts[0], Whole))
     if model.partition == "boosted":
@@ -77,7 +76,6 @@ def translate(program: Program, model: HetcalModel, request: Request) -> dict[st
     }
 
 
-@dataclass(frozen=True)
 class _Rows:
     """What a row has: the score, its linear form, and features.
 
@@ -95,19 +93,12 @@ class _Rows:
         The linear form seen from the score.
     """
 
-    program: Program
-    model: HetcalModel
-    score: Ref
-    linear: Ref
-    features: dict[str, Ref]
-    inverse: Inverse
-
-    @classmethod
-    def read(cls, program: Program, model: HetcalModel, name: str) -> _Rows:
+    def __init__(self, program: Program, model: HetcalModel, name: str) -> None:
         """Bind score and features."""
         column = model.columns["score"]
         program.lenient = True  # rows without a feature have a side of their own
-        features, infinite = _features(program, model)
+        self.program, self.model = program, model
+        self.features, infinite = _features(program, model)
         usable = program.bind("usable", when(Some(tuple(infinite)), MISSING, ONE))
         program.lenient = False
         score = bind_input(program, "score", name, column)
@@ -128,9 +119,9 @@ class _Rows:
             return found if before is None else before.a * found + before.b
 
         slope = 1.0 if before is None else before.a
-        inverse = Inverse(score, function, slope, scores_of(column))
-        inverse.learn(_score_knots(model))
-        return cls(program, model, score, program.bind("linear", linear), features, inverse)
+        self.inverse = Inverse(score, function, slope, scores_of(column))
+        self.inverse.learn(_score_knots(model))
+        self.score, self.linear = score, program.bind("linear", linear)
 
     def tree(self, part: PartitionPart, at_leaf: Leaf) -> Node:
         """Return what stands at the leaf of a row, nodes from the last to the first.

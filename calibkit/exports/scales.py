@@ -61,16 +61,7 @@ def bind_input(
 def as_fitted(program: Program, value: Node, column: Column, *, finite: bool = True) -> Node:
     """Return a number as a fit took it, missing where `apply` would refuse it.
 
-    Parameters
-    ----------
-    program
-        Where it is read.
-    value
-        The number.
-    column
-        What the model says of it: scale and dtype.
-    finite
-        Whether infinities are refused.
+    `column` tells scale and dtype, `finite` whether infinities are refused.
     """
     low, high = _range(column, finite)
     found = Between(value, low, high)
