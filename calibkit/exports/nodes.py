@@ -24,7 +24,8 @@ class Node(msgspec.Struct, frozen=True):
     """
 
     def __add__(self, other: Operand) -> Node:
-        return self if other in (0.0, ZERO) else Binary("+", self, node_of(other))
+        right = node_of(other)
+        return self if right == ZERO else Binary("+", self, right)
 
     def __sub__(self, other: Operand) -> Node:
         return Binary("-", self, node_of(other))
@@ -33,9 +34,10 @@ class Node(msgspec.Struct, frozen=True):
         return Binary("-", Number(other), self)
 
     def __mul__(self, other: Operand) -> Node:
+        right = node_of(other)
         if self == ONE:
-            return node_of(other)
-        return self if other in (1.0, ONE) else Binary("*", self, node_of(other))
+            return right
+        return self if right == ONE else Binary("*", self, right)
 
     def __truediv__(self, other: Operand) -> Node:
         return Binary("/", self, node_of(other))
