@@ -76,7 +76,7 @@ def program(maker: Maker) -> tuple[Node, ...]:
     """Return expit(a ln s - b ln(1 - s) + c)."""
     a, b, c = (maker.parameter(name) for name in "abc")
     low, high = maker.log_parts()
-    return (maker.expit((a, low), (b, high), c),)
+    return (maker.expit(a * low + b * high + c),)
 
 
 def rises(one: ScoreMap) -> bool:

@@ -35,7 +35,7 @@ def writer(one: ScoreMap, scale: str) -> Writer:
 def program(maker: Maker) -> tuple[Node, ...]:
     """Return expit(x + ln r), r the share kept."""
     shift = maker.number("shift", lambda one: math.log(one.negatives_kept or 1.0))
-    return (maker.line(maker.constant(1.0), maker.logit(0.0), shift),)
+    return (maker.line(1.0, maker.logit(0.0), shift),)
 
 
 METHOD = Method(fit, writer, program, lambda _: True)

@@ -63,7 +63,7 @@ def writer(one: ScoreMap, scale: str) -> Writer:
 def program(maker: Maker) -> tuple[Node, ...]:
     """Return expit(x / temperature)."""
     slope = maker.number("inverse", _inverse)
-    return (maker.line(slope, maker.logit(), maker.constant(0.0)),)
+    return (maker.line(slope, maker.logit(), 0.0),)
 
 
 def _inverse(one: ScoreMap) -> float:

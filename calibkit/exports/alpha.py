@@ -9,22 +9,15 @@ import numpy as np
 from calibkit.exports import classes as class_maps
 from calibkit.exports.nodes import (
     ONE,
-    ZERO,
-    Compare,
+    Clamped,
+    Descending,
+    Element,
     Exp,
-    Falling,
     Node,
     Number,
-    Place,
     Ref,
-    Tame,
-    add,
     clipped,
-    divide,
-    multiply,
-    numbers,
     steps,
-    subtract,
     when,
 )
 from calibkit.exports.program import Program
@@ -42,30 +35,22 @@ def translate(program: Program, model: AlphaModel, request: Request) -> dict[str
     """Return `calibrated_<class>`, `alpha0`, `disagreement` and `disagreement_<class>`."""
     request.refuse_key(model)
     needed, prediction = class_maps.read_classes(program, model, model.classes, request)
-    logit = model.columns["probs"].scale == "logit"
     probabilities = prediction
     if model.logit_map is not None:
-        logits = prediction
-        if not logit:
-            logits = [class_maps.logarithm(program, value) for value in prediction]
-        moved = class_maps.mapped(program, model.logit_map, logits)
+        logits = class_maps.logits_of(program, model, prediction)
+        moved = class_maps.mapped(model.logit_map, logits)
         probabilities = class_maps.softmax(program, moved)
-    elif logit:
+    elif model.columns["probs"].scale == "logit":
         probabilities = class_maps.softmax(program, prediction)
     features = _features(program, model, probabilities)
     if isinstance(model.features, list):
         needed += [value for value in features if isinstance(value, Ref)]
     alpha0 = _strength(program, model, features)
-    small = [program.bind("small", Tame(value, _SMALL)) for value in probabilities]
+    small = [program.bind("small", Clamped(value, _SMALL)) for value in probabilities]
+    found: dict[str, Node] = class_maps.named("calibrated", model.classes, probabilities)
     about = _disagreements(program, model, small, alpha0)
-    found: dict[str, Node] = {
-        f"calibrated_{name}": value
-        for name, value in zip(model.classes, probabilities, strict=True)
-    }
-    found["alpha0"], found["disagreement"] = alpha0, about[0]
-    found |= {
-        f"disagreement_{name}": value for name, value in zip(model.classes, about[1:], strict=True)
-    }
+    found |= {"alpha0": alpha0, "disagreement": about[0]}
+    found |= class_maps.named("disagreement", model.classes, about[1:])
     return {name: program.result(needed, value) for name, value in found.items()}
 
 
@@ -79,8 +64,8 @@ def _features(program: Program, model: AlphaModel, probabilities: list[Ref]) -> 
     logs: list[Node] = [class_maps.logarithm(program, value) for value in probabilities]
     if model.features == "probs":
         return logs
-    ordered = program.bind("falling", Falling(tuple(logs)))
-    return [Place(ordered, place) for place in range(len(logs))]
+    ordered = program.bind("falling", Descending(tuple(logs)))
+    return [Element(ordered, place) for place in range(len(logs))]
 
 
 def _strength(program: Program, model: AlphaModel, features: list[Node]) -> Node:
@@ -90,8 +75,8 @@ def _strength(program: Program, model: AlphaModel, features: list[Node]) -> Node
         return Number(float(np.exp(intercept)))
     total: Node = Number(intercept)
     for value, weight in zip(features, weights.tolist(), strict=True):
-        own = value if isinstance(model.features, str) else program.bind("feature", Tame(value))
-        total = add(total, multiply(own, Number(weight)))
+        own = value if isinstance(model.features, str) else program.bind("feature", Clamped(value))
+        total += own * weight
     log = program.bind("log_strength", total)
     limited = program.bind("log_strength", clipped(log, -LARGEST_LOG, LARGEST_LOG))
     return program.bind("strength", Exp(limited))
@@ -101,30 +86,26 @@ def _disagreements(
     program: Program, model: AlphaModel, small: list[Ref], alpha0: Node
 ) -> list[Node]:
     """Return the probability that two raters differ: at all, and about each class."""
-    same: Node = multiply(small[0], small[0])
+    same: Node = small[0] * small[0]
     for value in small[1:]:
-        same = add(same, multiply(value, value))
-    two = Number(2.0)
-    raw: list[Node] = [subtract(ONE, same)]
-    raw += [multiply(multiply(two, own), subtract(ONE, own)) for own in small]
-    ratio: Node = divide(alpha0, add(alpha0, ONE))
+        same += value * value
+    raw = [1.0 - same, *(Number(2.0) * own * (1.0 - own) for own in small)]
     if isinstance(alpha0, Number):
         whole = alpha0.value
-        ratio = ONE if math.isinf(whole) else Number(whole / (whole + 1.0))
+        ratio: Node = ONE if math.isinf(whole) else Number(whole / (whole + 1.0))
     else:
-        ratio = program.bind("ratio", Tame(ratio, _SMALL))
+        ratio = program.bind("ratio", Clamped(alpha0 / (alpha0 + 1.0), _SMALL))
     found: list[Node] = []
     for part in raw:
-        product = program.bind("product", multiply(program.bind("differing", part), ratio))
+        product = program.bind("product", program.bind("differing", part) * ratio)
         found.append(program.bind("disagreement", clipped(product, 0.0, 1.0)))
     steps_map = model.disagreement_map
     if steps_map is None:
         return found
-    moved = program.bind("moved", steps(found[0], steps_map.knots[1:], numbers(steps_map.values)))
-    factor: Node = when(Compare(">", found[0], ZERO), divide(moved, found[0]), ZERO)
-    factor = program.bind("factor", factor)
+    moved = program.bind("moved", steps(found[0], steps_map.knots[1:], steps_map.values))
+    factor = program.bind("factor", when(found[0] > 0.0, moved / found[0], 0.0))
     after: list[Node] = [moved]
     for part in found[1:]:
-        scaled = program.bind("scaled", multiply(program.bind("one", Tame(part, _SMALL)), factor))
-        after.append(when(Compare(">", scaled, moved), moved, scaled))
+        scaled = program.bind("scaled", program.bind("one", Clamped(part, _SMALL)) * factor)
+        after.append(when(scaled > moved, moved, scaled))
     return after

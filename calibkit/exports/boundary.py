@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import msgspec
 
@@ -13,29 +12,24 @@ from calibkit.boundary.model import BoundaryModel
 from calibkit.boundary.parts import threshold_value
 from calibkit.errors import UsageError
 from calibkit.exports.nodes import (
-    NEVER,
+    MISSING,
+    NAN,
     NO,
     ONE,
     YES,
     ZERO,
-    Binary,
     Case,
-    Code,
-    Compare,
     Draw,
     Every,
-    IsNever,
+    IsNan,
     Log,
-    Missing,
     Node,
     Number,
     Ref,
     Words,
     chosen,
-    divide,
-    numbers,
+    node_of,
     steps,
-    subtract,
     when,
 )
 from calibkit.exports.program import Program, Rising
@@ -53,13 +47,11 @@ def translate(program: Program, model: BoundaryModel, request: Request) -> dict[
         )
     if not random and (request.key is not None or request.seed is not None):
         raise UsageError("this model decides without chance; leave --key and --seed out.")
-    rows = _Rows.read(program, model, request)
+    rows = _Rows(program, model, request)
     cuts = [level_thresholds(rule).tolist() for rule in rows.rules]
     cut = rows.level_value("threshold", cuts)
     probability = model.columns["score"].scale in (None, "probability")
-    decision: Node = when(rows.reaches(cut, cuts), YES, NO)
-    if cut == NEVER:
-        decision = NO
+    decision = NO if cut == NAN else when(rows.reaches(cut, cuts), YES, NO)
     needed = [rows.score, *([rows.uncertainty] if rows.uncertainty else [])]
     found = {"decision": decision, "margin": _margin(program, rows.score, cut, cuts, probability)}
     if random:
@@ -69,13 +61,12 @@ def translate(program: Program, model: BoundaryModel, request: Request) -> dict[
         seed = model.seed if request.seed is None else request.seed
         assert isinstance(seed, int)  # the model was checked
         draw = program.bind("draw", Draw(key, seed))
-        found["decision"] = when(Compare("<", draw, chance), YES, NO)
+        found["decision"] = when(draw < chance, YES, NO)
         found["decision_probability"] = chance
         needed.append(key)
     return {name: program.result(needed, value) for name, value in found.items()}
 
 
-@dataclass(frozen=True)
 class _Rows:
     """What a row has, and the boundary of each segment, the last one of all others.
 
@@ -85,37 +76,47 @@ class _Rows:
         How the score rises with another one, where an earlier part of a bundle made it.
     """
 
-    program: Program
-    model: BoundaryModel
-    score: Ref
-    uncertainty: Ref | None
-    segment: Ref | None
-    rules: list[BoundaryModel]
-    rises: Rising | None
-
-    @classmethod
-    def read(cls, program: Program, model: BoundaryModel, request: Request) -> _Rows:
+    def __init__(self, program: Program, model: BoundaryModel, request: Request) -> None:
         """Bind the columns."""
-        bound: dict[str, Ref] = {}
-        for role in ("score", "uncertainty"):
-            name = request.column(model, role)
-            if name is not None:
-                described = model.columns[role]
-                bound[role] = bind_input(program, role, name, described, finite=role != "score")
-        rises = None
-        if model.order == "uncertainty-score" and model.columns["score"].dtype != "float32":
-            rises = program.inverses.get(str(request.column(model, "score")))
-        rules, segment = _rules(model), _segment(program, model)
-        return cls(program, model, bound["score"], bound.get("uncertainty"), segment, rules, rises)
+        self.program, self.model = program, model
+        name, column = str(request.column(model, "score")), model.columns["score"]
+        self.score = bind_input(program, "score", name, column, finite=False)
+        self.uncertainty: Ref | None = None
+        if (spread := request.column(model, "uncertainty")) is not None:
+            described = model.columns["uncertainty"]
+            self.uncertainty = bind_input(program, "uncertainty", spread, described)
+        self.rises: Rising | None = None
+        if model.order == "uncertainty-score" and column.dtype != "float32":
+            self.rises = program.inverses.get(name)
+        self.rules, self.segment = [model], None
+        if model.groups is not msgspec.UNSET:
+            other = model.of_group(OTHER) if OTHER in model.groups else model.with_rule(model)
+            self.rules = [*map(model.of_group, model.groups), other]
+            self.segment = program.segment(model.columns["by"].name, model.groups)
 
     def level_value(self, name: str, values: Sequence[Sequence[float]]) -> Node:
         """Return the value of a row's rule and level."""
-        found = [
-            _by_level(self.program, rule, self.score, self.uncertainty, numbers(_one_nan(own)))
-            for rule, own in zip(self.rules, values, strict=True)
-        ]
-        value = found[0] if self.segment is None else chosen(self.segment, found)
-        return value if isinstance(value, Number) else self.program.bind(name, value)
+        found = [self._of_rule(*pair) for pair in zip(self.rules, values, strict=True)]
+        return self.program.choose(name, self.segment, found)
+
+    def _of_rule(self, rule: BoundaryModel, values: Sequence[float]) -> Node:
+        """Return the value of the row's uncertainty level, of which each score bin may have its own."""
+        if rule.order != "score-uncertainty":
+            return self._of_level(rule.uncertainty_min, rule.uncertainty_edges, values)
+        assert isinstance(rule.score_edges, list) and isinstance(rule.score_min, float)
+        assert isinstance(rule.uncertainty_min, list)
+        bins = zip(rule.uncertainty_min, rule.uncertainty_edges, strict=True)
+        found = [self._of_level(least, edges, values) for least, edges in bins]
+        below = sum(edge <= rule.score_min for edge in rule.score_edges)
+        return steps(self.score, rule.score_edges[below:], found[below:])
+
+    def _of_level(self, least: object, edges: object, values: Sequence[float]) -> Node:
+        """Return the value of a level; what lies below the least uncertainty counts as it."""
+        x = self.uncertainty
+        if x is None or not isinstance(least, float) or not isinstance(edges, list) or not edges:
+            return node_of(values[0])
+        below = sum(edge <= least for edge in edges)
+        return steps(x, near_knots(self.program, x, edges[below:]), values[below:])
 
     def reaches(self, cut: Node, values: Sequence[Sequence[float]]) -> Node:
         """Return whether the score reaches its threshold.
@@ -132,77 +133,7 @@ class _Rows:
             moved = [[inverse.known.get(value, value) for value in own] for own in values]
             found.append(self.level_value("limit", moved))
         limit = found[0] if self.rises.segment is None else chosen(self.rises.segment, found)
-        return Compare(">=", self.rises.inverses[0].x, limit)
-
-
-def _rules(model: BoundaryModel) -> list[BoundaryModel]:
-    """Return the boundary of each group, then that of rows of no known group."""
-    if model.groups is msgspec.UNSET:
-        return [model]
-    rules = [model.of_group(name) for name in model.groups]
-    other = model.of_group(OTHER) if OTHER in model.groups else model.with_rule(model)
-    return [*rules, other]
-
-
-def _segment(program: Program, model: BoundaryModel) -> Ref | None:
-    if model.groups is msgspec.UNSET:
-        return None
-    words = program.words(model.columns["by"].name, whole=True)
-    return program.bind("segment", Code(words, tuple(model.groups)))
-
-
-def _one_nan(values: Iterable[float]) -> list[float]:
-    """Return numbers among which NaN equals itself."""
-    return [NEVER.value if math.isnan(value) else float(value) for value in values]
-
-
-def _by_level(
-    program: Program,
-    model: BoundaryModel,
-    score: Node,
-    uncertainty: Node | None,
-    values: list[Node],
-) -> Node:
-    """Return the value of the row's uncertainty level."""
-    if model.order == "score-uncertainty":
-        return _score_first(program, model, score, uncertainty, values)
-    if len(values) == 1 or uncertainty is None:
-        return values[0]
-    assert isinstance(model.uncertainty_min, float)
-    edges = [edge for edge in model.uncertainty_edges if isinstance(edge, float)]
-    return _levels(program, uncertainty, model.uncertainty_min, edges, values)
-
-
-def _levels(
-    program: Program,
-    uncertainty: Node,
-    least: float,
-    edges: Sequence[float],
-    values: Sequence[Node],
-) -> Node:
-    """Return the value of a level; what lies below `least` counts as it."""
-    below = sum(edge <= least for edge in edges)
-    return steps(uncertainty, near_knots(program, uncertainty, edges[below:]), values[below:])
-
-
-def _score_first(
-    program: Program,
-    model: BoundaryModel,
-    score: Node,
-    uncertainty: Node | None,
-    values: list[Node],
-) -> Node:
-    """Return the value of a level where each score bin has levels of its own."""
-    assert model.score_edges is not msgspec.UNSET and model.score_min is not msgspec.UNSET
-    assert isinstance(model.uncertainty_min, list)
-    found: list[Node] = []
-    for least, edges in zip(model.uncertainty_min, model.uncertainty_edges, strict=True):
-        if least is None or uncertainty is None or not isinstance(edges, list) or not edges:
-            found.append(values[0])
-        else:
-            found.append(_levels(program, uncertainty, least, edges, values))
-    below = sum(edge <= model.score_min for edge in model.score_edges)
-    return steps(score, model.score_edges[below:], found[below:])
+        return self.rises.inverses[0].x >= limit
 
 
 def _margin(
@@ -215,45 +146,42 @@ def _margin(
     cuts = {cut.value} if isinstance(cut, Number) else {value for own in levels for value in own}
     branches: list[tuple[Node, Node]] = []
     if any(map(math.isnan, cuts)):
-        branches.append((IsNever(cut), Missing()))
+        branches.append((IsNan(cut), MISSING))
     if -math.inf in cuts:
-        branches.append((Compare("=", cut, Number(-math.inf)), Missing()))
+        branches.append((cut.equals(-math.inf), MISSING))
     cuts = {value for value in cuts if value > -math.inf}
     if not cuts:
-        return Missing()
-    branches.append((Compare("=", score, cut), ZERO))
+        return MISSING
+    branches.append((score.equals(cut), ZERO))
     if not probability:
-        return Case(tuple(branches), subtract(score, cut))
+        return Case(tuple(branches), score - cut)
     low, high = Number(-math.inf), Number(math.inf)
-    at_zero, at_one = Compare("<=", cut, ZERO), Compare(">=", cut, ONE)
     if min(cuts) < 0.0:  # beyond what a fit gives: both logits may be infinite
-        branches.append((Every((Compare("<=", score, ZERO), at_zero)), Missing()))
+        branches.append((Every((score <= 0.0, cut <= 0.0)), MISSING))
     if max(cuts) > 1.0:
-        branches.append((Every((Compare(">=", score, ONE), at_one)), Missing()))
-    branches += [(Compare("<=", score, ZERO), low), (Compare(">=", score, ONE), high)]
+        branches.append((Every((score >= 1.0, cut >= 1.0)), MISSING))
+    branches += [(score <= 0.0, low), (score >= 1.0, high)]
     if min(cuts) <= 0.0:
-        branches.append((at_zero, high))
+        branches.append((cut <= 0.0, high))
     if max(cuts) >= 1.0:
-        branches.append((at_one, low))
+        branches.append((cut >= 1.0, low))
     if not any(0.0 < value < 1.0 for value in cuts):
-        return Case(tuple(branches), Missing())
+        return Case(tuple(branches), MISSING)
     gap = program.bind("gap", _gap(score, cut))
     program.optional.add(gap.name)
-    near = divide(subtract(score, cut), Binary("*", cut, subtract(ONE, cut)))
-    branches.append((Compare("=", gap, ZERO), near))
+    branches.append((gap.equals(0.0), (score - cut) / (cut * (1.0 - cut))))
     return Case(tuple(branches), gap)
 
 
 def _gap(score: Node, cut: Node) -> Node:
     """Return the difference of two logits, missing where one is infinite."""
-    between = [Compare(">", score, ZERO), Compare("<", score, ONE)]
+    between = [score > 0.0, score < 1.0]
     if isinstance(cut, Number):
         level: Node = Number(math.log(cut.value / (1.0 - cut.value)))
     else:
-        level = Log(divide(cut, subtract(ONE, cut)))
-        between += [Compare(">", cut, ZERO), Compare("<", cut, ONE)]
-    own = Log(divide(score, subtract(ONE, score)))
-    return when(Every(tuple(between)), subtract(own, level), Missing())
+        level = Log(cut / (1.0 - cut))
+        between += [cut > 0.0, cut < 1.0]
+    return when(Every(tuple(between)), Log(score / (1.0 - score)) - level)
 
 
 def _chance(rows: _Rows, cut: Node, cuts: Sequence[Sequence[float]]) -> Node:

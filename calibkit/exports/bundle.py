@@ -13,7 +13,7 @@ from calibkit.bundles.model import BundleModel, Step, makes
 from calibkit.calibrators.methods import METHODS
 from calibkit.calibrators.model import CalibratorModel
 from calibkit.errors import UsageError
-from calibkit.exports.nodes import Compare, Lacks, Missing, Node, Number, Text, when
+from calibkit.exports.nodes import MISSING, Lacks, Node, Text, when
 from calibkit.exports.parts import PARTS
 from calibkit.exports.program import Program
 from calibkit.exports.request import Request
@@ -33,11 +33,11 @@ def translate(program: Program, model: BundleModel, request: Request) -> dict[st
     action: Node = Text(PASS)
     for step in reversed(steps):
         if step.decides:
-            fires = Compare("=", outputs[step.columns["decision"]], Number(1.0))
+            fires = outputs[step.columns["decision"]].equals(1.0)
             action = when(fires, Text(str(step.name)), action)
     outputs[ACTION] = action
     lacks = Lacks(tuple(program.needed))
-    return {name: when(lacks, Missing(), value) for name, value in outputs.items()}
+    return {name: when(lacks, MISSING, value) for name, value in outputs.items()}
 
 
 def _part(program: Program, step: Step, request: Request) -> dict[str, Node]:
@@ -47,9 +47,9 @@ def _part(program: Program, step: Step, request: Request) -> dict[str, Node]:
     found = PARTS[step.model.kind](program, step.model, request)
     made: dict[str, Node] = {}
     for own, name in step.columns.items():
-        made[name] = program.available[name] = program.bind("made", found[own])
+        made[name] = program.available[name] = bound = program.bind("made", found[own])
         if own != "decision" and not _is_exact(step.model):
-            program.inexact.add(name)
+            program.loose.add(bound.name)
     if program.rising is not None:
         program.inverses[step.columns["calibrated"]] = program.rising
         program.rising = None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 import numpy as np
 
@@ -13,11 +11,11 @@ from calibkit.calibrators.methods import METHODS
 from calibkit.calibrators.model import CalibratorModel
 from calibkit.exports import classes
 from calibkit.exports.maps import Maker
-from calibkit.exports.nodes import Code, Node, Ref, clipped
+from calibkit.exports.nodes import Node, clipped
 from calibkit.exports.preimages import Function, Inverse
 from calibkit.exports.program import Program, Rising
 from calibkit.exports.request import Request
-from calibkit.exports.scales import bind_input, scores_of
+from calibkit.exports.scales import bind_input
 from calibkit.models import Column
 
 
@@ -27,35 +25,15 @@ def translate(program: Program, model: CalibratorModel, request: Request) -> dic
         return classes.translate(program, model, request)
     request.refuse_key(model)
     name = str(request.column(model, "score"))
-    made = values(program, model, name)
+    maker, outputs = values(program, model, name)
     rises = METHODS[model.method].load().rises
-    if name not in program.available and rises is not None and all(map(rises, made.maps)):
-        program.rising = _rising(model, made)
-    return {column: program.result([made.score], value) for column, value in made.outputs.items()}
+    if name not in program.available and rises is not None and all(map(rises, maker.maps)):
+        program.rising = _rising(model, maker)
+    return {column: program.result([maker.score], value) for column, value in outputs.items()}
 
 
-@dataclass(frozen=True)
-class Made:
-    """What a calibrator makes of a row that has a score.
-
-    Attributes
-    ----------
-    score
-        As the map takes it.
-    maps, segment
-        The map of each segment, the last one of all others; which of them is a row's.
-    outputs
-        The added columns.
-    """
-
-    score: Ref
-    maps: tuple[ScoreMap, ...]
-    segment: Ref | None
-    outputs: dict[str, Node]
-
-
-def values(program: Program, model: CalibratorModel, name: str) -> Made:
-    """Return what a calibrator makes of the score in a column."""
+def values(program: Program, model: CalibratorModel, name: str) -> tuple[Maker, dict[str, Node]]:
+    """Return what writes the map of the score in a column, and the columns that it adds."""
     column = model.columns["score"]
     if model.out_of_range == "clip":
         read = Column(column.name, column.dtype, "raw")
@@ -66,22 +44,18 @@ def values(program: Program, model: CalibratorModel, name: str) -> Made:
     maps, segment = [model.own_map], None
     if model.groups is not msgspec.UNSET:
         maps = [*model.groups.values(), model.own_map]
-        words = program.words(model.columns["by"].name, whole=True)
-        segment = program.bind("segment", Code(words, tuple(model.groups)))
+        segment = program.segment(model.columns["by"].name, model.groups)
     method, maker = METHODS[model.method].load(), Maker(program, score, column, maps, segment)
     found = zip(method.added, method.program(maker), strict=True)
-    outputs = {column_added: maker.clipped(value) for column_added, value in found}
-    return Made(score, tuple(maps), segment, outputs)
+    return maker, {added: maker.clipped(value) for added, value in found}
 
 
-def _rising(model: CalibratorModel, made: Made) -> Rising:
+def _rising(model: CalibratorModel, maker: Maker) -> Rising:
     """Return `calibrated` as functions of the score."""
-    column = model.columns["score"]
-    method, scale = METHODS[model.method].load(), column.scale or "probability"
+    method = METHODS[model.method].load()
 
     def function(one: ScoreMap) -> Function:
-        return lambda scores: mapped(method, one, np.ascontiguousarray(scores), scale, 1)[0]
+        return lambda scores: mapped(method, one, np.ascontiguousarray(scores), maker.scale, 1)[0]
 
-    scores = scores_of(column)
-    inverses = [Inverse(made.score, function(one), 1.0, scores) for one in made.maps]
-    return Rising(made.segment, tuple(inverses))
+    inverses = [Inverse(maker.score, function(one), 1.0, maker.scores) for one in maker.maps]
+    return Rising(maker.segment, tuple(inverses))

@@ -228,75 +228,52 @@ def compared(found: pl.DataFrame, expected: pl.DataFrame, rows: int) -> Agreemen
 
 def _apart(one: pl.Series, other: pl.Series) -> tuple[np.ndarray, float]:
     """Return which numbers differ, and by how much those do that both have."""
-    here, there = one.is_null().to_numpy(), other.is_null().to_numpy()
-    a = one.cast(pl.Float64).fill_null(0.0).to_numpy()
-    b = other.cast(pl.Float64).fill_null(0.0).to_numpy()
-    infinite = np.isinf(a) | np.isinf(b)
+    a, b = one.cast(pl.Float64).to_numpy(), other.cast(pl.Float64).to_numpy()
     with np.errstate(invalid="ignore"):
         gap = np.abs(a - b) / np.maximum(1.0, np.abs(b))
-    gap = np.where(infinite, np.where(a == b, 0.0, np.inf), gap)
-    gap = np.where(np.isnan(gap), np.inf, gap)
-    gap = np.where(here | there, np.where(here == there, 0.0, np.inf), gap)
-    finite = gap[np.isfinite(gap)]
-    return ~(gap <= TOLERANCE), float(finite.max()) if finite.size else 0.0
+    gap[(a == b) | (one.is_null() & other.is_null()).to_numpy()] = 0.0
+    gap[np.isnan(gap)] = np.inf
+    return gap > TOLERANCE, float(gap[np.isfinite(gap)].max(initial=0.0))
 
 
 def probes(program: Program, rows: pl.DataFrame, key: str | None = None) -> pl.DataFrame:
     """Return difficult rows: copies of some rows with columns changed."""
+    texts = [name for name in columns_of(program, Words) if rows.schema[name] == pl.String]
+    changes: list[tuple[str, str | None]] = [(name, None) for name in columns_of(program)]
+    changes += [(name, "\u00e9' \"never seen") for name in texts]
+    made = [
+        rows.head(1).with_columns(pl.lit(value).cast(rows.schema[name]).alias(name))
+        for name, value in changes
+        if name != key  # every row has one
+    ]
     values = critical_values(program)
-    made = [rows.clear()]
-    columns = list(values)
-    if columns:
-        made.append(_placed(rows, _together(values)))
-    for column in columns_of(program):
-        if column == key:  # every row has one
-            continue
-        made.append(rows.head(1).with_columns(pl.lit(None).cast(rows.schema[column]).alias(column)))
-    for column in _texts(program):
-        if rows.schema[column] == pl.String and column != key:
-            made.append(rows.head(1).with_columns(pl.lit("\u00e9' \"never seen").alias(column)))
-    return pl.concat(made, how="vertical_relaxed")
+    combined = _combined(rows, values) if values else rows.clear()
+    return pl.concat([combined, *made], how="vertical_relaxed")
 
 
-def _placed(rows: pl.DataFrame, values: dict[str, np.ndarray]) -> pl.DataFrame:
-    """Return rows, again and again, with the values of some columns."""
-    size = len(next(iter(values.values())))
-    place = pl.Series(np.arange(size) % rows.height)
-    return rows.select(pl.all().gather(place)).with_columns(
-        **{name: pl.Series(column) for name, column in values.items()}
-    )
-
-
-def _together(values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return every value of a column with every one of another, or as many as there may be."""
-    total = math.prod(len(one) for one in values.values())
-    if total <= MOST_PROBES:
-        grid = np.meshgrid(*values.values(), indexing="ij")
-        return {name: part.ravel() for name, part in zip(values, grid, strict=True)}
-    size = min(MOST_PROBES, 4 * max(len(one) for one in values.values()))
-    random = np.random.default_rng(0)
-    return {name: one[random.permutation(size) % len(one)] for name, one in values.items()}
+def _combined(rows: pl.DataFrame, values: dict[str, np.ndarray]) -> pl.DataFrame:
+    """Return rows with every value of a column and every one of another, or as many as may be."""
+    sizes = [len(one) for one in values.values()]
+    if math.prod(sizes) <= MOST_PROBES:
+        columns = [part.ravel() for part in np.meshgrid(*values.values(), indexing="ij")]
+    else:
+        size, random = min(MOST_PROBES, 4 * max(sizes)), np.random.default_rng(0)
+        columns = [one[random.permutation(size) % len(one)] for one in values.values()]
+    changed = [pl.Series(*column) for column in zip(values, columns, strict=True)]
+    return rows[np.arange(columns[0].size) % rows.height].with_columns(changed)
 
 
 def critical_values(program: Program) -> dict[str, np.ndarray]:
     """Return the numbers with which each column is compared, and their neighbours."""
     found: dict[str, list[float]] = {}
-    given: dict[str, Input] = {}
-    for value in (*program.bindings.values(), *program.outputs.values()):
-        for node in every_node(value):
-            for name, numbers in _comparisons(program, node):
-                given[name] = program.inputs[name]
-                found.setdefault(name, []).extend(numbers)
-    return {given[name].column: neighbours(numbers, given[name]) for name, numbers in found.items()}
-
-
-def _comparisons(program: Program, node: Node) -> Iterator[tuple[str, list[float]]]:
-    if isinstance(node, Steps) and isinstance(node.x, Ref) and node.x.name in program.inputs:
-        yield node.x.name, list(node.knots)
-    if isinstance(node, Compare):
-        left = node.left
-        if isinstance(left, Ref) and left.name in program.inputs:
-            yield left.name, list(_constants(program, node.right))
+    for node in program.nodes():
+        match node:
+            case Steps(Ref(name), knots) if name in program.inputs:
+                found.setdefault(name, []).extend(knots)
+            case Compare(_, Ref(name), right) if name in program.inputs:
+                found.setdefault(name, []).extend(_constants(program, right))
+    inputs = program.inputs
+    return {inputs[name].column: neighbours(own, inputs[name]) for name, own in found.items()}
 
 
 def _constants(program: Program, node: Node) -> Iterator[float]:
@@ -316,12 +293,3 @@ def neighbours(values: Sequence[float], given: Input) -> np.ndarray:
     keys = np.unique(np.concatenate([own - 1, own, own + 1]))
     ends = scores.keys([scores.low, scores.high])
     return scores.floats(keys[(keys >= ends[0]) & (keys <= ends[1])]).astype(np.float64)
-
-
-def _texts(program: Program) -> list[str]:
-    found: dict[str, None] = {}
-    for value in (*program.bindings.values(), *program.outputs.values()):
-        for node in every_node(value):
-            if isinstance(node, Words):
-                found.setdefault(node.column)
-    return list(found)

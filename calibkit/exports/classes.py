@@ -6,26 +6,10 @@ from collections.abc import Sequence
 
 from calibkit.calibrators.model import CalibratorModel
 from calibkit.errors import UsageError
-from calibkit.exports.nodes import (
-    ONE,
-    Compare,
-    Every,
-    Exp,
-    Item,
-    Log,
-    Missing,
-    Node,
-    Number,
-    Ref,
-    add,
-    divide,
-    multiply,
-    subtract,
-    when,
-)
+from calibkit.exports.nodes import Clamped, Every, Exp, Item, Log, Node, Number, Ref, when
 from calibkit.exports.program import Program
 from calibkit.exports.request import Request
-from calibkit.exports.scales import as_fitted, bind_input, tame
+from calibkit.exports.scales import as_fitted, bind_input
 from calibkit.models import Column, Model
 from calibkit.raters.logit_maps import LEAST_PROBABILITY
 from calibkit.raters.model import LogitMapModel
@@ -40,14 +24,14 @@ def translate(program: Program, model: CalibratorModel, request: Request) -> dic
     request.refuse_key(model)
     assert isinstance(model.classes, list)
     needed, prediction = read_classes(program, model, model.classes, request)
-    logits = prediction
-    if model.columns["probs"].scale != "logit":
-        logits = [logarithm(program, value) for value in prediction]
-    found = softmax(program, mapped(program, model.logit_map, logits))
-    return {
-        f"calibrated_{name}": program.result(needed, value)
-        for name, value in zip(model.classes, found, strict=True)
-    }
+    logits = logits_of(program, model, prediction)
+    found = named("calibrated", model.classes, softmax(program, mapped(model.logit_map, logits)))
+    return {name: program.result(needed, value) for name, value in found.items()}
+
+
+def named(prefix: str, classes: Sequence[str], values: Sequence[Node]) -> dict[str, Node]:
+    """Return the added columns of the classes."""
+    return {f"{prefix}_{name}": value for name, value in zip(classes, values, strict=True)}
 
 
 def read_classes(
@@ -64,19 +48,19 @@ def read_classes(
         for name in class_columns(column.name, classes, request)
     ]
     if scale == "logit":
-        return read, [tamed(program, value) for value in read]
-    total: Node = read[0]
-    for value in read[1:]:
-        total = add(total, value)
-    total = program.bind("total", total)
-    near = Every(
-        (
-            Compare("<=", subtract(total, ONE), Number(SUM_SLACK)),
-            Compare(">=", subtract(total, ONE), Number(-SUM_SLACK)),
-        )
-    )
-    total = program.bind("total", when(near, total, Missing()))
-    return [*read, total], [program.bind("share", divide(value, total)) for value in read]
+        return read, [program.bind("score", Clamped(value)) for value in read]
+    total = program.bind("total", _sum(read))
+    off = total - 1.0
+    near = Every((off <= SUM_SLACK, off >= -SUM_SLACK))
+    total = program.bind("total", when(near, total))
+    return [*read, total], [program.bind("share", value / total) for value in read]
+
+
+def _sum(values: Sequence[Node]) -> Node:
+    total = values[0]
+    for value in values[1:]:
+        total += value
+    return total
 
 
 def class_columns(pattern: str, classes: Sequence[str], request: Request) -> list[str | Item]:
@@ -87,15 +71,13 @@ def class_columns(pattern: str, classes: Sequence[str], request: Request) -> lis
     UsageError
         Where only a file could tell what a pattern stands for.
     """
-    if request.class_columns is not None:
-        if len(request.class_columns) == len(classes) > 1:
-            return list(request.class_columns)
-        return [
-            Item(request.class_columns[0], place, len(classes)) for place in range(len(classes))
-        ]
     pattern = request.columns.get("probs", pattern)
-    if not _GLOB & set(pattern):
-        return [Item(pattern, place, len(classes)) for place in range(len(classes))]
+    known = request.class_columns
+    if known is not None and len(known) == len(classes) > 1:
+        return list(known)
+    if known is not None or not _GLOB & set(pattern):
+        column = pattern if known is None else known[0]
+        return [Item(column, place, len(classes)) for place in range(len(classes))]
     if pattern.count("*") == 1 and not _GLOB & set(pattern.replace("*", "")):
         return [pattern.replace("*", name) for name in classes]
     raise UsageError(
@@ -104,33 +86,33 @@ def class_columns(pattern: str, classes: Sequence[str], request: Request) -> lis
     )
 
 
-def tamed(program: Program, value: Ref) -> Ref:
-    """Return a logit that may be multiplied."""
-    found = tame(program, value, "logit")
-    assert isinstance(found, Ref)
-    return found
+def logits_of(program: Program, model: Model, prediction: Sequence[Ref]) -> Sequence[Ref]:
+    """Return the logits of class probabilities, or those that were read."""
+    if model.columns["probs"].scale == "logit":
+        return prediction
+    return [logarithm(program, value) for value in prediction]
 
 
 def logarithm(program: Program, value: Node) -> Ref:
     """Return the logarithm of a probability that is lifted to the least one first."""
     least = Number(LEAST_PROBABILITY)
-    return program.bind("log", Log(when(Compare("<", value, least), least, value)))
+    return program.bind("log", Log(when(value < least, least, value)))
 
 
-def mapped(program: Program, one: LogitMapModel, logits: Sequence[Node]) -> list[Node]:
+def mapped(one: LogitMapModel, logits: Sequence[Node]) -> list[Node]:
     """Return logits after a linear map."""
     fitted = one.fitted(len(logits))
     if fitted.weights.ndim < 2:
         scale = fitted.weights.tolist() * (len(logits) if fitted.weights.size == 1 else 1)
         return [
-            add(multiply(Number(factor), value), Number(shift))
+            Number(factor) * value + shift
             for factor, value, shift in zip(scale, logits, fitted.intercept.tolist(), strict=True)
         ]
     found = []
     for weights, shift in zip(fitted.weights.tolist(), fitted.intercept.tolist(), strict=True):
         total: Node = Number(shift)
         for factor, value in zip(weights, logits, strict=True):
-            total = add(total, multiply(Number(factor), value))
+            total += Number(factor) * value
         found.append(total)
     return found
 
@@ -140,10 +122,7 @@ def softmax(program: Program, logits: Sequence[Node]) -> list[Ref]:
     bound = [program.bind("logit", value) for value in logits]
     top: Node = bound[0]
     for value in bound[1:]:
-        top = program.bind("top", when(Compare(">", value, top), value, top))
-    powers = [program.bind("power", Exp(subtract(value, top))) for value in bound]
-    mass: Node = powers[0]
-    for value in powers[1:]:
-        mass = add(mass, value)
-    whole = program.bind("mass", mass)
-    return [program.bind("class_probability", divide(power, whole)) for power in powers]
+        top = program.bind("top", when(value > top, value, top))
+    powers = [program.bind("power", Exp(value - top)) for value in bound]
+    mass = program.bind("mass", _sum(powers))
+    return [program.bind("class_probability", power / mass) for power in powers]

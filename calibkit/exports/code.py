@@ -1,65 +1,89 @@
-"""What programs in Python and in polars share: constants apart from the expressions."""
+"""What programs in Python and in polars share: a module with one function, and constants before it."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from typing import ClassVar
 
-from calibkit.exports.nodes import Node, Number, Steps
+from calibkit.exports import nodes
+from calibkit.exports.printer import Printer
 
-#: Step functions with more steps look their values up.
-FLAT = 4
+_FUNCTION = '''def apply({argument}):
+    """Return {what} with the columns of the model added.
+
+    They are {nothing} row lacks a value that the model needs, or has one that the model
+    does not take, as a probability outside [0, 1].
+    """'''
 
 
-@dataclass
-class Constants:
-    """Tuples of numbers and texts, written once, before the function that uses them."""
+class Module(Printer):
+    """Writes modules; names of columns are texts in them.
 
-    lines: list[str] = field(default_factory=list)
-    names: dict[str, str] = field(default_factory=dict)
+    Attributes
+    ----------
+    about
+        What the function is, its argument, what it returns and what stands for no value.
+    helpers
+        What the function calls, each written only where it is used, before those that call it.
+    modules, imports
+        What may be imported of the standard library, and lines that are there anyway.
+    lookup
+        A value of a table.
+    """
 
-    def named(self, text: str) -> str:
+    about: ClassVar[dict[str, str]]
+    helpers: ClassVar[dict[str, str]]
+    modules: ClassVar[tuple[str, ...]]
+    imports: ClassVar[tuple[str, ...]] = ()
+    lookup: ClassVar[str]
+    most = longest = 4
+    spellings: ClassVar = Printer.spellings | {
+        nodes.Item: "_item({column}, {place}, {size})",
+        nodes.WholeWords: "_words({column})",
+        nodes.Draw: "_draw({seed}, {key})",
+        nodes.Between: "_between({value}, {low}, {high})",
+    }
+
+    def __init__(self) -> None:
+        self.constants: dict[str, str] = {}
+
+    def module(self, about: str, body: list[str]) -> str:
+        """Return the text of a module; `body`: the lines of the function."""
+        helpers: list[str] = []
+        called = "\n".join(body)
+        for name, code in reversed(self.helpers.items()):
+            if f"{name}(" in called:
+                helpers.insert(0, code)
+                called += code
+        function = "\n".join([_FUNCTION.format(**self.about), *body])
+        constants = "\n".join(f"{name} = {text}" for text, name in self.constants.items())
+        code = "\n".join([constants, *helpers, function])
+        imports = "\n".join(f"import {name}" for name in self.modules if f"{name}." in code)
+        top = [f'"""{about}, as {self.about["kind"]}."""', imports, *self.imports, constants]
+        return "\n\n\n".join(["\n\n".join(filter(None, top)), *helpers, function]) + "\n"
+
+    def constant(self, text: str) -> str:
         """Return the name of a constant with this text."""
-        if text not in self.names:
-            self.names[text] = f"_C{len(self.names) + 1}"
-            self.lines.append(f"{self.names[text]} = {text}")
-        return self.names[text]
+        return self.constants.setdefault(text, f"_C{len(self.constants) + 1}")
 
-    def floats(self, values: Sequence[float]) -> str:
-        """Return the name of a tuple of numbers."""
-        return self.named(f"({''.join(f'{number(value)}, ' for value in values)})")
+    def number(self, value: float) -> str:
+        """Return a float as Python writes it."""
+        found = repr(float(value))
+        return {"nan": "math.nan", "inf": "math.inf", "-inf": "(-math.inf)"}.get(found, found)
 
+    def text(self, value: str) -> str:
+        """Return a text as Python writes it, in ASCII and free of line ends."""
+        return ascii(str(value))
 
-def number(value: float) -> str:
-    """Return a float as Python writes it."""
-    if math.isfinite(value):
-        return repr(float(value))
-    return "math.nan" if math.isnan(value) else "math.inf" if value > 0 else "(-math.inf)"
+    def listed(self, parts: Iterable[str]) -> str:
+        """Return a tuple."""
+        return f"({''.join(f'{part}, ' for part in parts)})"
 
-
-def text(value: str) -> str:
-    """Return a text as Python writes it, in ASCII and free of line ends."""
-    return ascii(str(value))
-
-
-def texts(values: Sequence[str]) -> str:
-    """Return texts as a tuple."""
-    return f"({''.join(f'{text(value)}, ' for value in values)})"
-
-
-def table(node: Steps) -> list[float]:
-    """Return the values of a step function whose values are numbers."""
-    return [value.value for value in node.values if isinstance(value, Number)]
-
-
-def halves(node: Steps) -> tuple[float, Node, Node]:
-    """Return the middle knot of a step function, what holds below it and what from it up."""
-    middle = len(node.knots) // 2
-    low = node.values[: middle + 1], node.knots[:middle]
-    high = node.values[middle + 1 :], node.knots[middle + 1 :]
-    below, above = (
-        Steps(node.x, knots, values, node.strict) if knots else values[0]
-        for values, knots in (low, high)
-    )
-    return node.knots[middle], below, above
+    def table(self, node: nodes.Steps) -> str:
+        """Return a long step function."""
+        knots, values = (
+            self.constant(self.listed(map(self.number, found)))
+            for found in (node.knots, node.levels())
+        )
+        side = "left" if node.strict else "right"
+        return self.lookup.format(x=self.write(node.x), knots=knots, values=values, side=side)

@@ -4,50 +4,39 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
 from calibkit.errors import UsageError
 from calibkit.exports.nodes import (
+    MISSING,
     ONE,
     ZERO,
     Between,
-    Compare,
     Lacks,
-    Missing,
     Node,
     Number,
     OneOf,
     Ref,
     Some,
     Whole,
-    add,
-    chosen,
-    divide,
-    multiply,
-    numbers,
-    subtract,
     when,
 )
 from calibkit.exports.preimages import Floats, Inverse
-from calibkit.exports.program import Input, Program
+from calibkit.exports.program import Program
 from calibkit.exports.request import Request
 from calibkit.exports.scales import (
-    as_fitted,
     bind_input,
     expit,
     inside,
     line,
-    log_odds,
+    link,
     log_parts,
     near_knots,
     scores_of,
-    tame,
 )
 from calibkit.hetcal.model import SCORE_FEATURE, HetcalModel, LeafMap, PartitionPart, TreeNode
 from calibkit.hetcal.rows import linear_scores
-from calibkit_kernels.decide import LEAST
 
 #: A tree is written as nested comparisons to this depth; what lies below gets a name first.
 _NESTED = 12
@@ -65,21 +54,21 @@ Leaf = Callable[[int], Node]
 def translate(program: Program, model: HetcalModel, request: Request) -> dict[str, Node]:
     """Return `calibrated` and `leaf`."""
     request.refuse_key(model)
-    rows = _Rows.read(program, model, str(request.column(model, "score")))
+    rows = _Rows(program, model, str(request.column(model, "score")))
     parts = model.parts()
     leaf = program.bind("leaf", rows.tree(parts[0], Whole))
     if model.partition == "boosted":
         total = _boosted(rows, parts)
         assert model.final is not msgspec.UNSET  # the model was checked
-        total = expit(program, line(Number(model.final.a), total, Number(model.final.b)))
+        total = expit(program, line(model.final.a, total, model.final.b))
     else:
         total = ZERO
         for place, part in enumerate(parts):
             own = leaf if place == 0 else program.bind("leaf", rows.tree(part, Whole))
             probability = program.bind("part", _leaf_maps(rows, part.maps, own))
-            total = probability if place == 0 else program.bind("sum", add(total, probability))
+            total = probability if place == 0 else program.bind("sum", total + probability)
         if len(parts) > 1:
-            total = divide(total, Number(float(len(parts))))
+            total /= float(len(parts))
     calibrated = inside(program, total, model.clip, "total")
     return {
         "calibrated": program.result([rows.score], calibrated),
@@ -87,7 +76,6 @@ def translate(program: Program, model: HetcalModel, request: Request) -> dict[st
     }
 
 
-@dataclass(frozen=True)
 class _Rows:
     """What a row has: the score, its linear form, and features.
 
@@ -105,52 +93,42 @@ class _Rows:
         The linear form seen from the score.
     """
 
-    program: Program
-    model: HetcalModel
-    score: Ref
-    linear: Ref
-    features: dict[str, Ref]
-    inverse: Inverse
-
-    @classmethod
-    def read(cls, program: Program, model: HetcalModel, name: str) -> _Rows:
+    def __init__(self, program: Program, model: HetcalModel, name: str) -> None:
         """Bind score and features."""
         column = model.columns["score"]
         program.lenient = True  # rows without a feature have a side of their own
-        features, infinite = _features(program, model)
-        usable = program.bind("usable", when(Some(tuple(infinite)), Missing(), ONE))
+        self.program, self.model = program, model
+        self.features, infinite = _features(program, model)
+        usable = program.bind("usable", when(Some(tuple(infinite)), MISSING, ONE))
         program.lenient = False
         score = bind_input(program, "score", name, column)
         if infinite:
-            whole = when(Lacks((usable.name,)), Missing(), score)
+            whole = when(Lacks((usable.name,)), MISSING, score)
             usable_score = program.bind("usable_score", whole)
             if score.name in program.inputs:
                 program.inputs[usable_score.name] = program.inputs[score.name]
             score = usable_score
         scale = column.scale or "probability"
-        if scale == "probability":
-            linear = log_odds(program, score, LEAST)
-        else:
-            linear = tame(program, score, scale)
+        linear = link(program, score, scale)
         before = model.precalibrate
         if before is not None:
-            linear = line(Number(before.a), program.bind("logit", linear), Number(before.b))
+            linear = line(before.a, program.bind("logit", linear), before.b)
 
         def function(scores: Floats) -> Floats:
             found, _ = linear_scores(scores, scale)
             return found if before is None else before.a * found + before.b
 
         slope = 1.0 if before is None else before.a
-        inverse = Inverse(score, function, slope, scores_of(column))
-        inverse.learn(_score_knots(model))
-        return cls(program, model, score, program.bind("linear", linear), features, inverse)
+        self.inverse = Inverse(score, function, slope, scores_of(column))
+        self.inverse.learn(_score_knots(model))
+        self.score, self.linear = score, program.bind("linear", linear)
 
     def tree(self, part: PartitionPart, at_leaf: Leaf) -> Node:
         """Return what stands at the leaf of a row, nodes from the last to the first.
 
         The children of a node stand after it, so that they are written already.
         """
-        found: list[Node] = [Missing()] * len(part.tree)
+        found: list[Node] = [MISSING] * len(part.tree)
         depth = [0] * len(part.tree)
         whole = [0] * len(part.tree)
         for place in range(len(part.tree) - 1, -1, -1):
@@ -162,7 +140,7 @@ class _Rows:
             depth[place] = 1 + max(depth[node.left], depth[node.right])
             whole[place] = 1 + max(whole[node.left], whole[node.right])
             found[place] = self._split(node, found[node.left], found[node.right])
-            found[node.left] = found[node.right] = Missing()
+            found[node.left] = found[node.right] = MISSING
             if depth[place] >= _NESTED:
                 found[place], depth[place] = self.program.bind("branch", found[place]), 0
         if whole[0] > _DEEPEST:
@@ -183,22 +161,16 @@ class _Rows:
             if not listed:
                 return kept
             return when(OneOf(self.features[str(node.feature)], tuple(listed)), other, kept)
-        if node.feature == SCORE_FEATURE and node.feature not in self.features:
-            return self._by_score(node, left, right)
+        by_score = node.feature == SCORE_FEATURE and node.feature not in self.features
+        if by_score and isinstance(node.cut, float):
+            return self.inverse.steps([_above(node.cut)], [left, right])
+        if by_score:  # which is never missing
+            return left
         feature = self.features[str(node.feature)]
         if not isinstance(node.cut, float):  # every value goes left
-            if missing_left:
-                return left
-            return when(Compare("<=", feature, Number(math.inf)), left, right)
-        sign = ">" if missing_left else "<="
+            return left if missing_left else when(feature <= math.inf, left, right)
         cut = near_knots(self.program, feature, [node.cut], above=True)[0]
-        return when(Compare(sign, feature, Number(cut)), other, kept)
-
-    def _by_score(self, node: TreeNode, left: Node, right: Node) -> Node:
-        """Return the side of a row by its linear score, which is never missing."""
-        if not isinstance(node.cut, float):
-            return left
-        return self.inverse.steps([_above(node.cut)], [left, right])
+        return when(feature > cut if missing_left else feature <= cut, other, kept)
 
 
 def _above(cut: float) -> float:
@@ -232,12 +204,8 @@ def _features(program: Program, model: HetcalModel) -> tuple[dict[str, Ref], lis
             found[name] = program.bind("feature", program.words(name))
             continue
         raw = program.bind("read", Between(program.number(name), -math.inf, math.inf))
-        infinite += [Compare("=", raw, Number(limit)) for limit in (-math.inf, math.inf)]
-        found[name] = program.bind("feature", as_fitted(program, raw, column))
-        if name not in program.available:
-            program.inputs[found[name].name] = Input(name, column)
-        elif name in program.inexact:
-            program.loose.add(found[name].name)
+        infinite += [raw.equals(limit) for limit in (-math.inf, math.inf)]
+        found[name] = bind_input(program, "feature", name, column, value=raw)
     return found, infinite
 
 
@@ -247,30 +215,25 @@ def _leaf_maps(rows: _Rows, maps: Sequence[LeafMap], leaf: Ref) -> Node:
     pooled = rows.model.pooled
 
     def parameter(name: str) -> Node:
-        values = [float(getattr(one, name)) for one in maps]
-        return _bound(program, name, chosen(leaf, numbers(values)))
+        return program.choose(name, leaf, [float(getattr(one, name)) for one in maps])
 
     if any(isinstance(one.c, float) for one in maps):
         low, high = log_parts(program, rows.linear)
         a, b, c = (parameter(name) for name in "abc")
-        return expit(program, add(add(multiply(a, low), multiply(b, high)), c))
+        return expit(program, a * low + b * high + c)
     if not any(isinstance(one.knots, list) for one in maps):
         return expit(program, line(parameter("a"), rows.linear, parameter("b")))
-    whole = expit(program, line(Number(pooled.a), rows.linear, Number(pooled.b)))
+    whole = expit(program, line(pooled.a, rows.linear, pooled.b))
     found, shares = [], []
     for one in maps:
         assert isinstance(one.knots, list) and isinstance(one.values, list)  # as the fit writes
-        found.append(rows.inverse.steps(one.knots[1:], numbers(one.values)))
+        found.append(rows.inverse.steps(one.knots[1:], one.values))
         shares.append(float(one.share or 0.0))
-    step = _bound(program, "step", chosen(leaf, found))
+    step = program.choose("step", leaf, found)
     if set(shares) == {1.0}:
         return step
-    share = _bound(program, "share", chosen(leaf, numbers(shares)))
-    return add(multiply(share, step), multiply(subtract(ONE, share), program.bind("whole", whole)))
-
-
-def _bound(program: Program, name: str, value: Node) -> Node:
-    return value if isinstance(value, Number) else program.bind(name, value)
+    share = program.choose("share", leaf, shares)
+    return share * step + (1.0 - share) * program.bind("whole", whole)
 
 
 def _each(values: Sequence[float]) -> Leaf:
@@ -284,8 +247,8 @@ def _boosted(rows: _Rows, parts: Sequence[PartitionPart]) -> Node:
         slopes = [float(one.a) for one in part.maps if isinstance(one.a, float)]
         shifts = [float(one.b) for one in part.maps if isinstance(one.b, float)]
         if set(slopes) != {1.0}:
-            score = multiply(rows.program.bind("slope", rows.tree(part, _each(slopes))), score)
-        score = add(score, rows.tree(part, _each(shifts)))
+            score = rows.program.bind("slope", rows.tree(part, _each(slopes))) * score
+        score += rows.tree(part, _each(shifts))
         if place % _ADDED == _ADDED - 1:
             score = rows.program.bind("moved", score)
     return score

@@ -1,4 +1,4 @@
-"""What an exported model computes, as a small tree of expressions that every writer renders.
+"""What an exported model computes, as a small tree of expressions that every printer writes.
 
 A condition whose operand is missing does not hold, and a `Case` then goes on to its next branch, as
 in SQL.  Everything else made from a missing value is missing.  NaN occurs in one place only: it is
@@ -9,82 +9,114 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from typing import TypeAlias
+
+import msgspec
+from msgspec.structs import astuple
 
 
-@dataclass(frozen=True)
-class Node:
-    """An expression."""
+class Node(msgspec.Struct, frozen=True):
+    """An expression.
+
+    Arithmetic with expressions and floats makes expressions (a summand 0 and a factor 1 are left
+    out), ``< <= > >=`` and `equals` make conditions; ``==`` tells whether two expressions are the
+    same.
+    """
+
+    def __add__(self, other: Operand) -> Node:
+        right = node_of(other)
+        return self if right == ZERO else Binary("+", self, right)
+
+    def __sub__(self, other: Operand) -> Node:
+        return Binary("-", self, node_of(other))
+
+    def __rsub__(self, other: float) -> Node:
+        return Binary("-", Number(other), self)
+
+    def __mul__(self, other: Operand) -> Node:
+        right = node_of(other)
+        if self == ONE:
+            return right
+        return self if right == ONE else Binary("*", self, right)
+
+    def __truediv__(self, other: Operand) -> Node:
+        return Binary("/", self, node_of(other))
+
+    def __lt__(self, other: Operand) -> Node:
+        return Compare("<", self, node_of(other))
+
+    def __le__(self, other: Operand) -> Node:
+        return Compare("<=", self, node_of(other))
+
+    def __gt__(self, other: Operand) -> Node:
+        return Compare(">", self, node_of(other))
+
+    def __ge__(self, other: Operand) -> Node:
+        return Compare(">=", self, node_of(other))
+
+    def equals(self, other: Operand) -> Node:
+        """Return whether two numbers are equal."""
+        return Compare("=", self, node_of(other))
 
 
-@dataclass(frozen=True)
-class Number(Node):
+Operand: TypeAlias = Node | float
+
+
+class Number(Node, frozen=True):
     """A float."""
 
     value: float
 
 
-@dataclass(frozen=True)
-class Whole(Node):
+class Whole(Node, frozen=True):
     """An integer; `kind` is the type that `apply` gives it."""
 
     value: int
     kind: str = "Int32"
 
 
-@dataclass(frozen=True)
-class Text(Node):
+class Text(Node, frozen=True):
     """A text."""
 
     value: str
 
 
-@dataclass(frozen=True)
-class Missing(Node):
+class Missing(Node, frozen=True):
     """No value."""
 
 
-@dataclass(frozen=True)
-class Ref(Node):
+class Ref(Node, frozen=True):
     """The value of a binding."""
 
     name: str
 
 
-@dataclass(frozen=True)
-class Field(Node):
+class Read(Node, frozen=True):
+    """A column of the table."""
+
+    column: str
+
+
+class Field(Read, frozen=True):
     """A column of numbers, as float64."""
 
-    column: str
+
+class Words(Read, frozen=True):
+    """A column as text."""
 
 
-@dataclass(frozen=True)
-class Item(Node):
+class WholeWords(Words, frozen=True):
+    """A column as text, whole floats as integers."""
+
+
+class Item(Read, frozen=True):
     """One number of a column of lists, all of length `size`; missing in a list of another length."""
 
-    column: str
     place: int
     size: int
 
 
-@dataclass(frozen=True)
-class Words(Node):
-    """A column as text; `whole`: whole floats are written as integers."""
-
-    column: str
-    whole: bool = False
-
-
-@dataclass(frozen=True)
-class Rounded(Node):
-    """A number rounded to float32."""
-
-    value: Node
-
-
-@dataclass(frozen=True)
-class Between(Node):
+class Between(Node, frozen=True):
     """A number if it lies in [low, high], else missing; NaN lies nowhere."""
 
     value: Node
@@ -92,8 +124,7 @@ class Between(Node):
     high: float
 
 
-@dataclass(frozen=True)
-class Tame(Node):
+class Clamped(Node, frozen=True):
     """A number about to be multiplied, without those whose products would under- or overflow.
 
     Where arithmetic fails on them, one so small is replaced by 0, one so large by the limit.
@@ -104,8 +135,29 @@ class Tame(Node):
     large: float = 1e290
 
 
-@dataclass(frozen=True)
-class Binary(Node):
+class Unary(Node, frozen=True):
+    """Something made of one number."""
+
+    value: Node
+
+
+class Rounded(Unary, frozen=True):
+    """A number rounded to float32."""
+
+
+class Exp(Unary, frozen=True):
+    """The exponential of a number up to 700."""
+
+
+class Log(Unary, frozen=True):
+    """The natural logarithm of a positive number."""
+
+
+class IsNan(Unary, frozen=True):
+    """Whether a threshold is NaN."""
+
+
+class Binary(Node, frozen=True):
     """Two numbers joined by ``+ - * /``."""
 
     sign: str
@@ -113,75 +165,50 @@ class Binary(Node):
     right: Node
 
 
-@dataclass(frozen=True)
-class Exp(Node):
-    """The exponential of a number up to 700."""
-
-    value: Node
-
-
-@dataclass(frozen=True)
-class Log(Node):
-    """The natural logarithm of a positive number."""
-
-    value: Node
-
-
-@dataclass(frozen=True)
-class Compare(Node):
+class Compare(Binary, frozen=True):
     """Two numbers compared by ``< <= > >= =``."""
 
-    sign: str
-    left: Node
-    right: Node
 
-
-@dataclass(frozen=True)
-class IsNever(Node):
-    """Whether a threshold is NaN."""
-
-    value: Node
-
-
-@dataclass(frozen=True)
-class Every(Node):
+class Every(Node, frozen=True):
     """Whether all conditions hold."""
 
     conditions: tuple[Node, ...]
 
 
-@dataclass(frozen=True)
-class Some(Node):
+class Some(Node, frozen=True):
     """Whether a condition holds."""
 
     conditions: tuple[Node, ...]
 
 
-@dataclass(frozen=True)
-class Lacks(Node):
+class Lacks(Node, frozen=True):
     """Whether one of some bindings has no value."""
 
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class OneOf(Node):
+class OneOf(Node, frozen=True):
     """Whether a text is among some."""
 
     value: Node
     texts: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Case(Node):
+class Code(Node, frozen=True):
+    """The place of a text among some, or their number for another text or none."""
+
+    value: Node
+    texts: tuple[str, ...]
+
+
+class Case(Node, frozen=True):
     """The value of the first branch whose condition holds."""
 
     branches: tuple[tuple[Node, Node], ...]
     otherwise: Node
 
 
-@dataclass(frozen=True)
-class Steps(Node):
+class Steps(Node, frozen=True):
     """A step function: ``values[number of knots <= x]`` (`strict`: knots < x).
 
     There is one value more than there are knots, which rise.
@@ -192,31 +219,37 @@ class Steps(Node):
     values: tuple[Node, ...]
     strict: bool = False
 
-    @property
-    def is_table(self) -> bool:
-        """Whether all values are numbers."""
-        return all(isinstance(value, Number) for value in self.values)
+    def levels(self) -> list[float]:
+        """Return the values if all of them are numbers, else nothing."""
+        found = [value.value for value in self.values if isinstance(value, Number)]
+        return found if len(found) == len(self.values) else []
+
+    def comparisons(self, most: int) -> Case:
+        """Return the same as comparisons: one after the other up to `most`, else halves."""
+        sign = "<=" if self.strict else "<"
+        tests = [Compare(sign, self.x, Number(knot)) for knot in self.knots]
+        if len(tests) <= most:
+            return Case(tuple(zip(tests, self.values, strict=False)), self.values[-1])
+        middle = len(tests) // 2
+        low = Steps(self.x, self.knots[:middle], self.values[: middle + 1], self.strict)
+        high = Steps(self.x, self.knots[middle + 1 :], self.values[middle + 1 :], self.strict)
+        return Case(((tests[middle], low),), high)
 
 
-@dataclass(frozen=True)
-class TableSteps(Node):
-    """A step function of several: that of the table whose place `index` is, all over the same x."""
+class Table(Node, frozen=True):
+    """Long step functions of numbers, all over the same x; `index` is the place of a row's own.
 
-    index: Node
+    `knots` and `values` hold those of each; without an index there is one.
+    """
+
+    index: Node | None
     x: Node
-    tables: tuple[Steps, ...]
+    knots: tuple[tuple[float, ...], ...]
+    values: tuple[tuple[float, ...], ...]
+    strict: bool
 
 
-@dataclass(frozen=True)
-class Code(Node):
-    """The place of a text among some, or their number for another text or none."""
-
-    value: Node
-    texts: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Draw(Node):
+class Draw(Node, frozen=True):
     """What decides a row at random, a number in [0, 1).
 
     The first 13 hexadecimal digits of ``md5(seed ":" key)`` over 16^13; `key` is a column as text.
@@ -226,106 +259,68 @@ class Draw(Node):
     seed: int
 
 
-@dataclass(frozen=True)
-class Falling(Node):
+class Descending(Node, frozen=True):
     """Numbers as a list, the largest first."""
 
     values: tuple[Node, ...]
 
 
-@dataclass(frozen=True)
-class Place(Node):
+class Element(Node, frozen=True):
     """A number of a list, by its place from 0."""
 
     value: Node
     place: int
 
 
-NEVER = Number(math.nan)
+MISSING = Missing()
+NAN = Number(math.nan)
 ZERO, ONE = Number(0.0), Number(1.0)
 
 #: Decisions.
 NO, YES = Whole(0, "UInt8"), Whole(1, "UInt8")
 
 
-def add(left: Node, right: Node) -> Node:
-    """Return a sum; 0 is left out."""
-    return left if right == ZERO else Binary("+", left, right)
+def node_of(value: Operand) -> Node:
+    """Return a number as an expression; NaN, which is no threshold, as one that equals itself."""
+    if isinstance(value, Node):
+        return value
+    return NAN if math.isnan(value) else Number(float(value))
 
 
-def subtract(left: Node, right: Node) -> Node:
-    """Return a difference."""
-    return Binary("-", left, right)
-
-
-def multiply(left: Node, right: Node) -> Node:
-    """Return a product; a factor 1 is left out."""
-    if left == ONE:
-        return right
-    return left if right == ONE else Binary("*", left, right)
-
-
-def divide(left: Node, right: Node) -> Node:
-    """Return a quotient."""
-    return Binary("/", left, right)
-
-
-def when(condition: Node, value: Node, otherwise: Node) -> Case:
+def when(condition: Node, value: Operand, otherwise: Operand = MISSING) -> Case:
     """Return one of two values; where the second is a `Case`, its branches go on here."""
+    branch = condition, node_of(value)
     if isinstance(otherwise, Case):
-        return Case(((condition, value), *otherwise.branches), otherwise.otherwise)
-    return Case(((condition, value),), otherwise)
+        return Case((branch, *otherwise.branches), otherwise.otherwise)
+    return Case((branch,), node_of(otherwise))
 
 
-def clipped(value: Node, low: float, high: float) -> Node:
+def clipped(value: Node, low: Operand, high: Operand) -> Case:
     """Return a number moved into [low, high]; `value` should be short, it is written three times."""
-    return when(
-        Compare("<", value, Number(low)),
-        Number(low),
-        when(Compare(">", value, Number(high)), Number(high), value),
-    )
+    return when(value < low, low, when(value > high, high, value))
 
 
-def steps(x: Node, knots: Sequence[float], values: Sequence[Node], *, strict: bool = False) -> Node:
+def steps(
+    x: Node, knots: Sequence[float], values: Sequence[Operand], *, strict: bool = False
+) -> Node:
     """Return a step function.
 
     Of equal knots the last one holds, and steps that change nothing are left out.
     """
     kept: list[float] = []
-    found = [values[0]]
-    for place, (knot, value) in enumerate(zip(knots, values[1:], strict=True)):
+    found = [node_of(values[0])]
+    for place, (knot, value) in enumerate(zip(knots, map(node_of, values[1:]), strict=True)):
         if place + 1 < len(knots) and knots[place + 1] == knot:
             continue
         if value != found[-1]:
             kept.append(knot)
             found.append(value)
-    if not kept:
-        return found[0]
-    return Steps(x, tuple(kept), tuple(found), strict)
+    return Steps(x, tuple(kept), tuple(found), strict) if kept else found[0]
 
 
-def numbers(values: Sequence[float]) -> list[Node]:
-    """Return numbers as expressions."""
-    return [Number(float(value)) for value in values]
-
-
-def chosen(code: Node, values: Sequence[Node]) -> Node:
+def chosen(code: Node, values: Sequence[Operand]) -> Node:
     """Return the value whose place a code is."""
     return steps(code, [float(place) for place in range(1, len(values))], values)
-
-
-def parts_of(node: Node) -> Iterator[Node]:
-    """Yield the expressions directly within one."""
-    for field in fields(node):
-        yield from _nodes(getattr(node, field.name))
-
-
-def _nodes(value: Any) -> Iterator[Node]:
-    if isinstance(value, Node):
-        yield value
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from _nodes(item)
 
 
 def every_node(node: Node) -> Iterator[Node]:
@@ -334,7 +329,15 @@ def every_node(node: Node) -> Iterator[Node]:
     while waiting:
         found = waiting.pop()
         yield found
-        waiting += parts_of(found)
+        waiting += _nodes(astuple(found))
+
+
+def _nodes(value: object) -> Iterator[Node]:
+    if isinstance(value, Node):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _nodes(item)
 
 
 def refs_of(node: Node) -> set[str]:

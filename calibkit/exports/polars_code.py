@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from calibkit.exports import nodes
-from calibkit.exports.code import FLAT, Constants, halves, number, table, text, texts
+from calibkit.exports.code import Module
 from calibkit.exports.program import Program, layers
 
 #: Of the columns that are dropped in the end.
 _PREFIX = "_calibkit_"
 
-#: What the function calls, each written only where it is used.
 _HELPERS = {
     "_column": '''def _column(name):
     """Return a column by its name, also by one that polars would take for a pattern."""
@@ -53,156 +54,78 @@ _HELPERS = {
         return pl.Series(found, dtype=pl.Float64)
     return keys.map_batches(find, return_dtype=pl.Float64)''',
 }
-_MODULES = ("hashlib", "math")
 
 
 def write(program: Program, about: str) -> str:
     """Return the text of a module with the function ``apply``."""
-    writer = _Writer()
+    polars = _Polars()
     body = []
     for layer in layers(program.bindings):
-        body += _with_columns(
-            "frame = frame",
-            {_PREFIX + name: writer.write(program.bindings[name]) for name in layer},
-        )
-    added = {name: writer.write(value) for name, value in program.outputs.items()}
-    body += _with_columns("frame = frame", added)
-    hidden = texts([_PREFIX + name for name in program.bindings])
+        body += polars.with_columns({_PREFIX + name: program.bindings[name] for name in layer})
+    body += polars.with_columns(program.outputs)
     if "schema[" in "\n".join(body):
         body.insert(0, "    schema = frame.collect_schema()")
-    called = "\n".join(body)
-    parts = [code for name, code in _HELPERS.items() if f"{name}(" in called]
-    function = [
-        "def apply(frame):",
-        '    """Return a frame (also a lazy one) with the columns of the model added.',
-        "",
-        "    They are null where a row lacks a value that the model needs, or has one that the model",
-        "    does not take, as a probability outside [0, 1].",
-        '    """',
-        *body,
-        f"    return frame.drop({hidden})",
-    ]
-    code = "\n".join([*writer.constants.lines, *parts, *function])
-    modules = [f"import {name}" for name in _MODULES if f"{name}." in code]
-    imports = "\n".join(modules) + "\n\n" * bool(modules) + "import polars as pl"
-    head = f'"""{about}, as polars expressions."""'
-    top = "\n\n".join(
-        [head, imports, *(["\n".join(writer.constants.lines)] if writer.constants.lines else [])]
-    )
-    return "\n\n\n".join([top, *parts, "\n".join(function)]) + "\n"
+    hidden = polars.listed(polars.text(_PREFIX + name) for name in program.bindings)
+    return polars.module(about, [*body, f"    return frame.drop({hidden})"])
 
 
-def _with_columns(start: str, columns: dict[str, str]) -> list[str]:
-    if not columns:
-        return []
-    lines = [f"        {code}.alias({text(name)})," for name, code in columns.items()]
-    return [f"    {start}.with_columns(", *lines, "    )"]
+class _Polars(Module):
+    """Every expression is one that methods can be called on."""
 
+    about: ClassVar = {
+        "kind": "polars expressions",
+        "argument": "frame",
+        "what": "a frame (also a lazy one)",
+        "nothing": "null where a",
+    }
+    helpers: ClassVar = _HELPERS
+    modules = ("hashlib", "math")
+    imports = ("import polars as pl",)
+    signs: ClassVar = {"=": "==", "and": "&", "or": "|"}
+    absent = "{}.is_null()"
+    branch, link, choice = "when({}).then({})", ".", "pl.{}.otherwise({})"
+    lookup = "_steps({x}, {knots}, {values}, '{side}')"
+    spellings: ClassVar = Module.spellings | {
+        nodes.Number: "pl.lit({value})",
+        nodes.Whole: "pl.lit({value}, pl.{kind})",
+        nodes.Text: "pl.lit({value})",
+        nodes.Missing: "pl.lit(None)",
+        nodes.Field: "{column}.cast(pl.Float64)",
+        nodes.Words: "{column}.cast(pl.String)",
+        nodes.WholeWords: "_words({column}, schema[{0.column!a}])",
+        nodes.Code: "_code({value}, {texts})",
+        nodes.OneOf: "{value}.is_in({texts})",
+        nodes.Rounded: "{value}.cast(pl.Float32).cast(pl.Float64)",
+        nodes.Exp: "{value}.exp()",
+        nodes.Log: "{value}.log()",
+        nodes.IsNan: "{value}.is_nan()",
+        nodes.Descending: "pl.concat_list({values}).list.sort(descending=True)",
+        nodes.Element: "{value}.list.get({place})",
+    }
 
-class _Writer:
-    def __init__(self) -> None:
-        self.constants = Constants()
+    def with_columns(self, columns: dict[str, nodes.Node]) -> list[str]:
+        """Return the lines that add columns."""
+        if not columns:
+            return []
+        lines = [
+            f"        {self.write(value)}.alias({self.text(name)}),"
+            for name, value in columns.items()
+        ]
+        return ["    frame = frame.with_columns(", *lines, "    )"]
 
-    def write(self, node: nodes.Node) -> str:
-        """Return an expression that methods can be called on."""
-        match node:
-            case nodes.Number(value):
-                return f"pl.lit({number(value)})"
-            case nodes.Whole(value, kind):
-                return f"pl.lit({int(value)}, pl.{kind})"
-            case nodes.Text(value):
-                return f"pl.lit({text(value)})"
-            case nodes.Missing():
-                return "pl.lit(None)"
-            case nodes.Ref(name):
-                return self._ref(name)
-            case nodes.Field(column):
-                return f"{self._column(column)}.cast(pl.Float64)"
-            case nodes.Item(column, place, size):
-                return f"_item({self._column(column)}, {place}, {size})"
-            case nodes.Words(column, whole):
-                if whole:
-                    return f"_words({self._column(column)}, schema[{text(column)}])"
-                return f"{self._column(column)}.cast(pl.String)"
-            case nodes.Draw(key, seed):
-                return f"_draw({int(seed)}, {self.write(key)})"
-            case nodes.Code(value, names):
-                return f"_code({self.write(value)}, {self.constants.named(texts(names))})"
-            case nodes.Case(branches, otherwise):
-                found = [
-                    f"when({self.condition(test)}).then({self.write(value)})"
-                    for test, value in branches
-                ]
-                return f"pl.{'.'.join(found)}.otherwise({self.write(otherwise)})"
-            case nodes.Steps():
-                return self._steps(node)
-            case _:
-                return self._arithmetic(node)
+    def field(self, name: str, value: object) -> str:
+        """Return a part of an expression; operators take numbers as they are, texts are constants."""
+        if name in ("left", "right") and isinstance(value, nodes.Number):
+            return self.number(value.value)
+        if isinstance(value, tuple) and name == "texts":
+            return self.constant(self.listed(map(self.text, value)))
+        return super().field(name, value)
 
-    def _arithmetic(self, node: nodes.Node) -> str:
-        match node:
-            case nodes.Between(value, low, high):
-                return f"_between({self.write(value)}, {number(low)}, {number(high)})"
-            case nodes.Rounded(value):
-                return f"{self.write(value)}.cast(pl.Float32).cast(pl.Float64)"
-            case nodes.Tame(value, _, _):
-                return self.write(value)
-            case nodes.Binary(sign, left, right):
-                return f"({self._operand(left)} {sign} {self._operand(right)})"
-            case nodes.Exp(value):
-                return f"{self.write(value)}.exp()"
-            case nodes.Log(value):
-                return f"{self.write(value)}.log()"
-            case nodes.Falling(values):
-                listed = ", ".join(map(self.write, values))
-                return f"pl.concat_list({listed}).list.sort(descending=True)"
-            case nodes.Place(value, place):
-                return f"{self.write(value)}.list.get({place})"
-            case _:
-                return f"({self.condition(node)})"
+    def ref(self, name: str) -> str:
+        """Return the column of a binding."""
+        return f"pl.col({self.text(_PREFIX + name)})"
 
-    def condition(self, node: nodes.Node) -> str:
-        """Return a condition."""
-        match node:
-            case nodes.Compare(sign, left, right):
-                return (
-                    f"{self._operand(left)} {'==' if sign == '=' else sign} {self._operand(right)}"
-                )
-            case nodes.IsNever(value):
-                return f"{self.write(value)}.is_nan()"
-            case nodes.Lacks(names):
-                return " | ".join(f"{self._ref(name)}.is_null()" for name in names)
-            case nodes.OneOf(value, names):
-                return f"{self.write(value)}.is_in({self.constants.named(texts(names))})"
-            case nodes.Every(conditions):
-                return " & ".join(f"({self.condition(part)})" for part in conditions)
-            case nodes.Some(conditions):
-                return " | ".join(f"({self.condition(part)})" for part in conditions)
-            case _:
-                raise TypeError(f"no polars for {type(node).__name__}")
-
-    def _operand(self, node: nodes.Node) -> str:
-        return number(node.value) if isinstance(node, nodes.Number) else self.write(node)
-
-    def _ref(self, name: str) -> str:
-        return f"pl.col({text(_PREFIX + name)})"
-
-    def _column(self, name: str) -> str:
+    def column(self, name: str) -> str:
+        """Return a column; `pl.col` would take some names for patterns."""
         plain = name.replace("_", "a").replace(" ", "a").isalnum()
-        return f"pl.col({text(name)})" if plain else f"_column({text(name)})"
-
-    def _steps(self, node: nodes.Steps) -> str:
-        x, below = self.write(node.x), "<=" if node.strict else "<"
-        if len(node.knots) <= FLAT:
-            pairs = zip(node.knots, node.values, strict=False)
-            found = [
-                f"when({x} {below} {number(knot)}).then({self.write(value)})"
-                for knot, value in pairs
-            ]
-            return f"pl.{'.'.join(found)}.otherwise({self.write(node.values[-1])})"
-        if node.is_table:
-            knots, values = self.constants.floats(node.knots), self.constants.floats(table(node))
-            return f"_steps({x}, {knots}, {values}, {text('left' if node.strict else 'right')})"
-        knot, low, high = halves(node)
-        test = f"pl.when({x} {below} {number(knot)})"
-        return f"{test}.then({self.write(low)}).otherwise({self.write(high)})"
+        return f"{'pl.col' if plain else '_column'}({self.text(name)})"

@@ -7,11 +7,11 @@ of harm's way first: the results differ by less than 1e-290.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from typing import ClassVar
 
 from calibkit.errors import UsageError
-from calibkit.exports.nodes import Code, Draw, Item, Number, Steps, Words
+from calibkit.exports import nodes
 from calibkit.exports.program import Program, layers
 from calibkit.exports.sql import Sql, identifier
 
@@ -22,12 +22,31 @@ _FENCE = '"fence"'
 #: Longer names are cut off by PostgreSQL.
 _LONGEST = 63
 
-#: Where exp(x) comes near the smallest floats; half the smallest float32.
-_LEAST_EXPONENT, _LEAST_SINGLE = -700.0, 2.0**-150
+#: Half the smallest float32.
+_LEAST_SINGLE = 2.0**-150
 
 
 class Postgres(Sql):
     """SQL for PostgreSQL."""
+
+    position = "ARRAY_POSITION(ARRAY[{}], {})"
+    spellings: ClassVar = Sql.spellings | {
+        nodes.Words: "CAST({column} AS text)",
+        nodes.WholeWords: "CAST({column} AS text)",  # without a point anyway
+        nodes.Draw: (
+            "(CAST(CAST('x' || SUBSTR(MD5(CONVERT_TO('{seed}:' || {key}, 'UTF8')), 1, 13) AS bit(52)) "
+            "AS bigint) / '4503599627370496'::float8)"
+        ),
+        nodes.Item: "CASE WHEN CARDINALITY({column}) = {size} "
+        "THEN CAST(({column})[{place}] AS float8) END",
+        nodes.Rounded: f"CASE WHEN ABS({{value}}) <= '{_LEAST_SINGLE}'::float8 "
+        "THEN '0'::float8 ELSE CAST(CAST({value} AS real) AS float8) END",
+        nodes.Clamped: "CASE WHEN ABS({value}) < {small} THEN '0'::float8 "
+        "WHEN ABS({value}) > {large} THEN SIGN({value}) * {large} ELSE {value} END",
+        nodes.Exp: "CASE WHEN {value} < '-700'::float8 THEN '0'::float8 ELSE EXP({value}) END",
+        nodes.IsNan: "{value} = 'NaN'::float8",
+        nodes.Descending: "(SELECT ARRAY_AGG(v ORDER BY v DESC) FROM UNNEST(ARRAY[{values}]) AS v)",
+    }
 
     def __init__(self) -> None:
         self.layer: dict[str, int] = {}
@@ -76,70 +95,22 @@ class Postgres(Sql):
         """Return a column of the table."""
         return f'"calibkit".{identifier(name)}'
 
-    def words(self, node: Words) -> str:
-        """Return a column as text; whole floats have no point there anyway."""
-        return f"CAST({self.column(node.column)} AS text)"
-
-    def table_steps(self, node: Steps) -> str:
+    def table(self, node: nodes.Steps) -> str:
         """Return an element of an array, whose place a binary search among the knots finds."""
-        values = [value.value for value in node.values if isinstance(value, Number)]
         x = self.write(node.x)
         if node.strict:  # as many knots are below x as there are, without those at or above it
-            knots = self._array([-knot for knot in reversed(node.knots)])
+            knots = _array([-knot for knot in reversed(node.knots)])
             place = f"{len(node.knots) + 1} - WIDTH_BUCKET(-({x}), {knots})"
         else:
-            place = f"WIDTH_BUCKET({x}, {self._array(node.knots)}) + 1"
-        return f"({self._array(values)})[{place}]"
+            place = f"WIDTH_BUCKET({x}, {_array(node.knots)}) + 1"
+        return f"({_array(node.levels())})[{place}]"
 
-    def _array(self, values: Sequence[float]) -> str:
-        return f"'{{{','.join(map(_plain, values))}}}'::float8[]"
 
-    def draw(self, node: Draw) -> str:
-        """Return 13 hexadecimal digits over 16^13."""
-        key = f"{self.text(f'{int(node.seed)}:')} || {self.write(node.key)}"
-        digits = f"SUBSTR(MD5(CONVERT_TO({key}, 'UTF8')), 1, 13)"
-        return f"(CAST(CAST('x' || {digits} AS bit(52)) AS bigint) / {self.number(2.0**52)})"
-
-    def code(self, node: Code) -> str:
-        """Return the place of a text in a list."""
-        texts = ", ".join(map(self.text, node.texts))
-        place = f"ARRAY_POSITION(ARRAY[{texts}], {self.write(node.value)}) - 1"
-        return f"COALESCE({place}, {len(node.texts)})"
-
-    def item(self, node: Item) -> str:
-        """Return one number of an array."""
-        column = self.column(node.column)
-        number = f"CAST(({column})[{node.place + 1}] AS float8)"
-        return f"CASE WHEN CARDINALITY({column}) = {node.size} THEN {number} END"
-
-    def falling(self, values: Sequence[str]) -> str:
-        """Return a sorted array."""
-        listed = ", ".join(values)
-        return f"(SELECT ARRAY_AGG(v ORDER BY v DESC) FROM UNNEST(ARRAY[{listed}]) AS v)"
-
-    def rounded(self, value: str) -> str:
-        """Return a number rounded to single precision, very small ones to 0."""
-        small = f"ABS({value}) <= {self.number(_LEAST_SINGLE)}"
-        single = f"CAST(CAST({value} AS real) AS float8)"
-        return f"CASE WHEN {small} THEN {self.number(0.0)} ELSE {single} END"
-
-    def tame(self, value: str, small: str, large: str) -> str:
-        """Return a number about to be multiplied."""
-        return (
-            f"CASE WHEN ABS({value}) < {small} THEN {self.number(0.0)} "
-            f"WHEN ABS({value}) > {large} THEN SIGN({value}) * {large} ELSE {value} END"
-        )
-
-    def exp(self, value: str) -> str:
-        """Return the exponential, 0 where it would underflow."""
-        least = self.number(_LEAST_EXPONENT)
-        return f"CASE WHEN {value} < {least} THEN {self.number(0.0)} ELSE EXP({value}) END"
+def _array(values: Sequence[float]) -> str:
+    return f"'{{{','.join(map(_plain, values))}}}'::float8[]"
 
 
 def _plain(value: float) -> str:
     """Return a float as PostgreSQL reads it from text."""
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    return repr(float(value)).removesuffix(".0")
+    found = repr(float(value)).removesuffix(".0")
+    return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(found, found)

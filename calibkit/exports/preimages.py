@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.exports.nodes import Node, steps
+from calibkit.exports.nodes import Node, Operand, node_of, steps
 
 Floats = NDArray[Any]
 Int64s = NDArray[np.int64]
@@ -33,21 +33,19 @@ class Scores:
     high: float
 
     @property
-    def dtype(self) -> type[np.floating[Any]]:
-        """Of the scores."""
-        return np.float32 if self.single else np.float64
+    def _kinds(self) -> tuple[type[np.floating[Any]], type[np.signedinteger[Any]]]:
+        return (np.float32, np.int32) if self.single else (np.float64, np.int64)
 
     def keys(self, values: Sequence[float]) -> Int64s:
         """Return whole numbers in the order of floats, one up for the next float."""
-        bits = np.array(values, self.dtype).view(np.int32 if self.single else np.int64)
-        own = bits.astype(np.int64)
-        mask = np.int64(0x7FFFFFFF) if self.single else np.int64(0x7FFFFFFFFFFFFFFF)
-        return np.where(own < 0, -(own & mask), own)
+        real, whole = self._kinds
+        bits = np.array(values, real).view(whole).astype(np.int64)
+        return np.where(bits < 0, np.iinfo(whole).min - bits, bits)
 
     def floats(self, keys: Int64s) -> Floats:
         """Return the floats of whole numbers."""
-        kind = np.int32 if self.single else np.int64
-        found = np.abs(keys).astype(kind).view(self.dtype)
+        real, whole = self._kinds
+        found = np.abs(keys).astype(whole).view(real)
         return np.where(keys < 0, -found, found)
 
 
@@ -98,26 +96,17 @@ class Inverse:
             found = first_reaching(self.function, new, self.scores)
         else:  # the last score at which it is reached, from the other end
             mirror = Scores(self.scores.single, -self.scores.high, -self.scores.low)
-            found = -first_reaching(self._mirrored, new, mirror)
+            found = -first_reaching(lambda scores: self.function(0.0 - scores), new, mirror)
         self.known.update(zip(new, found.tolist(), strict=True))
 
-    def _mirrored(self, scores: Floats) -> NDArray[np.float64]:
-        return self.function(0.0 - scores)
-
-    def steps(self, knots: Sequence[float], values: Sequence[Node]) -> Node:
-        """Return ``values[number of knots <= function(x)]`` as steps over x.
-
-        Parameters
-        ----------
-        knots, values
-            Rising knots, and one value more.
-        """
+    def steps(self, knots: Sequence[float], values: Sequence[Operand]) -> Node:
+        """Return ``values[number of knots <= function(x)]`` as steps over x, by rising knots."""
         if not knots:
-            return values[0]
+            return node_of(values[0])
         if self.slope == 0.0:
             one = self.scores.floats(self.scores.keys([self.scores.low]))
             level = float(self.function(one)[0])
-            return values[sum(knot <= level for knot in knots)]
+            return node_of(values[sum(knot <= level for knot in knots)])
         self.learn(knots)
         places = [self.known[knot] for knot in knots]
         if self.slope > 0.0:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import graphlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from calibkit.exports.nodes import (
+    MISSING,
+    Code,
     Field,
-    Item,
     Lacks,
-    Missing,
     Node,
+    Number,
+    Operand,
+    Read,
     Ref,
+    WholeWords,
     Words,
+    chosen,
     every_node,
+    node_of,
     refs_of,
     when,
 )
@@ -44,8 +50,6 @@ class Program:
 
     Attributes
     ----------
-    kind
-        Of the model.
     bindings
         Named values, each made of columns and of earlier ones.
     optional, lenient
@@ -61,18 +65,15 @@ class Program:
         The bindings without which a row has no result; whether this is part of a bundle.
     available
         Columns that are not the table's but were added by an earlier part.
-    inexact
-        Those of them into which logarithms or exponentials went, of which another machine may
-        compute the last digits otherwise.
     loose
-        The bindings that hold such a column.
+        Bindings that hold such a column into which logarithms or exponentials went, of which another
+        machine may compute the last digits otherwise.
     rising
         How the column `calibrated` of the part written last rises with a score of the table.
     inverses
         The same of columns by their names.
     """
 
-    kind: str
     bindings: dict[str, Node] = field(default_factory=dict)
     optional: set[str] = field(default_factory=set)
     lenient: bool = False
@@ -81,8 +82,7 @@ class Program:
     inputs: dict[str, Input] = field(default_factory=dict)
     needed: dict[str, None] = field(default_factory=dict)
     bundled: bool = False
-    available: dict[str, Node] = field(default_factory=dict)
-    inexact: set[str] = field(default_factory=set)
+    available: dict[str, Ref] = field(default_factory=dict)
     loose: set[str] = field(default_factory=set)
     rising: Rising | None = None
     inverses: dict[str, Rising] = field(default_factory=dict)
@@ -105,13 +105,26 @@ class Program:
         self.names[value, self.lenient] = Ref(own)
         return Ref(own)
 
+    def short(self, name: str, value: Node) -> Node:
+        """Return an expression that may be written again and again: a binding or a number."""
+        return value if isinstance(value, Ref | Number) else self.bind(name, value)
+
     def number(self, column: str) -> Node:
         """Return a column of numbers: the table's, or one that an earlier part added."""
         return self.available.get(column, Field(column))
 
-    def words(self, column: str, *, whole: bool = False) -> Node:
+    def words(self, column: str) -> Node:
         """Return a column as text."""
-        return self.available.get(column, Words(column, whole))
+        return self.available.get(column, Words(column))
+
+    def segment(self, column: str, names: Iterable[str]) -> Ref:
+        """Return the place of a row's segment among some; their number for another segment."""
+        words = self.available.get(column, WholeWords(column))
+        return self.bind("segment", Code(words, tuple(names)))
+
+    def choose(self, name: str, code: Node | None, values: Sequence[Operand]) -> Node:
+        """Return the value whose place a code is, without one the first, to be written anywhere."""
+        return self.short(name, node_of(values[0]) if code is None else chosen(code, values))
 
     def result(self, needed: Iterable[Node], value: Node) -> Node:
         """Return a value that is missing where one of the bindings needed is.
@@ -120,7 +133,12 @@ class Program:
         """
         names = dict.fromkeys(node.name for node in needed if isinstance(node, Ref))
         self.needed |= names
-        return value if self.bundled else when(Lacks(tuple(names)), Missing(), value)
+        return value if self.bundled else when(Lacks(tuple(names)), MISSING, value)
+
+    def nodes(self) -> Iterator[Node]:
+        """Yield the expressions of all bindings and outputs, and all within them."""
+        for value in (*self.bindings.values(), *self.outputs.values()):
+            yield from every_node(value)
 
 
 def layers(bindings: dict[str, Node]) -> list[list[str]]:
@@ -135,14 +153,9 @@ def layers(bindings: dict[str, Node]) -> list[list[str]]:
     return found
 
 
-def columns_of(program: Program) -> list[str]:
+def columns_of(program: Program, kind: type[Read] = Read) -> list[str]:
     """Return the columns of the table that a program reads, in order of appearance."""
-    found: dict[str, None] = {}
-    for value in (*program.bindings.values(), *program.outputs.values()):
-        for node in every_node(value):
-            if isinstance(node, Field | Item | Words):
-                found.setdefault(node.column)
-    return list(found)
+    return list(dict.fromkeys(node.column for node in program.nodes() if isinstance(node, kind)))
 
 
 def used_bindings(program: Program, outputs: Sequence[Node]) -> dict[str, Node]:

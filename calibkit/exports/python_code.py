@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from calibkit.exports import nodes
-from calibkit.exports.code import FLAT, Constants, halves, number, table, text, texts
-from calibkit.exports.program import Program
+from typing import ClassVar
 
-#: What the function calls, each written only where it is used.
+from calibkit.exports import nodes
+from calibkit.exports.code import Module
+from calibkit.exports.program import Program, layers
+
 _HELPERS = {
     "_number": '''def _number(value):
     """Return a value as a float; None for none, empty text and NaN."""
@@ -39,54 +40,50 @@ _HELPERS = {
     digest = hashlib.md5(f"{seed}:{key}".encode(), usedforsecurity=False).hexdigest()
     return int(digest[:13], 16) / 16**13''',
 }
-_NEEDS = {"_item": ("_number",)}
-_MODULES = ("bisect", "hashlib", "math", "struct")
 
 
 def write(program: Program, about: str) -> str:
     """Return the text of a module with the function ``apply``."""
-    writer = _Writer(program)
-    body = [writer.binding(name) for name in _in_order(program)]
-    added = [
-        f"        {text(name)}: {writer.write(value)}," for name, value in program.outputs.items()
+    python = _Python(program)
+    body = [python.binding(name) for layer in layers(program.bindings) for name in layer]
+    body += ["    return {", "        **row,"]
+    body += [
+        f"        {python.text(name)}: {python.write(value)},"
+        for name, value in program.outputs.items()
     ]
-    called = "\n".join([*body, *added])
-    helpers = [name for name in _HELPERS if f"{name}(" in called]
-    helpers = [
-        *dict.fromkeys([*(need for name in helpers for need in _NEEDS.get(name, ())), *helpers])
-    ]
-    parts = [_HELPERS[name] for name in helpers]
-    function = [
-        "def apply(row):",
-        '    """Return a row (a dictionary) with the columns of the model added.',
-        "",
-        "    They are None where the row lacks a value that the model needs, or has one that the model",
-        "    does not take, as a probability outside [0, 1].",
-        '    """',
-        *body,
-        "    return {",
-        "        **row,",
-        *added,
-        "    }",
-    ]
-    code = "\n".join([*writer.constants.lines, *parts, *function])
-    imports = [f"import {name}" for name in _MODULES if f"{name}." in code]
-    head = f'"""{about}, as a function of one row."""'
-    blocks = [head, "\n".join(imports), "\n".join(writer.constants.lines)]
-    top = "\n\n".join(block for block in blocks if block)
-    return "\n\n\n".join([top, *parts, "\n".join(function)]) + "\n"
+    return python.module(about, [*body, "    }"])
 
 
-def _in_order(program: Program) -> list[str]:
-    from calibkit.exports.program import layers
+class _Python(Module):
+    """Bindings are local variables; conditions of several are in brackets."""
 
-    return [name for layer in layers(program.bindings) for name in layer]
+    about: ClassVar = {
+        "kind": "a function of one row",
+        "argument": "row",
+        "what": "a row (a dictionary)",
+        "nothing": "None where the",
+    }
+    helpers: ClassVar = _HELPERS
+    modules = ("bisect", "hashlib", "math", "struct")
+    signs: ClassVar = {"=": "==", "and": "and", "or": "or"}
+    absent, each, whole = "{} is None", "{}", "({})"
+    branch, link, choice = "{1} if {0}", " else ", "({} else {})"
+    lookup = "{values}[bisect.bisect_{side}({knots}, {x})]"
+    spellings: ClassVar = Module.spellings | {
+        nodes.Missing: "None",
+        nodes.Field: "_number({column})",
+        nodes.Words: "_words({column})",
+        nodes.Rounded: "_single({value})",
+        nodes.Exp: "math.exp({value})",
+        nodes.Log: "math.log({value})",
+        nodes.IsNan: "math.isnan({value})",
+        nodes.Descending: "sorted([{values}], reverse=True)",
+        nodes.Element: "{value}[{place}]",
+    }
 
-
-class _Writer:
     def __init__(self, program: Program) -> None:
+        super().__init__()
         self.program = program
-        self.constants = Constants()
 
     def binding(self, name: str) -> str:
         """Return the line that computes a binding: None where one that it needs is None."""
@@ -100,98 +97,25 @@ class _Writer:
         return f"    {name} = {code}"
 
     def write(self, node: nodes.Node) -> str:
-        """Return an expression, in brackets or a single term."""
+        """Return an expression; comparisons are of what has a value, long lists are constants."""
         match node:
-            case nodes.Number(value):
-                return number(value)
-            case nodes.Whole(value, _):
-                return str(int(value))
-            case nodes.Text(value):
-                return text(value)
-            case nodes.Missing():
-                return "None"
-            case nodes.Ref(name):
-                return name
-            case nodes.Field(column):
-                return f"_number(row[{text(column)}])"
-            case nodes.Item(column, place, size):
-                return f"_item(row[{text(column)}], {place}, {size})"
-            case nodes.Words(column, _):
-                return f"_words(row[{text(column)}])"
-            case nodes.Draw(key, seed):
-                return f"_draw({int(seed)}, {self.write(key)})"
-            case nodes.Case(branches, otherwise):
-                found = [
-                    f"{self.write(value)} if {self.condition(test)}" for test, value in branches
-                ]
-                return f"({' else '.join([*found, self.write(otherwise)])})"
-            case nodes.Steps():
-                return self._steps(node)
+            case nodes.Compare(_, nodes.Ref(name), _) if name in self.program.optional:
+                return f"({name} is not None and {super().write(node)})"
+            case nodes.OneOf(value, texts):
+                known = self.listed(map(self.text, texts))
+                if len(texts) > self.most:
+                    known = self.constant(f"frozenset({known})")
+                return f"{self.write(value)} in {known}"
+            case nodes.Code(value, texts):
+                places = ", ".join(f"{self.text(one)}: {place}" for place, one in enumerate(texts))
+                return f"{self.constant(f'{{{places}}}')}.get({self.write(value)}, {len(texts)})"
             case _:
-                return self._arithmetic(node)
+                return super().write(node)
 
-    def _arithmetic(self, node: nodes.Node) -> str:
-        match node:
-            case nodes.Between(value, low, high):
-                return f"_between({self.write(value)}, {number(low)}, {number(high)})"
-            case nodes.Rounded(value):
-                return f"_single({self.write(value)})"
-            case nodes.Tame(value, _, _):
-                return self.write(value)
-            case nodes.Binary(sign, left, right):
-                return f"({self.write(left)} {sign} {self.write(right)})"
-            case nodes.Exp(value):
-                return f"math.exp({self.write(value)})"
-            case nodes.Log(value):
-                return f"math.log({self.write(value)})"
-            case nodes.Code(value, names):
-                places = ", ".join(f"{text(name)}: {place}" for place, name in enumerate(names))
-                table_name = self.constants.named(f"{{{places}}}")
-                return f"{table_name}.get({self.write(value)}, {len(names)})"
-            case nodes.Falling(values):
-                return f"sorted([{', '.join(map(self.write, values))}], reverse=True)"
-            case nodes.Place(value, place):
-                return f"{self.write(value)}[{place}]"
-            case _:
-                return f"({self.condition(node)})"
+    def ref(self, name: str) -> str:
+        """Return the variable of a binding."""
+        return name
 
-    def condition(self, node: nodes.Node) -> str:
-        """Return a condition, in brackets where it is no single comparison."""
-        match node:
-            case nodes.Compare(sign, left, right):
-                sign = "==" if sign == "=" else sign
-                code = f"{self.write(left)} {sign} {self.write(right)}"
-                if isinstance(left, nodes.Ref) and left.name in self.program.optional:
-                    code = f"({left.name} is not None and {code})"
-                return code
-            case nodes.IsNever(value):
-                return f"math.isnan({self.write(value)})"
-            case nodes.Lacks(names):
-                return f"({' or '.join(f'{name} is None' for name in names)})"
-            case nodes.OneOf(value, names):
-                listed = texts(names)
-                return (
-                    f"{self.write(value)} in {listed if len(names) <= FLAT else self._set(listed)}"
-                )
-            case nodes.Every(conditions):
-                return f"({' and '.join(map(self.condition, conditions))})"
-            case nodes.Some(conditions):
-                return f"({' or '.join(map(self.condition, conditions))})"
-            case _:
-                raise TypeError(f"no Python for {type(node).__name__}")
-
-    def _set(self, listed: str) -> str:
-        return self.constants.named(f"frozenset({listed})")
-
-    def _steps(self, node: nodes.Steps) -> str:
-        x, below = self.write(node.x), "<=" if node.strict else "<"
-        if len(node.knots) <= FLAT:
-            pairs = zip(node.knots, node.values, strict=False)
-            found = [f"{self.write(value)} if {x} {below} {number(knot)}" for knot, value in pairs]
-            return f"({' else '.join([*found, self.write(node.values[-1])])})"
-        if node.is_table:
-            knots, values = self.constants.floats(node.knots), self.constants.floats(table(node))
-            side = "left" if node.strict else "right"
-            return f"{values}[bisect.bisect_{side}({knots}, {x})]"
-        knot, low, high = halves(node)
-        return f"({self.write(low)} if {x} {below} {number(knot)} else {self.write(high)})"
+    def column(self, name: str) -> str:
+        """Return the value of a column."""
+        return f"row[{self.text(name)}]"

@@ -1,91 +1,71 @@
-"""Programs changed before they are written: expressions that need a binding of their own get one."""
+"""Programs changed before they are written: long step functions become tables with a name each."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
-from calibkit.exports.nodes import Node, Number, Ref, Steps, TableSteps
+from msgspec.structs import astuple
+from msgspec.structs import replace as with_fields
+
+from calibkit.exports.nodes import Node, Number, Steps, Table
 from calibkit.exports.program import Program
 
 
-def hoisted(program: Program, chosen: Callable[[Node], bool]) -> Program:
-    """Return a program in which each expression chosen is a binding, and so is its x.
+def tabled(program: Program, longest: int) -> Program:
+    """Return a program in which each long step function is a binding, and so is its x.
 
-    Equal expressions share a binding.
+    Equal ones share a binding.  `longest`: a table has more steps than that.
     """
     made = replace(program, bindings=dict(program.bindings), names=dict(program.names), outputs={})
-    known: dict[Node, Ref] = {}
 
-    def moved(node: Node, *, top: bool = False) -> Node:
-        if isinstance(node, TableSteps):
-            node = replace(node, index=moved(node.index), x=moved(node.x))
-        else:
-            node = rebuilt(node, moved)
-        if not chosen(node):
-            return node
-        for part in ("x", "index"):
-            value = getattr(node, part, None)
-            if isinstance(value, Node) and not isinstance(value, Ref):
-                bound = made.bind(part, value)
-                made.bindings[bound.name] = moved(value, top=True)
-                node = replace(node, **{part: bound})
-        if top:
-            return node
-        if node not in known:
-            known[node] = made.bind("steps", node)
-        return known[node]
+    def moved(node: Node) -> Node:
+        found = unbound(node)
+        return made.bind("steps", found) if isinstance(found, Table) else found
+
+    def unbound(node: Node) -> Node:
+        table = _table(node, longest)
+        if table is None:
+            return _rebuilt(node, moved)
+        x, index = moved(table.x), table.index and made.short("index", moved(table.index))
+        return with_fields(table, x=made.short("x", x), index=index)
 
     for name, value in program.bindings.items():
-        made.bindings[name] = moved(value, top=True)
+        made.bindings[name] = unbound(value)
     for name, value in program.outputs.items():
         made.outputs[name] = moved(value)
     return made
 
 
-def changed(program: Program, change: Callable[[Node], Node]) -> Program:
-    """Return a program with all its expressions changed."""
-    bindings = {name: change(value) for name, value in program.bindings.items()}
-    outputs = {name: change(value) for name, value in program.outputs.items()}
-    return replace(program, bindings=bindings, outputs=outputs)
-
-
-def joined(node: Node, least: int) -> Node:
-    """Return an expression in which long step functions, one for each segment, are one table each.
-
-    `least`: how many steps they have together at least.
-    """
-    node = rebuilt(node, lambda part: joined(part, least))
+def _table(node: Node, longest: int) -> Table | None:
+    """Return a long step function of numbers, or one of such functions, as a table."""
     if not isinstance(node, Steps):
-        return node
-    first = next((value for value in node.values if isinstance(value, Steps)), None)
-    if first is None:
-        return node
-    tables = []
+        return None
+    if levels := node.levels():
+        long = len(node.knots) > longest
+        return Table(None, node.x, (node.knots,), (tuple(levels),), node.strict) if long else None
+    first = next((value for value in node.values if isinstance(value, Steps)), node)
+    knots, values = [], []
     for value in node.values:
         if isinstance(value, Number):
             value = Steps(first.x, (), (value,), first.strict)
-        if not (isinstance(value, Steps) and value.is_table):
-            return node
-        if (value.x, value.strict) != (first.x, first.strict):
-            return node
-        tables.append(value)
-    if sum(len(table.knots) for table in tables) <= least:
-        return node
-    places = tuple(Number(float(place)) for place in range(len(tables)))
-    return TableSteps(replace(node, values=places), first.x, tuple(tables))
+        if not isinstance(value, Steps) or (value.x, value.strict) != (first.x, first.strict):
+            return None
+        knots.append(value.knots)
+        values.append(tuple(value.levels()))
+    if not all(values) or sum(map(len, knots)) <= longest:
+        return None
+    places = tuple(Number(float(place)) for place in range(len(values)))
+    index = with_fields(node, values=places)
+    return Table(index, first.x, tuple(knots), tuple(values), first.strict)
 
 
-def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
+def _rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
     """Return an expression with the expressions directly within it changed."""
-    found = {}
-    for field in fields(node):
-        old = getattr(node, field.name)
-        new = _changed(old, change)
-        if new is not old:
-            found[field.name] = new
-    return replace(node, **found) if found else node
+    fields = astuple(node)
+    found = _changed(fields, change)
+    return node if found is fields else type(node)(*found)
 
 
 def _changed(value: Any, change: Callable[[Node], Node]) -> Any:

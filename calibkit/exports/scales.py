@@ -7,27 +7,24 @@ from collections.abc import Sequence
 
 from calibkit.exports.nodes import (
     ONE,
+    ZERO,
     Between,
-    Binary,
-    Case,
-    Compare,
+    Clamped,
     Exp,
     Log,
     Node,
     Number,
+    Operand,
     Ref,
     Rounded,
-    Tame,
-    add,
     clipped,
-    divide,
-    multiply,
-    subtract,
+    node_of,
     when,
 )
 from calibkit.exports.preimages import Scores
 from calibkit.exports.program import Input, Program
 from calibkit.models import Column
+from calibkit_kernels.decide import LEAST
 
 #: The largest finite float64 and the first number that float32 rounds to infinity.
 LARGEST = 1.7976931348623157e308
@@ -40,14 +37,23 @@ NEAR = 1e-13
 
 
 def bind_input(
-    program: Program, name: str, column: str, description: Column, *, finite: bool = True
+    program: Program,
+    name: str,
+    column: str,
+    description: Column,
+    *,
+    finite: bool = True,
+    value: Node | None = None,
 ) -> Ref:
-    """Bind a column of numbers as the fit took it; see `as_fitted`."""
-    value = as_fitted(program, program.number(column), description, finite=finite)
-    bound = program.bind(name, value)
+    """Bind a column of numbers as the fit took it; see `as_fitted`.
+
+    `value`: what stands for the column, if not what is read.
+    """
+    value = program.number(column) if value is None else value
+    bound = program.bind(name, as_fitted(program, value, description, finite=finite))
     if column not in program.available:
         program.inputs[bound.name] = Input(column, description)
-    elif column in program.inexact:
+    elif program.available[column].name in program.loose:
         program.loose.add(bound.name)
     return bound
 
@@ -55,16 +61,7 @@ def bind_input(
 def as_fitted(program: Program, value: Node, column: Column, *, finite: bool = True) -> Node:
     """Return a number as a fit took it, missing where `apply` would refuse it.
 
-    Parameters
-    ----------
-    program
-        Where it is read.
-    value
-        The number.
-    column
-        What the model says of it: scale and dtype.
-    finite
-        Whether infinities are refused.
+    `column` tells scale and dtype, `finite` whether infinities are refused.
     """
     low, high = _range(column, finite)
     found = Between(value, low, high)
@@ -73,13 +70,8 @@ def as_fitted(program: Program, value: Node, column: Column, *, finite: bool = T
     read = program.bind("read", found)
     if high < math.inf:
         return Rounded(read)
-    return Case(
-        (
-            (Compare(">=", read, Number(SINGLE_OVERFLOW)), Number(math.inf)),
-            (Compare("<=", read, Number(-SINGLE_OVERFLOW)), Number(-math.inf)),
-        ),
-        Rounded(read),
-    )
+    below = when(read <= -SINGLE_OVERFLOW, -math.inf, Rounded(read))
+    return when(read >= SINGLE_OVERFLOW, math.inf, below)
 
 
 def near_knots(
@@ -98,11 +90,10 @@ def near_knots(
 def at_least(program: Program, x: Ref, cut: Node) -> Node:
     """Return whether x reaches a cut, which is moved down a little as that of `near_knots`."""
     if x.name not in program.loose:
-        return Compare(">=", x, cut)
+        return x >= cut
     if isinstance(cut, Number):
-        return Compare(">=", x, Number(near_knots(program, x, [cut.value])[0]))
-    lower = multiply(cut, Number(1.0 + NEAR)), multiply(cut, Number(1.0 - NEAR))
-    return Compare(">=", x, when(Compare("<", cut, Number(0.0)), *lower))
+        return x >= near_knots(program, x, [cut.value])[0]
+    return x >= when(cut < 0.0, cut * (1.0 + NEAR), cut * (1.0 - NEAR))
 
 
 def _range(column: Column, finite: bool) -> tuple[float, float]:
@@ -126,22 +117,12 @@ def scores_of(column: Column) -> Scores:
 def expit(program: Program, z: Node, name: str = "linear") -> Node:
     """Return 1 / (1 + exp(-z)), in the form that does not overflow."""
     if isinstance(z, Number):
-        return Number(_expit(z.value))
-    z = z if isinstance(z, Ref) else program.bind(name, z)
-    power = program.bind(
-        "power", Exp(when(Compare(">=", z, Number(0.0)), subtract(Number(0.0), z), z))
-    )
-    return when(
-        Compare(">=", z, Number(0.0)),
-        divide(ONE, add(ONE, power)),
-        divide(power, add(ONE, power)),
-    )
-
-
-def _expit(z: float) -> float:
-    if z >= 0.0:
-        return 1.0 / (1.0 + math.exp(-z))
-    return math.exp(z) / (1.0 + math.exp(z))
+        small = math.exp(-abs(z.value))
+        return Number((1.0 if z.value >= 0.0 else small) / (1.0 + small))
+    z = program.short(name, z)
+    power = program.bind("power", Exp(when(z >= 0.0, 0.0 - z, z)))
+    whole = ONE + power
+    return when(z >= 0.0, ONE / whole, power / whole)
 
 
 def inside(program: Program, value: Node, least: float, name: str) -> Node:
@@ -150,8 +131,14 @@ def inside(program: Program, value: Node, least: float, name: str) -> Node:
         return Number(min(max(value.value, least), 1.0 - least))
     if least == 0.0:
         return value
-    value = value if isinstance(value, Ref) else program.bind(name, value)
-    return clipped(value, least, 1.0 - least)
+    return clipped(program.short(name, value), least, 1.0 - least)
+
+
+def link(program: Program, score: Node, scale: str, least: float = LEAST) -> Node:
+    """Return a score on the scale of a line: of a probability the logit; to be multiplied."""
+    if scale == "probability":
+        return log_odds(program, score, least)
+    return program.bind("score", Clamped(score))
 
 
 def log_odds(program: Program, probability: Node, least: float) -> Node:
@@ -160,36 +147,21 @@ def log_odds(program: Program, probability: Node, least: float) -> Node:
     Without that (`least` 0) the logits of 0 and 1 are infinite.
     """
     p = program.bind("probability", inside(program, probability, least, "probability"))
-    logit: Node = Log(divide(p, subtract(ONE, p)))
+    logit = Log(p / (1.0 - p))
     if least > 0.0:
         return logit
-    return Case(
-        (
-            (Compare("<=", p, Number(0.0)), Number(-math.inf)),
-            (Compare(">=", p, Number(1.0)), Number(math.inf)),
-        ),
-        logit,
-    )
+    return when(p <= 0.0, -math.inf, when(p >= 1.0, math.inf, logit))
 
 
 def log_parts(program: Program, z: Node) -> tuple[Node, Node]:
     """Return ln s and -ln(1 - s) of s = 1 / (1 + exp(-z))."""
-    positive = Compare(">", z, Number(0.0))
-    power = Exp(when(positive, subtract(Number(0.0), z), z))
-    rest = program.bind("rest", Log(add(ONE, power)))
-    low = program.bind("low_log", subtract(when(positive, Number(0.0), z), rest))
-    return low, program.bind("high_log", add(when(positive, z, Number(0.0)), rest))
+    positive = z > 0.0
+    rest = program.bind("rest", Log(ONE + Exp(when(positive, 0.0 - z, z))))
+    low = program.bind("low_log", when(positive, 0.0, z) - rest)
+    return low, program.bind("high_log", when(positive, z, 0.0) + rest)
 
 
-def line(a: Node, x: Node, b: Node) -> Node:
+def line(a: Operand, x: Node, b: Operand) -> Node:
     """Return a x + b."""
-    if a == Number(0.0):
-        return b
-    if a == ONE:
-        return add(x, b)
-    return add(multiply(a, x), b) if b != Number(0.0) else Binary("*", a, x)
-
-
-def tame(program: Program, x: Node, scale: str) -> Node:
-    """Return scores that are multiplied; logits of probabilities are never too large for that."""
-    return x if scale == "probability" else program.bind("score", Tame(x))
+    a, b = node_of(a), node_of(b)
+    return b if a == ZERO else a * x + b

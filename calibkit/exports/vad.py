@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from calibkit.calibrators.model import CalibratorModel
-from calibkit.exports import calibrator
-from calibkit.exports.nodes import Code, Node, Number, Ref, chosen, clipped, numbers
+from calibkit.exports import calibrator, scales
+from calibkit.exports.nodes import Node, Ref, clipped
 from calibkit.exports.program import Program
 from calibkit.exports.request import Request
-from calibkit.exports.scales import bind_input, expit, line, log_odds, tame
+from calibkit.exports.scales import bind_input, expit, line
 from calibkit.vad.model import VadModel
-from calibkit_kernels.decide import LEAST
 
 
 def translate(program: Program, model: VadModel, request: Request) -> dict[str, Node]:
@@ -23,8 +22,8 @@ def translate(program: Program, model: VadModel, request: Request) -> dict[str, 
     else:
         inner = model.inner()
         assert isinstance(inner, CalibratorModel)  # the model was checked
-        made = calibrator.values(program, inner, name)
-        score, first = made.score, next(iter(made.outputs.values()))
+        maker, outputs = calibrator.values(program, inner, name)
+        score, first = maker.score, next(iter(outputs.values()))
         value, scale = program.bind("calibrated", first), "probability"
     link = program.bind("link", _to_link(program, value, scale, model.link))
     factor, offset = _lines(program, model)
@@ -35,25 +34,21 @@ def translate(program: Program, model: VadModel, request: Request) -> dict[str, 
 def _lines(program: Program, model: VadModel) -> tuple[Node, Node]:
     """Return factor and offset of a row's segment."""
     lines = [(max(shrinkage, 0.0), mean) for shrinkage, mean in model.lines()]
-    factors = numbers([factor for factor, _ in lines])
-    offsets = numbers([(1.0 - factor) * mean for factor, mean in lines])
-    if model.groups is None:
-        return factors[0], offsets[0]
-    words = program.words(model.columns["by"].name, whole=True)
-    segment = program.bind("segment", Code(words, tuple(model.groups.values)))
-    found = []
-    for kind, values in (("factor", factors), ("offset", offsets)):
-        value = chosen(segment, [*values[1:], values[0]])
-        found.append(value if isinstance(value, Number) else program.bind(kind, value))
-    return found[0], found[1]
+    segment = None
+    if model.groups is not None:
+        segment = program.segment(model.columns["by"].name, model.groups.values)
+        lines = [*lines[1:], lines[0]]
+    factor = program.choose("factor", segment, [factor for factor, _ in lines])
+    offset = program.choose("offset", segment, [(1.0 - factor) * mean for factor, mean in lines])
+    return factor, offset
 
 
 def _to_link(program: Program, value: Node, scale: str, link: str) -> Node:
-    if link == "logit" and scale == "probability":
-        return log_odds(program, value, LEAST)
     if link == "identity" and scale == "logit":
         return expit(program, value)
-    return tame(program, value, scale)
+    if link == "identity" and scale == "probability":
+        return value
+    return scales.link(program, value, scale)
 
 
 def _from_link(program: Program, shrunk: Ref, scale: str, link: str) -> Node:

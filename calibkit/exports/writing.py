@@ -52,7 +52,7 @@ def program_of(model: Model, request: Request) -> Program:
         raise UsageError(
             f"a model of kind {model.kind!r} cannot be exported{nearest(model.kind, TRANSLATORS)}."
         )
-    program = Program(model.kind)
+    program = Program()
     program.outputs = TRANSLATORS[model.kind](program, model, request)
     program.bindings = used_bindings(program, list(program.outputs.values()))
     return program
@@ -76,7 +76,7 @@ def export_model(model: Model, target: Target, request: Request | None = None) -
         Options that do not fit the model, or names that the language cannot hold.
     """
     program = program_of(model, request or Request())
-    about = f"calibkit {__version__}: a model of kind {program.kind}"
+    about = f"calibkit {__version__}: a model of kind {model.kind}"
     if target.language == "sql":
         from calibkit.exports.duckdb_sql import DuckDb
         from calibkit.exports.postgres_sql import Postgres

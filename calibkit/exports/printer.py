@@ -1,0 +1,121 @@
+"""How expressions become text: what all languages share; each has a table of its spellings."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import ClassVar
+
+from calibkit.exports import nodes
+from calibkit.exports.nodes import Case, Every, Lacks, Node, Some, Steps
+
+
+class Printer(ABC):
+    """Writes expressions in one language.
+
+    Attributes
+    ----------
+    spellings
+        Expressions by their kind; in braces stand their fields, written already, and as 0 the node.
+    signs
+        ``=``, ``and`` and ``or``.
+    absent, each, whole
+        A binding without a value, one of several conditions, and all of them.
+    branch, link, choice
+        Of a case: a condition and its value, what joins those, and them with the value otherwise.
+    most, longest
+        A step function is written one step after the other up to `most` steps, else in halves; one
+        whose values are numbers is a table above `longest`.
+    """
+
+    spellings: ClassVar[dict[type[Node], str]] = {
+        nodes.Number: "{value}",
+        nodes.Whole: "{value}",
+        nodes.Text: "{value}",
+        nodes.Ref: "{name}",
+        nodes.Clamped: "{value}",
+        nodes.Binary: "({left} {sign} {right})",
+        nodes.Compare: "{left} {sign} {right}",
+    }
+    signs: ClassVar[dict[str, str]]
+    absent: ClassVar[str]
+    each: ClassVar[str] = "({})"
+    whole: ClassVar[str] = "{}"
+    branch: ClassVar[str]
+    link: ClassVar[str]
+    choice: ClassVar[str]
+    most: ClassVar[int]
+    longest: ClassVar[int]
+
+    @abstractmethod
+    def number(self, value: float) -> str:
+        """Return a float."""
+
+    @abstractmethod
+    def text(self, value: str) -> str:
+        """Return a text, quoted."""
+
+    @abstractmethod
+    def ref(self, name: str) -> str:
+        """Return a binding."""
+
+    @abstractmethod
+    def column(self, name: str) -> str:
+        """Return a column of the table, quoted."""
+
+    @abstractmethod
+    def table(self, node: Steps) -> str:
+        """Return a long step function whose values are numbers."""
+
+    def write(self, node: Node) -> str:
+        """Return an expression; one that is no single term is in brackets, or a case."""
+        match node:
+            case Case():
+                return self.case(node)
+            case Steps():
+                long = self.is_long(node)
+                return self.table(node) if long else self.case(node.comparisons(self.most))
+            case Lacks(names):
+                return self._joined("or", map(self.ref, names), self.absent)
+            case Every(conditions):
+                return self._joined("and", map(self.write, conditions), self.each)
+            case Some(conditions):
+                return self._joined("or", map(self.write, conditions), self.each)
+            case _:
+                fields = {
+                    name: self.field(name, getattr(node, name)) for name in node.__struct_fields__
+                }
+                return self.spellings[type(node)].format(node, **fields)
+
+    def case(self, node: Case) -> str:
+        """Return a choice among values."""
+        return self.choice.format(self.link.join(self.branches(node)), self.write(node.otherwise))
+
+    def branches(self, node: Case) -> list[str]:
+        """Return the branches of a choice."""
+        return [
+            self.branch.format(self.write(condition), self.write(value))
+            for condition, value in node.branches
+        ]
+
+    def is_long(self, node: Node) -> bool:
+        """Whether an expression is a step function that becomes a table."""
+        return isinstance(node, Steps) and len(node.knots) > self.longest and bool(node.levels())
+
+    def field(self, name: str, value: object) -> str:
+        """Return a part of an expression; what a text stands for its name tells."""
+        match value:
+            case Node():
+                return self.write(value)
+            case float():
+                return self.number(value)
+            case str():
+                quoted = {"column": self.column, "name": self.ref, "value": self.text}
+                return quoted[name](value) if name in quoted else self.signs.get(value, value)
+            case tuple():
+                return ", ".join(self.field("value", part) for part in value)
+            case _:
+                return str(value)
+
+    def _joined(self, sign: str, parts: Iterable[str], each: str) -> str:
+        return self.whole.format(f" {self.signs[sign]} ".join(map(each.format, parts)))
