@@ -11,8 +11,7 @@ from typing import Final
 
 from calibkit.engines.engine import Engine
 from calibkit.errors import CalibkitError, DataError, UsageError
-from calibkit.files.inputs import STDIN, check_rows, find_files
-from calibkit.files.remote import is_remote
+from calibkit.files.inputs import STDIN, check_rows, find_files, is_remote
 from calibkit.files.sources import Source, open_files
 from calibkit.files.stretches import Stretch, cuts, size_to_cut, stretches
 from calibkit.memory import Memory

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from calibkit.files.formats import suffix_format
-from calibkit.files.remote import is_remote
+from calibkit.files.inputs import is_remote
 
 #: Files of fewer bytes are read in one piece.
 _SMALL_BYTES: Final = 2**22

@@ -140,7 +140,7 @@ class EvaluateRun:
         outcomes = check(found.metrics.as_dict(), self.gates) if self.gates else []
         with Transaction() as outputs:
             if self.reliability is not None and found.curves is not None:
-                outputs.write_table(found.curves, self.reliability)
+                outputs.write_frames([found.curves], self.reliability)
             if self.plot is not None:
                 picture = plot_of(source, self.spec, found, self.plot)
                 outputs.write_bytes(picture, self.plot)
@@ -148,7 +148,7 @@ class EvaluateRun:
                 outputs.write_bytes(report_of(source, self.spec, found, self.memory), self.report)
             if self.console.output not in (None, "-"):
                 content = _content(found, self.console.output)
-                outputs.write_bytes(content, self.console.output, main=True)
+                outputs.write_bytes(content, self.console.output)
         self.console.wrote("Metrics")
         self.console.show_model(found.metrics.to_json(), lambda: view(found.metrics, self.console))
         settle([(None, outcome) for outcome in outcomes])

@@ -142,8 +142,7 @@ def further_files(options: Options) -> dict[str, list[str]]:
 
 def _travelling(options: Any) -> Any:
     """Return options whose files are found from whatever folder a worker runs in."""
-    from calibkit.files.inputs import find_files
-    from calibkit.files.remote import is_remote
+    from calibkit.files.inputs import find_files, is_remote
 
     absolute = {}
     for entry in entries(type(options)):
@@ -233,9 +232,9 @@ def deliver(
         console.summary(*fitted.notes, *lines_of(model))
     with Transaction() as outputs:
         for path, table in (tables or {}).items():
-            outputs.write_table(table, path)
+            outputs.write_frames([table], path)
         if console.output not in (None, "-"):
-            outputs.write_bytes(model.to_json(), str(console.output), main=True)
+            outputs.write_bytes(model.to_json(), str(console.output))
     console.show_model(model.to_json(), lambda: view_of(model.kind)(model, console))
     console.wrote(_NOUNS.get(model.kind, "Model"))
 

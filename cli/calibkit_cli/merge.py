@@ -72,8 +72,7 @@ def merge(
     warnings: options.Warnings = "show",
 ) -> None:
     """Read, merge, finish."""
-    from calibkit.files.inputs import expand_input
-    from calibkit.files.readers import reading
+    from calibkit.files.inputs import find_files
     from calibkit.files.sinks import Transaction
     from calibkit.memory import memory_budget
     from calibkit.summaries.states import merge_states, read_state
@@ -82,10 +81,7 @@ def merge(
     if output is not None and output.endswith("/"):
         raise UsageError("merge makes one result; give -o a file.")
     budget = memory_budget(memory)
-    paths: list[str] = []
-    for name in inputs:
-        with reading(name):
-            paths += [path for path, _ in expand_input(name)]
+    paths = [path for path, _ in find_files(inputs)]
     merged = merge_states([read_state(path) for path in paths], expect)
     shards = merged.header.shards
     table = merged.header.kind in TABLES and not str(output).endswith(SUFFIX)

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -184,10 +185,10 @@ def test_a_stream_that_cannot_be_read_is_no_fault_of_the_disk(
     pack: Callable[[bytes], bytes], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Broken(io.BytesIO):
-        def read(self, size: int | None = -1, /) -> bytes:
+        def readinto(self, buffer: Any, /) -> int:
             if self.tell() > 2**14:
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
-            return super().read(size)
+            return super().readinto(memoryview(buffer)[: 2**13])
 
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Broken(pack(written("csv")))))
     with pytest.raises(ResourceError, match="-: read error"):
