@@ -19,14 +19,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.apply import ApplySpec, apply_model
+from calibkit.apply import apply_model
 from calibkit.files.sources import open_source
 from calibkit.hetcal.fit import fit_hetcal
 from calibkit.hetcal.model import HetcalModel
 from calibkit.hetcal.reading import read_hetcal_rows
-from calibkit.hetcal.spec import HetcalSpec
-from calibkit.rows.columns import ColumnOptions
-from calibkit.threads import thread_count
+from calibkit.options.apply import ApplyOptions
+from calibkit.options.hetcal import HetcalOptions
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "evidence" / "hetcal.md"
@@ -56,18 +55,18 @@ def fit(folder: Path, files: Sequence[str], train: bool = False, **options: Any)
     source = open_source([str(folder / files[0])])
     names = list(source.schema)
     names = names[names.index("uncertainty") + 1 :]
+    asked = HetcalOptions(**options)
     grown, known = None, None
     if train:
-        grown = read_hetcal_rows(open_source([str(files[1])]), ColumnOptions(), names)
+        grown = read_hetcal_rows(open_source([str(files[1])]), asked, names)
         known = grown.features
-    rows = read_hetcal_rows(source, ColumnOptions(), names, known=known)
-    spec = HetcalSpec(threads=thread_count(None), **options)
-    return fit_hetcal(rows, spec, train=grown).model
+    rows = read_hetcal_rows(source, asked, names, known=known)
+    return fit_hetcal(rows, asked, train=grown).model
 
 
 def predict(model: HetcalModel, path: Path) -> Floats:
     """Return the calibrated probabilities of a file."""
-    applied = apply_model(model, open_source([str(path)]), ApplySpec(columns={}))
+    applied = apply_model(model, open_source([str(path)]), ApplyOptions())
     return applied.frame["calibrated"].to_numpy()
 
 

@@ -21,9 +21,15 @@ if TYPE_CHECKING:
     from calibkit.api.bundling import bundle as bundle
     from calibkit.api.calibrator import fit_calibrator as fit_calibrator
     from calibkit.api.evaluation import evaluate as evaluate
+    from calibkit.api.evaluation import report as report
+    from calibkit.api.exporting import export as export
     from calibkit.api.gates import diff as diff
     from calibkit.api.gates import gate as gate
     from calibkit.api.hetcal import fit_hetcal as fit_hetcal
+    from calibkit.api.simulation import simulate_partitions as simulate_partitions
+    from calibkit.api.simulation import simulate_posterior as simulate_posterior
+    from calibkit.api.simulation import simulate_raters as simulate_raters
+    from calibkit.api.simulation import simulate_selection as simulate_selection
     from calibkit.api.vad import fit_vad as fit_vad
     from calibkit.api.validation import validate as validate
     from calibkit.boundary.model import BoundaryModel as BoundaryModel
@@ -41,10 +47,6 @@ if TYPE_CHECKING:
     from calibkit.models import Model as Model
     from calibkit.models import load as load
     from calibkit.raters.model import AlphaModel as AlphaModel
-    from calibkit.simulate.partitions import simulate_partitions as simulate_partitions
-    from calibkit.simulate.posterior import simulate_posterior as simulate_posterior
-    from calibkit.simulate.raters import simulate_raters as simulate_raters
-    from calibkit.simulate.selection import simulate_selection as simulate_selection
     from calibkit.vad.model import VadModel as VadModel
 
 #: Where each public name is defined; it is loaded when it is first asked for.
@@ -69,6 +71,7 @@ _PLACES = {
     "bundle": "calibkit.api.bundling",
     "diff": "calibkit.api.gates",
     "evaluate": "calibkit.api.evaluation",
+    "export": "calibkit.api.exporting",
     "fit_alpha": "calibkit.api.alpha",
     "fit_boundary": "calibkit.api.boundary",
     "fit_calibrator": "calibkit.api.calibrator",
@@ -77,10 +80,11 @@ _PLACES = {
     "gate": "calibkit.api.gates",
     "load": "calibkit.models",
     "plot": "calibkit.api.plot",
-    "simulate_partitions": "calibkit.simulate.partitions",
-    "simulate_posterior": "calibkit.simulate.posterior",
-    "simulate_raters": "calibkit.simulate.raters",
-    "simulate_selection": "calibkit.simulate.selection",
+    "report": "calibkit.api.evaluation",
+    "simulate_partitions": "calibkit.api.simulation",
+    "simulate_posterior": "calibkit.api.simulation",
+    "simulate_raters": "calibkit.api.simulation",
+    "simulate_selection": "calibkit.api.simulation",
     "validate": "calibkit.api.validation",
 }
 

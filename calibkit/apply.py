@@ -6,76 +6,29 @@ and stands here: which columns are kept, names that clash, rows that lack a valu
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 from polars.selectors import by_name
 
+from calibkit.applier import ACTION, PASS, Applier, Reads
+from calibkit.appliers import PARTS
 from calibkit.errors import DataError, UsageError, nearest
 from calibkit.files.sources import Source
 from calibkit.makers import check_makers, model_hash, read_makers
-from calibkit.maths.bounds import Bound
-from calibkit.models import Column, Model
-from calibkit.rows.columns import RowFinder, numeric_column
+from calibkit.models import Model
+from calibkit.options.apply import ApplyOptions
+from calibkit.options.option import listed
+from calibkit.rows.columns import RowFinder
 from calibkit.rows.gaps import Gaps, placed, present_in
 
-Floats = NDArray[Any]
-
-#: The column of a bundle that says which decision fired first, and what it says where none did.
-ACTION = "action"
-PASS = "pass"
-
-#: Where each kind's applier is defined: a class that is made from a model.
-APPLIERS = {
-    "alpha": "calibkit.raters.application:AlphaApplier",
-    "boundary": "calibkit.boundary.application:BoundaryApplier",
-    "bundle": "calibkit.bundles.application:BundleApplier",
-    "calibrator": "calibkit.calibrators.application:calibrator_applier",
-    "hetcal": "calibkit.hetcal.application:HetcalApplier",
-    "vad": "calibkit.vad.application:VadApplier",
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class ApplySpec:
-    """How a model is applied.
-
-    Attributes
-    ----------
-    columns
-        Where a role's column is, if not where the model says: ``{"score": "p"}``.
-    keep
-        Patterns (shell globs) of the input columns to keep; None keeps all.
-    selected
-        Only rows with a positive decision.
-    rename
-        A name for the model's first added column.
-    overwrite
-        Whether added columns may replace columns of the same name.
-    key, seed
-        Of a stochastic boundary: the column whose value decides a row together with the seed
-        (``row-number``: the number of the row, from 1), and a seed other than the model's.
-    on_missing
-        ``error`` or ``null``: null in the added columns where a value is missing.
-    max_missing
-        The largest share of rows that may lack a value under ``null``.
-    """
-
-    columns: dict[str, str]
-    keep: Sequence[str] | None = None
-    selected: bool = False
-    rename: str | None = None
-    overwrite: bool = False
-    key: str | None = None
-    seed: int | None = None
-    on_missing: str = "error"
-    max_missing: Bound | None = None
+if TYPE_CHECKING:
+    from calibkit.bundles.model import BundleModel
 
 
 @dataclass(frozen=True)
@@ -101,45 +54,6 @@ class Applied:
     warnings: tuple[str, ...]
     made_by: dict[str, str]
     chosen: NDArray[np.int64] | None
-
-
-@dataclass(frozen=True)
-class Reads:
-    """The columns that an application reads.
-
-    Attributes
-    ----------
-    needed
-        The column of each role without whose value a row has no result.
-    optional
-        Columns whose missing values mean something to the model, or which it checks itself.
-    """
-
-    needed: dict[str, str]
-    optional: tuple[str, ...] = ()
-
-
-class Applier(Protocol):
-    """What one model does with rows.
-
-    Attributes
-    ----------
-    added
-        The names of the columns it adds; the first can be renamed.
-    """
-
-    added: tuple[str, ...]
-
-    def reads(self, source: Source, spec: ApplySpec) -> Reads:
-        """Return the columns to read, after refusing options and columns that do not fit."""
-
-    def values(
-        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, spec: ApplySpec
-    ) -> list[pl.Series]:
-        """Return the added columns of rows that have every needed value, in the order of `added`.
-
-        `where` finds these rows in the inputs; there may be none.
-        """
 
 
 @dataclass(frozen=True)
@@ -174,6 +88,17 @@ class Application:
         return list(dict.fromkeys(needed))
 
 
+def bundle(model: BundleModel) -> Applier:
+    """Return what a bundle does."""
+    from calibkit.bundles.application import BundleApplier
+
+    return BundleApplier(model)
+
+
+#: What applies each kind.
+APPLIERS: Final[Mapping[str, Callable[[Any], Applier]]] = {**PARTS, "bundle": bundle}
+
+
 def applier_of(model: Model) -> Applier:
     """Return what a model does with rows.
 
@@ -184,12 +109,10 @@ def applier_of(model: Model) -> Applier:
     """
     if model.kind not in APPLIERS:
         raise UsageError(f"a model of kind {model.kind!r} is not applied to rows.")
-    module, name = APPLIERS[model.kind].split(":")
-    made: Applier = getattr(importlib.import_module(module), name)(model)
-    return made
+    return APPLIERS[model.kind](model)
 
 
-def apply_model(model: Model, source: Source, spec: ApplySpec) -> Applied:
+def apply_model(model: Model, source: Source, options: ApplyOptions) -> Applied:
     """Return the rows of a source with a model's columns added.
 
     Raises
@@ -199,9 +122,9 @@ def apply_model(model: Model, source: Source, spec: ApplySpec) -> Applied:
     DataError
         Missing values (unless they become null), values out of range or of the wrong type.
     """
-    plan = plan_application(model, source, spec)
-    made = apply_rows(plan, source.read(plan.read, rechunk=False), RowFinder(source), spec)
-    warnings = [*source.warnings, *missing_note(made.gaps, source, spec)]
+    plan = plan_application(model, source, options)
+    made = apply_rows(plan, source.read(plan.read, rechunk=False), RowFinder(source), options)
+    warnings = [*source.warnings, *missing_note(made.gaps, source, options)]
     return Applied(made.frame, tuple(plan.added), tuple(warnings), plan.made_by, made.chosen)
 
 
@@ -215,7 +138,7 @@ class AppliedRows:
 
 
 def apply_rows(
-    plan: Application, rows: pl.DataFrame, where: RowFinder, spec: ApplySpec
+    plan: Application, rows: pl.DataFrame, where: RowFinder, options: ApplyOptions
 ) -> AppliedRows:
     """Return rows, all of the inputs or a batch of them, with the added columns.
 
@@ -227,7 +150,7 @@ def apply_rows(
         The columns ``plan.read``.
     where
         Finds a row in the inputs.
-    spec
+    options
         How the model is applied.
 
     Raises
@@ -238,45 +161,46 @@ def apply_rows(
     frame, present = rows, None
     where = replace(where, remedy="write null for them by --on-missing null")
     gaps = Gaps()
-    if spec.on_missing == "null":
+    if options.on_missing == "null":
         present = present_in([frame[name] for name in plan.reads.needed.values()])
     if present is not None:
         gaps = Gaps.of(where.numbers(np.flatnonzero(~present)))
         frame = frame.filter(pl.Series(present))
         where = replace(where, kept=np.flatnonzero(present))
-    values = plan.applier.values(frame, where, plan.reads, spec)
+    values = plan.applier.values(frame, where, plan.reads, options.request)
     added = [
         placed(column.alias(name), present) for name, column in zip(plan.added, values, strict=True)
     ]
     # In one step: there may be no kept column.  As columns: a name may look like a pattern.
     result = rows.select(*(rows[name] for name in plan.kept), *added)
-    if spec.selected:
+    if options.selected:
         assert plan.chosen is not None  # `plan_application` refused models that decide nothing
         chosen = result.select(plan.chosen.fill_null(False)).to_series()
         return AppliedRows(result.filter(chosen), gaps, np.flatnonzero(chosen))
     return AppliedRows(result, gaps)
 
 
-def plan_application(model: Model, source: Source, spec: ApplySpec) -> Application:
+def plan_application(model: Model, source: Source, options: ApplyOptions) -> Application:
     """Return which columns are read, kept and added; refuse what cannot work before reading."""
     applier = applier_of(model)
-    reads = applier.reads(source, spec)
-    check_makers(model, spec.columns, source)
-    kept = list(source.schema) if spec.keep is None else _matching(source, spec.keep)
+    request = options.request
+    reads = applier.reads(source, request)
+    check_makers(model, request.columns, source)
+    kept = list(source.schema) if options.keep is None else _matching(source, listed(options.keep))
     added = list(applier.added)
-    if spec.rename is not None:
-        added[0] = spec.rename
+    if options.column is not None:
+        added[0] = options.column
     if len(set(added)) < len(added):
-        raise UsageError(f"--column {spec.rename} is the name of another added column.")
+        raise UsageError(f"--column {options.column} is the name of another added column.")
     clash = [name for name in added if name in kept]
-    if clash and not spec.overwrite:
+    if clash and not options.overwrite_columns:
         raise UsageError(
             f"the input has a column {clash[0]!r} already; rename the added one by --column, leave "
             "the old one out by --keep, or replace it by --overwrite-columns.",
             column=clash[0],
         )
     chosen = _chosen(applier, added)
-    if spec.selected and chosen is None:
+    if options.selected and chosen is None:
         raise UsageError(f"--selected: a model of kind {model.kind!r} decides nothing.")
     kept = [name for name in kept if name not in added]
     makers = read_makers(source).agreed
@@ -294,53 +218,6 @@ def _chosen(applier: Applier, added: Sequence[str]) -> pl.Expr | None:
     return None
 
 
-def find_columns(
-    model: Model, source: Source, spec: ApplySpec, roles: Sequence[str]
-) -> dict[str, str]:
-    """Return the column of each role that a model uses: where the user says, or as the model does.
-
-    Raises
-    ------
-    UsageError
-        A column that is not there, or a column for a role that the model does not use.
-    """
-    used: dict[str, str] = {}
-    for role in roles:
-        if role in model.columns:
-            used[role] = spec.columns.get(role, model.columns[role].name)
-            said = f"--{role}" if role in spec.columns else f"the model's {role} (see --{role})"
-            source.require([used[role]], said)
-    for role in spec.columns:
-        if role not in used:
-            raise UsageError(f"the model uses no {role} column; leave --{role} out.")
-    return used
-
-
-def as_fitted(
-    column: Column, values: pl.Series, where: RowFinder, *, finite: bool = True
-) -> Floats:
-    """Return values as numbers in the dtype of the fit; probabilities are checked to be some.
-
-    Raises
-    ------
-    DataError
-        Missing values, values of another type or out of range.
-    """
-    if not values.len():
-        return np.empty(0, np.float32 if column.dtype == "float32" else np.float64)
-    probability = column.scale == "probability"
-    array = numeric_column(
-        values,
-        where,
-        finite=finite,
-        low=0.0 if probability else None,
-        high=1.0 if probability else None,
-        advice="the model was fitted on probabilities, which lie in [0, 1]: name their column by "
-        "--score, or fit on these scores with --scale logit or --scale raw",
-    )
-    return array.astype(np.float32, copy=False) if column.dtype == "float32" else array
-
-
 def _matching(source: Source, patterns: Sequence[str]) -> list[str]:
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in source.schema):
@@ -353,20 +230,20 @@ def _matching(source: Source, patterns: Sequence[str]) -> list[str]:
     ]
 
 
-def too_many(gaps: Gaps, source: Source, spec: ApplySpec) -> bool:
+def too_many(gaps: Gaps, source: Source, options: ApplyOptions) -> bool:
     """Tell whether more rows lack a value than are allowed."""
-    most = spec.max_missing
+    most = options.most_missing
     return most is not None and gaps.count * most.denominator > most.numerator * source.rows
 
 
-def missing_note(gaps: Gaps, source: Source, spec: ApplySpec) -> list[str]:
+def missing_note(gaps: Gaps, source: Source, options: ApplyOptions) -> list[str]:
     """Return what the user should be told of rows that lack a value.
 
     Parameters
     ----------
     gaps
         These rows.
-    source, spec
+    source, options
         The inputs, and how many of their rows may lack a value.
 
     Raises
@@ -377,11 +254,11 @@ def missing_note(gaps: Gaps, source: Source, spec: ApplySpec) -> list[str]:
     lost = gaps.count
     if not lost:
         return []
-    if too_many(gaps, source, spec):
+    if too_many(gaps, source, options):
         file, first = source.locate(gaps.first)
         raise DataError(
             f"{file}: {lost} of {source.rows} rows lack a value (first: row "
-            f"{', '.join(map(str, first))}), more than --max-missing {spec.max_missing}; fill these "
+            f"{', '.join(map(str, first))}), more than --max-missing {options.max_missing}; fill these "
             "rows, or allow a larger share",
             rows=lost,
             file=file,

@@ -8,10 +8,11 @@ from typing import Final
 
 import polars as pl
 
-from calibkit.apply import Application, AppliedRows, ApplySpec, apply_rows, missing_note, too_many
+from calibkit.apply import Application, AppliedRows, apply_rows, missing_note, too_many
 from calibkit.files.row_groups import row_bytes
 from calibkit.files.sources import Source
 from calibkit.memory import Memory
+from calibkit.options.apply import ApplyOptions
 from calibkit.rows.columns import RowFinder
 from calibkit.rows.gaps import Gaps
 from calibkit.rows.rows import NothingLeft
@@ -31,7 +32,7 @@ class Run:
 
     Attributes
     ----------
-    plan, source, spec
+    plan, source, options
         What is applied to what, and how.
     memory
         How much memory there is.
@@ -41,7 +42,7 @@ class Run:
 
     plan: Application
     source: Source
-    spec: ApplySpec
+    options: ApplyOptions
     memory: Memory
     threads: int
 
@@ -65,10 +66,10 @@ class Run:
         for made in work_through(self.threads, self._applied, batches, self.plan.read):
             assert not isinstance(made, NothingLeft)  # no row is dropped here
             gaps = gaps.merge(made.gaps)
-            if held is not None and not too_many(gaps, self.source, self.spec):
+            if held is not None and not too_many(gaps, self.source, self.options):
                 yield held
             held = made.frame
-        for remark in missing_note(gaps, self.source, self.spec):
+        for remark in missing_note(gaps, self.source, self.options):
             tell(remark)
         if held is not None:
             yield held
@@ -82,4 +83,4 @@ class Run:
 
     def _applied(self, batch: tuple[int, pl.DataFrame]) -> AppliedRows:
         start, rows = batch
-        return apply_rows(self.plan, rows, RowFinder(self.source, start=start), self.spec)
+        return apply_rows(self.plan, rows, RowFinder(self.source, start=start), self.options)

@@ -47,6 +47,13 @@ def calibrate() -> Fit[CalibrateOptions, CalibratorModel]:
     return run
 
 
+def evaluate() -> Any:
+    """Return how ``evaluate`` makes metrics, which are no model."""
+    from calibkit.metrics import run
+
+    return run
+
+
 def hetcal() -> Fit[HetcalOptions, HetcalModel]:
     """Return how ``hetcal`` is fitted."""
     from calibkit.hetcal import run
@@ -68,6 +75,7 @@ FITS: Final[Mapping[str, Callable[[], Fit[Any, Any]]]] = {
     "boundary": boundary,
     "calibrate": calibrate,
     "calibrate --probs": calibrate,
+    "evaluate": evaluate,
     "hetcal": hetcal,
     "vad": vad,
 }

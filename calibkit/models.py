@@ -19,8 +19,7 @@ from calibkit.errors import ModelError, UsageError, nearest
 from calibkit.views.page import Shown
 
 if TYPE_CHECKING:
-    # Drift knows models: by its package, so that no module imports itself round a corner.
-    from calibkit.api import Drift
+    from calibkit.drift.drift import Drift
     from calibkit.files.frames import Array, Frame, Names
 
 #: Where each kind's structure is defined.

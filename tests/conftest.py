@@ -14,6 +14,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from calibkit_cli.processors import same_numbers
+
+same_numbers()
+
 ROOT = Path(__file__).parent.parent
 FLOORS = [ROOT, ROOT / "kernels", ROOT / "cli"]
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "1"

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from calibkit.engines.engine import R, T
+from calibkit.engines.dask import DaskEngine, R, T
 from calibkit.progress import Progress, silent
 
 
-class LocalEngine:
-    """Works on one part after the other; see `calibkit.engines.engine.Engine`."""
+class LocalEngine(DaskEngine):
+    """Works on one part after the other."""
 
     def __init__(self, at_once: int = 1) -> None:
-        self.at_once = at_once
+        self._at_once = at_once
+
+    @property
+    def at_once(self) -> int:
+        """As many workers as it says."""
+        return self._at_once
 
     def map(
         self, function: Callable[[T], R], parts: Sequence[T], progress: Progress = silent

@@ -7,20 +7,18 @@ from typing import Any
 
 from calibkit.api.options import tell
 from calibkit.api.words import in_python
-from calibkit.apply import ApplySpec, apply_model
+from calibkit.apply import apply_model
 from calibkit.errors import UsageError
 from calibkit.files.frames import (
     Array,
     Frame,
-    Names,
     frame_of_arrays,
     is_array,
-    names,
     open_frame,
     returned,
 )
-from calibkit.maths.bounds import decimal_bound
 from calibkit.models import Model
+from calibkit.options.apply import ApplyOptions
 
 
 @in_python()
@@ -31,14 +29,7 @@ def apply_to_frame(
     score: str | Array | None = None,
     uncertainty: str | Array | None = None,
     probs: str | Array | None = None,
-    keep: Names | None = None,
-    selected: bool = False,
-    column: str | None = None,
-    overwrite_columns: bool = False,
-    key: str | None = None,
-    seed: int | None = None,
-    on_missing: str = "error",
-    max_missing: float | str | None = None,
+    **others: Any,
 ) -> Any:
     """Return the rows with the model's columns; see `calibkit.models.Model.apply`."""
     columns: dict[str, Any] = {"score": score, "uncertainty": uncertainty, "probs": probs}
@@ -50,22 +41,7 @@ def apply_to_frame(
         raise UsageError("a bundle is applied to a frame, not to arrays.")
     rows, arrays = frame_of_arrays(columns, given)
     columns |= arrays
-    if on_missing not in ("error", "null"):
-        raise UsageError(f"--on-missing {on_missing!r} is not known; use one of error, null.")
-    if max_missing is not None and on_missing != "null":
-        raise UsageError("--max-missing goes with --on-missing null.")
-    spec = ApplySpec(
-        columns={role: name for role, name in columns.items() if name is not None},
-        keep=names(keep) or None,
-        selected=selected,
-        rename=column,
-        overwrite=overwrite_columns,
-        key=key,
-        seed=seed,
-        on_missing=on_missing,
-        max_missing=None if max_missing is None else decimal_bound(max_missing, "--max-missing"),
-    )
-    applied = apply_model(model, open_frame(rows), spec)
+    applied = apply_model(model, open_frame(rows), ApplyOptions(**columns, **others))
     tell(applied.warnings, depth=5)
     found, added = applied.frame, applied.added
     if given is None:

@@ -61,5 +61,5 @@ def compare(source: Source, options: BoundaryOptions) -> pl.DataFrame:
     True
     """
     compared = run.compare(options, source)
-    tell(compared.warnings, BoundaryOptions)
+    tell(compared.inputs.warnings, BoundaryOptions)
     return compared.frame

@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from calibkit.api.options import open_model, tagged, tell
+from calibkit.api.functions import tell
+from calibkit.api.words import in_python
 from calibkit.bundles import make
 from calibkit.bundles.model import BundleModel
 from calibkit.models import Model
+from calibkit.options.option import Options, tagged
+from calibkit.options.shared import model_of
 
 #: A model, or its file.
 Part = Model | str | os.PathLike[str]
 
 
+@in_python()
 def bundle(
     parts: Mapping[str, Part] | Sequence[Part | tuple[str, Part]],
     *,
@@ -44,9 +48,10 @@ def bundle(
     >>> sorted(service.apply(rows)["action"].unique())
     ['block', 'pass', 'review']
     """
-    pairs = parts.items() if isinstance(parts, Mapping) else map(_pair, parts)
-    model = make.bundle([(name, open_model(one)) for name, one in pairs], tags=tagged(tags))
-    tell(make.misread(model))
+    pairs = list(parts.items()) if isinstance(parts, Mapping) else [_pair(one) for one in parts]
+    named = [(name, model_of(one, "parts")) for name, one in pairs]
+    model = make.bundle(named, tags=tagged(tags or {}, "tags"))
+    tell(make.misread(model), Options)
     return model
 
 

@@ -11,6 +11,7 @@ import inspect
 import textwrap
 import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, get_args, overload
 
 from calibkit.api.words import in_python, python_words
@@ -102,6 +103,37 @@ def fit_function(
     return decorated
 
 
+def options_function(
+    options: Callable[P, Asked],
+) -> Callable[[Callable[[Asked], R]], Callable[P, R]]:
+    """Return a decorator for what a command does with its options alone."""
+    kind: Any = options
+
+    def decorated(work: Callable[[Asked], R]) -> Callable[P, R]:
+        @functools.wraps(work)
+        def function(*first: P.args, **given: P.kwargs) -> R:
+            with in_python(names_of(kind)):
+                _refuse_unknown(work.__name__, kind, given)
+                return work(options(*first, **given))
+
+        described: Any = function
+        described.__signature__ = signature_of(kind, frame=False)
+        described.__doc__ = docstring_of(kind, work.__doc__ or "", frame=False)
+        return function
+
+    return decorated
+
+
+def _refuse_unknown(name: str, kind: type[Options], given: Iterable[str]) -> None:
+    known = [entry.name for entry in entries(kind)]
+    for keyword in given:
+        if keyword not in known:
+            raise UsageError(
+                f"{name}: no option {keyword!r}{nearest(keyword, known)}; help(calibkit.{name}) "
+                "lists them"
+            )
+
+
 def _opened(
     name: str, kind: type[Asked], rows: tuple[Any, ...], given: dict[str, Any]
 ) -> tuple[Source, Asked]:
@@ -113,13 +145,7 @@ def _opened(
     if rows and _FRAME in given:
         raise UsageError(f"{name}: there are two frames; keep one")
     frame = rows[0] if rows else given.pop(_FRAME, None)
-    known = [entry.name for entry in entries(kind)]
-    for keyword in given:
-        if keyword not in known:
-            raise UsageError(
-                f"{name}: no option {keyword!r}{nearest(keyword, known)}; help(calibkit.{name}) "
-                "lists them"
-            )
+    _refuse_unknown(name, kind, given)
     columns = {entry.name for entry in entries(kind) if entry.option.group == COLUMNS}
     roles = {role: value for role, value in given.items() if role in columns}
     frame, called = frame_of_arrays(roles, frame)
@@ -143,33 +169,33 @@ def _outside() -> int:
     return depth
 
 
-def signature_of(kind: type[Options]) -> inspect.Signature:
-    """Return the signature of a function of a frame and the options of a class."""
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    first = inspect.Parameter(_FRAME, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
+def signature_of(kind: type[Options], *, frame: bool = True) -> inspect.Signature:
+    """Return the signature of a function of a frame, if it takes one, and the options of a class."""
+    plain, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    first = [inspect.Parameter(_FRAME, plain, default=None)] if frame else []
+    alone = {field.name for field in fields(kind) if field.kw_only}
     others = [
         inspect.Parameter(
             entry.name,
-            keyword,
+            keyword if entry.name in alone else plain,
             default=inspect.Parameter.empty if entry.required else entry.default,
             annotation=entry.kind | None if entry.optional else entry.kind,
         )
         for entry in entries(kind)
     ]
-    return inspect.Signature([first, *others])
+    return inspect.Signature([*first, *sorted(others, key=lambda one: one.kind)])
 
 
-def docstring_of(kind: type[Options], written: str) -> str:
+def docstring_of(kind: type[Options], written: str, *, frame: bool = True) -> str:
     """Return a docstring with the parameters of a class after what was written before its sections."""
     written = inspect.cleandoc(written)
     before, section, after = written.partition("\n\nReturns\n")
     if not section:
         before, section, after = written.partition("\n\nExamples\n")
     names = names_of(kind)
-    lines = [_FRAME_TEXT]
+    lines = [_FRAME_TEXT] if frame else []
     for entry in entries(kind):
-        said = python_words(entry.option.help, names)
-        text = textwrap.fill(said + _default(entry), 92)
+        text = textwrap.fill(python_words(entry.option.help + _default(entry), names), 92)
         lines.append(f"{entry.name}\n{textwrap.indent(text, '    ')}")
     parameters = "Parameters\n----------\n" + "\n".join(lines)
     if section:

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
-from calibkit.errors import UsageError
+from calibkit.api.words import in_python
 from calibkit.files.frames import Names, names
-from calibkit.gates.expressions import parse
+from calibkit.gates.expressions import parse_all
 from calibkit.gates.figures import Outcome, check
-from calibkit.gates.results import read_result, side_by_side
+from calibkit.gates.results import Result, content_of, side_by_side
 
 
-class Written(Protocol):
-    """What stands in a result file: metrics, a model, a drift, a report."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as plain dictionaries."""
-
-
-#: Metrics, a model, a drift, a result as a dictionary, or the file of one.
-Result = Written | Mapping[str, Any] | str | os.PathLike[str]
-
-
+@in_python()
 def gate(result: Result, fail_if: Names) -> list[Outcome]:
     """Judge a result: return an outcome for every place where an expression was tried.
 
@@ -51,12 +39,10 @@ def gate(result: Result, fail_if: Names) -> list[Outcome]:
     >>> [outcome.failed for outcome in ck.gate(metrics, "auc<0.6")]
     [False]
     """
-    expressions = [parse(text) for text in names(fail_if)]
-    if not expressions:
-        raise UsageError("a gate needs --fail-if EXPR, such as --fail-if 'auc<0.75'.")
-    return check(_content(result), expressions)
+    return check(content_of(result), parse_all(names(fail_if)))
 
 
+@in_python()
 def diff(first: Result, second: Result) -> dict[str, Any]:
     """Lay two results of one kind side by side: ``{"a": …, "b": …, "delta": …}`` of every number.
 
@@ -78,10 +64,4 @@ def diff(first: Result, second: Result) -> dict[str, Any]:
     >>> ck.diff(metrics, metrics)["score"]["all"]["auc"]["delta"]
     0.0
     """
-    return side_by_side(_content(first), _content(second))
-
-
-def _content(result: Result) -> dict[str, Any]:
-    if isinstance(result, str | os.PathLike):
-        return read_result(os.fspath(result))
-    return dict(result) if isinstance(result, Mapping) else result.as_dict()
+    return side_by_side(content_of(first), content_of(second))

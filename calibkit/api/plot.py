@@ -15,6 +15,7 @@ Examples
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -39,13 +40,15 @@ from calibkit.options.plot import (
     ReliabilityOptions,
     RocOptions,
 )
-from calibkit.report import plots
+from calibkit.reports import plots
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 P = ParamSpec("P")
 Asked = TypeVar("Asked", bound=PlotOptions)
+
+_FLAG = re.compile(r"(?<=`)(--[a-z0-9-]+)(?=`)")
 
 _RETURNS = """
 
@@ -66,7 +69,8 @@ def _drawn(options: Callable[P, Asked]) -> FrameFunction[P, Axes]:
         return plots.axes(shown, own)
 
     draw.__name__ = draw.__qualname__ = "plot." + name.replace("-", "_")
-    draw.__doc__ = python_words(str(inspect.getdoc(kind)), names_of(kind)) + _RETURNS
+    text = str(inspect.getdoc(kind))
+    draw.__doc__ = _FLAG.sub(lambda one: python_words(one[1], names_of(kind)), text) + _RETURNS
     return python_function(options)(draw)
 
 

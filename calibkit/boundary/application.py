@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from calibkit.apply import ApplySpec, Reads, as_fitted, find_columns
+from calibkit.applier import Reads, Request, as_fitted, find_columns
 from calibkit.boundary.decide import decide, draw, probabilities
 from calibkit.boundary.model import BoundaryModel
 from calibkit.errors import DataError, UsageError
@@ -26,21 +26,21 @@ class BoundaryApplier:
         self.random = model.randomise is not msgspec.UNSET
         self.added = ("decision", "margin") + (("decision_probability",) if self.random else ())
 
-    def reads(self, source: Source, spec: ApplySpec) -> Reads:
+    def reads(self, source: Source, request: Request) -> Reads:
         """Return score, uncertainty and key; refuse a key that is missing or of no use."""
-        used = find_columns(self.model, source, spec, ("score", "uncertainty"))
+        used = find_columns(self.model, source, request, ("score", "uncertainty"))
         by = self._by(source)
-        if self.random and spec.key is None:
+        if self.random and request.key is None:
             raise UsageError(
                 "a stochastic boundary decides some rows by the hash of a key: name a column that "
                 f"identifies a row by --key, or use --key {ROW_NUMBER}."
             )
-        if not self.random and (spec.key is not None or spec.seed is not None):
+        if not self.random and (request.key is not None or request.seed is not None):
             raise UsageError("this model decides without chance; leave --key and --seed out.")
-        if spec.key is None or spec.key == ROW_NUMBER:
+        if request.key is None or request.key == ROW_NUMBER:
             return Reads(used, by)
-        _check_key(source, spec.key)
-        return Reads(used, (*by, spec.key))
+        _check_key(source, request.key)
+        return Reads(used, (*by, request.key))
 
     def _by(self, source: Source) -> tuple[str, ...]:
         """Return the column of segments; a row without a value is one of no known segment."""
@@ -51,7 +51,7 @@ class BoundaryApplier:
         return (name,)
 
     def values(
-        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, spec: ApplySpec
+        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request
     ) -> list[pl.Series]:
         """Return the decisions, their margins and, where chance plays a part, their probabilities."""
         arrays = {
@@ -65,9 +65,9 @@ class BoundaryApplier:
         if not self.random:
             return [pl.Series(decision), pl.Series(margin, nan_to_null=True)]
         chance = probabilities(self.model, *columns)
-        seed = self.model.seed if spec.seed is None else spec.seed
+        seed = self.model.seed if request.seed is None else request.seed
         assert isinstance(seed, int)  # `BoundaryModel.check` holds it
-        decision = draw(chance, _keys(frame, where, spec), seed)
+        decision = draw(chance, _keys(frame, where, request), seed)
         return [pl.Series(decision), pl.Series(margin, nan_to_null=True), pl.Series(chance)]
 
 
@@ -84,11 +84,11 @@ def _check_key(source: Source, key: str) -> None:
         )
 
 
-def _keys(frame: pl.DataFrame, where: RowFinder, spec: ApplySpec) -> pl.Series:
+def _keys(frame: pl.DataFrame, where: RowFinder, request: Request) -> pl.Series:
     """Return the keys of the rows; a row's number counts from 1 over all inputs."""
-    if spec.key == ROW_NUMBER:
+    if request.key == ROW_NUMBER:
         return pl.Series(where.numbers(np.arange(frame.height)) + 1)
-    keys = frame[str(spec.key)]
+    keys = frame[str(request.key)]
     if keys.null_count():
         where.refuse(keys, keys.is_null().to_numpy(), "no key (null)", "give every row a key")
     return keys

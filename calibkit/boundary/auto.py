@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from calibkit.bins.binning import Levels, uncertainty_levels
 from calibkit.bins.grid_table import GridTable
-from calibkit.boundary.choose import marginal_rate
+from calibkit.boundary.choose import choose_levels, marginal_rate
 from calibkit.boundary.fit import (
     FittedBoundary,
     cross_validated,
@@ -41,7 +41,7 @@ from calibkit.boundary.goals import Goal
 from calibkit.boundary.logistic import distinct
 from calibkit.boundary.parts import Candidate
 from calibkit.boundary.plan import Plan, plan
-from calibkit.boundary.problem import deal, tally_totals
+from calibkit.boundary.problem import deal
 from calibkit.boundary.summary import Summary, summarise
 from calibkit.boundary.tried import Judge, Tried
 from calibkit.errors import InfeasibleError, UsageError
@@ -92,9 +92,28 @@ def fit_choice(choice: Choice) -> FittedBoundary:
             continue
         if choice.seen:
             fitted.model.fit.candidates = list(choice.seen)
-        return fitted
+        return replace(fitted, summary=choice.ranked[0].summary, thresholds=choice.thresholds)
     assert failure is not None
     raise failure
+
+
+def fit_rows(data: ScoreRows | GridTable, options: BoundaryOptions) -> FittedBoundary:
+    """Fit one boundary on all rows, by the method and over the levels given or chosen.
+
+    Raises
+    ------
+    UsageError
+        Options that do not go together.
+    DataError
+        Rows of one class where the objective needs both.
+    InfeasibleError
+        No boundary selects a row and meets the bound.
+    """
+    if options.method == AUTO:
+        return fit_choice(choose_method(data, options))
+    if options.auto_levels:
+        return choose_levels(data, options)
+    return fit_summary(summarise(data, options))
 
 
 def choose_method(data: ScoreRows | GridTable, options: BoundaryOptions) -> Choice:
@@ -135,11 +154,10 @@ def _choose(base: Summary, counted: list[tuple[Summary, Places | None]], *, shar
     need_classes(base)
     if not fold_count(base, []):  # of too few rows the fit warns
         return Choice(tuple(Tried(summary) for summary, _ in counted), ())
-    classes = options.target.classes(base.problem.totals())
-    goal = options.target.goal(tally_totals(base.problem.tally.reweighted(classes)))
+    goal = base.aim()[1]
     dealt = None
     if shared:
-        dealt = _deal(base, options).reweighted(classes)
+        dealt = _deal(base, options).reweighted(goal.totals.classes)
     tried = [_try(summary, places, dealt, goal) for summary, places in counted]
     price = marginal_rate(counted[0][0])
     return _rank(tried, dealt, goal, price)

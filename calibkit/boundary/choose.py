@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from calibkit.bins.grid_table import GridTable
 from calibkit.boundary.exact import isotonic_blocks
 from calibkit.boundary.figures import standard_error
 from calibkit.boundary.fit import FittedBoundary, fit_summary
 from calibkit.boundary.goals import CountGoal
-from calibkit.boundary.problem import tally_totals
 from calibkit.boundary.summary import Summary, summarise
 from calibkit.errors import InfeasibleError, UsageError
 from calibkit.options.boundary import BoundaryOptions
@@ -35,13 +35,15 @@ CANDIDATES = (1, 2, 3, 5, 7, 11)
 class Tried:
     """A number of levels with its worth out of sample and the standard error of that."""
 
-    summary: Summary
+    fitted: FittedBoundary
     worth: float
     error: float
 
 
-def choose_levels(data: ScoreRows, options: BoundaryOptions, count: Count = summarise) -> Summary:
-    """Return the rows' summary with the number of levels that cross-validation favours.
+def choose_levels(
+    data: ScoreRows | GridTable, options: BoundaryOptions, count: Count = summarise
+) -> FittedBoundary:
+    """Fit a boundary with the number of levels that cross-validation favours.
 
     Parameters
     ----------
@@ -55,15 +57,15 @@ def choose_levels(data: ScoreRows, options: BoundaryOptions, count: Count = summ
     Raises
     ------
     UsageError
-        No folds.
+        A grid, whose levels are chosen.
     InfeasibleError
         No number of levels meets the bound.
     """
-    if options.folds == 0:
-        raise UsageError("--uncertainty-bins auto is chosen by cross-validation: give it --folds.")
+    if isinstance(data, GridTable):
+        raise UsageError("a grid has its levels; leave --uncertainty-bins auto out.")
     single = count(data, options.at_levels(1))
     if data.uncertainty is None:
-        return single
+        return fit_summary(single)
     price = marginal_rate(single)
     tried: list[Tried] = []
     failure: InfeasibleError | None = None
@@ -77,13 +79,13 @@ def choose_levels(data: ScoreRows, options: BoundaryOptions, count: Count = summ
             failure = error
             continue
         if not fitted.folds:  # too few rows to tell: the fit will warn
-            return summary
-        tried.append(Tried(summary, *_worth(fitted, price)))
+            return fitted
+        tried.append(Tried(fitted, *_worth(fitted, price)))
     if not tried:
         assert failure is not None
         raise failure
     best = max(tried, key=lambda one: one.worth)
-    return next(one.summary for one in tried if one.worth >= best.worth - best.error)
+    return next(one.fitted for one in tried if one.worth >= best.worth - best.error)
 
 
 def marginal_rate(summary: Summary) -> float:
@@ -91,9 +93,7 @@ def marginal_rate(summary: Summary) -> float:
 
     It is 0 without a bound, and where what rows are worth counts.
     """
-    target = summary.planned.options.target
-    tally = summary.problem.tally.reweighted(target.classes(summary.problem.totals()))
-    goal = target.goal(tally_totals(tally))
+    tally, goal = summary.aim()
     if not isinstance(goal, CountGoal):
         return 0.0
     blocks = isotonic_blocks(tally.points())
@@ -120,9 +120,8 @@ def _worth(fitted: FittedBoundary, price: float) -> tuple[float, float]:
     return sum(gains) / sum(positives), standard_error(rates) or 0.0
 
 
-def chosen_note(summary: Summary) -> str:
+def chosen_note(levels: int) -> str:
     """Say how many levels were chosen."""
-    levels = summary.planned.levels
     return (
         f"{levels} uncertainty level{'s' if levels > 1 else ''} chosen by cross-validation among "
         f"{', '.join(map(str, CANDIDATES))}."

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from calibkit.bins.grid_table import GridTable
-from calibkit.boundary.auto import choose_method, fit_choice
-from calibkit.boundary.fit import delivered, fit_boundary
+from calibkit.boundary.auto import fit_rows
+from calibkit.boundary.fit import delivered
 from calibkit.boundary.methods import METHODS
 from calibkit.boundary.model import BoundaryModel
 from calibkit.errors import InfeasibleError, UsageError
@@ -116,10 +116,7 @@ def _one(data: ScoreRows | GridTable, options: BoundaryOptions, test: ScoreRows 
     if options.method != AUTO:
         options = _suited(options)
     try:
-        if options.method == AUTO:
-            fitted = delivered(fit_choice(choose_method(data, options)), options, test)
-        else:
-            fitted = fit_boundary(data, options, test=test)
+        fitted = delivered(fit_rows(data, options), options, test)
     except InfeasibleError:
         return Compared(options.method, None, "infeasible: selects nothing")
     except UsageError as error:

@@ -20,7 +20,7 @@ from calibkit.boundary.methods import METHODS, best_choice, on_folds
 from calibkit.boundary.model import BoundaryModel
 from calibkit.boundary.parts import BoundaryFit, CrossValidated, Figures
 from calibkit.boundary.plan import Plan
-from calibkit.boundary.problem import deal, tally_totals
+from calibkit.boundary.problem import deal
 from calibkit.boundary.segment_figures import judge_stack, judge_test
 from calibkit.boundary.summary import Summary, summarise
 from calibkit.errors import DataError, InfeasibleError
@@ -44,13 +44,15 @@ class FittedBoundary(Fitted[BoundaryModel]):
         What each fold gave, empty without cross-validation.
     row_units
         How many of the units a weight of 1 has before classes are reweighted.
-    thresholds
-        What thresholds were chosen from; None for segments and certificates.
+    summary, thresholds
+        What it was fitted on, and what a boundary without a surface would be; None for segments and
+        certificates.
     """
 
     goal: Goal
     folds: tuple[Judged, ...] = ()
     row_units: Fraction = Fraction(1)
+    summary: Summary | None = None
     thresholds: Summary | None = None
 
     @property
@@ -106,11 +108,11 @@ def fit_summary(summary: Summary) -> FittedBoundary:
     """Fit a decision boundary on what was counted of its rows; see `fit_boundary`."""
     planned, problem = summary.planned, summary.problem
     options = planned.options
+    fitted_on = summary
     need_classes(summary)
     warnings: list[str] = []
-    classes = options.target.classes(problem.totals())
-    tally, unit = problem.tally.reweighted(classes), problem.tally.unit
-    goal = options.target.goal(tally_totals(tally))
+    (tally, goal), unit = summary.aim(), problem.tally.unit
+    classes = goal.totals.classes
     folds = fold_count(summary, warnings)
     # While the search runs: none of these needs another.
     single = later(options.workers, _score_only, summary.single, goal)
@@ -150,7 +152,13 @@ def fit_summary(summary: Summary) -> FittedBoundary:
         judge_stack(model, summary.stack, goal, tally, found, held_out, kept)
     said = (*warnings, *warnings_of(model, options.target))
     return FittedBoundary(
-        model=model, warnings=said, goal=goal, folds=judged, row_units=problem.totals().row_units
+        model=model,
+        warnings=said,
+        goal=goal,
+        folds=judged,
+        row_units=problem.totals().row_units,
+        summary=fitted_on,
+        thresholds=fitted_on,
     )
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 
 import polars as pl
 
 from calibkit.bins.binning import uncertainty_levels
 from calibkit.bins.grid_table import GridTable
-from calibkit.boundary.auto import Choice, candidates, choose_method, fit_choice
+from calibkit.boundary.auto import candidates, fit_rows
 from calibkit.boundary.certificate import certificate_steps, certify_boundary
-from calibkit.boundary.choose import CANDIDATES, choose_levels, chosen_note
+from calibkit.boundary.choose import CANDIDATES, chosen_note
 from calibkit.boundary.compare import Compared, compare_methods, comparison_frame
-from calibkit.boundary.fit import FittedBoundary, delivered, fit_summary
+from calibkit.boundary.fit import FittedBoundary, delivered
 from calibkit.boundary.plan import plan as resolved
 from calibkit.boundary.problem import raw_problem
 from calibkit.boundary.reading import (
@@ -24,8 +23,6 @@ from calibkit.boundary.reading import (
     read_test_rows,
 )
 from calibkit.boundary.segmented import fit_segments
-from calibkit.boundary.summary import Summary, summarise
-from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.fitted import Plan
 from calibkit.makers import makers_of, model_hash, record_makers
@@ -37,42 +34,24 @@ from calibkit.rows.remarks import of_tally
 from calibkit.summaries import plain as states
 from calibkit.summaries.score_states import score_state, source_of
 from calibkit.summaries.states import State
+from calibkit.summaries.tally import Tally
 
 KIND = "boundary"
 
-#: What a boundary is fitted on: counted once, or for several methods, or later for each segment.
-Counted = Summary | Choice | ScoreRows | GridTable
-
 
 @dataclass(frozen=True)
-class Comparison:
-    """All methods that take the objective, on the same rows.
+class Inputs:
+    """The rows of a run, and those that judge it.
 
     Attributes
     ----------
-    methods
-        Those that meet the bound first.
-    fit
-        Fits the method that was asked for on these rows.
-    warnings, notes, details
-        As in `calibkit.fitted.Fitted`, of the rows.
+    data, test
+        The rows, or a grid of their counts, and others that judge the fit, if there are any.
+    source
+        Where the rows are read.
+    makers
+        The hash of the model that made the column of a role, as the user says.
     """
-
-    methods: tuple[Compared, ...]
-    fit: Callable[[], FittedBoundary]
-    warnings: tuple[str, ...]
-    notes: tuple[str, ...]
-    details: tuple[str, ...]
-
-    @property
-    def frame(self) -> pl.DataFrame:
-        """The methods as a table, one row each."""
-        return comparison_frame(self.methods)
-
-
-@dataclass(frozen=True)
-class _Inputs:
-    """The rows of a run, and those that judge it, with what the user should be told of them."""
 
     data: ScoreRows | GridTable
     test: ScoreRows | None
@@ -81,19 +60,40 @@ class _Inputs:
 
     @property
     def warnings(self) -> tuple[str, ...]:
+        """What the user has to be told of the rows."""
         of_test = self.test.warnings if self.test is not None else ()
         of_rows = self.data.warnings if isinstance(self.data, ScoreRows) else ()
         return (*of_rows, *(f"--test: {remark}" for remark in of_test))
 
     @property
     def notes(self) -> tuple[str, ...]:
+        """What a summary says of the rows."""
         return self.data.notes if isinstance(self.data, ScoreRows) else ()
 
     @property
     def details(self) -> tuple[str, ...]:
+        """What is said of the rows to those who ask for more."""
         if not isinstance(self.data, ScoreRows):
             return ()
         return (f"{self.data.rows:,} rows used of {self.data.rows_read:,} read",)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All methods that take the objective, those that meet the bound first."""
+
+    options: BoundaryOptions
+    inputs: Inputs
+    methods: tuple[Compared, ...]
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The methods as a table, one row each."""
+        return comparison_frame(self.methods)
+
+    def fit(self) -> FittedBoundary:
+        """Fit the method that was asked for on the same rows."""
+        return _fit(self.options, self.inputs)
 
 
 def fit(options: BoundaryOptions, source: Source) -> FittedBoundary:
@@ -115,14 +115,8 @@ def compare(options: BoundaryOptions, source: Source) -> Comparison:
     """Return all methods that take the objective, side by side; errors as `fit`."""
     options.check_comparison()
     inputs = _inputs(options, source)
-    methods = sorted(compare_methods(inputs.data, options, inputs.test), key=lambda one: one.rank)
-    return Comparison(
-        tuple(methods),
-        partial(_fit, options, inputs),
-        inputs.warnings,
-        inputs.notes,
-        inputs.details,
-    )
+    methods = compare_methods(inputs.data, options, inputs.test)
+    return Comparison(options, inputs, tuple(sorted(methods, key=lambda one: one.rank)))
 
 
 def plan(options: BoundaryOptions, source: Source) -> Plan:
@@ -171,37 +165,12 @@ def finish(state: State, memory: Memory, threads: int) -> FittedBoundary:
     options = from_plain(said.get("asked"), BoundaryOptions, state.path, threads=threads)
     makers = states.from_plain(said.get("makers"), dict[str, str], state.path)
     rows = merged_rows(options, state, memory)
-    return _told(options, _Inputs(rows, None, source_of(state), makers))
+    return _told(options, Inputs(rows, None, source_of(state), makers))
 
 
-def count(data: ScoreRows | GridTable, options: BoundaryOptions) -> Counted:
-    """Count rows over the levels asked for or chosen, or for several methods.
-
-    Segments and certificates count for themselves: of these the data come back as they are.
-
-    Raises
-    ------
-    UsageError
-        Options that do not go together.
-    DataError
-        Rows of one class where the objective needs both.
-    InfeasibleError
-        No number of levels meets the bound.
-    """
-    if options.by is not None or options.confidence is not None:
-        return data
-    if options.method == AUTO:
-        return choose_method(data, options)
-    if not options.auto_levels:
-        return summarise(data, options)
-    if isinstance(data, GridTable):
-        raise UsageError("a grid has its levels; leave --uncertainty-bins auto out.")
-    return choose_levels(data, options)
-
-
-def _inputs(options: BoundaryOptions, source: Source) -> _Inputs:
+def _inputs(options: BoundaryOptions, source: Source) -> Inputs:
     data = read_boundary_rows(options, source)
-    return _Inputs(data, read_test_rows(options, data, source.dtype), source, _makers(options))
+    return Inputs(data, read_test_rows(options, data, source.dtype), source, _makers(options))
 
 
 def _makers(options: BoundaryOptions) -> dict[str, str]:
@@ -209,7 +178,7 @@ def _makers(options: BoundaryOptions) -> dict[str, str]:
     return {} if options.maker is None else {"score": model_hash(options.maker)}
 
 
-def _told(options: BoundaryOptions, inputs: _Inputs) -> FittedBoundary:
+def _told(options: BoundaryOptions, inputs: Inputs) -> FittedBoundary:
     """Return the fit, with what is to be said of its rows."""
     fitted = _fit(options, inputs)
     return replace(
@@ -220,37 +189,28 @@ def _told(options: BoundaryOptions, inputs: _Inputs) -> FittedBoundary:
     )
 
 
-def _fit(options: BoundaryOptions, inputs: _Inputs) -> FittedBoundary:
-    counted = count(inputs.data, options)
-    odd, note, thresholds = _oddities(counted, options), tuple[str, ...](), None
-    if isinstance(counted, Summary):
-        fitted, thresholds = fit_summary(counted), counted
-        note = (chosen_note(counted),) if options.auto_levels else ()
-    elif isinstance(counted, Choice):
-        fitted, thresholds = fit_choice(counted), counted.thresholds
-    elif options.confidence is not None:
-        fitted = certify_boundary(counted, options)
+def _fit(options: BoundaryOptions, inputs: Inputs) -> FittedBoundary:
+    data, single = inputs.data, None
+    notes: tuple[str, ...] = ()
+    if options.confidence is not None:
+        fitted = certify_boundary(data, options)
+    elif options.by is not None:
+        fitted = fit_segments(data, options)
     else:
-        fitted = fit_segments(counted, options)
+        fitted = fit_rows(data, options)
+        assert fitted.summary is not None
+        single = fitted.summary.single
+        if options.auto_levels and options.method != AUTO:
+            notes = (chosen_note(fitted.summary.planned.levels),)
+    odd = _oddities(options, data, single) if isinstance(data, ScoreRows) else []
     fitted = delivered(fitted, options, inputs.test)
     record_makers(fitted.model, inputs.source, inputs.makers)
-    return replace(fitted, warnings=(*odd, *fitted.warnings), notes=note, thresholds=thresholds)
+    return replace(fitted, warnings=(*odd, *fitted.warnings), notes=notes)
 
 
-def _oddities(counted: Counted, options: BoundaryOptions) -> list[str]:
-    """Return what is odd about the scores; of a grid, which has lost them, nothing."""
-    if isinstance(counted, GridTable):
-        return []
-    if isinstance(counted, ScoreRows):
-        tally = raw_problem(counted, uncertainty_levels(counted, 1), options.workers).tally
-        size = int(counted.score.size)
-        name = counted.options.score
-        scale: str = counted.options.scale
-    else:
-        summary = counted.ranked[0].summary if isinstance(counted, Choice) else counted
-        if summary.single is None or summary.score is None:
-            return []
-        tally, size = summary.single, summary.rows
-        column = summary.problem.columns["score"]
-        name, scale = column.name, column.scale or "raw"
-    return of_tally(name, scale, tally.score, tally.count, tally.positive, size)
+def _oddities(options: BoundaryOptions, data: ScoreRows, tally: Tally | None) -> list[str]:
+    """Return what is odd about scores; `tally` counts them, if something did."""
+    if tally is None:
+        tally = raw_problem(data, uncertainty_levels(data, 1), options.workers).tally
+    name, scale = data.options.score, data.options.scale
+    return of_tally(name, scale, tally.score, tally.count, tally.positive, data.rows)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from calibkit.bins.binning import MOST_LEVELS, Levels, uncertainty_levels
 from calibkit.bins.grid_table import GridTable
-from calibkit.boundary.auto import LEVELS, choose_among, choose_method, fit_choice
+from calibkit.boundary.auto import LEVELS, choose_among, fit_choice, fit_rows
 from calibkit.boundary.choose import choose_levels
 from calibkit.boundary.decide import OTHER
 from calibkit.boundary.describe import never, reference, segment_of, with_segments
@@ -27,7 +27,7 @@ from calibkit.boundary.goals import Goal
 from calibkit.boundary.methods import METHODS, Method, exact_choice
 from calibkit.boundary.model import BoundaryModel
 from calibkit.boundary.parts import BoundaryFit, CrossValidated, Figures, SegmentFit
-from calibkit.boundary.problem import columns_of, count_at, tally_totals
+from calibkit.boundary.problem import columns_of, count_at
 from calibkit.boundary.summary import Stack, Summary, summarise
 from calibkit.boundary.worths import read_worths
 from calibkit.errors import InfeasibleError, UsageError
@@ -93,9 +93,9 @@ def fit_segments(data: ScoreRows | GridTable, options: BoundaryOptions) -> Fitte
         if options.method == AUTO:
             summaries = [count(data, wanted) for wanted in _candidates(data, options)]
             return fit_choice(choose_among(summaries))
-        return fit_summary(
-            choose_levels(data, options, count) if options.auto_levels else count(data, options)
-        )
+        if options.auto_levels:
+            return choose_levels(data, options, count)
+        return fit_summary(count(data, options))
     return _fit_each(data, options, split, whole)
 
 
@@ -143,12 +143,8 @@ def split_rows(data: ScoreRows, options: BoundaryOptions) -> Split:
 
 
 def _fit_alone(data: ScoreRows, options: BoundaryOptions) -> FittedBoundary:
-    """Fit one boundary on some rows, without segments."""
-    if options.method == AUTO:
-        return fit_choice(choose_method(data, options))
-    return fit_summary(
-        choose_levels(data, options) if options.auto_levels else summarise(data, options)
-    )
+    """Fit one boundary on some rows, and let go of what they were counted in."""
+    return replace(fit_rows(data, options), summary=None, thresholds=None)
 
 
 # ---------------------------------------------------------------- one bound for all
@@ -293,10 +289,8 @@ def _pool(
     """
     method = parts[0].model.method if options.method == AUTO else options.method
     base = summarise(data, replace(options, method=method))
-    target = options.target
-    tally = base.problem.tally.reweighted(target.classes(base.problem.totals()))
-    goal = target.goal(tally_totals(tally))
-    seen = judge_rows(model, data, target, goal.of)
+    _, goal = base.aim()
+    seen = judge_rows(model, data, options.target, goal.of)
     counted = {name: getattr(seen, name) for name in Figures.__struct_fields__}
     model.fit = BoundaryFit(
         rows=seen.rows,

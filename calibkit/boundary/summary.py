@@ -12,10 +12,17 @@ from numpy.typing import NDArray
 from calibkit import __version__
 from calibkit.bins.binning import Levels, uncertainty_levels
 from calibkit.bins.grid_table import GridTable
+from calibkit.boundary.goals import Goal
 from calibkit.boundary.logistic import distinct
 from calibkit.boundary.model import BoundaryModel
 from calibkit.boundary.plan import Plan, plan
-from calibkit.boundary.problem import Problem, binned_problem, grid_problem, raw_problem
+from calibkit.boundary.problem import (
+    Problem,
+    binned_problem,
+    grid_problem,
+    raw_problem,
+    tally_totals,
+)
 from calibkit.boundary.spreads import Spread, spread_of_rows, spread_of_tally
 from calibkit.boundary.worths import read_worths
 from calibkit.errors import DataError, UsageError
@@ -97,6 +104,12 @@ class Summary:
     uncertainty: Spread | None = None
     stack: Stack | None = None
     condensing: Condensing | None = None
+
+    def aim(self) -> tuple[Tally, Goal]:
+        """Return the rows as the objective counts them, and what is to be reached on them."""
+        target = self.planned.options.target
+        tally = self.problem.tally.reweighted(target.classes(self.problem.totals()))
+        return tally, target.goal(tally_totals(tally))
 
 
 def summarise(
@@ -232,14 +245,14 @@ def _origin(planned: Plan, data: ScoreRows | GridTable, rows: int, fingerprint: 
         "folds": options.folds,
         "seed": options.seed,
     }
-    for name, chosen in (
-        ("value", options.target.value_column),
-        ("prevalence", options.target.prevalence and options.target.prevalence.text),
-    ):
-        if chosen is not None:
-            said[name] = chosen
-    if options.groups is not None or options.time is not None:
-        said["groups" if options.groups else "time"] = options.groups or options.time
+    prevalence = options.target.prevalence
+    beside = {
+        "value": options.value,
+        "prevalence": None if prevalence is None else prevalence.text,
+        "groups": options.groups,
+        "time": options.time,
+    }
+    said |= {name: chosen for name, chosen in beside.items() if chosen is not None}
     if options.by is not None:
         said |= {"by": options.by, "bound": options.bound}
         said["min_group_positives"] = options.min_group_positives

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import polars as pl
 
-from calibkit.apply import ACTION, PASS, Applier, ApplySpec, Reads, applier_of
+from calibkit.applier import ACTION, PASS, Applier, Reads, Request
+from calibkit.appliers import PARTS
 from calibkit.bundles.model import BundleModel, Step, makes
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
@@ -21,15 +22,15 @@ class BundleApplier:
     def __init__(self, model: BundleModel) -> None:
         self.model = model
         self.steps = model.steps()
-        self.appliers: list[Applier] = [applier_of(step.model) for step in self.steps]
+        self.appliers: list[Applier] = [PARTS[step.model.kind](step.model) for step in self.steps]
         self.own_reads: list[Reads] = []
         self.added = (*(name for step in self.steps for name in step.columns.values()), ACTION)
 
-    def reads(self, source: Source, spec: ApplySpec) -> Reads:
+    def reads(self, source: Source, request: Request) -> Reads:
         """Return the columns that the parts need of the input; refuse options that none has use of."""
-        self._check_roles(spec)
+        self._check_roles(request)
         if not any(step.random for step in self.steps) and (
-            spec.key is not None or spec.seed is not None
+            request.key is not None or request.seed is not None
         ):
             raise UsageError("this bundle decides without chance; leave --key and --seed out.")
         needed: dict[str, str] = {}
@@ -38,7 +39,7 @@ class BundleApplier:
         self.own_reads = []
         for step, applier in zip(self.steps, self.appliers, strict=True):
             try:
-                own = applier.reads(_with_columns(source, made), _own_spec(step, spec, made))
+                own = applier.reads(_with_columns(source, made), _own_request(step, request, made))
             except UsageError as error:
                 message = f"{step.label}: {error}"
                 raise UsageError(message, file=error.file, column=error.column) from None
@@ -52,18 +53,18 @@ class BundleApplier:
         return Reads(needed, tuple(name for name in optional if name not in needed.values()))
 
     def values(
-        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, spec: ApplySpec
+        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request
     ) -> list[pl.Series]:
         """Return the columns of all parts, and the action."""
-        made = self.made(frame, where, spec)
+        made = self.made(frame, where, request)
         return [*made.values(), self._action(made, frame.height)]
 
-    def made(self, frame: pl.DataFrame, where: RowFinder, spec: ApplySpec) -> dict[str, pl.Series]:
+    def made(self, frame: pl.DataFrame, where: RowFinder, request: Request) -> dict[str, pl.Series]:
         """Return the columns of all parts."""
         made: dict[str, pl.Series] = {}
         for step, applier, own in zip(self.steps, self.appliers, self.own_reads, strict=True):
             seen = frame.with_columns(**made)
-            columns = applier.values(seen, where, own, _own_spec(step, spec, made))
+            columns = applier.values(seen, where, own, _own_request(step, request, made))
             made |= {
                 name: values.alias(name)
                 for name, values in zip(step.columns.values(), columns, strict=True)
@@ -78,9 +79,9 @@ class BundleApplier:
                 action = action.set(fires, str(step.name))
         return action.alias(ACTION)
 
-    def _check_roles(self, spec: ApplySpec) -> None:
+    def _check_roles(self, request: Request) -> None:
         """Refuse a column for a role that no part has, or several parts with different columns."""
-        for role in spec.columns:
+        for role in request.columns:
             if role not in self.model.columns:
                 raise UsageError(f"no part reads a {role} column of the input; leave --{role} out.")
             if f"{role}_2" in self.model.columns:
@@ -102,12 +103,12 @@ def _with_columns(source: Source, made: Mapping[str, pl.DataType]) -> Source:
     return seen
 
 
-def _own_spec(step: Step, spec: ApplySpec, made: Mapping[str, object]) -> ApplySpec:
+def _own_request(step: Step, request: Request, made: Mapping[str, object]) -> Request:
     """Return how one part is applied: options reach the parts that have use of them."""
     elsewhere = {
         role: name
-        for role, name in spec.columns.items()
+        for role, name in request.columns.items()
         if role in step.reads and not makes(made, step.reads[role].name)
     }
-    key, seed = (spec.key, spec.seed) if step.random else (None, None)
-    return replace(spec, columns=elsewhere, key=key, seed=seed)
+    key, seed = (request.key, request.seed) if step.random else (None, None)
+    return replace(request, columns=elsewhere, key=key, seed=seed)

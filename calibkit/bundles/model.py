@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from calibkit.apply import ACTION, APPLIERS, PASS, applier_of
+from calibkit.applier import ACTION, PASS
+from calibkit.appliers import PARTS
 from calibkit.boundary.model import BoundaryModel
 from calibkit.errors import ModelError
 from calibkit.hetcal.model import HetcalModel
@@ -140,9 +141,9 @@ def step_of(name: str | None, model: Model) -> Step:
     """
     if model.kind == BundleModel.KIND:
         raise ModelError("a bundle holds no bundles: name the models that it was made of")
-    if model.kind not in APPLIERS:
+    if model.kind not in PARTS:
         raise ModelError(f"a model of kind {model.kind!r} is not applied to rows")
-    own = applier_of(model).added
+    own = PARTS[model.kind](model).added
     return Step(name, model, {column: _named(column, name) for column in own}, _reads(model))
 
 

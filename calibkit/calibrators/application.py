@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.apply import Applier, ApplySpec, Reads, as_fitted, find_columns
+from calibkit.applier import Applier, Reads, Request, as_fitted, find_columns
 from calibkit.calibrators.classes import ClassApplier
 from calibkit.calibrators.maps import ScoreMap
 from calibkit.calibrators.method import mapped
@@ -35,14 +35,14 @@ class CalibratorApplier:
         self.method = METHODS[model.method].load()
         self.added = self.method.added
 
-    def reads(self, source: Source, spec: ApplySpec) -> Reads:
+    def reads(self, source: Source, request: Request) -> Reads:
         """Return score and segment; a segment that is not known or missing is no error."""
-        used = find_columns(self.model, source, spec, ("score", SEGMENTS))
+        used = find_columns(self.model, source, request, ("score", SEGMENTS))
         more = tuple(used[role] for role in (SEGMENTS,) if role in used)
         return Reads({"score": used["score"]}, more)
 
     def values(
-        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, spec: ApplySpec
+        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request
     ) -> list[pl.Series]:
         """Return the calibrated probabilities."""
         score = self._scores(frame[reads.needed["score"]], where)

@@ -6,6 +6,8 @@ improvement on logistic calibration for binary classifiers, 2017.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from calibkit.calibrators.maps import ScoreMap
@@ -17,6 +19,10 @@ from calibkit_kernels.decide import LEAST
 from calibkit_kernels.logistic import fit_line, fit_logistic
 from calibkit_kernels.logistic_sums import is_separated
 from calibkit_kernels.maps import beta_map, log_parts
+
+if TYPE_CHECKING:
+    from calibkit.exports.maps import Maker
+    from calibkit.exports.nodes import Node
 
 
 def fit(points: Points, options: MapOptions, _: list[Points]) -> Found:
@@ -66,4 +72,16 @@ def writer(one: ScoreMap, scale: str) -> Writer:
     return write
 
 
-METHOD = Method(fit, writer, takes_logits=True)
+def program(maker: Maker) -> tuple[Node, ...]:
+    """Return expit(a ln s - b ln(1 - s) + c)."""
+    a, b, c = (maker.parameter(name) for name in "abc")
+    low, high = maker.log_parts()
+    return (maker.expit((a, low), (b, high), c),)
+
+
+def rises(one: ScoreMap) -> bool:
+    """Whether the map rises: its slopes may be 0."""
+    return min(one.a or 0.0, one.b or 0.0) >= 0.0
+
+
+METHOD = Method(fit, writer, program, rises, takes_logits=True)

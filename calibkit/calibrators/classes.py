@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit import __version__
-from calibkit.apply import ApplySpec, Reads
+from calibkit.applier import Reads, Request
 from calibkit.calibrators.maps import MapFit
 from calibkit.calibrators.model import CalibratorModel
 from calibkit.files.sources import Source
@@ -136,13 +136,13 @@ class ClassApplier:
         self.added = tuple(f"calibrated_{name}" for name in self.classes)
         self.matched: Matched | None = None
 
-    def reads(self, source: Source, spec: ApplySpec) -> Reads:
+    def reads(self, source: Source, request: Request) -> Reads:
         """Return the columns of class probabilities."""
-        self.matched = match_classes(self.model, self.classes, source, spec)
+        self.matched = match_classes(self.model, self.classes, source, request)
         return needed_columns(self.matched, [])
 
     def values(
-        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, spec: ApplySpec
+        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request
     ) -> list[pl.Series]:
         """Return the calibrated class probabilities."""
         assert self.matched is not None  # `reads` comes first

@@ -11,7 +11,7 @@ import numpy as np
 from calibkit.bins.edges import equal_width_edges
 from calibkit.calibrators.method import Float64s, Found, Method
 from calibkit.calibrators.points import Points, sums_between
-from calibkit.calibrators.steps import without_repeats, write_steps
+from calibkit.calibrators.steps import steps_program, without_repeats, write_steps
 from calibkit.options.maps import MapOptions
 from calibkit_kernels.decide import logit
 
@@ -41,4 +41,4 @@ def equal_edges(bins: int) -> Float64s:
     return np.append(0.0, equal_width_edges(0.0, 1.0, bins))
 
 
-METHOD = Method(fit, write_steps)
+METHOD = Method(fit, write_steps, steps_program)

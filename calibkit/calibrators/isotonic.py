@@ -10,7 +10,7 @@ import numpy as np
 
 from calibkit.calibrators.method import Found, Method
 from calibkit.calibrators.points import Points
-from calibkit.calibrators.steps import write_steps
+from calibkit.calibrators.steps import steps_program, write_steps
 from calibkit.metrics.blocks import cut, each_block
 from calibkit.metrics.corp import pool, pool_block
 from calibkit.options.maps import MapOptions
@@ -26,4 +26,4 @@ def fit(points: Points, options: MapOptions, _: list[Points]) -> Found:
     return Found({"knots": knots[::-1].tolist(), "values": values[::-1].tolist()})
 
 
-METHOD = Method(fit, write_steps)
+METHOD = Method(fit, write_steps, steps_program)

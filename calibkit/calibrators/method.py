@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,10 @@ from numpy.typing import NDArray
 from calibkit.calibrators.maps import ScoreMap
 from calibkit.calibrators.points import Points
 from calibkit.options.maps import MapOptions
+
+if TYPE_CHECKING:
+    from calibkit.exports.maps import Maker
+    from calibkit.exports.nodes import Node
 
 Floats = NDArray[Any]
 Float64s = NDArray[np.float64]
@@ -43,6 +47,11 @@ class Method:
         returns what it found.  Refuses points on which it has no finite solution.
     writer
         Takes a map and a scale; returns what takes scores and writes to each of some arrays.
+    program
+        Takes what formulas are written with; returns the same for an export, before it is clipped.
+    rises
+        Whether a map that takes logarithms rises; None: it copies numbers or does plain arithmetic,
+        the same on every machine.
     added
         The columns it adds.
     takes_logits
@@ -53,9 +62,16 @@ class Method:
 
     fit: Callable[[Points, MapOptions, list[Points]], Found]
     writer: Callable[[ScoreMap, str], Writer]
+    program: Callable[[Maker], tuple[Node, ...]]
+    rises: Callable[[ScoreMap], bool] | None = None
     added: tuple[str, ...] = ("calibrated",)
     takes_logits: bool = False
     splits: bool = False
+
+    @property
+    def exact(self) -> bool:
+        """Whether its results are the same to the last bit on every machine."""
+        return self.rises is None
 
 
 def mapped(

@@ -7,6 +7,7 @@ likelihood methods, 1999.
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from calibkit.calibrators.maps import ScoreMap
 from calibkit.calibrators.method import Float64s, Floats, Found, Method, Writer
@@ -17,6 +18,10 @@ from calibkit_kernels.decide import LEAST
 from calibkit_kernels.logistic import fit_line
 from calibkit_kernels.logistic_sums import is_separated
 from calibkit_kernels.maps import line_map
+
+if TYPE_CHECKING:
+    from calibkit.exports.maps import Maker
+    from calibkit.exports.nodes import Node
 
 
 def fit(points: Points, options: MapOptions, _: list[Points]) -> Found:
@@ -82,4 +87,14 @@ def writer(one: ScoreMap, scale: str) -> Writer:
     return write
 
 
-METHOD = Method(fit, writer, takes_logits=True)
+def program(maker: Maker) -> tuple[Node, ...]:
+    """Return expit(a x + b)."""
+    return (maker.line(maker.parameter("a"), maker.logit(), maker.parameter("b")),)
+
+
+def rises(one: ScoreMap) -> bool:
+    """Whether the line rises, or is flat."""
+    return (one.a or 0.0) >= 0.0
+
+
+METHOD = Method(fit, writer, program, rises, takes_logits=True)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from calibkit.calibrators.maps import ScoreMap
 from calibkit.calibrators.method import Float64s, Floats, Found, Method, Writer
 from calibkit.calibrators.points import Points
 from calibkit.options.maps import MapOptions
 from calibkit_kernels.maps import line_map
+
+if TYPE_CHECKING:
+    from calibkit.exports.maps import Maker
+    from calibkit.exports.nodes import Node
 
 
 def fit(points: Points, options: MapOptions, _: list[Points]) -> Found:
@@ -27,4 +32,10 @@ def writer(one: ScoreMap, scale: str) -> Writer:
     return write
 
 
-METHOD = Method(fit, writer)
+def program(maker: Maker) -> tuple[Node, ...]:
+    """Return expit(x + ln r), r the share kept."""
+    shift = maker.number("shift", lambda one: math.log(one.negatives_kept or 1.0))
+    return (maker.line(maker.constant(1.0), maker.logit(0.0), shift),)
+
+
+METHOD = Method(fit, writer, program, lambda _: True)

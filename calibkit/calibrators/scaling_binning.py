@@ -5,6 +5,9 @@ A. Kumar, P. Liang, T. Ma, Verified uncertainty calibration, 2019.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from calibkit.calibrators.histogram import equal_edges
@@ -17,6 +20,10 @@ from calibkit.options.maps import MapOptions
 from calibkit_kernels.decide import LEAST
 from calibkit_kernels.maps import line_map
 from calibkit_kernels.reliability import loss_sums
+
+if TYPE_CHECKING:
+    from calibkit.exports.maps import Maker
+    from calibkit.exports.nodes import Node
 
 
 def fit(points: Points, options: MapOptions, parts: list[Points]) -> Found:
@@ -66,15 +73,30 @@ def _bin_means(g: Float64s, points: Points, edges: Float64s) -> Float64s:
 
 def writer(one: ScoreMap, scale: str) -> Writer:
     """Return what writes the value of the bin of g."""
-    assert one.a is not None and one.b is not None  # the model was checked
-    a, b, given, steps = one.a, one.b, scale == "probability", write_steps(one, scale)
+    line, steps = _line(one, scale), write_steps(one, scale)
 
     def write(score: Floats, out: tuple[Float64s, ...]) -> None:
-        g = np.empty(score.size)
-        line_map(score, a, b, given, LEAST, 0.0, g)
-        steps(g, out)
+        steps(line(score), out)
 
     return write
 
 
-METHOD = Method(fit, writer, takes_logits=True, splits=True)
+def _line(one: ScoreMap, scale: str) -> Callable[[Floats], Float64s]:
+    """Return g = expit(a x + b) as a function of scores."""
+    assert one.a is not None and one.b is not None  # the model was checked
+    a, b, given = one.a, one.b, scale == "probability"
+
+    def g(score: Floats) -> Float64s:
+        out = np.empty(score.size)
+        line_map(score, a, b, given, LEAST, 0.0, out)
+        return out
+
+    return g
+
+
+def program(maker: Maker) -> tuple[Node, ...]:
+    """Return the value of the bin of g, its edges as edges of the score."""
+    return (maker.steps_of("step", lambda one, scale: (_line(one, scale), one.a or 0.0)),)
+
+
+METHOD = Method(fit, writer, program, takes_logits=True, splits=True)

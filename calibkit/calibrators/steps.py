@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,10 @@ from numpy.typing import NDArray
 from calibkit.calibrators.maps import ScoreMap
 from calibkit.calibrators.method import Float64s, Floats, Writer
 from calibkit_kernels.maps import bucket_starts, step_map
+
+if TYPE_CHECKING:
+    from calibkit.exports.maps import Maker
+    from calibkit.exports.nodes import Node
 
 _BUCKETS_A_KNOT: Final = 4
 _MOST_BUCKETS: Final = 65_536
@@ -25,6 +29,11 @@ def write_steps(one: ScoreMap, _: str) -> Writer:
         step_map(score, knots, values, starts, one.clip, out[0])
 
     return write
+
+
+def steps_program(maker: Maker) -> tuple[Node, ...]:
+    """Return the value of the greatest knot at or below; below all the first value."""
+    return (maker.steps("step", lambda one: ((one.knots or [])[1:], one.values or [])),)
 
 
 def starts_of(knots: Float64s) -> NDArray[np.int64]:

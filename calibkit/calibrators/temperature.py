@@ -5,7 +5,7 @@ C. Guo, G. Pleiss, Y. Sun, K. Weinberger, On calibration of modern neural networ
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -16,6 +16,10 @@ from calibkit.options.maps import MapOptions
 from calibkit_kernels.decide import LEAST
 from calibkit_kernels.logistic import fit_logistic
 from calibkit_kernels.maps import line_map
+
+if TYPE_CHECKING:
+    from calibkit.exports.maps import Maker
+    from calibkit.exports.nodes import Node
 
 #: The largest inverse temperature: beyond, predictions are certain whatever the logits say.
 MOST_INVERSE: Final = 1e6
@@ -48,8 +52,7 @@ def fit(points: Points, options: MapOptions, _: list[Points]) -> Found:
 
 def writer(one: ScoreMap, scale: str) -> Writer:
     """Return what writes expit(x / temperature)."""
-    inverse = 1.0 / one.temperature if isinstance(one.temperature, float) else 0.0
-    given = scale == "probability"
+    inverse, given = _inverse(one), scale == "probability"
 
     def write(score: Floats, out: tuple[Float64s, ...]) -> None:
         line_map(score, inverse, 0.0, given, LEAST, one.clip, out[0])
@@ -57,4 +60,14 @@ def writer(one: ScoreMap, scale: str) -> Writer:
     return write
 
 
-METHOD = Method(fit, writer, takes_logits=True)
+def program(maker: Maker) -> tuple[Node, ...]:
+    """Return expit(x / temperature)."""
+    slope = maker.number("inverse", _inverse)
+    return (maker.line(slope, maker.logit(), maker.constant(0.0)),)
+
+
+def _inverse(one: ScoreMap) -> float:
+    return 1.0 / one.temperature if isinstance(one.temperature, float) else 0.0
+
+
+METHOD = Method(fit, writer, program, lambda _: True, takes_logits=True)

@@ -6,6 +6,8 @@ V. Fedorova, Large-scale probabilistic predictors with and without guarantees of
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,6 +20,10 @@ from calibkit.options.maps import MapOptions
 from calibkit.threads import later
 from calibkit_kernels.maps import merged_interval, step_map, step_map_above
 from calibkit_kernels.venn_abers import added_row_fits, next_corners
+
+if TYPE_CHECKING:
+    from calibkit.exports.maps import Maker
+    from calibkit.exports.nodes import Node
 
 Int64s = NDArray[np.int64]
 
@@ -91,4 +97,17 @@ def writer(one: ScoreMap, _: str) -> Writer:
     return write
 
 
-METHOD = Method(fit, writer, added=("calibrated", "calibrated_low", "calibrated_high"))
+def program(maker: Maker) -> tuple[Node, ...]:
+    """Return the merged probability p1 / (1 - p0 + p1), p0 and p1."""
+
+    def low(one: ScoreMap) -> tuple[list[float], list[float]]:
+        return one.low_knots or [], [0.0, *(one.low or [])]
+
+    def high(one: ScoreMap) -> tuple[list[float], list[float]]:
+        return one.high_knots or [], [*(one.high or []), 1.0]
+
+    p0 = maker.program.bind("low", maker.steps("low", low))
+    return maker.merged(p0, maker.program.bind("high", maker.steps("high", high, strict=True)))
+
+
+METHOD = Method(fit, writer, program, added=("calibrated", "calibrated_low", "calibrated_high"))

@@ -14,12 +14,13 @@ from calibkit.boundary.model import BoundaryModel
 from calibkit.boundary.parts import Certificate
 from calibkit.drift.counts import Counts
 from calibkit.drift.psi import Stability, stability
-from calibkit.drift.rows import BOUNDARY, DriftSpec, Watched, count, plan_watch
+from calibkit.drift.rows import BOUNDARY, Watched, count, plan_watch
 from calibkit.files.sources import Source
-from calibkit.metrics.outputs import render
 from calibkit.metrics.rates import Level, wilson
 from calibkit.metrics.result import Interval, Metrics, Number
-from calibkit.models import Model, canonical_json
+from calibkit.models import canonical_json
+from calibkit.options.drift import DriftOptions
+from calibkit.views.page import Shown
 
 #: The slices: the new rows, what the fit said, and what holds by a certificate.
 ALL, FIT, CERTIFICATE = "all", "fit", "certificate"
@@ -38,12 +39,12 @@ HEADLINE = (
 #: What a certificate calls a quantity, as a metric.
 _CERTIFIED = {"capacity": "selected_share"}
 
-#: Rows that are read at a time, where nobody says.
+#: Rows that are read at a time, where memory does not say.
 _BATCH = 2**20
 
 
-@dataclass(frozen=True)
-class Drift:
+@dataclass(frozen=True, repr=False)
+class Drift(Shown):
     """What a comparison found.
 
     Attributes
@@ -80,12 +81,6 @@ class Drift:
         """Return the content of ``drift.json``."""
         return canonical_json(self.as_dict())
 
-    def content(self, output: str | None) -> bytes:
-        """Return the content of an output file, in the format of its suffix."""
-        if output is None or output == "-" or output.endswith(".json"):
-            return self.to_json()
-        return render(self.metrics, output)
-
     def _headline(self, name: str) -> dict[str, Any]:
         values = self.metrics.metrics[name][ALL]
         found: dict[str, Any] = {key: values[key] for key in HEADLINE if key in values}
@@ -94,19 +89,18 @@ class Drift:
         return found
 
 
-def drift(model: Model, source: Source, spec: DriftSpec, *, batch: int = _BATCH) -> Drift:
+def drift(options: DriftOptions, source: Source, *, batch: int | None = None) -> Drift:
     """Compare new rows with those that a boundary, or the boundaries of a bundle, were fitted on.
 
     Parameters
     ----------
-    model
-        A boundary that was fitted on rows, or a bundle with such.
+    options
+        What they are compared with: a boundary that was fitted on rows, or a bundle with such.
     source
         The new rows.  Rows that lack a value the model needs count as missing, and nowhere else.
-    spec
-        Which columns.
     batch
-        How many rows are read at a time; the result does not depend on it.
+        How many rows are read at a time, None: as many as memory allows; the result does not depend
+        on it.
 
     Raises
     ------
@@ -115,18 +109,19 @@ def drift(model: Model, source: Source, spec: DriftSpec, *, batch: int = _BATCH)
     DataError
         Values out of range or of the wrong type.
     """
-    watch = plan_watch(model, source, spec)
-    counted = count(watch, source, batch)
+    watch = plan_watch(options, source)
+    allowed = _BATCH if source.memory is None else source.memory.batch
+    counted = count(watch, source, batch or allowed)
     values: dict[str, dict[str, dict[str, Number]]] = {}
     intervals: dict[str, dict[str, dict[str, Interval]]] = {}
     for one in watch.watched:
-        found = _figures(one, counted[one.name], spec)
+        found = _figures(one, counted[one.name], options)
         values[one.name] = {ALL: found.values, **_expected(one.model)}
         intervals[one.name] = {ALL: found.bounds}
     certificates = {
         one.name: one.model.fit.certificate
         for one in watch.watched
-        if one.model.fit.certificate is not None and spec.label is not None
+        if one.model.fit.certificate is not None and options.label is not None
     }
     metrics = Metrics(signature={}, rows=source.rows, metrics=values, intervals=intervals)
     return Drift(metrics, certificates, source.warnings)
@@ -155,9 +150,9 @@ class _Figures:
             self.bounds[name] = found.interval
 
 
-def _figures(one: Watched, counts: Counts, spec: DriftSpec) -> _Figures:
+def _figures(one: Watched, counts: Counts, options: DriftOptions) -> _Figures:
     """Return the metrics of the new rows, and their intervals."""
-    found = _Figures(Level(spec.confidence), {"count": counts.read})
+    found = _Figures(Level(options.confidence), {"count": counts.read})
     found.rate("missing_share", counts.missing, counts.read, counts.read)
     total, square = counts.value("rows"), counts.value("squares")
     kish = total**2 / square if one.sampled and square else total
@@ -167,9 +162,9 @@ def _figures(one: Watched, counts: Counts, spec: DriftSpec) -> _Figures:
         index = None
         if role in one.outline and total:
             bins = _filled(counts.sums[role], one.outline[role].counts)
-            index = stability(*bins, (kish, _fitted_rows(one)), spec.confidence)
+            index = stability(*bins, (kish, _fitted_rows(one)), options.confidence)
         found.stability(f"psi_{role}", index)
-    if spec.label is not None:
+    if options.label is not None:
         thinned = kish / total if total else 1.0  # independent rows in a unit of weight
         names = ("labelled", "positives", "labelled_selected", "hits")
         rows, positives, selected, hits = (counts.value(name) for name in names)

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.apply import ApplySpec, Reads, as_fitted, find_columns
+from calibkit.applier import Reads, Request, as_fitted, find_columns
 from calibkit.boundary.application import ROW_NUMBER
 from calibkit.boundary.decide import probabilities
 from calibkit.boundary.model import BoundaryModel
@@ -20,7 +20,7 @@ from calibkit.drift.counts import Counts, Outline, outlines
 from calibkit.errors import ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.makers import check_makers
-from calibkit.models import Model
+from calibkit.options.drift import DriftOptions
 from calibkit.rows.columns import RowFinder, label_column, weight_column
 from calibkit.rows.gaps import present_in
 from calibkit.rows.rows import missing_mask
@@ -29,31 +29,6 @@ Floats = NDArray[Any]
 
 #: What the only boundary of a model is called.
 BOUNDARY = "boundary"
-
-
-@dataclass(frozen=True, kw_only=True)
-class DriftSpec:
-    """What to compare, on which columns.
-
-    Attributes
-    ----------
-    columns
-        Where a role's column is, if not where the model says.
-    label, positive, unlabelled
-        The column of labels, if the rows have any; its positive class; ``error`` or ``drop``: rows
-        without a label judge nothing but count otherwise.
-    weight
-        The column of weights; None: as the model names it, if it was fitted on weighted rows.
-    confidence
-        That of the intervals.
-    """
-
-    columns: dict[str, str]
-    label: str | None = None
-    positive: str | None = None
-    unlabelled: str = "error"
-    weight: str | None = None
-    confidence: float = 0.95
 
 
 @dataclass(frozen=True)
@@ -94,20 +69,20 @@ class Watch:
     watched: tuple[Watched, ...]
     reads: Reads
     bundle: BundleApplier | None
-    apply: ApplySpec
-    spec: DriftSpec
+    apply: Request
+    options: DriftOptions
 
     @property
     def columns(self) -> dict[str, str]:
         """The columns that are read, by role."""
         weights = list(dict.fromkeys(one.weight for one in self.watched if one.weight is not None))
         beside = {"weight" if not k else f"weight_{k + 1}": name for k, name in enumerate(weights)}
-        if self.spec.label is not None:
-            beside["label"] = self.spec.label
+        if self.options.label is not None:
+            beside["label"] = self.options.label
         return self.reads.needed | beside
 
 
-def plan_watch(model: Model, source: Source, spec: DriftSpec) -> Watch:
+def plan_watch(options: DriftOptions, source: Source) -> Watch:
     """Return how a source is compared with what a model was fitted on.
 
     Raises
@@ -119,14 +94,15 @@ def plan_watch(model: Model, source: Source, spec: DriftSpec) -> Watch:
     DataError
         A column that another model made than that of the fit.
     """
-    if spec.label is not None:
-        source.require([spec.label], "--label")
-    apply = ApplySpec(columns=spec.columns)
+    model, elsewhere = options.fitted, options.elsewhere
+    if options.label is not None:
+        source.require([options.label], "--label")
+    apply = Request(columns=elsewhere)
     if isinstance(model, BoundaryModel):
         used = find_columns(model, source, apply, ("score", "uncertainty"))
         segments = [model.columns[role].name for role in ("by",) if role in model.columns]
         source.require(segments, "the model's segments (--by)")
-        watched = [_watched(BOUNDARY, model, used, source, spec)]
+        watched = [_watched(BOUNDARY, model, used, source, options.weight)]
         reads, applier = Reads(used, tuple(segments)), None
     elif isinstance(model, BundleModel):
         applier = BundleApplier(model)
@@ -134,7 +110,7 @@ def plan_watch(model: Model, source: Source, spec: DriftSpec) -> Watch:
             apply = replace(apply, key=ROW_NUMBER)
         reads = applier.reads(source, apply)
         watched = [
-            _watched(str(step.name), step.model, own.needed, source, spec)
+            _watched(str(step.name), step.model, own.needed, source, options.weight)
             for step, own in zip(applier.steps, applier.own_reads, strict=True)
             if isinstance(step.model, BoundaryModel)
         ]
@@ -146,12 +122,12 @@ def plan_watch(model: Model, source: Source, spec: DriftSpec) -> Watch:
             "keeps no reference to compare with; drift is that of boundaries, and of bundles with "
             "boundaries"
         )
-    check_makers(model, spec.columns, source)
-    return Watch(tuple(watched), reads, applier, apply, spec)
+    check_makers(model, elsewhere, source)
+    return Watch(tuple(watched), reads, applier, apply, options)
 
 
 def _watched(
-    name: str, model: BoundaryModel, used: dict[str, str], source: Source, spec: DriftSpec
+    name: str, model: BoundaryModel, used: dict[str, str], source: Source, weight: str | None
 ) -> Watched:
     if model.fit.reference is None:
         raise UsageError(
@@ -160,7 +136,7 @@ def _watched(
         )
     found = outlines(model.fit.reference, uncertain="uncertainty" in model.columns)
     fitted = model.columns.get("weight")
-    weight = spec.weight or (None if fitted is None else fitted.name)
+    weight = weight or (None if fitted is None else fitted.name)
     if weight is not None:
         source.require([weight], "--weight (the model was fitted on weighted rows)")
     return Watched(name, model, used, found, weight)
@@ -183,7 +159,7 @@ def _count_window(watch: Watch, window: Source, columns: list[str]) -> Iterator[
     if present is not None:
         frame = frame.filter(pl.Series(present))
         where = replace(where, kept=np.flatnonzero(present))
-    judged = _labels(watch.spec, frame, where)
+    judged = _labels(watch.options, frame, where)
     if watch.bundle is not None:
         frame = frame.with_columns(**watch.bundle.made(frame, where, watch.apply))
     for one in watch.watched:
@@ -194,21 +170,21 @@ def _count_window(watch: Watch, window: Source, columns: list[str]) -> Iterator[
 
 
 def _labels(
-    spec: DriftSpec, frame: pl.DataFrame, where: RowFinder
+    options: DriftOptions, frame: pl.DataFrame, where: RowFinder
 ) -> tuple[NDArray[np.int64], NDArray[np.uint8]] | None:
     """Return the places and the labels of the rows that have one; None where none is asked for."""
-    if spec.label is None or not frame.height:
+    if options.label is None or not frame.height:
         return None
-    column = frame[spec.label]
+    column = frame[options.label]
     places = np.arange(frame.height)
-    if spec.unlabelled == "drop":
+    if options.unlabelled == "drop":
         absent = missing_mask(column, empty=True)
         places = places if absent is None else np.flatnonzero(~absent)
         column = column.gather(places)
         where = replace(where, kept=places if where.kept is None else where.kept[places])
     if not places.size:
         return places, np.empty(0, np.uint8)
-    label, _ = label_column(column, where, positive=spec.positive, must_occur=False)
+    label, _ = label_column(column, where, positive=options.positive, must_occur=False)
     return places, label
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import polars as pl
 
-from calibkit.apply import ApplySpec, plan_application
+from calibkit.apply import plan_application
 from calibkit.applying import Run
 from calibkit.engines.shards import Opening, Shard
 from calibkit.files.sinks import write_expected
 from calibkit.makers import footer
 from calibkit.models import Model
+from calibkit.options.apply import ApplyOptions
 
 
 @dataclass(frozen=True)
@@ -30,34 +31,6 @@ class Order:
 
 
 @dataclass(frozen=True)
-class ApplyTask:
-    """The work on a shard whose result is a file.
-
-    Attributes
-    ----------
-    model, spec
-        What is applied, and how.
-    opening
-        How the shard is opened.
-    """
-
-    model: Model
-    spec: ApplySpec
-    opening: Opening
-
-    def __call__(self, order: Order) -> Told:
-        """Write a shard's rows with the added columns; return what is to be told."""
-        source = self.opening.open(order.shard)
-        plan = plan_application(self.model, source, self.spec)
-        run = Run(plan, source, self.spec, self.opening.memory, threads=1)
-        said: list[str] = []
-        count = _Count()
-        frames = count.passing(run.frames(said.append))
-        write_expected(frames, order.output, order.place, metadata=footer(plan.made_by) or None)
-        return Told(count.rows, tuple(plan.added), tuple(said))
-
-
-@dataclass(frozen=True)
 class Told:
     """What is known of a file that was written: its rows, the added columns, warnings."""
 
@@ -66,11 +39,35 @@ class Told:
     warnings: tuple[str, ...]
 
 
-@dataclass
-class _Count:
-    rows: int = field(default=0)
+@dataclass(frozen=True)
+class ApplyTask:
+    """The work on a shard whose result is a file.
 
-    def passing(self, frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-        for frame in frames:
-            self.rows += frame.height
-            yield frame
+    Attributes
+    ----------
+    model, options
+        What is applied, and how.
+    opening
+        How the shard is opened.
+    """
+
+    model: Model
+    options: ApplyOptions
+    opening: Opening
+
+    def __call__(self, order: Order) -> Told:
+        """Write a shard's rows with the added columns; return what is to be told."""
+        source = self.opening.open(order.shard)
+        plan = plan_application(self.model, source, self.options)
+        run = Run(plan, source, self.options, self.opening.memory, threads=1)
+        said: list[str] = []
+        rows = 0
+
+        def frames() -> Iterator[pl.DataFrame]:
+            nonlocal rows
+            for frame in run.frames(said.append):
+                rows += frame.height
+                yield frame
+
+        write_expected(frames(), order.output, order.place, metadata=footer(plan.made_by) or None)
+        return Told(rows, tuple(plan.added), tuple(said))

@@ -1,5 +1,6 @@
-"""The engine that works on a Dask cluster, by plain futures.
+"""Work on a Dask cluster: `map` a function over parts, and `reduce` what comes of them to one result.
 
+Functions and parts travel to its workers by plain futures: file names go out, summaries come back.
 A task whose worker dies is done again by another one; what has been merged already stays.
 """
 
@@ -14,10 +15,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
-from typing import Any, Final, Generic, Self
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from calibkit import __version__
-from calibkit.engines.engine import R, T
 from calibkit.errors import CalibkitError, ResourceError, UsageError
 from calibkit.progress import Progress, silent
 
@@ -32,8 +32,20 @@ _FINISH = 60
 _FAN: Final = 8
 
 
+class OfRows(Protocol):
+    """What comes of a part."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows it is of."""
+
+
+T = TypeVar("T")
+R = TypeVar("R", bound=OfRows)
+
+
 class DaskEngine:
-    """Works on a Dask cluster; see `calibkit.engines.engine.Engine`.
+    """Works on parts; what the work on one raises is raised here, as it was.
 
     Parameters
     ----------
@@ -64,9 +76,7 @@ class DaskEngine:
             target: Any = self._address
             if target == LOCAL:
                 target = self._cluster = self._local_cluster()
-            self._client = self._dask.Client(
-                target, timeout=_CONNECT, set_as_default=False, direct_to_workers=True
-            )
+            self._client = self._dask.Client(target, timeout=_CONNECT, set_as_default=False)
         except (OSError, ValueError, RuntimeError) as error:
             self.__exit__()
             raise ResourceError(
@@ -102,23 +112,26 @@ class DaskEngine:
 
     def map(
         self, function: Callable[[T], R], parts: Sequence[T], progress: Progress = silent
-    ) -> Results[R]:
-        """Begin to work on all parts; the results come when they are asked for."""
+    ) -> Iterable[R]:
+        """Begin to work on all parts; the results come, in order, when they are asked for."""
         work = partial(_of_one_version, function, __version__)
         return Results(self, self._client.map(work, parts, pure=False), parts, progress)
 
     def reduce(self, merge: Callable[[Sequence[R]], R], results: Iterable[R], room: int = 0) -> R:
-        """Merge the results here, or in a tree on the workers: then only the last one comes here."""
+        """Return the results of `map` as one.
+
+        Those of no more rows than there is `room` for are merged here; more in a tree on the workers,
+        of which only the last one comes here.
+        """
         assert isinstance(results, Results)
         futures, rows = results.futures, self._rows(results)
+        while len(futures) > 1 and rows > room:
+            groups = [futures[start : start + _FAN] for start in range(0, len(futures), _FAN)]
+            futures = [self._client.submit(merge, group, pure=False) for group in groups]
         with self.explained():
-            if rows <= room:
-                return merge(self._client.gather(futures))
-            while len(futures) > 1:
-                groups = [futures[start : start + _FAN] for start in range(0, len(futures), _FAN)]
-                futures = [self._client.submit(merge, group, pure=False) for group in groups]
-            found: R = futures[0].result()
-            return found
+            # Rows come straight from the workers; through the scheduler where these are out of reach.
+            found: list[R] = self._client.gather(futures, direct=True)
+        return merge(found) if len(found) > 1 else found[0]
 
     def _rows(self, results: Results[R]) -> int:
         """Return how many rows the results are of, once all are there."""
@@ -150,9 +163,9 @@ class DaskEngine:
             raise ResourceError(
                 "memory ran out on a worker; give it less at a time by --memory"
             ) from error
-        except CancelledError as error:
-            raise self._lost("its scheduler went away") from error
-        except ImportError as error:
+        except (CancelledError, ImportError) as error:
+            if isinstance(error, CancelledError) and self._client.status != "running":
+                raise self._lost("its scheduler went away") from error
             raise UsageError(
                 f"the workers of {self._address} cannot load calibkit ({_first_line(error)}); "
                 "install the same version there."

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from calibkit.engines.engine import Engine
+from calibkit.engines.dask import DaskEngine
 from calibkit.errors import CalibkitError, DataError, UsageError
-from calibkit.files.inputs import STDIN, check_rows, find_files, is_remote
+from calibkit.files.inputs import STDIN, Named, check_rows, find_files, is_remote
 from calibkit.files.sources import Source, open_files
 from calibkit.files.stretches import Stretch, cuts, size_to_cut, stretches
 from calibkit.memory import Memory
@@ -59,11 +59,10 @@ class Opening:
         """Return a shard's rows, which messages call by the name that the user knows."""
         try:
             source = open_files(
-                [(shard.path, shard.relative)],
+                [(Named(shard.path, shard.name), shard.relative)],
                 input_format=self.input_format,
                 dtype=self.dtype,
                 memory=self.memory,
-                names=[shard.name],
             )
             return source if shard.stretch is None else _cut(source, shard.stretch)
         except CalibkitError as error:
@@ -128,7 +127,7 @@ class Packed:
 
 
 def state_of_all(
-    engine: Engine,
+    engine: DaskEngine,
     task: StateTask,
     shards: Sequence[Shard],
     progress: Progress = silent,
@@ -190,7 +189,7 @@ def _look(opening: Opening, shard: Shard) -> _Cuts:
     return _Cuts()
 
 
-def divided(engine: Engine, shards: Sequence[Shard], opening: Opening) -> list[Shard]:
+def divided(engine: DaskEngine, shards: Sequence[Shard], opening: Opening) -> list[Shard]:
     """Return files with the large ones among them in parts, so that all workers have a part each.
 
     Only those that are much more than a worker's share are looked at.

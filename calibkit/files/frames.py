@@ -72,6 +72,8 @@ def open_frame(frame: Frame, name: str = "frame", *, dtype: str = "float64") -> 
     """
     if isinstance(frame, str | os.PathLike):
         return open_source([os.fspath(frame)], dtype=dtype)
+    if is_array("score", frame) and not isinstance(frame, list):
+        raise UsageError(f"{name}: is an array; give arrays by name, such as score=… and label=….")
     return Source.from_frame(frame, name)
 
 
@@ -90,9 +92,7 @@ def is_array(role: str, value: object) -> bool:
         return role not in _STEMS or not all(isinstance(one, str) for one in value)
     if _is_frame(value):
         return role in _STEMS
-    return isinstance(value, pl.Series) or any(
-        hasattr(value, name) for name in ("__array__", "__arrow_c_array__", "__arrow_c_stream__")
-    )
+    return hasattr(value, "__array__")
 
 
 def frame_of_arrays(
@@ -150,8 +150,10 @@ def frame_of_arrays(
 
 
 def _is_frame(value: object) -> bool:
+    # A series is a stream too, of one column; but then it is an array for numpy as well.
     return isinstance(value, Mapping | pl.DataFrame | pl.LazyFrame) or (
-        hasattr(value, "__arrow_c_stream__") and hasattr(value, "columns")
+        hasattr(value, "__arrow_c_stream__")
+        and (hasattr(value, "columns") or not hasattr(value, "__array__"))
     )
 
 

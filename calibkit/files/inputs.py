@@ -48,6 +48,22 @@ class Part:
     relative: str = ""
 
 
+class Named(str):
+    """The path of a file that messages and models call by another name."""
+
+    known_as: str
+
+    def __new__(cls, path: str, known_as: str) -> Named:
+        """Return a path with a name."""
+        made = super().__new__(cls, path)
+        made.known_as = known_as
+        return made
+
+    def __reduce__(self) -> tuple[type[Named], tuple[str, str]]:
+        """Travel with the name."""
+        return Named, (str(self), self.known_as)
+
+
 def find_files(inputs: Sequence[str]) -> list[tuple[str, str]]:
     """Return the files that the inputs of a command name, each with its path within its folder.
 

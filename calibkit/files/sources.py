@@ -317,26 +317,23 @@ def open_files(
     input_format: str | None = None,
     dtype: str = "float64",
     memory: Memory | None = None,
-    names: Sequence[str] | None = None,
 ) -> Source:
     """Open files as `open_source` does.
 
     Parameters
     ----------
     files
-        From `find_files`.
+        From `find_files`; messages and models call a `Named` one as it says.
     input_format, dtype, memory
         As for `open_source`.
-    names
-        What messages and models call the files; None: as they are.
     """
     if dtype not in ("float64", "float32"):
         raise UsageError(f"--dtype {dtype!r} is not known; use float64 or float32")
     forced = None if input_format is None else named_format(input_format, "--input-format")
     parts, tables = [], []
-    for place, (path, relative) in enumerate(files):
+    for path, relative in files:
         part, table = open_part(path, relative, forced, dtype, memory)
-        parts.append(part if names is None else replace(part, path=names[place]))
+        parts.append(replace(part, path=getattr(path, "known_as", path)))
         tables.append(table)
     source = Source(parts, tables)
     source.input_format, source.dtype, source.memory = input_format, dtype, memory

@@ -102,6 +102,13 @@ def address_text(place: Sequence[str], part: str = "") -> str:
     return str(Address(tuple(map(Segment.of, place)), part))
 
 
+def parse_all(texts: Sequence[str]) -> tuple[Expression, ...]:
+    """Return the expressions of a gate; `UsageError` if there are none, else see `parse`."""
+    if not texts:
+        raise UsageError("a gate needs --fail-if EXPR, such as --fail-if 'auc<0.75'.")
+    return tuple(map(parse, texts))
+
+
 def parse(text: str) -> Expression:
     """Return the expression that was typed.
 

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from calibkit.errors import ModelError
 from calibkit.gates.figures import figures, values
 
 Content = dict[str, Any]
+
+
+class Written(Protocol):
+    """What stands in a result file: metrics, a model, a drift, a report."""
+
+    def as_dict(self) -> Content:
+        """Return it as plain dictionaries."""
+
+
+#: Metrics, a model, a drift, a result as a dictionary, or the file of one.
+Result = Written | Mapping[str, Any] | str | os.PathLike[str]
+
+
+def content_of(result: Result) -> Content:
+    """Return the content of a result; errors of files as `read_result`."""
+    if isinstance(result, str | os.PathLike):
+        return read_result(os.fspath(result))
+    return dict(result) if isinstance(result, Mapping) else result.as_dict()
 
 
 def read_result(path: str) -> Content:

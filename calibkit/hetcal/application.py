@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.apply import ApplySpec, Reads, as_fitted, find_columns
+from calibkit.applier import Reads, Request, as_fitted, find_columns
 from calibkit.files.sources import Source
 from calibkit.hetcal.describe import known_categories, maps_of, routes_of
 from calibkit.hetcal.features import read_known_features
@@ -30,21 +30,21 @@ _BLOCK = 65_536
 class HetcalApplier:
     """Adds `calibrated` and `leaf` (of several partitions: the leaf of the first)."""
 
-    added = ("calibrated", "leaf")
+    added: tuple[str, ...] = ("calibrated", "leaf")
 
     def __init__(self, model: HetcalModel) -> None:
         self.model = model
         self.names = model.features()
 
-    def reads(self, source: Source, spec: ApplySpec) -> Reads:
+    def reads(self, source: Source, request: Request) -> Reads:
         """Return the score, and the features that some split uses: they may lack values."""
-        used = find_columns(self.model, source, spec, ("score",))
+        used = find_columns(self.model, source, request, ("score",))
         for name in self.names:
             source.require([name], "the model's feature")
         return Reads(used, tuple(self.names))
 
     def values(
-        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, spec: ApplySpec
+        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request
     ) -> list[pl.Series]:
         """Return calibrated probabilities and leaves."""
         model = self.model

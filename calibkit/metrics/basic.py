@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from calibkit.metrics.blocks import added
-from calibkit.metrics.registry import metric
+from calibkit.metrics.metric import metric
 from calibkit.metrics.result import Number
 from calibkit.metrics.views import View
 from calibkit_kernels import reliability

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from calibkit.bins.binning import MOST_LEVELS, Grid, assign
 from calibkit.errors import UsageError
-from calibkit.metrics.registry import signed
+from calibkit.metrics.metric import signed
 from calibkit.metrics.result import Number
 from calibkit.metrics.views import Sample, Settings
 from calibkit.summaries.tally import count_rows

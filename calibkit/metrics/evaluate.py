@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,120 +11,24 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.files.sources import Source
-from calibkit.memory import Memory
 from calibkit.metrics import cells as cell_metrics
-from calibkit.metrics import decisions, intervals, registry
+from calibkit.metrics import decisions, registry
 from calibkit.metrics.curves import curve_rows
-from calibkit.metrics.ranges import ranges
-from calibkit.metrics.rates import IntervalOptions
-from calibkit.metrics.result import Coarse, Difference, Metrics, Number
+from calibkit.metrics.findings import Evaluated, Findings
+from calibkit.metrics.metric import signed
 from calibkit.metrics.rows import EvaluateRows, read_evaluate_rows
 from calibkit.metrics.slices import Slice, check_names, slices_of
-from calibkit.metrics.spec import EvaluateSpec
-from calibkit.metrics.views import Confusion, Pair, Sample, View, view_of
-from calibkit.rows.columns import Condensing
+from calibkit.metrics.views import Pair, Sample, View, view_of
+from calibkit.options.evaluate import EvaluateOptions
 from calibkit.rows.remarks import of_weights
-from calibkit.summaries.resolution import Range
 
-#: What is evaluated instead of scores: a function of source and specification.
-MODES = {
-    "classes": "calibkit.metrics.evaluate_classes:evaluate_classes",
-    "votes": "calibkit.metrics.evaluate_votes:evaluate_votes",
-}
+__all__ = ["Evaluated", "evaluate", "evaluate_rows"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Evaluated:
-    """What an evaluation found.
-
-    Attributes
-    ----------
-    metrics
-        The content of metrics.json.
-    curves
-        Reliability diagrams as rows, where they were asked for.
-    warnings, notes
-        What the user has to be told, and what a summary should say.
-    """
-
-    metrics: Metrics
-    curves: pl.DataFrame | None = None
-    warnings: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(kw_only=True)
-class Findings:
-    """Metrics as they are found, slice by slice."""
-
-    spec: EvaluateSpec
-    metrics: Metrics = field(default_factory=lambda: Metrics(signature={}, rows=0, metrics={}))
-    ranges: dict[str, dict[str, dict[str, Range]]] = field(default_factory=dict)
-
-    def add(self, score: str, part: str, values: Mapping[str, Number], small: bool = False) -> None:
-        """Keep the metrics of a score in a slice; where that has too few rows, the count alone."""
-        kept = {
-            name: None if small and name != "count" else value for name, value in values.items()
-        }
-        self.metrics.metrics.setdefault(score, {}).setdefault(part, {}).update(kept)
-
-    def bound(self, score: str, part: str, data: View | Confusion) -> None:
-        """Keep the intervals of the metrics of a score in a slice."""
-        if self.spec.intervals:
-            found = intervals.intervals(self.metrics.metrics[score][part], data, self.options)
-            self.metrics.intervals.setdefault(score, {}).setdefault(part, {}).update(found)
-
-    def gaps(
-        self, baseline: str, score: str, part: str, names: Sequence[str]
-    ) -> dict[str, float | None]:
-        """Return by how much the metrics of a score differ from the baseline's in a slice."""
-        base, own = self.metrics.metrics[baseline][part], self.metrics.metrics[score][part]
-        known = {name: (base[name], own[name]) for name in names}
-        return {n: None if a is None or b is None else b - a for n, (a, b) in known.items()}
-
-    def differ(self, name: str, pair: Pair, values: Mapping[str, float | None]) -> None:
-        """Keep by how much metrics differ, with intervals."""
-        found = intervals.differences(values, pair, self.options) if self.spec.intervals else {}
-        self.metrics.differences.setdefault(name, {})[pair.other.part] = {
-            metric: Difference(
-                value, *((found[metric].low, found[metric].high) if metric in found else ())
-            )
-            for metric, value in values.items()
-        }
-
-    def sign(
-        self, names: Sequence[str], signature: Callable[..., str], data: View | Confusion
-    ) -> None:
-        """Keep the signatures of metrics."""
-        for name in names:
-            how = intervals.method(name, data, self.options) if self.spec.intervals else None
-            self.metrics.signature[name] = signature(name, interval=how)
-
-    @property
-    def options(self) -> IntervalOptions:
-        """What intervals are wanted."""
-        return IntervalOptions(
-            confidence=self.spec.confidence,
-            seed=self.spec.seed,
-            threads=self.spec.settings.threads,
-        )
-
-    def spread(self, views: Mapping[str, View], small: bool) -> None:
-        """Keep within what metrics of coarse scores lie."""
-        for name, view in views.items():
-            if not small:
-                self.ranges.setdefault(name, {})[view.part] = ranges(view)
-
-    def result(self, rows: int, condensing: Condensing | None = None) -> Metrics:
-        """Return what was found as the content of metrics.json."""
-        self.metrics.rows = rows
-        if condensing is not None and condensing.score_bits is not None:
-            self.metrics.resolution = Coarse(condensing.score_bits, self.ranges)
-        return self.metrics
-
-
-def evaluate(source: Source, spec: EvaluateSpec, memory: Memory | None = None) -> Evaluated:
+def evaluate(options: EvaluateOptions, source: Source, *, curves: bool = False) -> Evaluated:
     """Return the metrics of rows; those of scores are counted where they do not fit.
+
+    `curves`: reliability diagrams too.
 
     Raises
     ------
@@ -134,22 +37,27 @@ def evaluate(source: Source, spec: EvaluateSpec, memory: Memory | None = None) -
     DataError
         Values that are missing, out of range or of the wrong type.
     """
-    if not spec.probs and spec.votes is None:
-        return evaluate_rows(read_evaluate_rows(source, spec, memory), spec)
-    mode = "votes" if spec.votes else "classes"
-    module, name = MODES[mode].split(":")
-    found: Evaluated = getattr(importlib.import_module(module), name)(source, spec)
-    return found
+    if options.counts is not None:
+        from calibkit.metrics.evaluate_votes import evaluate_votes
+
+        return evaluate_votes(options, source, curves=curves)
+    if options.patterns:
+        from calibkit.metrics.evaluate_classes import evaluate_classes
+
+        return evaluate_classes(options, source, curves=curves)
+    return evaluate_rows(options, read_evaluate_rows(options, source), curves=curves)
 
 
-def evaluate_rows(rows: EvaluateRows, spec: EvaluateSpec) -> Evaluated:
+def evaluate_rows(
+    options: EvaluateOptions, rows: EvaluateRows, *, curves: bool = False
+) -> Evaluated:
     """Return the metrics of scores, and of decisions, against labels 0 and 1."""
-    findings, curves = Findings(spec=spec), list[pl.DataFrame]()
+    findings, drawn = Findings(asked=options), list[pl.DataFrame]()
     times = None if rows.condensing is None else rows.condensing.times
-    check_names(spec.tops, rows.segments)
-    for part in slices_of(rows.segments, spec.tops, rows.top, rows.weight):
-        small = part.segment and part.size(rows.label.size, times) < spec.min_rows
-        views = _views(rows, part, spec)
+    check_names(options.tops, rows.segments)
+    for part in slices_of(rows.segments, options.tops, rows.top, rows.weight):
+        small = part.segment and part.size(rows.label.size, times) < options.min_rows
+        views = _views(rows, part, options)
         _add_scores(findings, views, small)
         if rows.condensing is not None and rows.condensing.score_bits is not None:
             findings.spread(views, small)
@@ -157,12 +65,12 @@ def evaluate_rows(rows: EvaluateRows, spec: EvaluateSpec) -> Evaluated:
             _add_cells(findings, rows.cells, views, part, small)
         if rows.decision is not None:
             _add_decisions(findings, rows, part, small)
-        if spec.curves and not small:
-            confidence = spec.confidence if spec.intervals else None
-            curves += [curve_rows(view, confidence) for view in views.values()]
+        if curves and not small:
+            confidence = options.confidence if options.intervals else None
+            drawn += [curve_rows(view, confidence) for view in views.values()]
     return Evaluated(
         metrics=findings.result(rows.rows, rows.condensing),
-        curves=pl.concat(curves) if curves else None,
+        curves=pl.concat(drawn) if drawn else None,
         warnings=(*rows.warnings, *of_weights(rows.label, rows.weight)),
         notes=rows.notes,
     )
@@ -178,31 +86,31 @@ def _sample(rows: EvaluateRows, part: Slice, score: NDArray[Any]) -> Sample:
     )
 
 
-def _views(rows: EvaluateRows, part: Slice, spec: EvaluateSpec) -> dict[str, View]:
+def _views(rows: EvaluateRows, part: Slice, options: EvaluateOptions) -> dict[str, View]:
     """Return the view of each score in a slice, the baseline first."""
     views: dict[str, View] = {}
     for name, score in rows.scores.items():
-        baseline = views.get(spec.scores[0])
+        baseline = views.get(options.ranked[0])
         sample = _sample(rows, part, score)
         views[name] = view_of(
-            sample, name, part.name, spec.settings, base_rate=rows.base_rate, baseline=baseline
+            sample, name, part.name, options.settings, base_rate=rows.base_rate, baseline=baseline
         )
     return views
 
 
 def _add_scores(findings: Findings, views: dict[str, View], small: bool) -> None:
     """Add the metrics of all scores in a slice, and how they differ from the baseline's."""
-    spec = findings.spec
-    alone = len(views) == 1 and spec.metrics is None
+    asked = findings.asked
+    alone = len(views) == 1 and asked.chosen is None
     names = [
         name
-        for name in spec.wanted(registry.names(spec.settings))
+        for name in asked.wanted(registry.names(asked.settings))
         if not (alone and name == "log_loss_reduction")
     ]
     for name, view in views.items():
         findings.add(name, view.part, registry.compute(view, names), small)
         findings.bound(name, view.part, view)
-        findings.sign(names, partial(registry.signature, settings=spec.settings), view)
+        findings.sign(names, partial(registry.signature, settings=asked.settings), view)
     baseline, *others = views.values()
     for other in others:
         _add_differences(findings, Pair(baseline=baseline, other=other), names)
@@ -219,22 +127,22 @@ def _add_differences(findings: Findings, pair: Pair, names: Sequence[str]) -> No
 def _add_cells(
     findings: Findings, cells: cell_metrics.Cells, views: dict[str, View], part: Slice, small: bool
 ) -> None:
-    spec, own = findings.spec, replace(cells, cell=part.of(cells.cell))
-    names = spec.wanted(list(cell_metrics.names(cells)))
+    asked, own = findings.asked, replace(cells, cell=part.of(cells.cell))
+    names = asked.wanted(list(cell_metrics.names(cells)))
     for name, view in views.items():
-        values = cell_metrics.compute(view.sample, own, spec.settings)
+        values = cell_metrics.compute(view.sample, own, asked.settings)
         findings.add(name, part.name, {metric: values[metric] for metric in names}, small)
     for metric in names:
-        findings.metrics.signature[metric] = cell_metrics.signature(metric, cells, spec.settings)
+        findings.metrics.signature[metric] = cell_metrics.signature(metric, cells, asked.settings)
 
 
 def _add_decisions(findings: Findings, rows: EvaluateRows, part: Slice, small: bool) -> None:
     assert rows.decision is not None
-    spec, (name, taken) = findings.spec, rows.decision
-    confusion = decisions.confusion_of(_sample(rows, part, taken), name, part.name, spec.settings)
+    asked, (name, taken) = findings.asked, rows.decision
+    confusion = decisions.confusion_of(_sample(rows, part, taken), name, part.name, asked.settings)
     # A boundary was asked for, so that metrics of scores alone do not silence it.
-    names = spec.wanted(list(decisions.METRICS)) or list(decisions.METRICS)
+    names = asked.wanted(list(decisions.METRICS)) or list(decisions.METRICS)
     findings.add(name, part.name, decisions.compute(confusion, names), small)
     findings.bound(name, part.name, confusion)
-    signature = partial(registry.signed, options={}, settings=spec.settings)
+    signature = partial(signed, options={}, settings=asked.settings)
     findings.sign(names, signature, confusion)

@@ -14,16 +14,16 @@ from calibkit import __version__
 from calibkit.errors import UsageError, nearest
 from calibkit.files.sources import Source
 from calibkit.maths.normal import critical_value
-from calibkit.metrics.evaluate import Evaluated, Findings
+from calibkit.metrics.findings import Evaluated, Findings
 from calibkit.metrics.result import Difference, Interval, Number
+from calibkit.metrics.rows import vote_columns
 from calibkit.metrics.slices import Slice, slices_of
-from calibkit.metrics.spec import EvaluateSpec
 from calibkit.metrics.vote_curves import disagreement_rows
+from calibkit.options.evaluate import EvaluateOptions
 from calibkit.raters.histograms import BINS, predicted_disagreement
 from calibkit.raters.logit_maps import softmax
 from calibkit.raters.metrics import Judged, Measured, ensemble, measure, standard_error
 from calibkit.raters.rows import RaterOptions, RaterRows, read_window
-from calibkit.raters.spec import Votes
 from calibkit.rows.columns import numeric_column, weight_column
 from calibkit.rows.patterns import match_columns, read_matrix
 from calibkit.rows.segments import read_segments
@@ -37,7 +37,7 @@ ENSEMBLE = "ensemble"
 _NEVER_NEGATIVE = ("accuracy", "squared_loss", "disagreement_loss", "class_disagreement_loss")
 
 
-def evaluate_votes(source: Source, spec: EvaluateSpec) -> Evaluated:
+def evaluate_votes(options: EvaluateOptions, source: Source, *, curves: bool) -> Evaluated:
     """Return the metrics of class probabilities judged by votes; a score is a pattern as typed.
 
     Raises
@@ -47,54 +47,52 @@ def evaluate_votes(source: Source, spec: EvaluateSpec) -> Evaluated:
     DataError
         Values that are missing, out of range or of the wrong type.
     """
-    votes = spec.votes
-    assert votes is not None  # `calibkit.metrics.evaluate` asks for votes only where there are some
-    beside = [*votes.columns(source).values()]
-    for option, name in (
-        ("--by", spec.by),
-        ("--groups", spec.groups),
-        ("--weight", spec.columns.weight),
+    beside = [*vote_columns(options, source).values()]
+    for flag, name in (
+        ("--by", options.by),
+        ("--groups", options.groups),
+        ("--weight", options.weight),
     ):
         if name is not None:
-            source.require([name], option)
+            source.require([name], flag)
             beside.append(name)
     rows = read_window(
         source,
         RaterOptions(
-            probs=spec.probs,
-            counts=votes.counts,
-            scale=spec.columns.scale,
+            probs=options.patterns,
+            counts=options.counts,
+            scale=options.scale,
             others=tuple(dict.fromkeys(beside)),
-            on_missing=spec.columns.on_missing,
+            on_missing=options.on_missing,
         ),
     )
-    if spec.columns.weight is not None:
-        rows = _repeated(rows, spec.columns.weight)
-    findings = Findings(spec=spec)
-    predictors = _predictors(rows, spec, votes)
-    baseline = votes.baseline or next(iter(predictors))
+    if options.weight is not None:
+        rows = _repeated(rows, options.weight)
+    findings = Findings(asked=options)
+    predictors = _predictors(rows, options)
+    baseline = options.baseline or next(iter(predictors))
     if baseline not in predictors:
         raise UsageError(
             f"--baseline {baseline!r} is none of the predictors{nearest(baseline, predictors)}; "
             f"they are {', '.join(map(repr, predictors))}."
         )
-    curves: list[pl.DataFrame] = []
-    by = None if spec.by is None else read_segments(rows.others[spec.by], rows.where)
+    drawn: list[pl.DataFrame] = []
+    by = None if options.by is None else read_segments(rows.others[options.by], rows.where)
     for part in slices_of(by):
-        small = part.segment and part.size(rows.counts.shape[0]) < spec.min_rows
+        small = part.segment and part.size(rows.counts.shape[0]) < options.min_rows
         found = {name: _measured(judged, part) for name, judged in predictors.items()}
         for name, one in found.items():
             _add(findings, name, part.name, one, small)
-            if spec.curves and not small:
-                confidence = spec.confidence if spec.intervals else None
-                curves.append(disagreement_rows(name, part.name, one[0], confidence))
+            if curves and not small:
+                confidence = options.confidence if options.intervals else None
+                drawn.append(disagreement_rows(name, part.name, one[0], confidence))
         for name, one in found.items():
             if name != baseline and not small:
                 own = _differences(one, found[baseline], findings)
                 findings.metrics.differences.setdefault(f"{name}-{baseline}", {})[part.name] = own
     return Evaluated(
         metrics=findings.result(int(rows.counts.shape[0])),
-        curves=pl.concat(curves) if curves else None,
+        curves=pl.concat(drawn) if drawn else None,
         warnings=rows.warnings,
         notes=_notes(rows),
     )
@@ -143,28 +141,28 @@ def _add(
 ) -> None:
     """Keep the metrics of a predictor in a slice, with intervals and signatures."""
     judged, found = one
-    spec = findings.spec
-    values = _wanted(found.values, spec.metrics)
+    asked = findings.asked
+    values = _wanted(found.values, asked.chosen)
     hidden = {metric for metric in values if small and not metric.startswith("rows_")}
     findings.add(name, part, values | dict.fromkeys(hidden))
-    findings.metrics.signature |= {metric: _signature(metric, spec) for metric in values}
-    if spec.intervals:
-        limits = {} if small else _intervals(found, values, judged, spec.confidence)
+    findings.metrics.signature |= {metric: _signature(metric, asked) for metric in values}
+    if asked.intervals:
+        limits = {} if small else _intervals(found, values, judged, asked.confidence)
         findings.metrics.intervals.setdefault(name, {})[part] = limits
 
 
-def _predictors(rows: RaterRows, spec: EvaluateSpec, votes: Votes) -> dict[str, Judged]:
+def _predictors(rows: RaterRows, options: EvaluateOptions) -> dict[str, Judged]:
     """Return each predictor: one a pattern, or all of them together."""
     patterns = list(rows.predictions)
     probabilities = [
-        softmax(matrix) if spec.columns.scale == "logit" else matrix
+        softmax(matrix) if options.scale == "logit" else matrix
         for matrix in rows.predictions.values()
     ]
-    strengths = _strengths(rows, votes, len(patterns))
+    strengths = _strengths(rows, options.strengths, len(patterns))
     groups = None
-    if spec.groups is not None:
-        groups = read_segments(rows.others[spec.groups], rows.where).code
-    if votes.ensemble:
+    if options.groups is not None:
+        groups = read_segments(rows.others[options.groups], rows.where).code
+    if options.ensemble:
         joined = {ENSEMBLE: ensemble(probabilities, strengths)}
     else:
         joined = {
@@ -174,7 +172,7 @@ def _predictors(rows: RaterRows, spec: EvaluateSpec, votes: Votes) -> dict[str, 
     return {
         name: Judged(
             probabilities=matrix,
-            disagreement=_given_disagreement(rows, votes, phi),
+            disagreement=_given_disagreement(rows, options, phi),
             counts=rows.counts,
             classes=rows.classes,
             groups=groups,
@@ -183,8 +181,8 @@ def _predictors(rows: RaterRows, spec: EvaluateSpec, votes: Votes) -> dict[str, 
     }
 
 
-def _strengths(rows: RaterRows, votes: Votes, predictions: int) -> list[Floats | None]:
-    if not votes.alpha0:
+def _strengths(rows: RaterRows, names: Sequence[str], predictions: int) -> list[Floats | None]:
+    if not names:
         return [None] * predictions
     found: list[Floats | None] = [
         numeric_column(
@@ -194,18 +192,18 @@ def _strengths(rows: RaterRows, votes: Votes, predictions: int) -> list[Floats |
             low=0.0,
             advice="alpha0 is the strength of a Dirichlet distribution, 0 or more",
         ).astype(np.float64)
-        for name in votes.alpha0
+        for name in names
     ]
     return found * (predictions // len(found))
 
 
-def _given_disagreement(rows: RaterRows, votes: Votes, phi: Floats) -> Floats:
+def _given_disagreement(rows: RaterRows, options: EvaluateOptions, phi: Floats) -> Floats:
     """Return predicted disagreements, with those that columns hold in their place."""
-    found = phi.copy() if votes.disagreement or votes.class_disagreement else phi
-    if votes.disagreement:
-        found[:, 0] = _probabilities(rows, votes.disagreement)
-    if votes.class_disagreement:
-        matched = match_columns(rows.source, votes.class_disagreement, "--class-disagreement")
+    found = phi.copy() if options.disagreement or options.class_disagreement else phi
+    if options.disagreement:
+        found[:, 0] = _probabilities(rows, options.disagreement)
+    if options.class_disagreement:
+        matched = match_columns(rows.source, options.class_disagreement, "--class-disagreement")
         if matched.nested:
             own = read_matrix(rows.others, matched, rows.where)
         else:
@@ -271,26 +269,26 @@ def _differences(
     other: tuple[Judged, Measured], baseline: tuple[Judged, Measured], findings: Findings
 ) -> dict[str, Difference]:
     """Return the differences of two predictors on the same rows, with intervals where rows pair."""
-    (judged, found), (_, known), spec = other, baseline, findings.spec
+    (judged, found), (_, known), asked = other, baseline, findings.asked
     differences = {}
-    for name in _wanted(found.values, spec.metrics):
+    for name in _wanted(found.values, asked.chosen):
         a, b, error = known.values[name], found.values[name], None
         if name.startswith("rows_"):
             continue
         if a is None or b is None:
             differences[name] = Difference(None)
             continue
-        if spec.intervals and name in found.influence:
+        if asked.intervals and name in found.influence:
             moves = found.influence[name] - known.influence[name]
             paired = Measured({name: b - a}, {name: moves}, used={name: found.used[name]})
             error = standard_error(paired, name, judged.groups)
-        reach = critical_value(spec.confidence) * error if error is not None else None
+        reach = critical_value(asked.confidence) * error if error is not None else None
         ends = () if reach is None else (b - a - reach, b - a + reach)
         differences[name] = Difference(b - a, *ends)
     return differences
 
 
-def _signature(name: str, spec: EvaluateSpec) -> str:
+def _signature(name: str, asked: EvaluateOptions) -> str:
     """Return what shaped a metric."""
     metric, _, _ = name.partition("[")
     parts = [metric]
@@ -298,6 +296,6 @@ def _signature(name: str, spec: EvaluateSpec) -> str:
         parts += [f"bins:{BINS}", "strategy:equal-width"]
     if not metric.startswith("rows_"):
         parts.append(f"estimator:{'plugin' if metric.endswith('_plugin') else 'debiased'}")
-        if spec.intervals:
-            parts.append("interval:influence" + (":groups" if spec.groups else ""))
+        if asked.intervals:
+            parts.append("interval:influence" + (":groups" if asked.groups else ""))
     return "|".join([*parts, f"v:{__version__}"])

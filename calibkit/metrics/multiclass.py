@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.metrics import basic, reliability
-from calibkit.metrics.registry import signed
+from calibkit.metrics.metric import signed
 from calibkit.metrics.result import Number
 from calibkit.metrics.views import Sample, Settings, View, view_of
 

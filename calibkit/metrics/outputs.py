@@ -10,8 +10,10 @@ import csv
 import io
 import re
 from collections.abc import Callable
+from typing import Any, Protocol
 
 from calibkit.errors import UsageError
+from calibkit.files.outputs import is_stream
 from calibkit.metrics.result import Metrics
 
 #: A metric's name in pieces: ``recall_at_precision:0.9``, ``class_squared_loss[3]``.
@@ -74,8 +76,26 @@ def markdown(metrics: Metrics) -> bytes:
     return f"{metrics.rows:,} rows.\n\n{text}".encode()
 
 
-def render(metrics: Metrics, output: str) -> bytes:
-    """Return the content of an output file, in the format of its suffix.
+class Judged(Protocol):
+    """What has metrics, and JSON of its own."""
+
+    @property
+    def metrics(self) -> Metrics:
+        """All numbers."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the user should be told."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON as plain dictionaries."""
+
+    def to_json(self) -> bytes:
+        """Return the JSON."""
+
+
+def content(found: Judged, output: str) -> bytes:
+    """Return the content of an output file, in the format of its suffix; JSON to pipes and devices.
 
     Raises
     ------
@@ -84,20 +104,23 @@ def render(metrics: Metrics, output: str) -> bytes:
     """
     for suffix, write in WRITERS.items():
         if output.endswith(suffix):
-            return write(metrics)
-    raise UsageError(f"{output}: metrics are written as {', '.join(WRITERS)}.", file=output)
+            return write(found.metrics)
+    if output.endswith(_JSON) or is_stream(output):
+        return found.to_json()
+    raise UsageError(
+        f"{output}: metrics are written as {', '.join([_JSON, *WRITERS])}.", file=output
+    )
 
 
 _HEADER = ("score", "slice", "metric", "value", "low", "high")
 
+_JSON = ".json"
+
 WRITERS: dict[str, Callable[[Metrics], bytes]] = {
-    ".json": Metrics.to_json,
     ".prom": prometheus,
     ".csv": table,
     ".md": markdown,
 }
-
-SUFFIXES = tuple(WRITERS)
 
 
 def _escaped(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from calibkit.maths.bounds import Bound
 from calibkit.metrics.blocks import added
-from calibkit.metrics.registry import metric, metric_of_bound
+from calibkit.metrics.metric import metric, metric_of_bound
 from calibkit.metrics.views import View
 from calibkit_kernels import ranking
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from calibkit.bins.edges import equal_width_edges
 from calibkit.metrics.blocks import added, cut, each_block
-from calibkit.metrics.registry import metric
+from calibkit.metrics.metric import metric
 from calibkit.metrics.views import Settings, View
 from calibkit_kernels import reliability, tally
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,15 +12,17 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.apply import ApplySpec, applier_of
+from calibkit.applier import Request
+from calibkit.apply import applier_of
 from calibkit.bins.grid_table import GridTable, is_grid_table, read_grid_table
 from calibkit.errors import DataError, ModelError, UsageError
+from calibkit.files.frames import open_frame
 from calibkit.files.sources import Source, open_source
 from calibkit.makers import check_makers
-from calibkit.memory import Memory
 from calibkit.metrics.cells import Cells, place
-from calibkit.metrics.spec import EvaluateSpec
-from calibkit.models import Model, load
+from calibkit.models import Model
+from calibkit.options.evaluate import EvaluateOptions
+from calibkit.options.shared import FrameLike
 from calibkit.rows.columns import (
     ColumnOptions,
     Condensing,
@@ -90,35 +93,52 @@ class EvaluateRows:
         return int(self.label.size if self.condensing is None else self.condensing.times.sum())
 
 
-def columns_used(source: Source, spec: EvaluateSpec) -> dict[str, str]:
+def columns_used(options: EvaluateOptions, source: Source) -> dict[str, str]:
     """Return the column of each role that an evaluation reads."""
-    if spec.probs:
+    if options.patterns:
         found = {}
-        for pattern in spec.probs:
+        for pattern in options.patterns:
             for column in match_columns(source, pattern, "--probs").columns:
                 found[f"{pattern} ({column})"] = column
-        if spec.votes is not None:
-            votes = match_columns(source, spec.votes.counts, "--counts")
+        if options.counts is not None:
+            votes = match_columns(source, options.counts, "--counts")
             found |= {f"votes ({column})": column for column in votes.columns}
-            found |= spec.votes.columns(source)
+            found |= vote_columns(options, source)
         else:
-            source.require([spec.columns.label], "--label")
-            found["label"] = spec.columns.label
-        return found | ({"by": spec.by} if spec.by else {})
-    options = resolve(
-        source, replace(spec.columns, uncertainty=None), label=True, uncertainty=False
-    )
-    found = {"score": options.score, "label": options.label}
-    if options.weight is not None:
-        found["weight"] = options.weight
+            source.require([options.label], "--label")
+            found["label"] = options.label
+        return found | ({"by": options.by} if options.by else {})
+    columns = resolve(source, options.columns, label=True, uncertainty=False)
+    found = {"score": columns.score, "label": columns.label}
+    if columns.weight is not None:
+        found["weight"] = columns.weight
     beside: dict[str, list[str]] = {}
-    for role, one in _beside(source, spec).items():
+    for role, one in _beside(options, source).items():
         shown = "scores" if role.startswith(_SCORE) else "grid" if role == "cell" else role
         beside.setdefault(shown, []).extend(one.columns)
     for role, names in beside.items():
         for number, column in enumerate(names, 1):
             found[f"{role} {number}" if len(names) > 1 else role] = column
     return found
+
+
+def vote_columns(options: EvaluateOptions, source: Source) -> dict[str, str]:
+    """Return the columns that are read beside class probabilities and votes, by role.
+
+    Raises
+    ------
+    UsageError
+        For one that is not there.
+    """
+    named = {f"alpha0 {place}": name for place, name in enumerate(options.strengths, 1)}
+    source.require(options.strengths, "--alpha0")
+    if options.disagreement:
+        source.require([options.disagreement], "--disagreement")
+        named["disagreement"] = options.disagreement
+    if options.class_disagreement:
+        matched = match_columns(source, options.class_disagreement, "--class-disagreement")
+        named |= {f"class disagreement ({name})": name for name in matched.columns}
+    return named
 
 
 @dataclass(frozen=True)
@@ -129,9 +149,7 @@ class _Beside:
     make: Callable[[pl.DataFrame, RowFinder], Any]
 
 
-def read_evaluate_rows(
-    source: Source, spec: EvaluateSpec, memory: Memory | None = None
-) -> EvaluateRows:
+def read_evaluate_rows(options: EvaluateOptions, source: Source) -> EvaluateRows:
     """Read and check the columns that an evaluation needs; rows that do not fit are counted.
 
     Raises
@@ -145,34 +163,34 @@ def read_evaluate_rows(
     ResourceError
         Rows that do not fit, and options that need them as they are.
     """
-    reading = reading_of(source, spec)
-    if spec.settings.prevalence is not None:  # which rounds the weight of each row
+    reading = reading_of(options, source)
+    if options.prevalence is not None:  # which rounds the weight of each row
         reading = replace(reading, needs_each="--prevalence")
-    rows = rows_within(source, reading, memory)
-    table = grid_of(spec.grid)
-    return rows_of(rows, spec, None if table is None else table.grid.shape)
+    rows = rows_within(source, reading, source.memory)
+    table = grid_of(options.grid)
+    return rows_of(options, rows, None if table is None else table.grid.shape)
 
 
-def reading_of(source: Source, spec: EvaluateSpec) -> Reading:
+def reading_of(options: EvaluateOptions, source: Source) -> Reading:
     """Return how the rows of an evaluation are read; what is made of other columns stands beside."""
-    probability = spec.columns.scale == "probability"
-    others = {_SCORE + name: probability for name in spec.scores[1:]}
-    if spec.top_by is not None:
+    probability = options.scale == "probability"
+    others = {_SCORE + name: probability for name in options.ranked[1:]}
+    if options.top_by is not None:
         others["top"] = False
     return Reading(
-        columns=list(dict.fromkeys(columns_used(source, spec).values())),
-        read=partial(_read, spec=spec, beside=_beside(source, spec)),
-        needs_each=spec.needs_each,
+        columns=list(dict.fromkeys(columns_used(options, source).values())),
+        read=partial(_read, columns=options.columns, beside=_beside(options, source)),
+        needs_each=options.needs_each,
         others=others,
-        threads=spec.settings.threads,
+        threads=options.workers,
     )
 
 
-def _read(source: Source, spec: EvaluateSpec, beside: Mapping[str, _Beside]) -> ScoreRows:
+def _read(source: Source, columns: ColumnOptions, beside: Mapping[str, _Beside]) -> ScoreRows:
     """Return score, label and weight of some rows, and beside them a column for each role."""
     rows = read_score_rows(
         source,
-        replace(spec.columns, uncertainty=None),
+        columns,
         uncertainty=False,
         positive_must_occur=False,
         others=[name for one in beside.values() for name in one.columns],
@@ -183,7 +201,9 @@ def _read(source: Source, spec: EvaluateSpec, beside: Mapping[str, _Beside]) -> 
     return replace(rows, others=pl.DataFrame(made) if made else None)
 
 
-def rows_of(rows: ScoreRows, spec: EvaluateSpec, shape: tuple[int, int] | None) -> EvaluateRows:
+def rows_of(
+    options: EvaluateOptions, rows: ScoreRows, shape: tuple[int, int] | None
+) -> EvaluateRows:
     """Return the rows of an evaluation from those that `reading_of` reads.
 
     `shape` is that of the grid whose cells were placed.
@@ -194,18 +214,20 @@ def rows_of(rows: ScoreRows, spec: EvaluateSpec, shape: tuple[int, int] | None) 
     def column(name: str) -> Any:
         return frame[name].to_numpy() if name in frame.columns else None
 
-    scores = {spec.scores[0]: rows.score}
-    scores |= {name: column(_SCORE + name) for name in spec.scores[1:]}
-    weight = _reweighted(rows, spec)
+    first, *others = options.ranked
+    scores = {first: rows.score} | {name: column(_SCORE + name) for name in others}
+    weight = _reweighted(options, rows)
     top, decision, cell = column("top"), column("decision"), column("cell")
     return EvaluateRows(
         scores=scores,
         label=rows.label,
         weight=weight,
-        group=None if spec.groups is None else _numbered(frame["groups"]),
-        top=scores[spec.scores[0]] if spec.tops and top is None else top,
-        segments=None if spec.by is None else read_segments(frame["by"].alias(spec.by), rows.where),
-        decision=None if decision is None else (spec.decision or BOUNDARY, decision),
+        group=None if options.groups is None else _numbered(frame["groups"]),
+        top=rows.score if options.tops and top is None else top,
+        segments=None
+        if options.by is None
+        else read_segments(frame["by"].alias(options.by), rows.where),
+        decision=None if decision is None else (options.decision or BOUNDARY, decision),
         cells=None if cell is None or shape is None else Cells(cell, *shape),
         base_rate=_base_rate(rows.label, weight),
         warnings=rows.warnings,
@@ -214,34 +236,31 @@ def rows_of(rows: ScoreRows, spec: EvaluateSpec, shape: tuple[int, int] | None) 
     )
 
 
-def _beside(source: Source, spec: EvaluateSpec) -> dict[str, _Beside]:
+def _beside(options: EvaluateOptions, source: Source) -> dict[str, _Beside]:
     """Return what is read beside the first score, by role, for the roles that there are."""
-    source.require(list(spec.scores[1:]), "--score")
-    found = {_SCORE + name: _one(name, partial(_score, spec)) for name in spec.scores[1:]}
-    for role, option, named, make in (
-        ("top", "--top-by", spec.top_by, partial(numeric_column, finite=False)),
-        ("by", "--by", spec.by, _segments),
-        ("groups", "--groups", spec.groups, _present),
-        ("decision", "--decision", spec.decision, lambda c, where: label_column(c, where)[0]),
+    others, score = options.ranked[1:], partial(score_column, scale=options.scale)
+    source.require(others, "--score")
+    found = {_SCORE + name: _one(name, score) for name in others}
+    for role, flag, named, make in (
+        ("top", "--top-by", options.top_by, partial(numeric_column, finite=False)),
+        ("by", "--by", options.by, _segments),
+        ("groups", "--groups", options.groups, _present),
+        ("decision", "--decision", options.decision, lambda c, where: label_column(c, where)[0]),
     ):
         if named is not None:
-            source.require([named], option)
+            source.require([named], flag)
             found[role] = _one(named, make)
-    if spec.boundary is not None:
-        found["decision"] = _boundary(source, spec, spec.boundary)
-    table = grid_of(spec.grid)
+    if options.model is not None:
+        found["decision"] = _boundary(options, source, options.model)
+    table = grid_of(options.grid)
     if table is not None:
-        found["cell"] = _grid(source, spec, table)
+        found["cell"] = _grid(options, source, table)
     return found
 
 
 def _one(name: str, make: Callable[[pl.Series, RowFinder], Any]) -> _Beside:
     """Return what is made of one column."""
     return _Beside([name], lambda frame, where: make(frame[name], where))
-
-
-def _score(spec: EvaluateSpec, column: pl.Series, where: RowFinder) -> Floats:
-    return score_column(column, where, spec.columns.scale)
 
 
 def _present(column: pl.Series, where: RowFinder) -> pl.Series:
@@ -266,14 +285,11 @@ def _numbered(column: pl.Series) -> NDArray[np.int64]:
     return found
 
 
-def model_of(named: str | Model) -> Model:
-    """Return the model that decides."""
-    return load(named) if isinstance(named, str) else named
-
-
-def _boundary(source: Source, spec: EvaluateSpec, named: str | Model) -> _Beside:
+def _boundary(options: EvaluateOptions, source: Source, model: Model) -> _Beside:
     """Return what reads the columns of a model, and decides."""
-    model, file = model_of(named), named if isinstance(named, str) else "--boundary"
+    file = (
+        str(options.boundary) if isinstance(options.boundary, str | os.PathLike) else "--boundary"
+    )
     applier = applier_of(model)
     if model.kind == "bundle":
         raise ModelError(
@@ -289,9 +305,9 @@ def _boundary(source: Source, spec: EvaluateSpec, named: str | Model) -> _Beside
             "judge its decisions by --decision decision.",
             file=file,
         )
-    elsewhere = spec.columns.uncertainty
+    elsewhere = options.uncertainty
     moved = elsewhere is not None and "uncertainty" in model.columns
-    apply = ApplySpec(columns={"uncertainty": str(elsewhere)} if moved else {})
+    apply = Request(columns={"uncertainty": str(elsewhere)} if moved else {})
     reads = applier.reads(source, apply)
     check_makers(model, apply.columns, source)
 
@@ -301,7 +317,7 @@ def _boundary(source: Source, spec: EvaluateSpec, named: str | Model) -> _Beside
     return _Beside([*reads.needed.values(), *reads.optional], decide)
 
 
-def grid_of(grid: str | Source | None) -> GridTable | None:
+def grid_of(grid: FrameLike | None) -> GridTable | None:
     """Return the grid over whose cells calibration is judged, if there is one.
 
     Raises
@@ -311,18 +327,18 @@ def grid_of(grid: str | Source | None) -> GridTable | None:
     """
     if grid is None:
         return None
-    table = open_source([grid]) if isinstance(grid, str) else grid
+    table = open_source(grid) if isinstance(grid, list) else open_frame(grid, "grid")
     if not is_grid_table(table):
         file = table.parts[0].path
         raise UsageError(f"{file}: is no table of `calibkit bin`.", file=file)
     return read_grid_table(table, ColumnOptions())
 
 
-def _grid(source: Source, spec: EvaluateSpec, found: GridTable) -> _Beside:
+def _grid(options: EvaluateOptions, source: Source, found: GridTable) -> _Beside:
     """Return what places rows in the cells of the grid."""
-    score = spec.grid_score or found.columns["score"].name
+    score = options.grid_score or found.columns["score"].name
     source.require([score], "--grid-score")
-    spread = _spread(source, spec, found)
+    spread = _spread(options, source, found)
 
     def cells(frame: pl.DataFrame, where: RowFinder) -> NDArray[np.uint16]:
         scores = numeric_column(frame[score], where, finite=False)
@@ -332,24 +348,24 @@ def _grid(source: Source, spec: EvaluateSpec, found: GridTable) -> _Beside:
     return _Beside([score] if spread is None else [score, spread], cells)
 
 
-def _spread(source: Source, spec: EvaluateSpec, found: GridTable) -> str | None:
+def _spread(options: EvaluateOptions, source: Source, found: GridTable) -> str | None:
     """Return the uncertainty column of a grid; None where it has one level."""
     if found.grid.shape[0] == 1:
         return None
     made_from = found.columns.get("uncertainty")
-    name = spec.columns.uncertainty or (made_from.name if made_from else "uncertainty")
+    name = options.uncertainty or (made_from.name if made_from else "uncertainty")
     source.require([name], "the grid's uncertainty (see --uncertainty)")
     return name
 
 
-def _reweighted(rows: ScoreRows, spec: EvaluateSpec) -> NDArray[np.float64] | None:
+def _reweighted(options: EvaluateOptions, rows: ScoreRows) -> NDArray[np.float64] | None:
     """Return the weights, with classes rescaled to the prevalence asked for.
 
     The sum of weights stays what it was.
     """
-    if spec.settings.prevalence is None or rows.label is None:
+    if options.prevalence is None or rows.label is None:
         return rows.weight
-    share, target = _base_rate(rows.label, rows.weight), float(spec.settings.prevalence)
+    share, target = _base_rate(rows.label, rows.weight), float(options.prevalence)
     if not 0.0 < share < 1.0:
         raise DataError("--prevalence reweights two classes, but the rows have only one.")
     factors = np.array([(1.0 - target) / (1.0 - share), target / share])

@@ -50,7 +50,7 @@ def read_bounds(precisions: Sequence[str], recalls: Sequence[str]) -> dict[str, 
     return {name: [_bound(text, option) for text in texts] for (name, option), texts in given}
 
 
-def read_prevalence(text: str | None) -> str | None:
+def read_prevalence(text: str) -> str:
     """Return the base rate to which classes are reweighted, in its shortest decimal form.
 
     Raises
@@ -58,8 +58,6 @@ def read_prevalence(text: str | None) -> str | None:
     UsageError
         For text that is no number between 0 and 1.
     """
-    if text is None:
-        return None
     bound = decimal_bound(text, "--prevalence")
     if not 0 < bound.numerator < bound.denominator:
         raise UsageError(f"--prevalence is {text}; expected more than 0 and less than 1.")

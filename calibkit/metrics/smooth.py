@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.metrics.registry import metric
+from calibkit.metrics.metric import metric
 from calibkit.metrics.reliability import brier
 from calibkit.metrics.views import View
 from calibkit_kernels import smooth

@@ -179,10 +179,10 @@ class Options:
     def check(self) -> None:
         """Refuse values that contradict each other; a subclass says which."""
 
-    def part(self, kind: type[Asked]) -> Asked:
-        """Return the options that another class has too, in that class."""
+    def part(self, kind: type[Asked], **others: Any) -> Asked:
+        """Return the options that another class has too, in that class, but for some others."""
         names = [field.name for field in fields(kind) if hasattr(self, field.name)]
-        return kind(**{name: getattr(self, name) for name in names})
+        return kind(**{name: getattr(self, name) for name in names} | others)
 
     def given(self) -> dict[str, Any]:
         """Return the options whose value is not the default."""

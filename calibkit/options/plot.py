@@ -30,7 +30,7 @@ from calibkit.options.shared import (
     Weight,
     WeightKind,
 )
-from calibkit.report.look import Look, read_size
+from calibkit.reports.look import Look, read_size
 
 if TYPE_CHECKING:
     from calibkit.models import Model

@@ -280,6 +280,11 @@ class Threaded(Options):
 
         return thread_count(self.threads)
 
+    @property
+    def of_rows(self) -> bool:
+        """Whether a state holds the rows themselves."""
+        return False
+
 
 @dataclass(frozen=True, kw_only=True)
 class FitOptions(Threaded):
@@ -287,11 +292,6 @@ class FitOptions(Threaded):
 
     provenance: Provenance = "hash"
     tags: Tags = None
-
-    @property
-    def of_rows(self) -> bool:
-        """Whether a state of this fit holds the rows themselves."""
-        return False
 
 
 @dataclass(frozen=True, kw_only=True)

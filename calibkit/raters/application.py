@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.apply import ApplySpec, Reads
+from calibkit.applier import Reads, Request
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.models import Model
@@ -19,7 +19,7 @@ from calibkit.rows.patterns import Matched, match_columns
 Floats = NDArray[np.float64]
 
 
-def match_classes(model: Model, classes: list[str], source: Source, spec: ApplySpec) -> Matched:
+def match_classes(model: Model, classes: list[str], source: Source, request: Request) -> Matched:
     """Return the columns of class probabilities: as the model names them, or as the user does.
 
     Raises
@@ -27,16 +27,16 @@ def match_classes(model: Model, classes: list[str], source: Source, spec: ApplyS
     UsageError
         Another role than `probs` is pointed elsewhere; the columns' classes are not the model's.
     """
-    for role in spec.columns.keys() - {"probs"}:
+    for role in request.columns.keys() - {"probs"}:
         raise UsageError(f"the model uses no {role} column; leave --{role} out.")
-    pattern = spec.columns.get("probs", model.columns["probs"].name)
+    pattern = request.columns.get("probs", model.columns["probs"].name)
     matched = match_columns(source, pattern, "--probs")
     if matched.nested:
         return matched
     if sorted(matched.keys) == sorted(classes):
         column = dict(zip(matched.keys, matched.columns, strict=True))
         return Matched(pattern, tuple(column[key] for key in classes), tuple(classes))
-    if len(matched.keys) == len(classes) and "probs" in spec.columns:
+    if len(matched.keys) == len(classes) and "probs" in request.columns:
         return matched
     raise UsageError(
         f"--probs {pattern!r} has the classes {', '.join(matched.keys[:10])}, but the model "
@@ -83,16 +83,16 @@ class AlphaApplier:
         )
         self.matched: Matched | None = None
 
-    def reads(self, source: Source, spec: ApplySpec) -> Reads:
+    def reads(self, source: Source, request: Request) -> Reads:
         """Return the columns of probabilities and features."""
-        self.matched = match_classes(self.model, self.model.classes, source, spec)
+        self.matched = match_classes(self.model, self.model.classes, source, request)
         features = self.model.features
         named = features if isinstance(features, list) else []
         source.require(named, "the model's features")
         return needed_columns(self.matched, named)
 
     def values(
-        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, spec: ApplySpec
+        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request
     ) -> list[pl.Series]:
         """Return the added columns."""
         assert self.matched is not None  # `reads` comes first

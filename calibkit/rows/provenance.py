@@ -15,14 +15,17 @@ _BLOCK = 12_288
 
 
 def row_hashes(
-    columns: Mapping[str, NDArray[Any]], rows: slice = slice(None)
+    columns: Mapping[str, NDArray[Any]],
+    rows: slice = slice(None),
+    before: NDArray[np.uint64] | None = None,
 ) -> NDArray[np.uint64]:
     """Return a 64-bit hash of each row over numeric columns.
 
     A value counts as the float64 that equals it, so the hash does not depend on the dtype in which
-    a file holds it; a column counts by its role (the key), not by its place.
+    a file holds it; a column counts by its role (the key), not by its place.  `before` has the hashes
+    over columns of lesser roles.
     """
-    hashes = np.zeros(0, np.uint64)
+    hashes = np.zeros(0, np.uint64) if before is None else before.copy()
     for role, values in sorted(columns.items()):
         words = values[rows].astype(np.float64).view(np.uint64)
         if hashes.size == 0:
@@ -46,6 +49,19 @@ def data_hash(columns: Mapping[str, NDArray[Any]], times: NDArray[np.int64] | No
             hashes *= times[rows].view(np.uint64)
         total += int(digest.total(hashes))
     return hash_text(total)
+
+
+def data_hashes(columns: Mapping[str, NDArray[Any]], role: str) -> tuple[str, str]:
+    """Return the hashes of the rows over all columns and over those but one, not the first."""
+    first = {name: values for name, values in columns.items() if name < role}
+    rest = {name: values for name, values in columns.items() if name > role}
+    whole = without = 0
+    for start in range(0, columns[role].size, _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        before = row_hashes(first, rows)
+        whole += int(digest.total(row_hashes({role: columns[role], **rest}, rows, before)))
+        without += int(digest.total(row_hashes(rest, rows, before)))
+    return hash_text(whole), hash_text(without)
 
 
 def hash_text(total: int) -> str:

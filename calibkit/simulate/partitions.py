@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Final, Literal
+from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 import polars as pl
 
-from calibkit.errors import UsageError
 from calibkit.maths.streams import stream
+from calibkit.options.simulate import PartitionsOptions
 from calibkit.simulate.streams import BLOCK_ROWS, block_sizes, kept_columns
-
-Rows = Literal["new", "training"]
 
 COLUMNS: Final = ("id", "label", "score", "feature_pattern", "feature_noise", "true_positivity")
 
-#: The weight of the pattern that is best on the training rows, and best for the order of new ones.
-TRAINED_WEIGHT: Final = 1.8
+#: The weight of the pattern that is best for the order of new rows; on training rows it is 1.8.
 BEST_WEIGHT: Final = 4.0 * math.log(3.0)
 
 _SPREAD: Final = 2.0
@@ -29,14 +26,7 @@ _PATTERN: Final = 0.75
 _LABEL, _SCORE, _PATTERN_STREAM, _NOISE = range(4)
 
 
-def simulate_partitions(
-    rows: int,
-    *,
-    seed: int = 0,
-    kind: Rows = "new",
-    weight: float = TRAINED_WEIGHT,
-    keep: Sequence[str] | None = None,
-) -> pl.DataFrame:
+def simulate(options: PartitionsOptions) -> pl.DataFrame:
     """Return labelled scores of a model that is over-confident on the rows it was trained on.
 
     Labels are balanced.  On new rows a linear score f is normal with mean 1 for positives, -1 for
@@ -46,51 +36,28 @@ def simulate_partitions(
     quarter of the negatives.  The model's score is the probability of ``f + weight (pattern - 1/2)``;
     1.8 is the weight that the training rows ask for, new rows ask for more.
 
-    Parameters
-    ----------
-    rows
-        How many, at least 1.
-    seed
-        From 0 to 2**64 - 1.
-    kind
-        ``new`` rows, or those the model was ``training`` on.
-    weight
-        Of the pattern in the score.
-    keep
-        Names or shell patterns of the columns wanted; None: all.
-
-    Returns
-    -------
-    DataFrame
-        `id` (from 1), `label`, `score`, `feature_pattern` (0 or 1), `feature_noise` (normal, of no
-        use), `true_positivity` (the probability that the label of a new row is 1).
-
     Raises
     ------
     UsageError
-        For a parameter out of range.
+        For a column that there is not.
 
     Notes
     -----
     Durfee, Gupta, Basu, "Heterogeneous calibration", sections 3.1 and 3.2.  On new rows the AUC is
     .830 at weight 1.8, .852 at 3.6 and at most .853, at 4 ln 3.
     """
-    if kind not in ("new", "training"):
-        raise UsageError(f"the kind of rows is {kind!r}; expected new or training.")
-    if not -100.0 <= weight <= 100.0:
-        raise UsageError(f"the weight of the pattern is {weight:g}; expected -100 to 100.")
-    columns = kept_columns(COLUMNS, keep)
-    frames = [frame.select(columns) for frame in _blocks(rows, seed, kind, weight)]
-    return pl.concat(frames, rechunk=True)
+    columns = kept_columns(COLUMNS, options.kept)
+    return pl.concat([frame.select(columns) for frame in _blocks(options)], rechunk=True)
 
 
-def _blocks(rows: int, seed: int, kind: Rows, weight: float) -> Iterator[pl.DataFrame]:
-    for block, size in block_sizes(rows, seed):
+def _blocks(options: PartitionsOptions) -> Iterator[pl.DataFrame]:
+    seed = options.seed
+    for block, size in block_sizes(options.rows):
         label = stream(seed, _LABEL, block).random(size) < 0.5
         side = np.where(label, 1.0, -1.0)
         random = stream(seed, _SCORE, block)
         away = random.standard_normal(size)
-        if kind == "training":
+        if options.kind == "training":
             # A third of the rows lies on the steep side, where the other class is.
             hard = random.random(size) < 1.0 / 3.0
             away = np.abs(away) * np.where(hard, -_STEEP, _SPREAD)
@@ -105,7 +72,7 @@ def _blocks(rows: int, seed: int, kind: Rows, weight: float) -> Iterator[pl.Data
             {
                 "id": np.arange(start, start + size, dtype=np.int64),
                 "label": label.astype(np.int8),
-                "score": _probability(linear + weight * (pattern - 0.5)),
+                "score": _probability(linear + options.weight * (pattern - 0.5)),
                 "feature_pattern": pattern.astype(np.int8),
                 "feature_noise": stream(seed, _NOISE, block).standard_normal(size),
                 "true_positivity": _probability(truth),

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final, Literal
+from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.errors import UsageError
 from calibkit.maths.streams import stream
+from calibkit.options.simulate import RatersOptions
 from calibkit.simulate.streams import BLOCK_ROWS, block_sizes, kept_columns
-
-Design = Literal["ideal", "modes"]
 
 IDEAL_COLUMNS: Final = ("id", "prob_0", "prob_1", "count_0", "count_1")
 MODES_COLUMNS: Final = (
@@ -26,7 +24,6 @@ MODES_COLUMNS: Final = (
 # Numbers of the random streams of a block; part of what a seed means.
 _TRUTH, _VOTES, _KIND = range(3)
 
-_MOST_RATERS: Final = 10**6
 _CONCENTRATION: Final = 20.0
 
 
@@ -45,42 +42,17 @@ def beta_parameters(kind: int) -> tuple[float, float]:
     return share * strength, (1.0 - share) * strength
 
 
-def simulate_raters(
-    rows: int,
-    *,
-    seed: int = 0,
-    design: Design = "ideal",
-    raters: int = 5,
-    keep: Sequence[str] | None = None,
-) -> pl.DataFrame:
+def simulate(options: RatersOptions) -> pl.DataFrame:
     """Return votes of raters on two classes, with the class probabilities of a model.
 
-    Parameters
-    ----------
-    rows
-        How many, at least 1.
-    seed
-        From 0 to 2**64 - 1.
-    design
-        ``ideal``: the probability of class 1 is uniform and the model knows it, so calibration and
-        dispersion loss are 0.  ``modes``: ten kinds of row, see `beta_parameters`; the model knows
-        the mean of each kind only, and the kind is given as ten indicator features.
-    raters
-        Votes a row.
-    keep
-        Names or shell patterns of the columns wanted; None: all.
-
-    Returns
-    -------
-    DataFrame
-        `id` (from 1), `prob_0`, `prob_1`, `count_0`, `count_1`; under ``modes`` also
-        `true_probability` (that a rater says class 1), `mode` (``clear``, ``epistemic`` or
-        ``aleatoric``) and `feature_0` to `feature_9`.
+    ``ideal``: the probability of class 1 is uniform and the model knows it, so calibration and
+    dispersion loss are 0.  ``modes``: ten kinds of row, see `beta_parameters`; the model knows the
+    mean of each kind only, and the kind is given as ten indicator features.
 
     Raises
     ------
     UsageError
-        For a parameter out of range.
+        For a column that there is not.
 
     Notes
     -----
@@ -88,20 +60,17 @@ def simulate_raters(
     appendix E (``modes``).  Equation 52 gives clear cases a Beta distribution with a parameter of
     0; here their shares are 0.01 and 0.99.
     """
-    if design not in ("ideal", "modes"):
-        raise UsageError(f"the design is {design!r}; expected ideal or modes.")
-    if not 1 <= raters <= _MOST_RATERS:
-        raise UsageError(f"raters is {raters}; expected 1 to {_MOST_RATERS}.")
-    columns = kept_columns(IDEAL_COLUMNS if design == "ideal" else MODES_COLUMNS, keep)
-    frames = _blocks(rows, seed, design, raters)
-    return pl.concat([frame.select(columns) for frame in frames], rechunk=True)
+    known = IDEAL_COLUMNS if options.design == "ideal" else MODES_COLUMNS
+    columns = kept_columns(known, options.kept)
+    return pl.concat([frame.select(columns) for frame in _blocks(options)], rechunk=True)
 
 
-def _blocks(rows: int, seed: int, design: Design, raters: int) -> Iterator[pl.DataFrame]:
-    for block, size in block_sizes(rows, seed):
+def _blocks(options: RatersOptions) -> Iterator[pl.DataFrame]:
+    seed, raters = options.seed, options.raters
+    for block, size in block_sizes(options.rows):
         truth_stream = stream(seed, _TRUTH, block)
         beside: dict[str, NDArray[np.generic] | pl.Series] = {}
-        if design == "ideal":
+        if options.design == "ideal":
             truth = truth_stream.random(size)
             predicted = truth
         else:

@@ -15,21 +15,9 @@ from calibkit.errors import UsageError, nearest
 #: Rows of a block; part of what a seed means.
 BLOCK_ROWS = 1 << 16
 
-_SEEDS = 1 << 64
 
-
-def block_sizes(rows: int, seed: int) -> Iterator[tuple[int, int]]:
-    """Yield the number and the size of each block of some rows.
-
-    Raises
-    ------
-    UsageError
-        For fewer than one row, or a seed outside 0 to 2**64 - 1.
-    """
-    if rows < 1:
-        raise UsageError(f"rows is {rows}; expected at least 1.")
-    if not 0 <= seed < _SEEDS:
-        raise UsageError(f"the seed is {seed}; expected 0 to 2**64 - 1.")
+def block_sizes(rows: int) -> Iterator[tuple[int, int]]:
+    """Yield the number and the size of each block of some rows."""
     for block, start in enumerate(range(0, rows, BLOCK_ROWS)):
         yield block, min(BLOCK_ROWS, rows - start)
 
@@ -40,7 +28,7 @@ def kept_columns(columns: Sequence[str], keep: Sequence[str] | None) -> list[str
     Raises
     ------
     UsageError
-        A pattern that matches nothing, or no pattern.
+        A pattern that matches nothing.
     """
     if keep is None:
         return list(columns)
@@ -50,7 +38,4 @@ def kept_columns(columns: Sequence[str], keep: Sequence[str] | None) -> list[str
                 f"no column {pattern!r}{nearest(pattern, columns)}; the simulation "
                 f"has {', '.join(columns)}."
             )
-    kept = [name for name in columns if any(fnmatchcase(name, pattern) for pattern in keep)]
-    if not kept:
-        raise UsageError("no column is kept; name at least one.")
-    return kept
+    return [name for name in columns if any(fnmatchcase(name, pattern) for pattern in keep)]

@@ -107,7 +107,7 @@ class Counted:
                 places = np.arange(times.size, dtype=np.uint32)
                 frame = frame if (times == 1).all() else frame[np.repeat(places, times)]
             found.append(frame.select(role.name for role in self.roles))
-        return pl.concat(found)
+        return pl.concat(found, rechunk=True)
 
     @property
     def exact(self) -> bool:

@@ -192,8 +192,8 @@ def _is_text(state: State | StateFile) -> bool:
     return from_plain(state.header.payload, _Payload, state.path).text
 
 
-def merge_states(states: Sequence[State]) -> dict[str, Any]:
-    """Return what is in the state of several, which have the same training rows.
+def merge_states(states: Sequence[State]) -> tuple[dict[str, Any], pl.DataFrame]:
+    """Return payload and table of several states, which have the same training rows.
 
     Raises
     ------
@@ -209,7 +209,7 @@ def merge_states(states: Sequence[State]) -> dict[str, Any]:
         tables.append(Table(pl.DataFrame(schema=kinds), kinds, 0))
     common = {_ROWS + name: kind for name, kind in one_schema(parts, tables, {}).items()}
     payload = _Payload(text=any(map(_is_text, states)))
-    return {"payload": as_plain(payload), "table": pl.DataFrame(schema={**table.schema, **common})}
+    return as_plain(payload), pl.DataFrame(schema={**table.schema, **common})
 
 
 def _by_hash(found: Sequence[Any]) -> list[Any]:

@@ -33,6 +33,7 @@ from calibkit.summaries.score_summary import (
     least_uncertainty,
     level_numbers,
     levels_of,
+    no_unit,
     row_sums,
 )
 from calibkit.summaries.stored_scores import stored_rows
@@ -133,15 +134,6 @@ def summarise_scores(source: Source, reading: Reading, memory: Memory) -> ScoreS
         return _summarise(source, reading, memory, COMMON)
     except UnitError:
         raise no_unit() from None
-
-
-def no_unit() -> ResourceError:
-    """Return what is said of weights that parts of the rows cannot be counted by."""
-    return ResourceError(
-        "memory: the rows do not fit, and their weights are no multiples of 1/1,048,576 (or too "
-        "great), so that parts of them cannot be counted alike; raise --memory, round the weights, or "
-        "fit on all rows at once"
-    )
 
 
 def _windows(source: Source, reading: Reading, memory: Memory) -> Windows:

@@ -16,15 +16,12 @@ from calibkit.files.table import Table
 from calibkit.rows.columns import HASHED, ColumnOptions
 from calibkit.rows.provenance import data_hash
 from calibkit.rows.rows import Remark
-from calibkit.summaries.cells import UnitError
 from calibkit.summaries.coarse import SIGNIFICAND
 from calibkit.summaries.counted import Counted, Room
 from calibkit.summaries.distinct import COUNT, Role
 from calibkit.summaries.plain import as_plain, from_plain
-from calibkit.summaries.score_batches import no_unit
 from calibkit.summaries.score_summary import ScoreSummary, levels_of
 from calibkit.summaries.states import Shard, State, new_state
-from calibkit.summaries.summary import merge_all
 
 
 class Payload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -128,20 +125,6 @@ def check_state(state: State) -> None:
     said = summary.hashes.get(",".join(used))
     if said != data_hash(used, frame[COUNT].to_numpy()):
         raise ModelError("a damaged state: its rows are not those that were written; make it again")
-
-
-def merge_states(states: Sequence[State]) -> dict[str, Any]:
-    """Return what is in the state of several.
-
-    Raises
-    ------
-    ResourceError
-        Rows that do not fit, with weights that cannot be summed as they are.
-    """
-    try:
-        return {"summary": merge_all(map(summary_of, states))}
-    except UnitError:
-        raise no_unit() from None
 
 
 def packed(summary: ScoreSummary) -> tuple[dict[str, Any], pl.DataFrame]:

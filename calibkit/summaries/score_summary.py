@@ -11,13 +11,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.bins.binning import assign
-from calibkit.errors import DataError
+from calibkit.errors import DataError, ResourceError
 from calibkit.files.sources import Source
 from calibkit.memory import Memory
 from calibkit.rows.columns import HASHED, ColumnOptions, Condensing, RowFinder, ScoreRows
 from calibkit.rows.numeric import weightless
-from calibkit.rows.provenance import data_hash, merge_hashes
+from calibkit.rows.provenance import data_hash, data_hashes, merge_hashes
 from calibkit.rows.rows import Remark, merge_remarks
+from calibkit.summaries.cells import UnitError
 from calibkit.summaries.counted import Counted
 from calibkit.summaries.distinct import COUNT
 from calibkit.summaries.resolution import coarse_note
@@ -69,12 +70,22 @@ class ScoreSummary:
     level_error: float = 0.0
 
     def merge(self, *others: ScoreSummary) -> ScoreSummary:
-        """Return the summary of the rows of all; they have the same roles, options and edges."""
+        """Return the summary of the rows of all; they have the same roles, options and edges.
+
+        Raises
+        ------
+        ResourceError
+            Rows that do not fit, with weights that cannot be summed as they are.
+        """
         parts = (self, *others)
+        try:
+            counted = merge_all(part.counted for part in parts)
+        except UnitError:
+            raise no_unit() from None
         lowest = [part.lowest for part in parts if part.lowest is not None]
         return replace(
             self,
-            counted=merge_all(part.counted for part in parts),
+            counted=counted,
             rows_read=sum(part.rows_read for part in parts),
             dropped=sum(part.dropped for part in parts),
             remarks=merge_remarks(remark for part in parts for remark in part.remarks),
@@ -150,6 +161,15 @@ class ScoreSummary:
         return raised
 
 
+def no_unit() -> ResourceError:
+    """Return what is said of weights that parts of the rows cannot be counted by."""
+    return ResourceError(
+        "memory: the rows do not fit, and their weights are no multiples of 1/1,048,576 (or too "
+        "great), so that parts of them cannot be counted alike; raise --memory, round the weights, or "
+        "fit on all rows at once"
+    )
+
+
 def checked(rows: ScoreRows) -> ScoreRows:
     """Refuse what only all rows together can show."""
     options, file = rows.options, rows.source.parts[0].path if rows.source else None
@@ -198,10 +218,11 @@ def least_uncertainty(rows: ScoreRows, lowest: float | None) -> float | None:
 def row_sums(rows: ScoreRows) -> dict[str, str]:
     """Return the sums of the rows' hashes, with and without the uncertainty."""
     used = {role: getattr(rows, role) for role in HASHED if getattr(rows, role) is not None}
-    found = {",".join(used): data_hash(used)}
-    if used.pop("uncertainty", None) is not None:
-        found[",".join(used)] = data_hash(used)
-    return found
+    names = ",".join(used)
+    if "uncertainty" not in used:
+        return {names: data_hash(used)}
+    both = (names, names.replace(",uncertainty", ""))
+    return dict(zip(both, data_hashes(used, "uncertainty"), strict=True))
 
 
 def column_of(frame: pl.DataFrame, name: str) -> Any:

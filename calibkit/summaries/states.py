@@ -28,6 +28,7 @@ from calibkit.files.sinks import arrow_file
 from calibkit.maths.bounds import Bound
 from calibkit.models import canonical_text, decode_as
 from calibkit.rows.provenance import merge_hashes
+from calibkit.summaries.summary import merge_all
 
 _KEY: Final = "calibkit"
 _MAGIC: Final = "calibkit state"
@@ -39,8 +40,8 @@ _SCORES: Final = "calibkit.summaries.score_states"
 _RATERS: Final = "calibkit.raters.states"
 
 #: The kinds of states, by the command that finishes them, and the modules of their functions:
-#: ``merge_states(states)`` returns what `new_state` takes of several, ``check_state(state)`` raises
-#: `ModelError` for what this kind cannot be, ``packed(summary)`` returns payload and table.
+#: ``check_state(state)`` raises `ModelError` for what this kind cannot be, ``summary_of(state)``
+#: returns the summary, ``packed(summary)`` payload and table of it.
 KINDS: Final = {
     **dict.fromkeys(("bin", "boundary", "calibrate", "evaluate"), _SCORES),
     "vad": "calibkit.vad.states",
@@ -48,7 +49,8 @@ KINDS: Final = {
     **dict.fromkeys(("alpha-cal", "calibrate --probs"), _RATERS),
 }
 #: The kinds whose states are the rows themselves, which are not held: see
-#: `calibkit.summaries.row_states`.  Their modules have ``write_state(state, file, compression)``.
+#: `calibkit.summaries.row_states`.  Their modules have ``merge_states(states)``, which returns payload
+#: and table, and ``write_state(state, file, compression)`` instead.
 OF_ROWS: Final = frozenset({"hetcal", "alpha-cal", "calibrate --probs"})
 
 
@@ -282,10 +284,13 @@ def join_states(states: Sequence[State]) -> State:
 
 
 def _of_all(states: Sequence[State], shards: Sequence[Shard]) -> State:
-    header = states[0].header
-    made: dict[str, Any] = _function(header.kind, "merge_states")(states)
-    whole = new_state(header.kind, header.options, shards, **made)
-    return replace(whole, files=tuple(file for state in states for file in state.files))
+    kind, options = states[0].header.kind, states[0].header.options
+    if kind not in OF_ROWS:
+        summaries = map(_function(kind, "summary_of"), states)
+        return new_state(kind, options, shards, summary=merge_all(summaries))
+    payload, table = _function(kind, "merge_states")(states)
+    files = tuple(file for state in states for file in state.files)
+    return replace(new_state(kind, options, shards, payload, table), files=files)
 
 
 def _function(kind: str, name: str) -> Callable[..., Any]:
@@ -348,7 +353,9 @@ def _check_like(one: State, other: State) -> None:
 
 def _named(option: str) -> str:
     """Return what messages call an entry of a header's options."""
-    return option.removeprefix("problem.").removeprefix("spec.")
+    for place in ("problem.", "asked.", "spec."):
+        option = option.removeprefix(place)
+    return option
 
 
 def _check_shards(states: Sequence[State]) -> None:

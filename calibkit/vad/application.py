@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.apply import Applier, ApplySpec, Reads, applier_of, as_fitted, find_columns
+from calibkit.applier import Applier, Reads, Request, as_fitted, find_columns
+from calibkit.calibrators.application import calibrator_applier
+from calibkit.calibrators.model import CalibratorModel
 from calibkit.files.sources import Source
 from calibkit.rows.columns import RowFinder
 from calibkit.rows.segments import known_codes
@@ -24,22 +27,24 @@ class VadApplier:
 
     def __init__(self, model: VadModel) -> None:
         self.model = model
-        self.inner: Applier | None = None if model.calibrator is None else applier_of(model.inner())
+        self.inner: Applier | None = None
+        if model.calibrator is not None:
+            self.inner = calibrator_applier(cast(CalibratorModel, model.inner()))
         self.inner_reads: Reads | None = None
 
-    def reads(self, source: Source, spec: ApplySpec) -> Reads:
+    def reads(self, source: Source, request: Request) -> Reads:
         """Return the score column, that of the segments, and what a calibrator reads besides."""
-        used = find_columns(self.model, source, spec, ("score", "by"))
+        used = find_columns(self.model, source, request, ("score", "by"))
         beside = (used.pop("by"),) if "by" in used else ()
         if self.inner is None:
             return Reads(used, beside)
-        own = replace(spec, columns={"score": used["score"]})
+        own = replace(request, columns={"score": used["score"]})
         self.inner_reads = self.inner.reads(source, own)
         optional = dict.fromkeys((*self.inner_reads.optional, *beside))
         return Reads({**self.inner_reads.needed, **used}, tuple(optional))
 
     def values(
-        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, spec: ApplySpec
+        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request
     ) -> list[pl.Series]:
         """Return the shrunk predictions: probabilities, unless the scores were raw."""
         model, score = self.model, self.model.columns["score"]
@@ -48,7 +53,7 @@ class VadApplier:
             values = as_fitted(score, frame[reads.needed["score"]], where)
         else:
             assert self.inner_reads is not None
-            values = self.inner.values(frame, where, self.inner_reads, spec)[0].to_numpy()
+            values = self.inner.values(frame, where, self.inner_reads, request)[0].to_numpy()
             scale = "probability"
         links = np.empty(values.size)
         to_link(values, scale, model.link, links, np.zeros(values.size, np.uint8))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -20,7 +19,6 @@ from calibkit.options.vad import VadOptions
 from calibkit.rows.rows import Remark
 from calibkit.summaries.plain import as_plain, from_plain
 from calibkit.summaries.states import Shard, State, new_state
-from calibkit.summaries.summary import merge_all
 from calibkit.vad.fit import columns_of, fit_vad
 from calibkit.vad.model import VadModel
 from calibkit.vad.moments import Moments, Setting
@@ -87,7 +85,7 @@ def vad_state(options: VadOptions, source: Source) -> State:
     )
     files = test.files if options.provenance == "names" else ()
     shard = Shard(test.hash, test.rows_read, tuple(files))
-    return new_state(KIND, as_plain(problem), [shard], as_plain(_summed(test)), _table(test))
+    return new_state(KIND, as_plain(problem), [shard], summary=test)
 
 
 def problem_of(state: State) -> Problem:
@@ -122,9 +120,13 @@ def rows_of(state: State) -> VadRows:
     """
     problem = problem_of(state)
     options = options_from_plain(problem.asked, VadOptions, state.path)
-    summed = from_plain(state.header.payload, Summed, state.path)
     files = tuple(sorted({name for shard in state.header.shards for name in shard.files}))
-    test = _summary(state.table, summed, problem, options, files or (state.path,))
+    files = files or (state.path,)
+    if state.summary is not None:
+        test = replace(state.summary, files=files, warnings=())
+    else:
+        summed = from_plain(state.header.payload, Summed, state.path)
+        test = _summary(state.table, summed, problem, options, files)
     train, other = None, problem.train
     if other is not None:
         train = _summary(pl.DataFrame(other.sums), other.summed, other, options, (_TRAIN,))
@@ -140,10 +142,14 @@ def check_state(state: State) -> None:
         raise ModelError(f"a damaged state: {error}") from None
 
 
-def merge_states(states: Sequence[State]) -> dict[str, Any]:
-    """Return what is in the state of several."""
-    whole = merge_all(rows_of(state).test for state in states)
-    return {"payload": as_plain(_summed(whole)), "table": _table(whole)}
+def summary_of(state: State) -> MemberSummary:
+    """Return the sums that a state holds; errors as `rows_of`."""
+    return rows_of(state).test
+
+
+def packed(summary: MemberSummary) -> tuple[dict[str, Any], pl.DataFrame]:
+    """Return payload and table of a state."""
+    return as_plain(_summed(summary)), _table(summary)
 
 
 def _summed(summary: MemberSummary) -> Summed:

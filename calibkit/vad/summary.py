@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.apply import ApplySpec, applier_of
+from calibkit.applier import Request
+from calibkit.calibrators.application import calibrator_applier
+from calibkit.calibrators.model import CalibratorModel
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.memory import Memory
@@ -236,8 +238,8 @@ def _summary(rows: MemberRows, options: VadOptions) -> MemberSummary:
 
 def _calibrated(calibrator: Model, rows: MemberRows) -> NDArray[Any]:
     """Return the first member, calibrated."""
-    applier = applier_of(calibrator)
-    spec = ApplySpec(columns={"score": rows.names[0]})
+    applier = calibrator_applier(cast(CalibratorModel, calibrator))
+    spec = Request(columns={"score": rows.names[0]})
     reads = applier.reads(rows.source, spec)
     found: NDArray[Any] = applier.values(rows.frame, rows.where, reads, spec)[0].to_numpy()
     return found

@@ -6,31 +6,32 @@ import numpy as np
 import polars as pl
 
 from calibkit.errors import UsageError
+from calibkit.options.validate import ValidateOptions
 from calibkit.raters.rows import class_codes, read_predictions
 from calibkit.rows.patterns import Matched, class_keys, match_columns, paired, read_matrix
 from calibkit.rows.rows import RowFinder
 from calibkit.validation.checks import Findings, Values, present_values
 from calibkit.validation.report import ERROR, NOTE, WARNING
-from calibkit.validation.spec import COUNTS, PROBS, ValidateSpec
+from calibkit.validation.roles import COUNTS, PROBS
 
 
 def check_classes(
-    findings: Findings, frame: pl.DataFrame, roles: dict[str, list[str]], spec: ValidateSpec
+    findings: Findings, frame: pl.DataFrame, roles: dict[str, list[str]], options: ValidateOptions
 ) -> None:
     """Look at class probabilities with votes or labels, as the fits on them read them.
 
     Each kind of column is looked at on the rows in which all of its columns have a value.
     """
-    dropped = spec.on_missing == "drop"
+    dropped = options.on_missing == "drop"
     first: Matched | None = None
-    for pattern in spec.probs or ([PROBS] if "probs" in roles else []):
+    for pattern in options.probs or ([PROBS] if "probs" in roles else []):
         matched = match_columns(findings.source, pattern, "--probs")
-        width = _probabilities(findings, frame, matched, spec, dropped)
+        width = _probabilities(findings, frame, matched, options, dropped)
         if first is None and width:
             first = matched
-            _classes_of_labels(findings, frame, matched, roles, spec, width)
+            _classes_of_labels(findings, frame, matched, roles, options, width)
     if "counts" in roles:
-        votes = match_columns(findings.source, spec.counts or COUNTS, "--counts")
+        votes = match_columns(findings.source, options.counts or COUNTS, "--counts")
         if first is not None:
             try:
                 votes = paired(first, votes, ("--probs", "--counts"))
@@ -56,14 +57,18 @@ def _whole(
 
 
 def _probabilities(
-    findings: Findings, frame: pl.DataFrame, matched: Matched, spec: ValidateSpec, dropped: bool
+    findings: Findings,
+    frame: pl.DataFrame,
+    matched: Matched,
+    options: ValidateOptions,
+    dropped: bool,
 ) -> int:
     """Look at the probabilities of one predictor; return how many classes it has, 0 if unknown."""
     found = _whole(findings, frame, matched, "probs", dropped)
     if found is None:
         return 0
     rows, where = found
-    scale = "logit" if spec.scale == "logit" else "probability"
+    scale = "logit" if options.scale == "logit" else "probability"
     matrix = findings.attempt(
         ERROR, "probabilities", lambda: read_predictions(rows, matched, where, scale)
     )
@@ -102,7 +107,7 @@ def _classes_of_labels(
     frame: pl.DataFrame,
     matched: Matched,
     roles: dict[str, list[str]],
-    spec: ValidateSpec,
+    options: ValidateOptions,
     width: int,
 ) -> None:
     """Look at labels that name one of several classes."""

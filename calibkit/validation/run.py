@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from calibkit.errors import FIRST_ROWS, DataError
 from calibkit.files.sources import Source
+from calibkit.options.validate import ValidateOptions
 from calibkit.rows import remarks
 from calibkit.rows.numeric import weight_column
 from calibkit.rows.patterns import natural_key
@@ -26,7 +27,7 @@ from calibkit.validation.checks import (
 )
 from calibkit.validation.classes import check_classes
 from calibkit.validation.report import ERROR, NOTE, WARNING, Finding, Report, refused
-from calibkit.validation.spec import ValidateSpec, roles_of
+from calibkit.validation.roles import roles_of
 
 #: Groups, segments and classes that a message names.
 _NAMED = 5
@@ -51,14 +52,14 @@ def unreadable(error: DataError, files: Sequence[str]) -> Report:
     return Report(rows=0, files=list(files), columns=[], findings=[finding])
 
 
-def validate(source: Source, spec: ValidateSpec) -> Report:
+def validate(options: ValidateOptions, source: Source) -> Report:
     """Look at every column of a role and at the rows as a whole; nothing that is found ends it.
 
     Parameters
     ----------
     source
         The inputs.
-    spec
+    options
         Which columns, and what they are claimed to hold.
 
     Raises
@@ -66,11 +67,11 @@ def validate(source: Source, spec: ValidateSpec) -> Report:
     UsageError
         As `roles_of`.
     """
-    roles = roles_of(source, spec)
+    roles = roles_of(options, source)
     findings = Findings(source)
     for remark in source.warnings:
         findings.add(WARNING, "file", remark)
-    run = _Run(source, spec, roles, findings)
+    run = _Run(options, source, roles, findings)
     for check in (
         run.scores,
         run.labels,
@@ -94,9 +95,13 @@ class _Run:
     """One validation; each method looks at the columns of one role."""
 
     def __init__(
-        self, source: Source, spec: ValidateSpec, roles: dict[str, list[str]], findings: Findings
+        self,
+        options: ValidateOptions,
+        source: Source,
+        roles: dict[str, list[str]],
+        findings: Findings,
     ) -> None:
-        self.source, self.spec, self.roles, self.findings = source, spec, roles, findings
+        self.options, self.source, self.roles, self.findings = options, source, roles, findings
         names = list(dict.fromkeys(name for columns in roles.values() for name in columns))
         self.frame = source.read(names)
         self.score: dict[str, Floats] = {}
@@ -104,7 +109,7 @@ class _Run:
 
     def of(self, role: str, *, needed: bool = True, empty: bool = False) -> Iterator[Values]:
         """Yield the columns of a role that have a value; rows without text are never left out."""
-        dropped = self.spec.on_missing == "drop" and not empty
+        dropped = self.options.on_missing == "drop" and not empty
         for name in self.roles.get(role, ()):
             values = present_values(
                 self.findings, self.frame[name], role, dropped=dropped, needed=needed, empty=empty
@@ -114,7 +119,7 @@ class _Run:
 
     def scores(self) -> None:
         """Look at scores and members: their range, scale, ties, and members that are the same."""
-        probability = self.spec.scale == "probability"
+        probability = self.options.scale == "probability"
         for role in ("score", "member"):
             for values in self.of(role):
                 array = numbers(
@@ -131,7 +136,7 @@ class _Run:
                 if not constant(self.findings, values, role):
                     ties(self.findings, values, array)
                     low, high = float(array.min()), float(array.max())
-                    said = remarks.looks_like_probabilities("", low, high, self.spec.scale)
+                    said = remarks.looks_like_probabilities("", low, high, self.options.scale)
                     self._remark("scale", values.column.name, said)
         self._twins(self.roles.get("member", []))
 
@@ -146,7 +151,7 @@ class _Run:
 
     def labels(self) -> None:
         """Look at the labels: two classes, or one of those of the class probabilities."""
-        dropped = self.spec.unlabelled == "drop"
+        dropped = self.options.unlabelled == "drop"
         for name in self.roles.get("label", ()):
             values = present_values(
                 self.findings,
@@ -159,7 +164,7 @@ class _Run:
             of_classes = {"probs", "counts"} & self.roles.keys() and "score" not in self.roles
             if values is None or of_classes:
                 continue
-            found = labels(self.findings, values, self.spec.positive)
+            found = labels(self.findings, values, self.options.positive)
             if found is not None:
                 self.label = values.placed(found.astype(np.float64))
 
@@ -258,7 +263,7 @@ class _Run:
 
     def classes(self) -> None:
         """Look at class probabilities and votes, as the fits on them read them."""
-        check_classes(self.findings, self.frame, self.roles, self.spec)
+        check_classes(self.findings, self.frame, self.roles, self.options)
 
     def features(self) -> None:
         """Look at features: missing values mean something, a constant or an identifier nothing."""

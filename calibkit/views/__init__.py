@@ -1,4 +1,4 @@
-"""What a person wants to know first of a result: a view for each kind of model, and of metrics.
+"""What a person wants to know first of a result: a view for each kind.
 
 A view is a function of a result and a page, which it fills.
 """
@@ -12,11 +12,21 @@ from calibkit.views.page import Page
 
 
 def views() -> dict[str, Any]:
-    """Return the module of each view: its functions `view(result, page)` and `headline(result)`.
+    """Return the module of each view: `view(result, page)`, `headline(result)`, `lines(model)`.
 
     They stand under the kind of a model, and under the name of a class that is none.
     """
-    from calibkit.views import alpha, boundary, bundle, calibrator, hetcal, metrics, vad
+    from calibkit.views import (
+        alpha,
+        boundary,
+        bundle,
+        calibrator,
+        drift,
+        hetcal,
+        metrics,
+        vad,
+        validation,
+    )
 
     return {
         "alpha": alpha,
@@ -24,8 +34,10 @@ def views() -> dict[str, Any]:
         "bundle": bundle,
         "calibrator": calibrator,
         "hetcal": hetcal,
-        "Metrics": metrics,
         "vad": vad,
+        "Drift": drift,
+        "Metrics": metrics,
+        "Report": validation,
     }
 
 
@@ -36,13 +48,13 @@ def view_of(kind: str) -> Callable[[Any, Page], None]:
 
 
 def page_of(result: Any, page: Page) -> Page:
-    """Return a page after the view of a model or of metrics has filled it."""
+    """Return a page after the view of a result has filled it."""
     views()[_name(result)].view(result, page)
     return page
 
 
 def headline(result: Any) -> str:
-    """Return in a few words what a model or metrics are."""
+    """Return in a few words what a result is."""
     said: str = views()[_name(result)].headline(result)
     return said
 

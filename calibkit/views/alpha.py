@@ -25,7 +25,7 @@ def headline(model: AlphaModel) -> str:
     return f"{of}, {len(model.classes)} classes, {model.fit.rows:,} rows"
 
 
-def alpha_lines(model: AlphaModel) -> list[str]:
+def lines(model: AlphaModel) -> list[str]:
     """Return the summary of a model."""
     fit = model.fit
     if isinstance(model.log_alpha0, float):
@@ -57,7 +57,7 @@ def alpha_lines(model: AlphaModel) -> list[str]:
 
 def view(model: AlphaModel, page: Page) -> None:
     """Print a model: its summary, the map of logits, the weights of features."""
-    page.say(*alpha_lines(model))
+    page.say(*lines(model))
     logit_map = model.logit_map
     if logit_map is not None:
         page.say("", f"Class probabilities after {logit_map_text(logit_map.method)}:")

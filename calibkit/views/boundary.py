@@ -27,7 +27,7 @@ def headline(model: BoundaryModel) -> str:
     return f"{model.method}, {goal}{at}, {levels}, {cell_text(model.fit.rows)} rows"
 
 
-def boundary_lines(model: BoundaryModel) -> list[str]:
+def lines(model: BoundaryModel) -> list[str]:
     """Return the summary of a boundary: first what to expect of it on new data."""
     fit, name = model.fit, figure_name(model)
     seen, single = fit.in_sample, fit.score_only
@@ -189,7 +189,7 @@ def view(model: BoundaryModel, page: Page) -> None:
     """Print a boundary: what to expect, its levels and thresholds, its figures."""
     import msgspec
 
-    page.say(*boundary_lines(model))
+    page.say(*lines(model))
     reference = model.fit.reference
     rows = reference.rows_per_level if reference else [None] * model.levels
     page.say("")

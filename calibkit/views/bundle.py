@@ -21,9 +21,9 @@ def headline(model: BundleModel) -> str:
     )
 
 
-def bundle_lines(model: BundleModel) -> list[str]:
+def lines(model: BundleModel) -> list[str]:
     """Return the summary of a bundle."""
-    from calibkit.apply import PASS
+    from calibkit.applier import PASS
 
     names = [str(step.name) for step in model.steps() if step.decides]
     inputs = _listed([column.name for column in model.columns.values()])
@@ -36,15 +36,15 @@ def bundle_lines(model: BundleModel) -> list[str]:
 def view(model: BundleModel, page: Page) -> None:
     """Print a bundle: its summary, a line a part, and what to expect of each decision."""
     from calibkit.boundary.model import BoundaryModel
-    from calibkit.views.boundary import boundary_lines
+    from calibkit.views import boundary
 
     steps = model.steps()
-    page.say(*bundle_lines(model), "")
+    page.say(*lines(model), "")
     page.table(["part", "kind", "method", "reads", "adds"], [_row(step) for step in steps])
     page.say("")
     for step in steps:
         if isinstance(step.model, BoundaryModel):
-            page.say(f"{step.name}: {boundary_lines(step.model)[0]}")
+            page.say(f"{step.name}: {boundary.lines(step.model)[0]}")
 
 
 def _row(step: Step) -> list[object]:

@@ -21,7 +21,7 @@ def headline(model: CalibratorModel) -> str:
     return f"{model.method}{classes}{segments}, {cell_text(model.fit.rows)} rows"
 
 
-def calibrator_lines(model: CalibratorModel) -> list[str]:
+def lines(model: CalibratorModel) -> list[str]:
     """Return the summary of a calibrator."""
     import msgspec
 
@@ -111,7 +111,7 @@ def view(model: CalibratorModel, page: Page) -> None:
     """Print a calibrator: its summary, its steps, its segments."""
     import msgspec
 
-    page.say(*calibrator_lines(model))
+    page.say(*lines(model))
     if model.classes is not msgspec.UNSET:
         from calibkit.views.alpha import logit_map_view
 

@@ -13,7 +13,12 @@ if TYPE_CHECKING:
 _BESIDE = ("_expected", "_p_value")
 
 
-def drift_lines(found: Drift) -> list[str]:
+def headline(found: Drift) -> str:
+    """Return in a few words what was found."""
+    return f"{', '.join(found.metrics.metrics)}, {found.metrics.rows:,} rows"
+
+
+def lines(found: Drift) -> list[str]:
     """Return a line a boundary: whether its scores and uncertainties moved beyond chance."""
     from calibkit.drift.drift import ALL
 
@@ -36,7 +41,7 @@ def view(found: Drift, page: Page) -> None:
     """Print what was found of each boundary."""
     from calibkit.drift.drift import ALL, CERTIFICATE, FIT
 
-    page.say(*drift_lines(found))
+    page.say(*lines(found))
     for name, slices in found.metrics.metrics.items():
         own, bounds = slices[ALL], found.metrics.intervals[name][ALL]
         rows: list[list[object]] = []

@@ -24,7 +24,7 @@ def headline(model: HetcalModel) -> str:
     return f"{model.partition}, {fit.leaves} leaves, {cell_text(fit.rows)} rows"
 
 
-def hetcal_lines(model: HetcalModel) -> list[str]:
+def lines(model: HetcalModel) -> list[str]:
     """Return the summary: first what to expect on new data, then what was fitted."""
     fit, lines = model.fit, []
     checked = fit.cross_validated
@@ -70,7 +70,7 @@ def _named_leaves(model: HetcalModel) -> list[str]:
 
 def view(model: HetcalModel, page: Page) -> None:
     """Print a model: the summary, the leaves, the splits, the losses by depth."""
-    page.say(*hetcal_lines(model), "")
+    page.say(*lines(model), "")
     parts = model.parts()
     if len(parts) > 1:
         page.say(f"The first of {len(parts)} partitions:")

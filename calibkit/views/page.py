@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from calibkit.views.printable import printable
 
+#: Where there is more than a page shows: on the command line, and in Python.
+_MORE = {"--all shows": "summary() shows", "-o FILE writes": "as_dict() has"}
+
 
 @dataclass(frozen=True)
 class Table:
@@ -58,7 +61,7 @@ class Page:
 
     def html(self) -> str:
         """Return the page as a piece of HTML: paragraphs and tables, without a style."""
-        from calibkit.report.html import escaped, joined, paragraphs, tag
+        from calibkit.reports.html import escaped, joined, paragraphs, tag
 
         shown = []
         for part in self.parts:
@@ -86,15 +89,23 @@ class Shown:
         return f"<{type(self).__name__}: {headline(self)}>"
 
     def _repr_html_(self) -> str:
-        from calibkit.views import page_of
-
-        return page_of(self, Page(short=True)).html()
+        return _in_python(self, Page(short=True)).html()
 
     def summary(self) -> str:
         """Return what the command line prints of it, as text."""
-        from calibkit.views import page_of
+        return _in_python(self, Page()).text()
 
-        return page_of(self, Page()).text()
+
+def _in_python(result: object, page: Page) -> Page:
+    """Return a page that shows a result, and says where Python has what it leaves out."""
+    from calibkit.views import page_of
+
+    for place, part in enumerate(page_of(result, page).parts):
+        if isinstance(part, str):
+            for option, method in _MORE.items():
+                part = part.replace(option, method)
+            page.parts[place] = part
+    return page
 
 
 def cell_text(value: object) -> str:

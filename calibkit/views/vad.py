@@ -19,7 +19,7 @@ def headline(model: VadModel) -> str:
     return f"lambda {model.lambda_:.4g}, {members} members, {rows} rows"
 
 
-def vad_lines(model: VadModel) -> list[str]:
+def lines(model: VadModel) -> list[str]:
     """Return the summary of a model."""
     fit = model.fit
     weighted = " (sum of weights)" if "weight" in model.columns else ""
@@ -47,7 +47,7 @@ def vad_lines(model: VadModel) -> list[str]:
 
 def view(model: VadModel, page: Page) -> None:
     """Print a model: its summary, and its segments."""
-    page.say(*vad_lines(model))
+    page.say(*lines(model))
     groups = model.groups
     if groups is None:
         return

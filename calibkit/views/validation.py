@@ -12,6 +12,11 @@ if TYPE_CHECKING:
 MOST_COLUMNS, MOST_FINDINGS = 12, 40
 
 
+def headline(report: Report) -> str:
+    """Return in a few words what was found."""
+    return said(report).removesuffix(".")
+
+
 def view(report: Report, page: Page) -> None:
     """Print the verdict, the columns and the findings."""
     page.say(said(report))

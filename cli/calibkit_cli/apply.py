@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import typer
 
-from . import cluster, options, typed
+from calibkit.errors import UsageError
+from calibkit.options.apply import ApplyOptions
+from calibkit.options.shared import Threaded
+
+from . import declare, lines
 from .console import Console
+from .dry_run import show_plan
 from .each_input import Rows, Tell, write_rows
-from .options import option
 
 if TYPE_CHECKING:
     from calibkit.files.sources import Source
+    from calibkit.models import Model
 
 HELP = """Apply a model to rows: every row is kept, in order, and the model's columns are added.
 
@@ -34,145 +40,84 @@ Examples:
 """
 
 
+@dataclass(frozen=True, kw_only=True)
+class ApplyLine(lines.Reading, lines.Results, lines.Spread, lines.DryRun, Threaded):
+    """What the command line of an application has besides its options."""
+
+    model: lines.Model
+    output_format: lines.OutputFormat = None
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("apply", help=HELP)(apply)
+    declare.add(app, "apply", HELP, run, ApplyOptions, ApplyLine)
 
 
-def apply(
-    model: options.Model,
-    inputs: options.Inputs,
-    keep: Annotated[
-        list[str] | None,
-        option(
-            "--keep",
-            metavar="PATTERN",
-            panel=options.OUTPUT,
-            help="Input columns to keep (globs; commas or repetition).",
-            show_default="all",
-        ),
-    ] = None,
-    selected: Annotated[
-        bool,
-        option("--selected", panel=options.OUTPUT, help="Only rows with a positive decision."),
-    ] = False,
-    column: Annotated[
-        str | None,
-        option(
-            "--column",
-            metavar="NAME",
-            panel=options.OUTPUT,
-            help="A name for the added column (of several: the first).",
-            show_default="decision, calibrated",
-        ),
-    ] = None,
-    overwrite_columns: Annotated[
-        bool,
-        option(
-            "--overwrite-columns",
-            panel=options.OUTPUT,
-            help="Replace columns that have the names of added ones.",
-        ),
-    ] = False,
-    key: Annotated[
-        str | None,
-        option(
-            "--key",
-            metavar="NAME",
-            panel=options.COLUMNS,
-            help="For a stochastic boundary: the column (integers or text) whose hash decides a row; "
-            "row-number: the number of the row.",
-            show_default=False,
-        ),
-    ] = None,
-    seed: options.SeedElsewhere = None,
-    max_missing: Annotated[
-        str | None,
-        option(
-            "--max-missing",
-            metavar="SHARE",
-            panel=options.INPUT,
-            help="With --on-missing null: refuse files with a larger share of such rows.",
-            show_default=False,
-        ),
-    ] = None,
-    score: options.ScoreElsewhere = None,
-    uncertainty: options.UncertaintyElsewhere = None,
-    probs: options.ProbsElsewhere = None,
-    on_missing: options.OnMissingApply = "error",
-    input_format: options.InputFormat = None,
-    dtype: options.Dtype = "float64",
-    output: options.Output = None,
-    output_format: options.OutputFormat = None,
-    as_json: options.Json = False,
-    dask: cluster.Dask = None,
-    memory: options.Memory = None,
-    threads: options.Threads = None,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-    warnings: options.Warnings = "show",
-    dry_run: options.DryRun = False,
-) -> None:
-    """Parse, apply, write."""
-    console = Console(
-        output, as_json, quiet, verbose, warnings, tabular=True, output_format=output_format
-    )
-    from calibkit.apply import ApplySpec, plan_application
+def run(options: ApplyOptions, line: ApplyLine) -> None:
+    """Do what the line asks for: here, on a cluster, or only as a plan."""
+    from calibkit.apply import plan_application
     from calibkit.applying import Run
-    from calibkit.errors import UsageError
-    from calibkit.files.sources import open_source
     from calibkit.makers import footer
-    from calibkit.maths.bounds import decimal_bound
-    from calibkit.memory import memory_budget
     from calibkit.models import load
-    from calibkit.threads import thread_count
 
-    if max_missing is not None and on_missing != "null":
-        raise UsageError("--max-missing goes with --on-missing null.")
-    spec = ApplySpec(
-        columns={
-            role: name
-            for role, name in (("score", score), ("uncertainty", uncertainty), ("probs", probs))
-            if name is not None
-        },
-        keep=typed.listed(keep) or None,
-        selected=selected,
-        rename=column,
-        overwrite=overwrite_columns,
-        key=key,
-        seed=seed,
-        on_missing=on_missing,
-        max_missing=None if max_missing is None else decimal_bound(max_missing, "--max-missing"),
-    )
-    loaded = load(model)
-    budget = memory_budget(memory)
-    if dask is not None and not dry_run:
-        cluster.apply_far(
-            console,
-            inputs,
-            dask,
-            (loaded, spec),
-            (input_format, dtype, budget),
-            thread_count(threads),
-        )
+    console = line.console(tabular=True, output_format=line.output_format)
+    model = load(line.model)
+    if line.dask is not None and not line.dry_run:
+        _run_far(model, options, line, line.dask, console)
         return
-    source = open_source(inputs, input_format=input_format, dtype=dtype, memory=budget)
-    plan = plan_application(loaded, source, spec)
+    source = line.open(console)
+    plan = plan_application(model, source, options)
     read = ", ".join(map(repr, [*plan.reads.needed.values(), *plan.reads.optional]))
     files = f"{len(source.parts)} file{'s' if len(source.parts) > 1 else ''}"
     console.detail(
-        f"{model}: {loaded.kind}, reads {read}; {source.rows:,} rows of {files}; "
-        f"{thread_count(threads)} threads"
+        f"{line.model}: {model.kind}, reads {read}; {source.rows:,} rows of {files}; "
+        f"{line.workers} threads"
     )
-    if dry_run:
-        from .dry_run import show_plan
-
-        show_plan(console, source, plan.reads.needed, [f"add {', '.join(plan.added)} by {model}"])
+    if line.dry_run:
+        step = f"add {', '.join(plan.added)} by {line.model}"
+        show_plan(console, source, plan.reads.needed, [step])
         return
 
     def make(part: Source, tell: Tell) -> Rows:
-        own = plan_application(loaded, part, spec)
-        run = Run(own, part, spec, budget, thread_count(threads))
-        return Rows(run.frames(tell), own.added, metadata=footer(own.made_by))
+        own = plan_application(model, part, options)
+        made = Run(own, part, options, line.budget, line.workers)
+        return Rows(made.frames(tell), own.added, metadata=footer(own.made_by))
 
     write_rows(console, source, make)
+
+
+def _run_far(
+    model: Model, options: ApplyOptions, line: ApplyLine, address: str, console: Console
+) -> None:
+    """Apply a model on a cluster: each file becomes another."""
+    from calibkit.engines.applying import ApplyTask
+    from calibkit.engines.clusters import apply_on_cluster
+    from calibkit.engines.shards import Opening, shards_of
+    from calibkit.files.formats import suffix_format
+    from calibkit.files.inputs import Part
+    from calibkit.files.outputs import directory_outputs
+
+    if not console.per_input or console.output is None:
+        raise UsageError("apply --dask writes a file for each input; give -o a folder: -o DIR/.")
+    shards = shards_of(line.inputs)
+    parts = [
+        Part(
+            shard.path,
+            line.input_format or suffix_format(shard.path) or "csv",
+            {},
+            0,
+            shard.relative,
+        )
+        for shard in shards
+    ]
+    made = apply_on_cluster(
+        ApplyTask(model, options, Opening(line.input_format, line.dtype, line.budget)),
+        shards,
+        outputs := directory_outputs(console.output, parts, format=console.output_format),
+        address,
+        line.workers,
+        console.progress(),
+        console.warn,
+    )
+    console.report_rows(made.rows, list(made.added))
+    console.wrote(f"{made.rows:,} rows in {len(outputs)} files")

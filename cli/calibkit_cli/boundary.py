@@ -130,8 +130,8 @@ def _compare(options: BoundaryOptions, line: BoundaryLine, console: Console) -> 
     if console.output not in (None, "-"):
         spare_inputs(str(console.output), source.parts)
     compared = compare(options, source)
-    tell(console, compared)
-    console.summary(*compared.notes)
+    tell(console, compared.inputs)
+    console.summary(*compared.inputs.notes)
     fitted: FittedBoundary | None = None
     failure: CalibkitError | None = None
     if console.output is not None or console.as_json:

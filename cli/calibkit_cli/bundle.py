@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from calibkit.errors import UsageError
+from calibkit.options.option import Options, option
+from calibkit.options.shared import Tags
 
-from . import options, typed
+from . import declare
 from .console import Console
+from .lines import Json, Output, Quiet, Warnings
 
 HELP = """Make one deployable file of several models, applied in the order given.
 
@@ -32,59 +36,71 @@ Examples:
 _NAMED = re.compile(r"(?P<name>[^/=.]*)=(?P<path>.*)", re.DOTALL)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("bundle", help=HELP)(bundle)
+def _split(texts: Any, flag: str) -> list[tuple[str | None, str]]:
+    """Return name and file of each part as typed."""
+    found = []
+    for text in texts:
+        named = _NAMED.fullmatch(text)
+        if named is not None and not (named["name"] and named["path"]):
+            raise UsageError(f"{text!r} is not of the form NAME=MODEL.")
+        found.append((None, text) if named is None else (named["name"], named["path"]))
+    return found
 
 
-def bundle(
+@dataclass(frozen=True, kw_only=True)
+class BundleLine(Options):
+    """What is bundled, and where it goes."""
+
     models: Annotated[
-        list[str],
-        typer.Argument(
+        Any,
+        option(
+            argument=True,
+            many="repetition",
             metavar="[NAME=]MODEL",
             help="Model files in the order in which they are applied; a boundary needs a name. A name "
             "takes the place of `calibrated`, and stands at the end of other columns.",
-            show_default=False,
+            read=_split,
         ),
-    ],
-    output: options.Output = None,
-    tag: options.Tags = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-    warnings: options.Warnings = "show",
-) -> None:
-    """Parse, load, bundle, write."""
-    console = Console(output, as_json, quiet, warnings=warnings)
+    ]
+    output: Output = None
+    tags: Tags = None
+    as_json: Json = False
+    quiet: Quiet = False
+    warnings: Warnings = "show"
+
+    def check(self) -> None:
+        """Refuse standard input twice, and an output that is one of the models."""
+        paths = [path for _, path in self.models]
+        if paths.count("-") > 1:
+            raise UsageError("standard input (-) can be read once only; name it once.")
+        resolved = {Path(path).resolve() for path in paths}
+        if self.output not in (None, "-") and Path(str(self.output)).resolve() in resolved:
+            raise UsageError(
+                f"{self.output}: this model would be written over; name another output."
+            )
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    declare.add(app, "bundle", HELP, bundle, BundleLine)
+
+
+def bundle(line: BundleLine) -> None:
+    """Bundle, print."""
     from calibkit.bundles.make import bundle as make
     from calibkit.bundles.make import misread
     from calibkit.models import load
 
     from .views.bundle import bundle_lines, view
 
+    console = Console(line.output, line.as_json, line.quiet, warnings=line.warnings)
     if console.per_input:
-        raise UsageError(f"{output}: is a folder; a bundle is one file, name it.", file=output)
-    named = [_split(text) for text in models]
-    paths = [path for _, path in named]
-    if paths.count("-") > 1:
-        raise UsageError("standard input (-) can be read once only; name it once.")
-    if output not in (None, "-") and Path(str(output)).resolve() in {
-        Path(path).resolve() for path in paths
-    }:
-        raise UsageError(f"{output}: this model would be written over; name another output.")
-    made = make([(name, load(path)) for name, path in named], tags=typed.tags(tag))
+        said = f"{line.output}: is a folder; a bundle is one file, name it."
+        raise UsageError(said, file=line.output)
+    made = make([(name, load(path)) for name, path in line.models], tags=line.tags)
     for remark in misread(made):
         console.warn(remark)
     if console.output is not None or not console.on_terminal:
         console.summary(*bundle_lines(made))
     console.model(made.to_json(), lambda: view(made, console))
     console.wrote("Bundle")
-
-
-def _split(text: str) -> tuple[str | None, str]:
-    """Return name and file of a part as typed."""
-    found = _NAMED.fullmatch(text)
-    if found is None:
-        return None, text
-    if not found["name"] or not found["path"]:
-        raise UsageError(f"{text!r} is not of the form NAME=MODEL.")
-    return found["name"], found["path"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable
-from typing import Annotated, Any, Literal, get_origin
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, Protocol, get_origin
 
 import typer
 
@@ -43,16 +43,38 @@ def add(
     app.command(name, help=text)(command)
 
 
-def group(app: typer.Typer, name: str, text: str) -> typer.Typer:
-    """Add a command of several kinds, which are added to what is returned."""
-    kinds = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+class Kind(Protocol):
+    """One of the kinds of a command."""
 
-    @kinds.callback()
+    @property
+    def options(self) -> type[Options]:
+        """The class of its options; its docstring is its help."""
+
+    @property
+    def examples(self) -> tuple[str, ...]:
+        """What its help shows after the name of the command and of the kind."""
+
+
+def add_kinds(
+    app: typer.Typer,
+    name: str,
+    text: str,
+    run: Callable[..., None],
+    kinds: Mapping[str, Kind],
+    line: type[Options],
+) -> None:
+    """Add a command with a sub-command a kind; `run` gets the options of a kind and the line."""
+    several = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+
+    @several.callback()
     def _kinds() -> None:
         """Keep the name of the kind on the command line, however many kinds there are."""
 
-    app.add_typer(kinds, name=name, help=text)
-    return kinds
+    for own, kind in kinds.items():
+        examples = [f"  calibkit {name} {own} {example}" for example in kind.examples]
+        about = "\n\n".join([inspect.getdoc(kind.options) or "", "Examples:", *examples])
+        add(several, own, about, run, kind.options, line)
+    app.add_typer(several, name=name, help=text)
 
 
 def _made(kind: type[Options], typed: dict[str, Any]) -> Options:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import typer
 
 from calibkit.errors import UsageError
+from calibkit.options.option import option
 
-from . import options
+from . import declare
 from .console import Console
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from .judging import Gated, settle
+from .lines import Json, Output, Quiet
 
 HELP = """Lay two metrics files, or two models, side by side: what each holds, and the difference.
 
@@ -26,43 +28,42 @@ Examples:
 """
 
 
+@dataclass(frozen=True, kw_only=True)
+class DiffLine(Gated):
+    """What is compared, and where the result goes."""
+
+    first: Annotated[str, option(argument=True, metavar="A.json", help="The file before.")]
+    second: Annotated[str, option(argument=True, metavar="B.json", help="The file after.")]
+    output: Output = None
+    as_json: Json = False
+    quiet: Quiet = False
+
+    def check(self) -> None:
+        """Refuse standard input twice."""
+        if self.first == self.second == "-":
+            raise UsageError("standard input can be one of the two files only.")
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("diff", help=HELP)(diff)
+    declare.add(app, "diff", HELP, diff, DiffLine)
 
 
-def diff(
-    first: Annotated[
-        str, typer.Argument(metavar="A.json", help="The file before.", show_default=False)
-    ],
-    second: Annotated[
-        str, typer.Argument(metavar="B.json", help="The file after.", show_default=False)
-    ],
-    output: options.Output = None,
-    fail_if: options.FailIf = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
-    """Parse, read, compare."""
-    console = Console(output, as_json, quiet)
-    if console.per_input:
-        raise UsageError(f"{output}: the result is one comparison; name a file.")
-    if first == second == "-":
-        raise UsageError("standard input can be one of the two files only.")
-    from calibkit.gates.figures import check
+def diff(line: DiffLine) -> None:
+    """Compare, print."""
     from calibkit.gates.results import read_result, side_by_side
     from calibkit.models import canonical_json
 
-    from .gates import expressions, settle
-
-    wanted = expressions(fail_if)
-    contents = [read_result(first), read_result(second)]
+    console = Console(line.output, line.as_json, line.quiet)
+    if console.per_input:
+        raise UsageError(f"{line.output}: the result is one comparison; name a file.")
+    contents = [read_result(line.first), read_result(line.second)]
     compared = side_by_side(*contents)
-    outcomes = check(compared, wanted)
+    outcomes = line.outcomes(compared)
     metrics = "kind" not in contents[0] and "metrics" in contents[0]
     console.model(canonical_json(compared), lambda: _view(compared, metrics, console))
     console.wrote("Comparison")
-    settle([(None, outcome) for outcome in outcomes])
+    settle(outcomes)
 
 
 def _view(compared: dict[str, Any], metrics: bool, console: Console) -> None:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import typer
 
 from calibkit.errors import UsageError
+from calibkit.options.drift import DriftOptions
+from calibkit.options.shared import Threads
 
-from . import options
-from .console import Console
-from .options import option
+from . import declare
+from .dry_run import show_plan
+from .judging import TEXTS, Delivery, Gated
+from .lines import DryRun, Reading, Results
+
+if TYPE_CHECKING:
+    from calibkit.drift.drift import Drift
+    from calibkit.files.sources import Source
 
 HELP = """Compare new rows with those that a boundary, or each boundary of a bundle, was fitted on.
 
@@ -28,93 +36,43 @@ Examples:
 """
 
 
+@dataclass(frozen=True, kw_only=True)
+class DriftLine(Reading, Results, Gated, DryRun):
+    """What is compared, and where the result goes."""
+
+    threads: Threads = None
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("drift", help=HELP)(drift)
+    declare.add(app, "drift", HELP, drift, DriftOptions, DriftLine)
 
 
-def drift(
-    model: options.Model,
-    inputs: options.Inputs,
-    label: Annotated[
-        str | None,
-        option(
-            "--label",
-            metavar="NAME",
-            panel=options.COLUMNS,
-            help="Column with the label: 0/1, boolean or t/f.",
-            show_default="none: nothing is judged",
-        ),
-    ] = None,
-    positive: options.Positive = None,
-    unlabelled: options.Unlabelled = "error",
-    score: options.ScoreElsewhere = None,
-    uncertainty: options.UncertaintyElsewhere = None,
-    weight: Annotated[
-        str | None,
-        option(
-            "--weight",
-            metavar="NAME",
-            panel=options.COLUMNS,
-            help="Column with non-negative weights: a weight 2 is two rows.",
-            show_default="as the model names it, if it was fitted on weighted rows",
-        ),
-    ] = None,
-    confidence: Annotated[
-        float,
-        option(
-            "--confidence",
-            metavar="C",
-            panel=options.OUTPUT,
-            help="Confidence of the intervals.",
-        ),
-    ] = 0.95,
-    input_format: options.InputFormat = None,
-    dtype: options.Dtype = "float64",
-    output: options.Output = None,
-    fail_if: options.FailIf = None,
-    as_json: options.Json = False,
-    memory: options.Memory = None,
-    threads: options.Threads = None,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-    warnings: options.Warnings = "show",
-    dry_run: options.DryRun = False,
-) -> None:
-    """Parse, compare, deliver, judge."""
-    console = Console(
-        output, as_json, quiet, verbose, warnings, texts=("json", "prom", "csv", "md")
-    )
-    if label is None and (positive is not None or unlabelled != "error"):
-        raise UsageError("--positive and --unlabelled say how --label is read; name it.")
-    if not 0.0 < confidence < 1.0:
-        raise UsageError(f"--confidence is {confidence:g}; expected a number above 0 and below 1.")
-    from calibkit.drift.rows import DriftSpec
-    from calibkit.files.sources import open_source
-    from calibkit.memory import memory_budget
-    from calibkit.models import load
+def drift(options: DriftOptions, line: DriftLine) -> None:
+    """Compare, print."""
+    console = line.console(texts=TEXTS)
+    if console.per_input and (line.fail_if or console.as_json):
+        raise UsageError("-o DIR/ goes with neither --fail-if nor --json.")
+    from calibkit.drift.drift import drift as compare
+    from calibkit.drift.rows import plan_watch
 
-    from .drift_run import DriftRun
-    from .gates import expressions
+    from .views.drift import drift_lines, view
 
-    elsewhere = {"score": score, "uncertainty": uncertainty}
-    budget = memory_budget(memory)
-    run = DriftRun(
-        console=console,
-        model=load(model),
-        spec=DriftSpec(
-            columns={role: name for role, name in elsewhere.items() if name is not None},
-            label=label,
-            positive=positive,
-            unlabelled=unlabelled,
-            weight=weight,
-            confidence=confidence,
-        ),
-        batch=budget.batch,
-        gates=expressions(fail_if),
-    )
-    source = open_source(inputs, input_format=input_format, dtype=dtype, memory=budget)
-    if dry_run:
-        run.show_plan(source)
-    else:
-        run.compare(source)
+    source = line.open(console)
+    if line.dry_run:
+        watch = plan_watch(options, source)
+        names = ", ".join(one.name for one in watch.watched)
+        show_plan(console, source, watch.columns, [f"compare with the fit of {names}"])
+        return
+
+    def find(rows: Source) -> Drift:
+        found = compare(options, rows)
+        for remark in found.warnings:
+            console.warn(remark)
+        if console.per_input:
+            console.summary(f"{rows.parts[0].path}:")
+        if console.output is not None or not console.on_terminal:
+            console.summary(*drift_lines(found))
+        return found
+
+    Delivery("Drift", view).judge(console, source, find, line)

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
 import typer
 
+from calibkit import fits
 from calibkit.errors import UsageError
+from calibkit.options.evaluate import EvaluateOptions
+from calibkit.options.option import option
+from calibkit.options.shared import OUTPUT
 
-from . import cluster, options, states, typed
-from . import evaluate_options as own
+from . import declare
 from .console import Console
+from .fitting import run_states
+from .judging import TEXTS, Delivery, Gated
+from .lines import StateLine
+
+if TYPE_CHECKING:
+    from calibkit.files.sinks import Transaction
+    from calibkit.files.sources import Source
+    from calibkit.metrics.evaluate import Evaluated
 
 HELP = """Judge scores by labels: ranking, calibration and decisions, with intervals.
 
@@ -32,139 +48,148 @@ Examples:
 """
 
 
+@dataclass(frozen=True, kw_only=True)
+class EvaluateLine(StateLine, Gated):
+    """Where metrics go, and what is drawn of them."""
+
+    reliability: Annotated[
+        str | None,
+        option(
+            metavar="FILE",
+            group=OUTPUT,
+            help="Reliability diagrams as rows: bins, and the pools of isotonic regression (CORP).",
+            shown=False,
+        ),
+    ] = None
+    plot: Annotated[
+        str | None,
+        option(
+            metavar="FILE",
+            group=OUTPUT,
+            help="Also draw a reliability diagram (.svg, .png): of votes that of the disagreement, of "
+            "raw scores the ROC curve.",
+            shown=False,
+        ),
+    ] = None
+    report: Annotated[
+        str | None,
+        option(
+            metavar="FILE.html",
+            group=OUTPUT,
+            help="A page for people: all figures, pictures and the story of the boundary in one file.",
+            shown=False,
+        ),
+    ] = None
+
+    @property
+    def beside(self) -> dict[str, str]:
+        """The files beside that of the metrics, each with what is done to it."""
+        done = {
+            self.reliability: "write reliability diagrams to",
+            self.plot: "draw a picture to",
+            self.report: "write a page to",
+        }
+        return {path: what for path, what in done.items() if path is not None}
+
+    @property
+    def steps(self) -> list[str]:
+        """What is done to these files, in words."""
+        return [f"{what} {path}" for path, what in self.beside.items()]
+
+    def check(self) -> None:
+        """Refuse files that cannot be written, and those that a state has no rows for."""
+        super().check()
+        self._check_beside()
+        several = self.partial or (self.dask is not None and not self.dry_run)
+        if several and (self.beside or self.fail_if):
+            raise UsageError(
+                "--partial and --dask go through states, which are not the rows; leave "
+                "--reliability, --plot, --report and --fail-if out (calibkit gate judges the "
+                "metrics)."
+            )
+
+    def _check_beside(self) -> None:
+        from calibkit.files.outputs import check_output
+
+        for name in ("reliability", "plot", "report"):
+            path = getattr(self, name)
+            if path == "-":
+                raise UsageError(f"--{name} - would mix with the metrics; give it a file.")
+            if name == "plot" and path and not path.lower().endswith((".svg", ".png")):
+                raise UsageError(f"--plot {path}: a picture is .svg or .png.", file=path)
+            if name == "report" and path and not path.endswith((".html", ".htm")):
+                raise UsageError(
+                    f"--report {path}: the page is HTML; name it FILE.html.", file=path
+                )
+            if path is not None:
+                check_output(path, table=name == "reliability")
+        if self.plot is not None:
+            from calibkit.reports.style import need_matplotlib
+
+            need_matplotlib()
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("evaluate", help=HELP)(evaluate)
+    declare.add(app, "evaluate", HELP, evaluate, EvaluateOptions, EvaluateLine)
 
 
-def evaluate(
-    inputs: options.Inputs,
-    score: own.Scores = None,
-    baseline: own.Baseline = None,
-    scale: options.Scale = "probability",
-    label: options.Label = "label",
-    positive: options.Positive = None,
-    unlabelled: options.Unlabelled = "error",
-    uncertainty: options.Uncertainty = None,
-    weight: options.Weight = None,
-    weight_kind: options.WeightKind = "frequency",
-    groups: options.Groups = None,
-    probs: options.Probs = None,
-    counts: options.Counts = None,
-    top: own.Top = None,
-    top_by: own.TopBy = None,
-    by: options.By = None,
-    min_rows: own.MinRows = 100,
-    bins: own.Bins = 15,
-    bin_strategy: own.BinStrategy = "equal-width",
-    recall_at_precision: own.RecallAtPrecision = None,
-    precision_at_recall: own.PrecisionAtRecall = None,
-    boundary: own.Boundary = None,
-    decision: own.Decision = None,
-    grid: own.Grid = None,
-    grid_score: own.GridScore = None,
-    metrics: own.MetricNames = None,
-    prevalence: own.Prevalence = None,
-    confidence: own.Confidence = 0.95,
-    no_intervals: own.NoIntervals = False,
-    ensemble: own.Ensemble = False,
-    alpha0: own.Alpha0 = None,
-    disagreement: own.Disagreement = None,
-    class_disagreement: own.ClassDisagreement = None,
-    on_missing: options.OnMissing = "error",
-    input_format: options.InputFormat = None,
-    dtype: options.Dtype = "float64",
-    output: options.Output = None,
-    reliability: own.Reliability = None,
-    plot: own.Plot = None,
-    report: own.Report = None,
-    fail_if: options.FailIf = None,
-    as_json: options.Json = False,
-    seed: options.Seed = 0,
-    threads: options.Threads = None,
-    dask: cluster.Dask = None,
-    memory: options.Memory = None,
-    partial: states.Partial = False,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-    warnings: options.Warnings = "show",
-    dry_run: options.DryRun = False,
+def evaluate(options: EvaluateOptions, line: EvaluateLine) -> None:
+    """Evaluate, print."""
+    console = line.console(texts=TEXTS)
+    if console.per_input and (line.beside or line.fail_if or console.as_json):
+        raise UsageError(
+            "-o DIR/ goes with none of --reliability, --plot, --report, --fail-if, --json."
+        )
+    if line.dask is not None:  # a worker may stand in another folder than this
+        options = replace(options, boundary=options.model)
+
+    def judge(console: Console, source: Source, find: Callable[..., Evaluated]) -> None:
+        from calibkit.files.outputs import spare_inputs
+
+        for path in line.beside:
+            spare_inputs(path, source.parts)
+        delivery = Delivery("Metrics", _view, partial(_write_beside, options, line, source))
+        found = partial(find, curves=bool(line.beside))
+        delivery.judge(console, source, lambda rows: _told(console, found(rows)), line)
+
+    run_states(fits.evaluate(), options, line, console, judge, deliver)
+
+
+def deliver(console: Console, found: Evaluated) -> None:
+    """Say what was found of the rows of a state, and write it."""
+    Delivery("Metrics", _view).deliver(console, _told(console, found))
+
+
+def _told(console: Console, found: Evaluated) -> Evaluated:
+    for remark in found.warnings:
+        console.warn(remark)
+    console.summary(*found.notes)
+    return found
+
+
+def _view(found: Evaluated, console: Console) -> None:
+    from .views.metrics import view
+
+    view(found.metrics, console)
+
+
+def _write_beside(
+    options: EvaluateOptions,
+    line: EvaluateLine,
+    source: Source,
+    found: Evaluated,
+    outputs: Transaction,
 ) -> None:
-    """Parse, evaluate, print."""
-    states.check_output(output, partial)
-    console = Console(
-        output, as_json, quiet, verbose, warnings, texts=("json", "prom", "csv", "md")
-    )
-    from calibkit.memory import memory_budget
-    from calibkit.metrics.settings import read_bounds, read_metrics, read_prevalence, read_shares
-    from calibkit.metrics.spec import EvaluateSpec
-    from calibkit.metrics.views import Settings
-    from calibkit.raters.spec import read_votes
-    from calibkit.rows.columns import ColumnOptions
-    from calibkit.threads import thread_count
+    """Write the table, the picture and the page of an evaluation."""
+    if line.reliability is not None and found.curves is not None:
+        outputs.write_frames([found.curves], line.reliability)
+    if line.plot is not None:
+        from calibkit.reports.evaluated import picture_of
 
-    from .evaluate_run import EvaluateRun
-    from .gates import expressions
+        picture = picture_of(options, source, found, line.plot.lower()[-3:])
+        outputs.write_bytes(picture, line.plot)
+    if line.report is not None:
+        from calibkit.reports.evaluated import page_of
 
-    if (probs or counts) and (score or (baseline and counts is None)):
-        raise UsageError("--probs and --score: evaluate one of them at a time.")
-    votes = read_votes(
-        counts, ensemble, typed.listed(alpha0), disagreement, class_disagreement, baseline
-    )
-    if votes is not None:
-        probs, baseline = probs or ["prob_*"], None
-    scores = list(
-        dict.fromkeys([*([baseline] if baseline else []), *(typed.listed(score) or ["score"])])
-    )
-    bounds = read_bounds(typed.listed(recall_at_precision), typed.listed(precision_at_recall))
-    wanted = read_metrics(typed.listed(metrics), bounds)
-    spec = EvaluateSpec(
-        scores=tuple(scores),
-        columns=ColumnOptions(
-            score=scores[0],
-            scale=scale,
-            label=label,
-            positive=positive,
-            unlabelled=unlabelled,
-            uncertainty=uncertainty,
-            weight=weight,
-            on_missing=on_missing,
-        ),
-        settings=Settings(
-            scale=scale,
-            bins=bins,
-            strategy=bin_strategy,
-            precisions=tuple(bounds["recall_at_precision"]),
-            recalls=tuple(bounds["precision_at_recall"]),
-            weighted=weight is not None,
-            weight_kind=weight_kind,
-            prevalence=read_prevalence(prevalence),
-            threads=thread_count(threads),
-        ),
-        tops=read_shares(typed.listed(top)),
-        top_by=top_by,
-        by=by,
-        min_rows=min_rows,
-        metrics=wanted,
-        boundary=boundary,
-        decision=decision,
-        grid=grid,
-        grid_score=grid_score,
-        groups=groups,
-        intervals=not no_intervals,
-        confidence=confidence,
-        seed=seed,
-        probs=tuple(typed.listed(probs)),
-        votes=votes,
-        curves=bool(reliability or plot or report),
-    )
-    run = EvaluateRun(
-        console=console,
-        spec=spec,
-        reliability=reliability,
-        plot=plot,
-        report=report,
-        gates=expressions(fail_if),
-        memory=memory_budget(memory),
-    )
-    cluster.start(run, inputs, dask, input_format, dtype, dry_run=dry_run, partial=partial)
+        outputs.write_bytes(page_of(options, source, found), line.report)

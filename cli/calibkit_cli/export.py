@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
 import typer
 
-from . import options
-from .console import Console
-from .options import option
+from calibkit.errors import UsageError
+from calibkit.options.export import ExportOptions
+
+from . import declare
+from .lines import Dtype, InputFormat, Results
 
 if TYPE_CHECKING:
-    from calibkit.export.check import Agreement
+    from calibkit.files.sources import Source
     from calibkit.models import Model
 
 HELP = """Export a model as code that needs no calibkit: SQL, polars, or plain Python.
@@ -34,126 +37,48 @@ Examples:
   calibkit export service.json --to polars -o service.py
 """
 
-
 _LANGUAGES = {"sql": "SQL", "polars": "polars code", "python": "Python code"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportLine(Results):
+    """What the command line of an export has besides its options."""
+
+    input_format: InputFormat = None
+    dtype: Dtype = "float64"
+
+    def rows(self, path: str | None) -> Source | None:
+        """Return the rows of ``--check``, if there are some."""
+        from calibkit.files.sources import open_source
+
+        if path is None:
+            return None
+        return open_source([path], input_format=self.input_format, dtype=self.dtype)
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("export", help=HELP)(export)
+    declare.add(app, "export", HELP, run, ExportOptions, ExportLine)
 
 
-def export(
-    model: options.Model,
-    to: Annotated[
-        Literal["sql", "polars", "python"],
-        option(
-            "--to",
-            panel=options.OUTPUT,
-            help="SQL, a Python file for polars frames, or one that needs Python alone.",
-        ),
-    ],
-    dialect: Annotated[
-        Literal["duckdb", "postgres"] | None,
-        option("--dialect", panel=options.OUTPUT, help="Of SQL.", show_default="duckdb"),
-    ] = None,
-    table: Annotated[
-        str | None,
-        option(
-            "--table",
-            metavar="NAME",
-            panel=options.OUTPUT,
-            help="Of SQL: the table that is read. A dot parts a schema from it, unless it stands in "
-            "double quotes.",
-            show_default="scores",
-        ),
-    ] = None,
-    check: Annotated[
-        str | None,
-        option(
-            "--check",
-            metavar="FILE",
-            panel=options.RUN,
-            help="Run the export and the model on this file and compare every row; SQL runs in "
-            "DuckDB (pip install duckdb).",
-            show_default=False,
-        ),
-    ] = None,
-    key: Annotated[
-        str | None,
-        option(
-            "--key",
-            metavar="NAME",
-            panel=options.COLUMNS,
-            help="For a stochastic boundary: the column (integers or text) whose hash decides a row.",
-            show_default=False,
-        ),
-    ] = None,
-    seed: options.SeedElsewhere = None,
-    score: options.ScoreElsewhere = None,
-    uncertainty: options.UncertaintyElsewhere = None,
-    probs: options.ProbsElsewhere = None,
-    input_format: options.InputFormat = None,
-    dtype: options.Dtype = "float64",
-    output: options.Output = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-    warnings: options.Warnings = "show",
-) -> None:
-    """Parse, write, check."""
-    suffix = "sql" if to == "sql" else "py"
-    console = Console(output, as_json, quiet, verbose, warnings, texts=(suffix,))
-    from calibkit.errors import CheckError, UsageError
-    from calibkit.export.request import Request
-    from calibkit.export.writing import Target, export_model
-    from calibkit.files.sources import open_source
-    from calibkit.models import load
-
-    if to != "sql" and (dialect is not None or table is not None):
-        raise UsageError("--dialect and --table go with --to sql.")
-    if console.per_input:
-        raise UsageError(f"-o {output}: one model is one file; name it FILE.{suffix}.")
-    loaded = load(model)
-    target = Target(language=to, dialect=dialect or "duckdb", table=table or "scores")
-    columns = {"score": score, "uncertainty": uncertainty, "probs": probs}
-    request = Request(
-        columns={role: name for role, name in columns.items() if name is not None},
-        key=key,
-        seed=seed,
-    )
-    found = None
-    if check is not None:
-        from calibkit.export.check import check_export, with_classes
-
-        source = open_source([check], input_format=input_format, dtype=dtype)
-        request = with_classes(loaded, request, source)
-        found = check_export(loaded, target, request, source)
-    text = export_model(loaded, target, request)
-    if found is not None and not found.holds:
-        raise CheckError(f"{check}: the export is not the model: {found}. Nothing was written.")
-    _deliver(console, text, loaded, target.language, found)
-
-
-def _deliver(
-    console: Console, text: str, model: Model, language: str, found: Agreement | None
-) -> None:
-    """Write the text where the command line says, then say what was done."""
+def run(options: ExportOptions, line: ExportLine) -> None:
+    """Export, write the text where the line says, then say what was done."""
+    from calibkit.exports.run import export
     from calibkit.files.sinks import write_bytes
 
-    output = console.output
-    if output is not None or not console.as_json:
-        write_bytes(text.encode(), output or "-")
-    if console.as_json:
-        console.json(
-            {
-                "kind": model.kind,
-                "to": language,
-                "output": output,
-                "text": text if output is None else None,
-                "checked": None if found is None else found.as_dict(),
-            }
-        )
-    if found is not None:
-        console.summary(f"Checked on {found}.")
-    console.wrote(f"{model.kind.capitalize()} as {_LANGUAGES[language]}")
+    suffix = "sql" if options.to == "sql" else "py"
+    console = line.console(texts=(suffix,))
+    output, kind = line.output, cast("Model", options.model).kind
+    if console.per_input:
+        raise UsageError(f"-o {output}: one model is one file; name it FILE.{suffix}.")
+    made = export(options, line.rows(cast("str | None", options.check_on)))
+    if output is not None or not line.as_json:
+        write_bytes(made.text.encode(), output or "-")
+    if line.as_json:
+        checked = None if made.agreement is None else made.agreement.as_dict()
+        text = made.text if output is None else None
+        told = {"kind": kind, "to": options.to, "output": output, "text": text, "checked": checked}
+        console.json(told)
+    if made.agreement is not None:
+        console.summary(f"Checked on {made.agreement}.")
+    console.wrote(f"{kind.capitalize()} as {_LANGUAGES[options.to]}")

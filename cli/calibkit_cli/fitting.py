@@ -103,7 +103,7 @@ def run_states(
     source = line.open(console)
     if line.dry_run:
         plan = method.plan(options, source)
-        show_plan(console, source, plan.columns, plan.steps)
+        show_plan(console, source, plan.columns, [*plan.steps, *line.steps])
         return
     later(options.workers, warm_up)
     if line.partial:
@@ -117,7 +117,9 @@ def check_paths(options: Options, line: StateLine, console: Console) -> None:
     from calibkit.files.inputs import Part, find_files
     from calibkit.files.outputs import spare_inputs
 
-    several = console.per_input or line.dask is not None or _STDIN in line.inputs
+    # What goes into a state of rows is read more than once.
+    again = line.partial and getattr(options, "of_rows", False)
+    several = console.per_input or line.dask is not None or again or _STDIN in line.inputs
     for flag, paths in further_files(options).items():
         if _STDIN in paths and several:
             raise UsageError(f"standard input can be read once only; give {flag} a file.")
@@ -142,7 +144,9 @@ def further_files(options: Options) -> dict[str, list[str]]:
 
 def _travelling(options: Any) -> Any:
     """Return options whose files are found from whatever folder a worker runs in."""
-    from calibkit.files.inputs import find_files, is_remote
+    from pathlib import Path
+
+    from calibkit.files.inputs import Named, find_files, is_remote
 
     absolute = {}
     for entry in entries(type(options)):
@@ -150,15 +154,10 @@ def _travelling(options: Any) -> Any:
         if entry.option.path and value is not None:
             names = [value] if isinstance(value, str) else list(value)
             absolute[entry.name] = [
-                path if is_remote(path) else str(_absolute(path)) for path, _ in find_files(names)
+                path if is_remote(path) else Named(str(Path(path).absolute()), path)
+                for path, _ in find_files(names)
             ]
     return replace(options, **absolute) if absolute else options
-
-
-def _absolute(path: str) -> str:
-    from pathlib import Path
-
-    return str(Path(path).absolute())
 
 
 def state_far(method: Fit[Any, Model], options: Any, line: StateLine, console: Console) -> State:

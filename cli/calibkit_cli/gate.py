@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from calibkit.errors import UsageError
+from calibkit.options.option import option
 
-from . import options
+from . import declare
 from .console import Console
+from .judging import Gated, settle
+from .lines import Json, Quiet
 
 HELP = """Fail (exit code 1) if metrics, models or other results are not good enough.
 
@@ -28,41 +32,48 @@ Examples:
 """
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("gate", help=HELP)(gate)
+@dataclass(frozen=True, kw_only=True)
+class GateLine(Gated):
+    """What is judged."""
 
-
-def gate(
     files: Annotated[
         list[str],
-        typer.Argument(
+        option(
+            argument=True,
+            many="repetition",
             metavar="FILE",
             help="Files of metrics, models or other JSON results; - for standard input.",
-            show_default=False,
         ),
-    ],
-    fail_if: options.FailIf = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
-    """Parse, read, judge."""
-    console = Console(as_json=as_json, quiet=quiet)
-    if not fail_if:
-        raise UsageError("a gate needs --fail-if EXPR, such as --fail-if 'auc<0.75'.")
+    ]
+    as_json: Json = False
+    quiet: Quiet = False
+
+    def check(self) -> None:
+        """Refuse a gate that judges nothing, and a file named twice."""
+        from calibkit.gates.expressions import parse_all
+
+        if not self.fail_if:
+            parse_all(())  # says what is missing
+        twice = sorted({file for file in self.files if self.files.count(file) > 1})
+        if twice:
+            raise UsageError(f"{twice[0]} is named twice.", file=twice[0])
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    declare.add(app, "gate", HELP, gate, GateLine)
+
+
+def gate(line: GateLine) -> None:
+    """Judge, print."""
     from calibkit.gates.figures import check_files
     from calibkit.gates.results import read_result
 
-    from .gates import expressions, settle
-
-    wanted = expressions(fail_if)
-    twice = sorted({file for file in files if files.count(file) > 1})
-    if twice:
-        raise UsageError(f"{twice[0]} is named twice.", file=twice[0])
-    judged = check_files({file: read_result(file) for file in files}, wanted)
-    if as_json:
+    console = Console(as_json=line.as_json, quiet=line.quiet)
+    judged = check_files({file: read_result(file) for file in line.files}, line.fail_if)
+    if line.as_json:
         failed = sum(outcome.failed for _, outcome in judged)
         outcomes = [{"file": file, **outcome.as_dict()} for file, outcome in judged]
         console.json({"passed": not failed, "failed": failed, "outcomes": outcomes})
-    settle([(file if len(files) > 1 else None, outcome) for file, outcome in judged])
+    settle([(file if len(line.files) > 1 else None, outcome) for file, outcome in judged])
     console.summary(f"{len(judged)} {'check' if len(judged) == 1 else 'checks'} passed.")

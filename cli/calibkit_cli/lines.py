@@ -22,6 +22,20 @@ Format = Literal["parquet", "csv", "tsv", "ndjson", "arrow"]
 
 Model = Annotated[str, option(argument=True, metavar="MODEL", help="A model file (JSON).")]
 
+InputFormat = Annotated[
+    Format | None,
+    option(
+        group=INPUT,
+        help="Format of the input, whatever its suffix says.",
+        shown="by suffix; on standard input by its first bytes, else csv",
+    ),
+]
+
+Dtype = Annotated[
+    Literal["float64", "float32"],
+    option(group=INPUT, help="What numbers of a text file (CSV, NDJSON) become."),
+]
+
 OutputFormat = Annotated[
     Format | None,
     option(
@@ -31,63 +45,105 @@ OutputFormat = Annotated[
     ),
 ]
 
+Output = Annotated[
+    str | None,
+    option(
+        "-o",
+        "--output",
+        metavar="OUTPUT",
+        group=OUTPUT,
+        help="Where the result goes: a file, - for standard output.",
+        shown="a table on a terminal, the content on a pipe",
+    ),
+]
+
+Json = Annotated[
+    bool,
+    option(
+        "--json",
+        group=OUTPUT,
+        help="Print the summary of the run, or its error, as one JSON object on standard output.",
+    ),
+]
+
+Quiet = Annotated[
+    bool,
+    option(
+        "--quiet",
+        "-q",
+        group=RUN,
+        env="CALIBKIT_QUIET",
+        help="No progress and no summary; warnings stay.",
+    ),
+]
+
+Warnings = Annotated[
+    Literal["show", "error"],
+    option(group=RUN, help="error: a warning ends the run, before it writes."),
+]
+
 
 def _refuse_plan(value: Any, flag: str) -> Any:
     raise UsageError("--plan is not needed: merge finishes in one step; leave it out.")
 
 
 @dataclass(frozen=True, kw_only=True)
+class NoPlan(Options):
+    """What 0.1 needed for fits in several rounds."""
+
+    plan: Annotated[
+        str | None,
+        option(metavar="FILE", help="Not needed.", hidden=True, read=_refuse_plan),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Voice(Options):
     """How much a command says."""
 
-    quiet: Annotated[
-        bool,
-        option(
-            "--quiet",
-            "-q",
-            group=RUN,
-            env="CALIBKIT_QUIET",
-            help="No progress and no summary; warnings stay.",
-        ),
-    ] = False
+    quiet: Quiet = False
     verbose: Annotated[
         bool, option("--verbose", "-v", group=RUN, help="Say more on standard error.")
     ] = False
-    warnings: Annotated[
-        Literal["show", "error"],
-        option(group=RUN, help="error: a warning ends the run, before it writes."),
-    ] = "show"
+    warnings: Warnings = "show"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Results(Voice):
     """Where the result of a command goes."""
 
-    output: Annotated[
-        str | None,
-        option(
-            "-o",
-            "--output",
-            metavar="OUTPUT",
-            group=OUTPUT,
-            help="Where the result goes: a file, - for standard output.",
-            shown="a table on a terminal, the content on a pipe",
-        ),
-    ] = None
-    as_json: Annotated[
-        bool,
-        option(
-            "--json",
-            group=OUTPUT,
-            help="Print the summary of the run, or its error, as one JSON object on standard output.",
-        ),
-    ] = False
+    output: Output = None
+    as_json: Json = False
 
     def console(self, **settings: Any) -> Console:
         """Return what speaks for the run."""
         return Console(
             self.output, self.as_json, self.quiet, self.verbose, self.warnings, **settings
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget(Options):
+    """How much memory there is."""
+
+    memory: Annotated[
+        str | None,
+        option(
+            metavar="SIZE",
+            group=RUN,
+            env="CALIBKIT_MEMORY",
+            help="Memory to stay within, such as 500MB or 2GB; rows that do not fit are read in "
+            "batches.",
+            shown="half of the machine's",
+        ),
+    ] = None
+
+    @property
+    def budget(self) -> Memory:
+        """How much memory there is."""
+        from calibkit.memory import memory_budget
+
+        return memory_budget(self.memory)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,18 +160,8 @@ class Inputs(Options):
             "input, all of one schema.",
         ),
     ]
-    input_format: Annotated[
-        Format | None,
-        option(
-            group=INPUT,
-            help="Format of the input, whatever its suffix says.",
-            shown="by suffix; on standard input by its first bytes, else csv",
-        ),
-    ] = None
-    dtype: Annotated[
-        Literal["float64", "float32"],
-        option(group=INPUT, help="What numbers of a text file (CSV, NDJSON) become."),
-    ] = "float64"
+    input_format: InputFormat = None
+    dtype: Dtype = "float64"
 
     @property
     def budget(self) -> Memory:
@@ -136,27 +182,8 @@ class Inputs(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading(Inputs):
+class Reading(Budget, Inputs):
     """Rows that need not fit into memory."""
-
-    memory: Annotated[
-        str | None,
-        option(
-            metavar="SIZE",
-            group=RUN,
-            env="CALIBKIT_MEMORY",
-            help="Memory to stay within, such as 500MB or 2GB; rows that do not fit are read in "
-            "batches.",
-            shown="half of the machine's",
-        ),
-    ] = None
-
-    @property
-    def budget(self) -> Memory:
-        """How much memory there is."""
-        from calibkit.memory import memory_budget
-
-        return memory_budget(self.memory)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,7 +217,7 @@ class Spread(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StateLine(Reading, Results, Spread, DryRun):
+class StateLine(NoPlan, Reading, Results, Spread, DryRun):
     """The line of a command that has states."""
 
     partial: Annotated[
@@ -202,10 +229,11 @@ class StateLine(Reading, Results, Spread, DryRun):
             "together.",
         ),
     ] = False
-    plan: Annotated[
-        str | None,
-        option(metavar="FILE", help="Not needed.", hidden=True, read=_refuse_plan),
-    ] = None
+
+    @property
+    def steps(self) -> list[str]:
+        """What a run does besides, in words."""
+        return []
 
     def check(self) -> None:
         """Refuse a state under another name, and another result under that of a state."""

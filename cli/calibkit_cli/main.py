@@ -21,6 +21,7 @@ from calibkit.errors import ResourceError
 from .failures import drop_stdout, mend_streams, raise_terminated, report
 from .help_pages import arrange
 from .plain_values import prefer_plain_values
+from .processors import same_numbers
 from .progress import clear_line, end_lines
 
 #: One module a command, in the order of the help; each has a function ``register(app)``.
@@ -174,9 +175,7 @@ def main() -> None:
     os.environ["RUST_BACKTRACE"] = "0"  # a damaged file is an error of one line
     # polars keeps freed memory by default; a run of a few seconds should give it back at once.
     os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:0,muzzy_decay_ms:0")
-    # numpy would start a thread a processor, with 30 MB each, for matrix products of which there
-    # are none here.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    same_numbers()
     # polars reads text ahead in so large pieces that some hundred MB of them wait to be parsed.
     os.environ.setdefault("POLARS_CSV_CHUNK_SIZE", str(4 << 20))
     take_few_addresses()

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from calibkit.errors import UsageError
 from calibkit.fits import FITS
+from calibkit.options.option import option
+from calibkit.options.shared import INPUT, Threaded
 
-from . import options
+from . import declare
 from .bin import deliver_grid
 from .console import Console
-from .finishers import FINISHERS
+from .evaluate import deliver as deliver_metrics
 from .fitting import deliver
-from .options import INPUT, option
-from .states import SUFFIX, Plan
+from .judging import TEXTS
+from .lines import STATE, Budget, NoPlan, OutputFormat, Results
+
+if TYPE_CHECKING:
+    from calibkit.summaries.states import State
 
 HELP = """Put the states of many shards together, and finish them.
 
@@ -39,76 +44,75 @@ Examples:
 #: Kinds whose result is a table.
 TABLES = ("bin",)
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("merge", help=HELP)(merge)
+#: What delivers the results that are no models.
+_DELIVER: Final[dict[str, Any]] = {"bin": deliver_grid, "evaluate": deliver_metrics}
 
 
-def merge(
+@dataclass(frozen=True, kw_only=True)
+class MergeLine(NoPlan, Results, Threaded, Budget):
+    """The line of `merge`."""
+
     inputs: Annotated[
         list[str],
-        typer.Argument(metavar="STATE...", help="State files, globs or folders of them, or -."),
-    ],
+        option(
+            argument=True,
+            many="repetition",
+            metavar="STATE...",
+            help="State files, globs or folders of them, or -.",
+        ),
+    ]
     expect: Annotated[
         int | None,
         option(
-            "--expect",
             metavar="N",
-            panel=INPUT,
-            min=1,
+            group=INPUT,
+            least=1,
             help="How many shards there must be in all; another number is an error.",
-            show_default="any number",
+            shown="any number",
         ),
-    ] = None,
-    plan: Plan = None,
-    output: options.Output = None,
-    output_format: options.OutputFormat = None,
-    as_json: options.Json = False,
-    threads: options.Threads = None,
-    memory: options.Memory = None,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-    warnings: options.Warnings = "show",
-) -> None:
-    """Read, merge, finish."""
-    from calibkit.files.inputs import find_files
-    from calibkit.files.sinks import Transaction
-    from calibkit.memory import memory_budget
-    from calibkit.summaries.states import merge_states, read_state
-    from calibkit.threads import thread_count
+    ] = None
+    output_format: OutputFormat = None
 
-    if output is not None and output.endswith("/"):
-        raise UsageError("merge makes one result; give -o a file.")
-    budget = memory_budget(memory)
-    paths = [path for path, _ in find_files(inputs)]
-    merged = merge_states([read_state(path) for path in paths], expect)
-    shards = merged.header.shards
-    table = merged.header.kind in TABLES and not str(output).endswith(SUFFIX)
-    console = Console(
-        output,
-        as_json,
-        quiet,
-        verbose,
-        warnings,
+    def check(self) -> None:
+        """Refuse a folder for a result."""
+        if (self.output or "").endswith("/"):
+            raise UsageError("merge makes one result; give -o a file.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    declare.add(app, "merge", HELP, _merge, MergeLine)
+
+
+def _merge(line: MergeLine) -> None:
+    from calibkit.states import merge_files
+
+    paths, merged = merge_files(line.inputs, line.expect)
+    kind, whole = merged.header.kind, (line.output or "").endswith(STATE)
+    table = kind in TABLES and not whole
+    console = line.console(
         tabular=table,
-        output_format=output_format if table else None,
-        texts=("json", "prom", "csv", "md") if merged.header.kind == "evaluate" else (),
+        output_format=line.output_format if table else None,
+        texts=TEXTS if kind == "evaluate" else (),
     )
-    console.detail(f"{len(paths)} states, {len(shards)} shards, {merged.rows:,} rows")
-    if output is None or not output.endswith(SUFFIX):
-        if merged.header.kind in FITS:
-            made: Any = FITS[merged.header.kind]().finish(merged, budget, thread_count(threads))
-            (deliver_grid if table else deliver)(console, made)
-            return
-        run = import_module(f"calibkit_cli.{FINISHERS[merged.header.kind]}")
-        run.finish_state(console, merged, budget, thread_count(threads))
+    shards = len(merged.header.shards)
+    console.detail(f"{len(paths)} states, {shards} shards, {merged.rows:,} rows")
+    if whole:
+        _write(console, merged, paths)
         return
+    made = FITS[kind]().finish(merged, line.budget, line.workers)
+    _DELIVER.get(kind, deliver)(console, made)
+
+
+def _write(console: Console, merged: State, paths: list[str]) -> None:
+    from calibkit.files.sinks import Transaction
+
+    output = str(console.output)
     if output in paths:
         raise UsageError(f"{output}: is one of the states to merge; name another file.")
     with Transaction() as transaction:
         transaction.write(merged.write, output)
-    if as_json:
-        content = {"rows": merged.rows, "shards": len(shards)}
+    if console.as_json:
+        content = {"rows": merged.rows, "shards": len(merged.header.shards)}
         console.json({**content, "states": len(paths), "output": output})
     console.wrote(f"State of {merged.rows:,} rows")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -22,7 +21,7 @@ from .lines import DryRun, Inputs, Results
 if TYPE_CHECKING:
     from calibkit.files.sinks import Transaction
     from calibkit.files.sources import Source
-    from calibkit.report.points import Points
+    from calibkit.reports.points import Points
 
 #: What is drawn; any other output is the table of its points.
 PICTURES = ("svg", "png")
@@ -65,16 +64,12 @@ class PlotLine(Inputs, Results, DryRun):
 
 def register(app: typer.Typer) -> None:
     """Add the command, one sub-command a kind of picture, to the application."""
-    kinds = declare.group(app, "plot", HELP)
-    for name, kind in KINDS.items():
-        examples = [f"  calibkit plot {name} {example}" for example in kind.examples]
-        text = "\n\n".join([inspect.getdoc(kind.options) or "", "Examples:", *examples])
-        declare.add(kinds, name, text, run, kind.options, PlotLine)
+    declare.add_kinds(app, "plot", HELP, run, KINDS, PlotLine)
 
 
 def run(options: PlotOptions, line: PlotLine) -> None:
     """Draw what the line asks for."""
-    from calibkit.report import plots
+    from calibkit.reports import plots
 
     delivery = Delivery.of(options, line)
     source = line.open(delivery.console)
@@ -124,7 +119,7 @@ class Delivery:
             named = "svg"
         made = cls(console, options, line.data, named)
         if made.drawn:
-            from calibkit.report.style import need_matplotlib
+            from calibkit.reports.style import need_matplotlib
 
             need_matplotlib()
         return made
@@ -177,7 +172,7 @@ class Delivery:
         self._report(count, f"{len(files)} pictures")
 
     def _points(self, source: Source) -> Points:
-        from calibkit.report import plots
+        from calibkit.reports import plots
 
         points = plots.points(source, self.options)
         for remark in points.warnings:
@@ -189,7 +184,7 @@ class Delivery:
         if not self.drawn:
             outputs.write_frames([points.table], output, format=self.format)
             return
-        from calibkit.report.plots import picture
+        from calibkit.reports.plots import picture
 
         drawn = picture(points, self.options.look, str(self.format))
         outputs.write_bytes(drawn, output)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from calibkit.errors import UsageError, nearest
+from calibkit.options.option import Options, option
 
-from . import options
+from . import declare
 from .console import Console
-from .options import option
+from .lines import Json
 
 HELP = """Show what a model does and what to expect of it on new data.
 
@@ -28,65 +30,74 @@ Examples:
 """
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("show", help=HELP)(show)
+@dataclass(frozen=True, kw_only=True)
+class ShowLine(Options):
+    """What is shown, and how much of it."""
 
-
-def show(
     model: Annotated[
         str | None,
-        typer.Argument(metavar="MODEL", help="A model file; - for standard input."),
-    ] = None,
+        option(argument=True, metavar="MODEL", help="A model file; - for standard input."),
+    ] = None
     schema: Annotated[
         str | None,
-        option("--schema", metavar="KIND", help="The JSON schema of a kind of model instead."),
-    ] = None,
+        option(metavar="KIND", help="The JSON schema of a kind of model instead."),
+    ] = None
     bounds: Annotated[
         bool,
         option(
             "--bounds",
             help="Also what holds for every threshold at once, on any data: uniform bounds, loose.",
         ),
-    ] = False,
+    ] = False
     everything: Annotated[
         bool,
         option(
             "--all",
             help="On a terminal too all there is: every level, step, leaf, split and candidate.",
         ),
-    ] = False,
-    as_json: options.Json = False,
-) -> None:
-    """Parse, load, print."""
-    console = Console(as_json=as_json, everything=everything)
-    if bounds and (schema is not None or as_json):
-        raise UsageError("--bounds goes with MODEL alone: it is printed, not part of a model.")
-    if (model is None) == (schema is None):
-        raise UsageError("give a MODEL file or --schema KIND, one of the two.")
+    ] = False
+    as_json: Json = False
+
+    def check(self) -> None:
+        """Refuse a model and a schema, or neither."""
+        if self.bounds and (self.schema is not None or self.as_json):
+            raise UsageError("--bounds goes with MODEL alone: it is printed, not part of a model.")
+        if (self.model is None) == (self.schema is None):
+            raise UsageError("give a MODEL file or --schema KIND, one of the two.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    declare.add(app, "show", HELP, show, ShowLine)
+
+
+def show(line: ShowLine) -> None:
+    """Load, print."""
     from calibkit.models import KINDS, kind_class, load
 
-    if schema is not None:
-        if schema not in KINDS:
+    console = Console(as_json=line.as_json, everything=line.everything)
+    if line.schema is not None:
+        if line.schema not in KINDS:
             raise UsageError(
-                f"there is no kind {schema!r}{nearest(schema, KINDS)}; "
+                f"there is no kind {line.schema!r}{nearest(line.schema, KINDS)}; "
                 f"kinds: {', '.join(sorted(KINDS))}."
             )
-        console.json(kind_class(schema).schema())
+        console.json(kind_class(line.schema).schema())
         return
-    assert model is not None
-    loaded = load(model)
-    if as_json:
-        console.content(loaded.to_json())
+    model = load(str(line.model))
+    if line.as_json:
+        console.content(model.to_json())
         return
     from calibkit.boundary.model import BoundaryModel
 
     from .views import view_of
 
-    if bounds and not isinstance(loaded, BoundaryModel):
-        raise UsageError(f"--bounds is for boundaries; {model} is a model of kind {loaded.kind!r}.")
-    view_of(loaded.kind)(loaded, console)
-    if bounds and isinstance(loaded, BoundaryModel):
+    if line.bounds and not isinstance(model, BoundaryModel):
+        raise UsageError(
+            f"--bounds is for boundaries; {line.model} is a model of kind {model.kind!r}."
+        )
+    view_of(model.kind)(model, console)
+    if line.bounds:
         from .views.boundary import bounds_view
 
-        bounds_view(loaded, console)
+        bounds_view(model, console)

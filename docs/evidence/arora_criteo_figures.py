@@ -12,20 +12,14 @@ from boundary_study import mean, table
 
 import calibkit as ck
 from calibkit.files.sources import Source, open_source
-from calibkit.metrics.views import Settings
-from calibkit.report import plots
-from calibkit.report.ece_at import EceSpec
-from calibkit.report.grid_points import GridSpec
-from calibkit.report.look import Look
-from calibkit.report.points import Points
-from calibkit.report.recall_gain import GainSpec
-from calibkit.report.recall_gain import points as gain_points
-from calibkit.rows.columns import ColumnOptions
+from calibkit.options.grid_plots import EceAtOptions, PositivityOptions, RecallGainOptions
+from calibkit.reports import plots
+from calibkit.reports.look import Look
+from calibkit.reports.points import Points
 
 LEVELS = (1, 3, 5, 7, 11)
 SCORE_BINS = (50, 100, 500, 1000)
 ECE_BINS = 20
-COLUMNS = ColumnOptions(score=MEMBERS[0], uncertainty="uncertainty")
 
 
 def picture(shown: Points, file: str, title: str) -> str:
@@ -37,22 +31,22 @@ def picture(shown: Points, file: str, title: str) -> str:
 
 def figure_1(folder: Path) -> str:
     """Draw positivity by score for three levels, on the test rows."""
-    spec = GridSpec(columns=COLUMNS, uncertainty_bins=3)
-    shown = plots.points("positivity", open_source([str(folder / "test.parquet")]), spec)
+    options = PositivityOptions(score=MEMBERS[0], uncertainty_bins=3)
+    shown = plots.points(open_source([str(folder / "test.parquet")]), options)
     return picture(shown, "arora_1a.svg", "Figure 1 (a): Criteo sample")
 
 
 def figure_6(folder: Path) -> str:
     """Draw the gain in recall by the bound on precision, with the precision on the test rows."""
-    calib, test = (open_source([str(folder / f"{part}.parquet")]) for part in ("calib", "test"))
-    spec = GainSpec(
-        columns=COLUMNS,
-        methods=("gmt", "mist", "ew-dpmt"),
-        bounds=("0.4", "0.5", "0.6", "0.7", "0.8"),
+    options = RecallGainOptions(
+        score=MEMBERS[0],
+        method=("gmt", "mist", "ew-dpmt"),
+        precision=("0.4", "0.5", "0.6", "0.7", "0.8"),
+        test=str(folder / "test.parquet"),
         uncertainty_bins=3,
         score_bins=500,
     )
-    shown = gain_points(calib, spec, test)
+    shown = plots.points(open_source([str(folder / "calib.parquet")]), options)
     return picture(shown, "arora_6a.svg", "Figure 6 (a): Criteo sample")
 
 
@@ -97,15 +91,10 @@ def calibrated(files: Files, score: str) -> pl.DataFrame:
 
 def ece_points(test: pl.DataFrame, score: str) -> Points:
     """Return ECE@j of both over a grid of the raw score."""
-    spec = EceSpec(
-        scores=("IST", "MIST"),
-        columns=ColumnOptions(uncertainty="uncertainty"),
-        grid_score=score,
-        uncertainty_bins=3,
-        score_bins=ECE_BINS,
-        settings=Settings(),
+    options = EceAtOptions(
+        scores=("IST", "MIST"), grid_score=score, uncertainty_bins=3, score_bins=ECE_BINS
     )
-    return plots.points("ece-at", Source.from_frame(test), spec)
+    return plots.points(Source.from_frame(test), options)
 
 
 def figure_8(files: Files) -> tuple[str, str]:

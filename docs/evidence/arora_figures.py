@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from boundary_study import ROOT, Floats
 
-from calibkit.report.look import Look
-from calibkit.report.style import Sheet, settings, to_svg
+from calibkit.reports.look import Look
+from calibkit.reports.style import Sheet, settings, to_svg
 
 FOLDER = ROOT / "docs" / "evidence" / "figures"
 SIZE = (5.0, 4.4)

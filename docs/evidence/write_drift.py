@@ -26,9 +26,10 @@ from calibkit.boundary.spreads import spread_of_rows
 from calibkit.drift.counts import Outline
 from calibkit.drift.drift import ALL, drift
 from calibkit.drift.psi import Stability, stability
-from calibkit.drift.rows import BOUNDARY, DriftSpec
+from calibkit.drift.rows import BOUNDARY
 from calibkit.files.sources import Source
 from calibkit.options.boundary import BoundaryOptions
+from calibkit.options.drift import DriftOptions
 from calibkit.rows.columns import ColumnOptions, read_score_rows
 
 PAGE = ROOT / "docs" / "evidence" / "drift.md"
@@ -86,8 +87,8 @@ def whole_command(calib: pl.DataFrame, test: pl.DataFrame) -> list[str]:
         ("calib, test resampled and shifted", calib, moved),
     ):
         model = boundary_of(fitted)
-        spec = DriftSpec(columns={}, label="label", confidence=CONFIDENCE)
-        found = drift(model, Source.from_frame(new), spec).metrics
+        options = DriftOptions(model=model, label="label", confidence=CONFIDENCE)
+        found = drift(options, Source.from_frame(new)).metrics
         own, bounds = found.metrics[BOUNDARY][ALL], found.intervals[BOUNDARY][ALL]
         cells = [name]
         for role in ("score", "uncertainty"):

@@ -23,12 +23,12 @@ from durfee_paper import PAPER
 from durfee_rows import prepared
 from small_networks import Network, auc, train
 
-from calibkit.apply import ApplySpec, apply_model
+from calibkit.apply import apply_model
 from calibkit.files.sources import Source
 from calibkit.hetcal.fit import fit_hetcal
 from calibkit.hetcal.reading import read_hetcal_rows
-from calibkit.hetcal.spec import HetcalSpec
-from calibkit.rows.columns import ColumnOptions
+from calibkit.options.apply import ApplyOptions
+from calibkit.options.hetcal import HetcalOptions
 
 PAGE = Path(__file__).with_name("durfee.md")
 SETS = ("census", "bank", "higgs", "criteo_tau3")
@@ -39,8 +39,8 @@ RATES = (1e-3, 1e-4, 5e-3, 5e-4, 1e-2, 1e-5, 5e-5, 5e-6)
 
 #: Its own setting, a tree of fixed size without shrinkage, and what calibkit chooses.
 TREES = {
-    "HC": HetcalSpec(max_depth=4, min_leaf=1000, shrinkage=0.0, precalibrate="none"),
-    "chosen": HetcalSpec(),
+    "HC": HetcalOptions(max_depth=4, min_leaf=1000, shrinkage=0.0, precalibrate="none"),
+    "chosen": HetcalOptions(),
 }
 
 PARTS = ("top 3", "top 50 %"), ("regularised", "not regularised")
@@ -79,13 +79,13 @@ def judge(folder: Path, epochs: int, task: Task) -> Seen:
         for part in ("train", "calib", "test")
     }
     sources = {part: Source.from_frame(frame) for part, frame in scored.items()}
-    options = ColumnOptions(scale="logit")
+    options = HetcalOptions(scale="logit")
     grown = read_hetcal_rows(sources["train"], options, data.names)
     calib = read_hetcal_rows(sources["calib"], options, data.names, known=grown.features)
     test = {"DNN": auc(scored["test"]["score"].to_numpy(), y["test"])}
-    for name, spec in TREES.items():
-        model = fit_hetcal(calib, spec, train=grown).model
-        applied = apply_model(model, sources["test"], ApplySpec(columns={}))
+    for name, chosen in TREES.items():
+        model = fit_hetcal(calib, chosen, train=grown).model
+        applied = apply_model(model, sources["test"], ApplyOptions())
         test[name] = auc(applied.frame["calibrated"].to_numpy(), y["test"])
     return Seen(found, test)
 

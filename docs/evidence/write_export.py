@@ -26,7 +26,7 @@ import polars as pl
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from calibkit.export.check import (  # noqa: E402
+from calibkit.exports.check import (  # noqa: E402
     TOLERANCE,
     Agreement,
     applied,
@@ -35,9 +35,9 @@ from calibkit.export.check import (  # noqa: E402
     run,
     with_classes,
 )
-from calibkit.export.program import columns_of  # noqa: E402
-from calibkit.export.request import Request  # noqa: E402
-from calibkit.export.writing import Target, export_model, program_of  # noqa: E402
+from calibkit.exports.program import columns_of  # noqa: E402
+from calibkit.exports.request import Request  # noqa: E402
+from calibkit.exports.writing import Target, export_model, program_of  # noqa: E402
 from calibkit.files.sources import Source  # noqa: E402
 from calibkit.models import Model, load  # noqa: E402
 from tests import export_models  # noqa: E402

@@ -18,8 +18,11 @@ from boundary_study import DATA
 from numpy.typing import NDArray
 from raters_mds import table_2
 
-from calibkit.files.sources import open_source
-from calibkit.raters.alpha_cal import AlphaSpec, fit_alpha, predict
+from calibkit import simulate_raters
+from calibkit.files.sources import Source, open_source
+from calibkit.options.alpha_cal import AlphaOptions
+from calibkit.raters import run as alpha
+from calibkit.raters.alpha_cal import predict
 from calibkit.raters.histograms import (
     bin_sums,
     class_targets,
@@ -28,8 +31,7 @@ from calibkit.raters.histograms import (
 )
 from calibkit.raters.losses import losses
 from calibkit.raters.metrics import Judged, ensemble, measure
-from calibkit.raters.rows import RaterOptions, RaterRows, read_rater_rows
-from calibkit.simulate.raters import simulate_raters
+from calibkit.raters.rows import RaterOptions, RaterRows, read_window
 
 PAGE = Path(__file__).with_name("raters.md")
 REAL = "## Real votes"
@@ -57,10 +59,10 @@ NETWORKS = ("vgg16", "resnet110", "lenet5")
 MAPS = ("none", "temperature", "vector", "matrix")
 STRENGTHS = {
     "no alpha": None,
-    "constant": AlphaSpec(),
-    "probs": AlphaSpec(features="probs"),
-    "sorted-probs": AlphaSpec(features="sorted-probs"),
-    "sorted-probs, isotonic": AlphaSpec(features="sorted-probs", disagreement_map="isotonic"),
+    "constant": AlphaOptions(),
+    "probs": AlphaOptions(features="probs"),
+    "sorted-probs": AlphaOptions(features="sorted-probs"),
+    "sorted-probs, isotonic": AlphaOptions(features="sorted-probs", disagreement_map="isotonic"),
 }
 
 
@@ -96,11 +98,15 @@ def figure() -> Iterator[str]:
             yield f"| {raters} | {name} | " + " | ".join(cells) + " |"
 
 
+def opened(data: Path, part: str) -> Source:
+    """Return the rows of all networks."""
+    return open_source([str(data / "cifar10h" / f"{part}.parquet")])
+
+
 @cache
 def read(data: Path, part: str, network: str) -> RaterRows:
     """Return the rows of one network."""
-    source = open_source([str(data / "cifar10h" / f"{part}.parquet")])
-    return read_rater_rows(source, RaterOptions(probs=(f"{network}_*",), counts="count_*"))
+    return read_window(opened(data, part), RaterOptions(probs=(f"{network}_*",), counts="count_*"))
 
 
 @cache
@@ -108,13 +114,13 @@ def predicted(
     data: Path, network: str, logit_map: str, strength: str
 ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.float64]]:
     """Return probabilities, alpha0 (None: raters draw from them) and disagreements on test."""
-    calib, test = read(data, "calib", network), read(data, "test", network)
-    spec = STRENGTHS[strength]
-    chosen = replace(spec or AlphaSpec(), logit_map=logit_map, map_regularization=None)
-    model = fit_alpha(calib, chosen).model
+    test = read(data, "test", network)
+    options = STRENGTHS[strength]
+    chosen = replace(options or AlphaOptions(), probs=f"{network}_*", map=logit_map)
+    model = alpha.fit(chosen, opened(data, "calib")).model
     prediction = next(iter(test.predictions.values()))
     probabilities, alpha0, phi = predict(model, prediction, test.others, test.where)
-    if spec is None:
+    if options is None:
         return probabilities, None, predicted_disagreement(probabilities)
     return probabilities, alpha0, phi
 

@@ -13,21 +13,18 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from calibkit.vad.spec import VadSpec, read_vad_rows
 
-from calibkit.apply import ApplySpec, apply_model
+from calibkit.apply import apply_model
 from calibkit.calibrators.fit import fit_calibrator
 from calibkit.calibrators.rows import read_calibration_rows
-from calibkit.calibrators.spec import CalibratorSpec
 from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import evaluate
-from calibkit.metrics.settings import read_shares
-from calibkit.metrics.spec import EvaluateSpec
-from calibkit.metrics.views import Settings
 from calibkit.models import Model
-from calibkit.rows.columns import ColumnOptions
-from calibkit.vad.fit import fit_vad
-from calibkit.vad.rows import MemberOptions
+from calibkit.options.apply import ApplyOptions
+from calibkit.options.calibrate import CalibrateOptions
+from calibkit.options.evaluate import EvaluateOptions
+from calibkit.options.vad import VadOptions
+from calibkit.vad import run
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = Path(__file__).with_name("vad_real_files.md")
@@ -66,18 +63,14 @@ def shrunk(
 
     All columns `score_<number>` of the rows are members.
     """
-    spec = VadSpec(link=link, calibrator=calibrator)
-    source = Source.from_frame(rows)
-    other = None if train is None else Source.from_frame(train)
-    model = fit_vad(
-        read_vad_rows(source, MemberOptions(members=("score_?",)), spec, other), spec
-    ).model
+    options = VadOptions(members=("score_?",), link=link, calibrator=calibrator, train_input=train)
+    model = run.fit(options, Source.from_frame(rows)).model
     return applied(model, rows), model.lambda_
 
 
 def applied(model: Model, rows: pl.DataFrame) -> pl.Series:
     """Return what a model adds to rows."""
-    spec = ApplySpec(columns={"score": "score_1"}, keep=["id"], rename="added")
+    spec = ApplyOptions(score="score_1", keep=["id"], column="added")
     return apply_model(model, Source.from_frame(rows), spec).frame["added"]
 
 
@@ -88,24 +81,22 @@ def judged(calib: pl.DataFrame, test: pl.DataFrame) -> Cells:
     for link in LINKS:
         columns[f"VAD, {link}"], found["lambda", f"VAD, {link}"] = shrunk(test, link)
     for method in CALIBRATORS:
-        spec = CalibratorSpec(method=method)
-        rows = read_calibration_rows(Source.from_frame(calib), ColumnOptions(score="score_1"), spec)
-        model = fit_calibrator(rows, spec).model
+        options = CalibrateOptions(method=method, score="score_1")
+        rows = read_calibration_rows(Source.from_frame(calib), options)
+        model = fit_calibrator(rows, options).model
         columns[method] = applied(model, test)
         for link in LINKS:
             name = f"{method} + VAD+, {link}"
             columns[name], found["lambda", name] = shrunk(test, link, model, calib)
     frame = pl.DataFrame({"label": test["label"], **columns})
     metrics = evaluate(
-        Source.from_frame(frame),
-        EvaluateSpec(
+        EvaluateOptions(
             scores=tuple(columns),
-            columns=ColumnOptions(score="score_1"),
-            settings=Settings(),
-            tops=read_shares(SHARES),
+            top=SHARES,
             metrics=("calibration_bias", "log_loss", "positives"),
             intervals=False,
         ),
+        Source.from_frame(frame),
     ).metrics.metrics
     for name, parts in metrics.items():
         for part in PARTS:

@@ -13,18 +13,15 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
-from calibkit.vad.spec import VadSpec, read_vad_rows
 
-from calibkit.apply import ApplySpec, apply_model
+from calibkit import simulate_selection
+from calibkit.apply import apply_model
 from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import evaluate
-from calibkit.metrics.settings import read_shares
-from calibkit.metrics.spec import EvaluateSpec
-from calibkit.metrics.views import Settings
-from calibkit.rows.columns import ColumnOptions
-from calibkit.simulate.selection import simulate_selection
-from calibkit.vad.fit import fit_vad
-from calibkit.vad.rows import MemberOptions
+from calibkit.options.apply import ApplyOptions
+from calibkit.options.evaluate import EvaluateOptions
+from calibkit.options.vad import VadOptions
+from calibkit.vad import run
 
 PAGE = Path(__file__).with_name("vad_simulation.md")
 ROWS = 30_000
@@ -114,27 +111,30 @@ def replicate(seed: int) -> Cells:
     test = simulate_selection(ROWS, part="test", seed=seed, refits=3)
     frame, found = test, Cells()
     for name, (link, kind, members) in METHODS.items():
-        spec = VadSpec(link=link, replicates=kind)
-        columns = MemberOptions(members=tuple(f"score_{place + 1}" for place in range(members)))
-        rows = read_vad_rows(Source.from_frame(validation), columns, spec)
-        model = fit_vad(rows, spec, provenance="none").model
+        options = VadOptions(
+            members=tuple(f"score_{place + 1}" for place in range(members)),
+            link=link,
+            replicates=kind,
+            provenance="none",
+        )
+        model = run.fit(options, Source.from_frame(validation)).model
         found["lambda", name, ""] = model.lambda_
         applied = apply_model(
-            model, Source.from_frame(test), ApplySpec(columns={}, rename=name, keep=["id"])
+            model, Source.from_frame(test), ApplyOptions(column=name, keep=["id"])
         )
         frame = frame.with_columns(applied.frame[name])
     scores = ("score_1", *METHODS)
     for strategy in ("equal-mass", "equal-width", "range"):
         judged = evaluate(
-            Source.from_frame(frame),
-            EvaluateSpec(
+            EvaluateOptions(
                 scores=scores if strategy == "equal-mass" else scores[:1],
-                columns=ColumnOptions(score="score_1"),
-                settings=Settings(bins=10, strategy=strategy),
-                tops=read_shares(SHARES),
+                bins=10,
+                bin_strategy=strategy,
+                top=SHARES,
                 metrics=METRICS,
                 intervals=False,
             ),
+            Source.from_frame(frame),
         ).metrics.metrics
         for score, slices in judged.items():
             method = "Vanilla" if score == "score_1" else score

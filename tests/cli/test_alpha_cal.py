@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from calibkit.simulate.raters import simulate_raters
+from calibkit import simulate_raters
 from tests.conftest import Outcome
 
 Invoke = Callable[..., Outcome]

@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from calibkit.errors import CalibkitError, DataError, UsageError
+from calibkit.options.option import listed, tagged
 from calibkit.views.page import Table, cell_text, table_text
 from calibkit_cli import console as console_module
-from calibkit_cli import failures, main, typed
+from calibkit_cli import failures, main
 from calibkit_cli.console import Console
 from tests.conftest import Outcome, clean_environment
 
@@ -366,15 +367,18 @@ def test_cells_read_well(value: object, text: str) -> None:
 
 
 def test_lists_take_commas_or_repetition() -> None:
-    assert typed.listed(["a, b", "c", ""]) == ["a", "b", "c"]
-    assert typed.listed(None) == []
+    assert listed("a, b,c,") == listed(["a", "b", "c"]) == ("a", "b", "c")
 
 
 def test_tags_are_keys_and_values() -> None:
-    assert typed.tags(["run=7", "note=a=b", "empty="]) == {"run": "7", "note": "a=b", "empty": ""}
+    assert tagged(["run=7", "note=a=b", "empty="], "--tag") == {
+        "run": "7",
+        "note": "a=b",
+        "empty": "",
+    }
     for wrong in (["run"], ["=7"], ["run=7", "run=8"]):
         with pytest.raises(UsageError, match="--tag"):
-            typed.tags(wrong)
+            tagged(wrong, "--tag")
 
 
 def test_the_entry_point_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:

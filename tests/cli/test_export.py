@@ -11,7 +11,7 @@ from types import ModuleType
 import polars as pl
 import pytest
 
-from calibkit.export import check
+from calibkit.exports import check
 from tests.cli.score_files import simulate, write
 from tests.conftest import Outcome
 

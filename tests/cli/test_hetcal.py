@@ -198,7 +198,16 @@ def test_bad_usage(tmp_path: Path, invoke: Invoke, calib: Path) -> None:
     refused(call("--features", "x", "--groups", "user"), 2, "'user'")
     short = write(sample(50).drop("x"), tmp_path / "short.parquet")
     refused(call("--features", "x", "--train", short), 2, "'x'", "--train")
-    assert invoke("hetcal", calib, *QUICK, "-o", f"{tmp_path}/").code == 2
+
+
+def test_one_model_for_each_input(tmp_path: Path, invoke: Invoke, calib: Path) -> None:
+    other = write(sample(300), tmp_path / "other.csv")
+    done = invoke("hetcal", calib, other, *QUICK, "-o", f"{tmp_path / 'out'}/")
+    assert done.code == 0, done.stderr
+    for name in (calib, other):
+        alone = tmp_path / "alone.json"
+        assert invoke("hetcal", name, *QUICK, "-q", "-o", alone).code == 0
+        assert (tmp_path / "out" / f"{name.stem}.json").read_bytes() == alone.read_bytes()
 
 
 def test_bad_data(tmp_path: Path, invoke: Invoke) -> None:

@@ -153,7 +153,7 @@ def odd_states(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["half", "a"], 3, "the same shard of 300 rows"),
         (["a", "b", "--expect", "3"], 3, "2 states with 2 shards in all, but --expect 3: a part"),
         (["a", "b", "--expect", "1"], 3, "too many parts"),
-        (["a", "stricter"], 3, "target.bound is '0.9' here, but '0.7' in"),
+        (["a", "stricter"], 3, "precision is '0.9' here, but '0.7' in"),
         (["a", "calibrated"], 3, "is one of `calibkit boundary`"),
         (["a", "narrow"], 3, "dtypes.score is 'Float32' here, but 'Float64'"),
         (["model.json"], 3, "not a calibkit state"),

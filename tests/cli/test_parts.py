@@ -13,8 +13,8 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
+from calibkit.engines.clusters import engine
 from calibkit.engines.shards import divided
-from calibkit_cli.cluster import engine
 from tests.cli.score_files import simulate
 from tests.conftest import Outcome
 from tests.local_engine import LocalEngine
@@ -22,6 +22,9 @@ from tests.local_engine import LocalEngine
 Invoke = Callable[..., Outcome]
 
 GROUP, ROWS = 60, 900
+
+#: What returns the cluster of a command.
+ENGINES = ("calibkit.engines.clusters.engine", "calibkit_cli.cluster.engine")
 
 #: Command lines without inputs; those of little memory are of fits that have room for few rows.
 LINES: dict[str, list[Any]] = {
@@ -75,14 +78,16 @@ class Seen:
                     seen.worked = True
                 return super().map(function, parts, *more)
 
-        self._patch("calibkit_cli.cluster.engine", lambda *_: Places(at_once=count))
+        for place in ENGINES:
+            self._patch(place, lambda *_: Places(at_once=count))
         self.parts.clear()
         self.again, self.worked = [], False
 
     def on_a_cluster(self) -> None:
         """Let ``--dask`` work where it says."""
         self.with_workers(0)
-        self._patch("calibkit_cli.cluster.engine", engine)
+        for place in ENGINES:
+            self._patch(place, engine)
 
     def _divided(self, engine: Any, shards: Any, opening: Any) -> Any:
         work = divided(engine, shards, opening)

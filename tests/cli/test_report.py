@@ -12,9 +12,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+import calibkit as ck
 from calibkit.metrics import decisions, multiclass, registry
 from calibkit.raters import metrics as raters
-from calibkit.report import html, html_glossary
+from calibkit.reports import html, html_glossary
 from tests.cli.score_files import simulate, write
 from tests.conftest import Outcome
 
@@ -100,6 +101,7 @@ def test_the_page_shows_every_figure_and_the_story_of_the_boundary(
     assert "precision >= 0.6: these rows show" in reader.text
     assert "On new data expect" in reader.text
     assert page.read_bytes().isascii() is False
+    assert ck.report(rows, boundary=model, top=0.1).encode() == page.read_bytes()
 
 
 def test_the_same_findings_give_the_same_bytes(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
@@ -187,7 +189,7 @@ def test_warnings_stand_on_the_page(tmp_path: Path, invoke: Invoke) -> None:
 def test_without_matplotlib_pictures_are_drawn_by_hand(
     rows: Path, tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("calibkit_cli.evaluate_report.find_spec", lambda _name: None)
+    monkeypatch.setattr("calibkit.reports.evaluated.find_spec", lambda _name: None)
     page = tmp_path / "report.html"
     assert invoke("evaluate", rows, "--report", page, "-q", "-o", tmp_path / "m.json").code == 0
     reader = read(page)

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.cli.score_files import write
@@ -233,3 +234,8 @@ def test_interpreted_kernels_give_the_same_bytes(tmp_path: Path) -> None:
         found[disabled] = {path.name: path.read_bytes() for path in sorted(out.iterdir())}
     assert found["0"] == found["1"]
     assert len(found["0"]) > 12
+
+
+def test_exponentials_are_those_of_every_processor() -> None:
+    values = np.random.default_rng(0).normal(size=20_000)
+    assert (np.exp(values) == [math.exp(value) for value in values]).all()

@@ -14,7 +14,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from calibkit.simulate.posterior import POSTERIOR_COLUMNS, simulate_posterior
+from calibkit import simulate_posterior
+from calibkit.simulate.posterior import POSTERIOR_COLUMNS
 from tests.conftest import ROOT, Outcome, clean_environment
 
 SAMPLES = ROOT / "sample_data"

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from calibkit.errors import ModelError
 from calibkit.files.sources import Source
 from calibkit.options.vad import VadOptions
-from calibkit.summaries.states import join_states, merge_states, read_state, state_of
+from calibkit.summaries.states import State, join_states, merge_states, read_state, state_of
 from calibkit.vad import summary
 from calibkit.vad.fit import fit_vad
 from calibkit.vad.states import fit_state, vad_state
@@ -152,8 +152,12 @@ def test_partial_and_merge_in_tandem(tmp_path: Path, invoke: Invoke) -> None:
     assert done.code == 3 and "another problem" in done.stderr
 
 
+def read_back(state: State) -> State:
+    return state_of(state.to_bytes(), "part.state")
+
+
 def damaged(change: Callable[[dict[str, Any]], None]) -> bytes:
-    state = vad_state(VadOptions(by="country"), Source.from_frame(FRAME))
+    state = read_back(vad_state(VadOptions(by="country"), Source.from_frame(FRAME)))
     header = msgspec.to_builtins(state.header)
     change(header)
     return replace(state, header=msgspec.convert(header, type(state.header))).to_bytes()
@@ -185,7 +189,7 @@ def test_damaged_headers_are_refused(change: Callable[[dict[str, Any]], None]) -
      ("sum_6", "f" * 3000), ("sum_6", "-1"), ("segment", None)],
 )  # fmt: skip
 def test_damaged_sums_are_refused(tmp_path: Path, column: str, text: str | None) -> None:
-    state = vad_state(VadOptions(by="country"), Source.from_frame(FRAME))
+    state = read_back(vad_state(VadOptions(by="country"), Source.from_frame(FRAME)))
     values = [text, *state.table[column][1:]]
     table = state.table.with_columns(pl.Series(column, values, pl.String))
     path = tmp_path / "x.state"

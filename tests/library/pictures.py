@@ -27,8 +27,8 @@ from calibkit.options.plot import (
     ReliabilityOptions,
     RocOptions,
 )
-from calibkit.report import plots
-from calibkit.report.points import Points
+from calibkit.reports import plots
+from calibkit.reports.points import Points
 
 
 @cache

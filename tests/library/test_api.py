@@ -28,9 +28,11 @@ from calibkit.options.alpha_cal import AlphaOptions
 from calibkit.options.bin import BinOptions
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.calibrate import CalibrateOptions
+from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.hetcal import HetcalOptions
 from calibkit.options.option import Options
 from calibkit.options.vad import VadOptions
+from calibkit.options.validate import ValidateOptions
 from calibkit_cli.main import build_app
 from tests.conftest import ROOT, Outcome, clean_environment
 
@@ -38,42 +40,34 @@ NAMES = [
     "AlphaModel", "BoundaryModel", "BundleModel", "CalibkitError", "CalibkitWarning",
     "CalibratorModel", "DataError",
     "HetcalModel", "InfeasibleError", "Metrics", "Model", "ModelError", "ResourceError", "UsageError",
-    "VadModel", "__version__", "bin", "bundle", "compare", "diff", "evaluate", "fit_alpha",
+    "VadModel", "__version__", "bin", "bundle", "compare", "diff", "evaluate", "export", "fit_alpha",
     "fit_boundary", "fit_calibrator", "fit_hetcal", "fit_vad", "gate", "load", "plot",
-    "simulate_partitions",
+    "report", "simulate_partitions",
     "simulate_posterior", "simulate_raters", "simulate_selection", "validate",
 ]  # fmt: skip
 
-#: The command of each function, and how options are called in Python that have another name there.
-COMMANDS = {
-    "evaluate": ("evaluate:evaluate", {"score": "scores"}),
-    "validate": ("validate:validate", {}),
-}
 #: The class of the options of each function.
 CLASSES: dict[str, type[Options]] = {
     "bin": BinOptions,
     "compare": BoundaryOptions,
+    "evaluate": EvaluateOptions,
     "fit_alpha": AlphaOptions,
     "fit_boundary": BoundaryOptions,
     "fit_calibrator": CalibrateOptions,
     "fit_hetcal": HetcalOptions,
     "fit_vad": VadOptions,
+    "report": EvaluateOptions,
+    "validate": ValidateOptions,
 }
 COMMAND_OF = {
-    "bin": "bin",
     "compare": "boundary",
     "fit_alpha": "alpha-cal",
     "fit_boundary": "boundary",
     "fit_calibrator": "calibrate",
     "fit_hetcal": "hetcal",
     "fit_vad": "vad",
+    "report": "evaluate",
 }
-#: What says where and how a command prints or reads files.
-OF_FILES = {
-    "inputs", "input_format", "dtype", "output", "output_format", "as_json", "quiet", "verbose",
-    "warnings", "dry_run", "compare", "frontier", "partial", "memory", "plot", "report", "reliability",
-    "fail_if", "dask", "uncertainty_edges", "plan", "context",
-}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -106,34 +100,14 @@ def test_importing_loads_nothing_heavy() -> None:
     )
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_options_and_defaults_are_those_of_the_command(name: str) -> None:
-    place, renamed = COMMANDS[name]
-    module, command = place.split(":")
-    typed = inspect.signature(getattr(import_module(f"calibkit_cli.{module}"), command)).parameters
-    ours = inspect.signature(getattr(ck, name)).parameters
-    wanted = {
-        {"tag": "tags", **renamed}.get(option, option): parameter.default
-        for option, parameter in typed.items()
-        if option not in OF_FILES
-    }
-    found = {option: one.default for option, one in ours.items() if option != "frame"}
-    if name == "evaluate":
-        assert (wanted.pop("no_intervals"), found.pop("intervals")) == (False, True)
-    assert found.keys() == wanted.keys()
-    for option, default in found.items():
-        text = str(default) if isinstance(wanted[option], str) else default
-        assert text == wanted[option], option
-
-
 @pytest.mark.parametrize("name", CLASSES)
 def test_signatures_are_those_of_their_classes(name: str) -> None:
     found = inspect.signature(getattr(ck, name)).parameters
     assert next(iter(found)) == "frame"
     fields = {field.name: field.default for field in dataclasses.fields(CLASSES[name])}
     assert {one: found[one].default for one in found if one != "frame"} == fields
-    name_typed = COMMAND_OF[name]
-    typed: Any = get_command(build_app([name_typed]))
+    name_typed = COMMAND_OF.get(name, name)
+    typed: Any = get_command(build_app([name_typed.replace("-", "_")]))
     assert fields.keys() <= {param.name for param in typed.commands[name_typed].params}
     documented = getattr(ck, name).__doc__
     assert all(f"\n{field}\n    " in documented for field in fields)
@@ -292,6 +266,43 @@ def test_classes_and_votes_as_the_command_line(
         assert model.as_dict() == json.loads(done.stdout)
 
 
+def test_a_comparison_is_that_of_the_command_line(
+    rows: pl.DataFrame, tmp_path: Path, invoke: Callable[..., Outcome]
+) -> None:
+    file = tmp_path / "rows.parquet"
+    rows.write_parquet(file)
+    for options in ({"folds": 0}, {"folds": 2, "test": rows.head(1_000), "score_bins": 20}):
+        table = ck.compare(rows, recall=0.4, uncertainty_bins=2, **options)
+        typed = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+        if "test" in options:
+            rows.head(1_000).write_parquet(tmp_path / "test.parquet")
+            typed[1] = f"--test={tmp_path / 'test.parquet'}"
+        done = invoke("boundary", file, "--recall=0.4", "--uncertainty-bins=2", *typed,
+                      "--compare", "--json", "-q")  # fmt: skip
+        assert table.to_dicts() == json.loads(done.stdout)["compare"]
+        assert {"st", "exact", "auto"} <= set(table["method"])
+    with pytest.raises(ck.UsageError, match="leave by out"):
+        ck.compare(rows, recall=0.4, by="country")
+
+
+@pytest.mark.parametrize("given", ["numbers", "model", "file"])
+def test_edges_of_levels_are_given_as_numbers_a_model_or_a_file(
+    given: str, rows: pl.DataFrame, tmp_path: Path
+) -> None:
+    model = ck.fit_boundary(rows.head(500), recall=0.5, method="exact", uncertainty_bins=3, folds=0)
+    model.save(tmp_path / "model.json")
+    edges: Any = {
+        "numbers": model.uncertainty_edges,
+        "model": model,
+        "file": str(tmp_path / "model.json"),
+    }[given]
+    again = ck.fit_boundary(rows, recall=0.5, method="exact", uncertainty_edges=edges, folds=0)
+    assert again.uncertainty_edges == model.uncertainty_edges
+    assert ck.bin(rows, uncertainty_edges=edges, score_bins=2).height == 6
+    with pytest.raises(ck.UsageError, match="makes 3 levels; leave uncertainty_bins out"):
+        ck.bin(rows, uncertainty_edges=edges, uncertainty_bins=2)
+
+
 def test_a_grid_is_binned_and_fitted(rows: pl.DataFrame) -> None:
     grid = ck.bin(rows, uncertainty_bins=3, score_bins=50)
     assert ck.evaluate(rows, grid=grid, metrics=["ece_at:1"], intervals=False).rows == rows.height
@@ -325,7 +336,7 @@ def test_results_are_judged_and_compared(rows: pl.DataFrame, tmp_path: Path) -> 
     compared = ck.diff(tmp_path / "before.json", after)
     (outcome,) = ck.gate(compared, ["auc.delta<5"])
     assert outcome.failed
-    with pytest.raises(ck.UsageError, match="needs --fail-if"):
+    with pytest.raises(ck.UsageError, match="needs fail_if"):
         ck.gate(after, [])
 
 
@@ -349,7 +360,7 @@ BAD: dict[str, tuple[type[ck.CalibkitError], str, Callable[[pl.DataFrame], objec
                lambda f: ck.fit_calibrator(f, score="scores")),
     "method": (ck.UsageError, "no method 'exakt'",
                lambda f: ck.fit_boundary(f, precision=0.9, method="exakt")),
-    "strategy": (ck.UsageError, "^strategy 'x' is not known",
+    "strategy": (ck.UsageError, "^strategy='x' is not known",
                  lambda f: ck.fit_boundary(f, precision=0.9, strategy="x")),  # type: ignore[arg-type]
     "folds": (ck.UsageError, "^folds is 2.5", lambda f: ck.fit_boundary(f, precision=0.9, folds=2.5)),  # type: ignore[arg-type]
     "levels": (ck.UsageError, "^uncertainty_bins is 0",
@@ -357,9 +368,9 @@ BAD: dict[str, tuple[type[ck.CalibkitError], str, Callable[[pl.DataFrame], objec
     "auto": (ck.UsageError, "give it folds",
              lambda f: ck.fit_boundary(f, precision=0.9, method="exact", uncertainty_bins="auto",
                                        folds=0)),
-    "provenance": (ck.UsageError, "--provenance 'x'",
+    "provenance": (ck.UsageError, "^provenance='x'",
                    lambda f: ck.fit_calibrator(f, provenance="x")),  # type: ignore[arg-type]
-    "scale": (ck.UsageError, "--scale 'x' is not known",
+    "scale": (ck.UsageError, "^scale='x' is not known",
               lambda f: ck.fit_calibrator(f, scale="x")),  # type: ignore[arg-type]
     "bound": (ck.UsageError, "expected a number from 0 to 1",
               lambda f: ck.fit_boundary(f, precision=1.5)),
@@ -367,9 +378,9 @@ BAD: dict[str, tuple[type[ck.CalibkitError], str, Callable[[pl.DataFrame], objec
                    lambda f: ck.fit_boundary(f, precision=1, method="st", score="evidence",
                                              scale="raw")),
     "range": (ck.DataError, "frame: column 'evidence'", lambda f: ck.evaluate(f, scores="evidence")),
-    "classes": (ck.UsageError, "--bins is for scores",
+    "classes": (ck.UsageError, "^bins is for scores",
                 lambda f: ck.fit_calibrator(f, probs="prob_*", bins=3)),
-    "penalty": (ck.UsageError, "--regularization is",
+    "penalty": (ck.UsageError, "^regularization is",
                 lambda f: ck.fit_calibrator(f, probs="prob_*", regularization=-1.0)),
     "patterns": (ck.UsageError, "one pattern", lambda f: ck.fit_alpha(f, probs=["a", "b"])),  # type: ignore[arg-type]
     "frame": (ck.UsageError, "polars cannot read", lambda f: ck.fit_vad(object())),  # type: ignore[arg-type]
@@ -377,7 +388,7 @@ BAD: dict[str, tuple[type[ck.CalibkitError], str, Callable[[pl.DataFrame], objec
     "bins": (ck.UsageError, "^score_bins is 0", lambda f: ck.bin(f, score_bins=0)),
     "tags": (ck.UsageError, "no pair of texts",
              lambda f: ck.fit_calibrator(f, tags={"a": 1})),  # type: ignore[dict-item]
-    "threads": (ck.UsageError, "--threads is 0", lambda f: ck.fit_calibrator(f, threads=0)),
+    "threads": (ck.UsageError, "^threads is 0", lambda f: ck.fit_calibrator(f, threads=0)),
     "model": (ck.UsageError, "No such file", lambda f: ck.load("nowhere.json")),
     "missing": (ck.UsageError, "^on_missing='x'",
                 lambda f: ck.fit_calibrator(f, method="platt").apply(f, on_missing="x")),

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.apply import Applied, ApplySpec, apply_model
+from calibkit.apply import Applied, apply_model
 from calibkit.boundary.model import BoundaryModel
 from calibkit.errors import DataError, UsageError
 from calibkit.files.sources import Source
-from calibkit.maths.bounds import decimal_bound
+from calibkit.options.apply import ApplyOptions
 from tests.library.samples import example, fit, score_rows
 from tests.naive import boundaries as naive
 
@@ -33,7 +33,7 @@ def apply(
     **spec: Any,
 ) -> Applied:
     source = Source.from_frame(frame, "rows.parquet")
-    return apply_model(model, source, ApplySpec(columns=columns or {}, **spec))
+    return apply_model(model, source, ApplyOptions(**(columns or {}), **spec))
 
 
 def expected(score: list[float], uncertainty: list[float]) -> tuple[list[int], list[float | None]]:
@@ -100,8 +100,8 @@ def test_missing_values_become_null_where_that_is_asked() -> None:
     assert any("4 of 6" in warning for warning in found.warnings)
     assert apply(frame, on_missing="null", selected=True).frame.height == 2 * decisions[0]
     with pytest.raises(DataError, match="max-missing"):
-        apply(frame, on_missing="null", max_missing=decimal_bound("0.6"))
-    apply(frame, on_missing="null", max_missing=decimal_bound("0.666666667"))
+        apply(frame, on_missing="null", max_missing="0.6")
+    apply(frame, on_missing="null", max_missing="0.666666667")
 
 
 def test_a_frame_without_any_value() -> None:
@@ -115,7 +115,7 @@ def test_a_frame_without_any_value() -> None:
 def test_columns_elsewhere_kept_and_renamed() -> None:
     frame = FRAME.rename({"score": "p", "uncertainty": "spread"})
     found = apply(
-        frame, columns={"score": "p", "uncertainty": "spread"}, keep=["i*", "p"], rename="block"
+        frame, columns={"score": "p", "uncertainty": "spread"}, keep=["i*", "p"], column="block"
     )
     assert found.frame.columns == ["id", "p", "block", "margin"]
     assert found.added == ("block", "margin")
@@ -128,13 +128,13 @@ def test_clashes_and_columns_that_are_not_there() -> None:
     again = FRAME.with_columns(decision=pl.lit(9))
     with pytest.raises(UsageError, match="decision"):
         apply(again)
-    found = apply(again, overwrite=True).frame
+    found = apply(again, overwrite_columns=True).frame
     assert found.equals(apply(FRAME).frame)
     apply(again, keep=["id"])
     for wrong, match in (
         ({"keep": ["nothing*"]}, "nothing"),
         ({"columns": {"score": "scroe"}}, "score"),
-        ({"rename": "margin"}, "margin"),
+        ({"column": "margin"}, "margin"),
     ):
         with pytest.raises(UsageError, match=match):
             apply(FRAME, **wrong)

@@ -12,13 +12,13 @@ import polars as pl
 import pytest
 
 from calibkit import applying
-from calibkit.apply import ApplySpec, apply_model, plan_application
+from calibkit.apply import apply_model, plan_application
 from calibkit.applying import Run
 from calibkit.errors import DataError
 from calibkit.files.sources import Source, open_source
-from calibkit.maths.bounds import decimal_bound
 from calibkit.memory import Memory
 from calibkit.models import Model
+from calibkit.options.apply import ApplyOptions
 from tests.library.samples import example, fit, score_rows
 
 TABLE = example(150, seed=11)
@@ -29,7 +29,7 @@ FRAME = pl.DataFrame({"id": [f"row {i}" for i in range(150)], **TABLE})
 
 
 def in_batches(
-    model: Model, source: Source, spec: ApplySpec, threads: int = 2
+    model: Model, source: Source, spec: ApplyOptions, threads: int = 2
 ) -> tuple[list[pl.DataFrame], list[str]]:
     said: list[str] = []
     run = Run(plan_application(model, source, spec), source, spec, Memory(1), threads)
@@ -55,7 +55,7 @@ def files(folder: Path, frame: pl.DataFrame) -> Source:
     [
         (MODEL, {}),
         (MODEL, {"selected": True, "keep": ["id"]}),
-        (MODEL, {"rename": "block", "on_missing": "null"}),
+        (MODEL, {"column": "block", "on_missing": "null"}),
         (RANDOM, {"key": "row-number"}),
         (RANDOM, {"key": "id", "seed": 5}),
     ],
@@ -63,7 +63,7 @@ def files(folder: Path, frame: pl.DataFrame) -> Source:
 def test_rows_are_those_of_all_at_once(
     tmp_path: Path, model: Model, options: dict[str, Any], threads: int
 ) -> None:
-    source, spec = files(tmp_path, FRAME), ApplySpec(columns={}, **options)
+    source, spec = files(tmp_path, FRAME), ApplyOptions(**options)
     frames, said = in_batches(model, source, spec, threads)
     assert len(frames) >= 14 and not said
     assert pl.concat(frames).equals(apply_model(model, source, spec).frame)
@@ -79,7 +79,7 @@ def holes() -> pl.DataFrame:
 def test_missing_values_are_counted_over_all_batches(tmp_path: Path) -> None:
     source = files(tmp_path, holes())
     for key in (None, "row-number"):
-        spec = ApplySpec(columns={}, on_missing="null", key=key)
+        spec = ApplyOptions(on_missing="null", key=key)
         model = MODEL if key is None else RANDOM
         whole = apply_model(model, source, spec)
         frames, said = in_batches(model, source, spec)
@@ -89,7 +89,7 @@ def test_missing_values_are_counted_over_all_batches(tmp_path: Path) -> None:
 
 def test_more_missing_values_than_allowed(tmp_path: Path) -> None:
     source = files(tmp_path, holes())
-    spec = ApplySpec(columns={}, on_missing="null", max_missing=decimal_bound("0.1"))
+    spec = ApplyOptions(on_missing="null", max_missing="0.1")
     with pytest.raises(DataError) as whole:
         apply_model(MODEL, source, spec)
     with pytest.raises(DataError) as caught:
@@ -102,7 +102,7 @@ def test_errors_count_the_rows_of_all_batches(tmp_path: Path, value: float) -> N
     score = TABLE["score"].astype(float)
     score[[45, 46, 70, 99, 100, 149]] = value
     source = files(tmp_path, FRAME.with_columns(score=pl.Series(score)))
-    spec = ApplySpec(columns={})
+    spec = ApplyOptions()
     with pytest.raises(DataError) as whole:
         apply_model(MODEL, source, spec)
     with pytest.raises(DataError) as caught:
@@ -115,7 +115,7 @@ def test_errors_count_the_rows_of_all_batches(tmp_path: Path, value: float) -> N
 def test_rows_of_one_batch_are_judged_before_any_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(applying, "_MOST_ROWS", 1000)
     source = Source.from_frame(holes())
-    spec = ApplySpec(columns={}, on_missing="null")
+    spec = ApplyOptions(on_missing="null")
 
     def stop(text: str) -> None:
         raise ValueError(text)
@@ -127,7 +127,7 @@ def test_rows_of_one_batch_are_judged_before_any_is_seen(monkeypatch: pytest.Mon
 
 def test_batches_shrink_with_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(applying, "_MOST_ROWS", 2**17)
-    source, spec = Source.from_frame(FRAME), ApplySpec(columns={})
+    source, spec = Source.from_frame(FRAME), ApplyOptions()
     plan = plan_application(MODEL, source, spec)
     sizes = [
         Run(plan, source, spec, Memory(size), 4).batch_rows() for size in (10**7, 4 * 10**8, 10**10)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from calibkit.boundary.choose import CANDIDATES, choose_levels, chosen_note, marginal_rate
-from calibkit.boundary.fit import fit_boundary, fit_summary
+from calibkit.boundary.fit import fit_boundary
 from calibkit.boundary.summary import summarise
 from calibkit.errors import InfeasibleError, UsageError
 from calibkit.options.boundary import BoundaryOptions
@@ -33,10 +33,10 @@ def rows(size: int, *, useful: bool, seed: int = 0) -> ScoreRows:
 
 def test_useful_uncertainty_gets_levels_and_noise_gets_one() -> None:
     target = {"precision": "0.6"}
-    assert choose_levels(rows(20_000, useful=True), asked(**target)).planned.levels > 1
+    assert choose_levels(rows(20_000, useful=True), asked(**target)).summary.planned.levels > 1
     noise = choose_levels(rows(20_000, useful=False), asked(precision="0.5"))
-    assert noise.planned.levels == 1
-    assert chosen_note(noise).startswith("1 uncertainty level chosen")
+    assert noise.summary.planned.levels == 1
+    assert chosen_note(1).startswith("1 uncertainty level chosen")
 
 
 @pytest.mark.parametrize(
@@ -69,17 +69,18 @@ def test_the_fewest_levels_within_one_standard_error_of_the_best(target: dict[st
         error[levels] = (gains / folds[:, 1]).std(ddof=1) / np.sqrt(len(folds))
         assert checked.recall == folds[:, 3].sum() / folds[:, 1].sum()
     best = max(worth, key=lambda levels: worth[levels])
-    assert found.planned.levels == min(k for k in worth if worth[k] >= worth[best] - error[best])
-    assert fit_summary(found).model.to_json() == models[found.planned.levels].to_json()
+    levels = found.summary.planned.levels
+    assert levels == min(k for k in worth if worth[k] >= worth[best] - error[best])
+    assert found.model.to_json() == models[levels].to_json()
 
 
 def test_what_cannot_be_chosen() -> None:
     with pytest.raises(UsageError, match="--folds"):
-        choose_levels(rows(100, useful=True), asked(precision="0.6", folds=0))
+        asked(precision="0.6", uncertainty_bins="auto", folds=0)
     bad = score_rows(score=[0.9, 0.1] * 20, label=[0, 1] * 20, uncertainty=[1.0, 2.0] * 20)
     with pytest.raises(InfeasibleError):
         choose_levels(bad, asked(fpr="0", method="st"))
     few = score_rows(score=[0.1, 0.9], label=[0, 1], uncertainty=[1.0, 2.0])
-    assert choose_levels(few, asked(precision="0.6")).planned.levels == 1
+    assert choose_levels(few, asked(precision="0.6")).summary.planned.levels == 1
     alone = score_rows(score=[0.1, 0.9] * 20, label=[0, 1] * 20)
-    assert choose_levels(alone, asked(precision="0.6")).planned.levels == 1
+    assert choose_levels(alone, asked(precision="0.6")).summary.planned.levels == 1

@@ -17,10 +17,10 @@ from calibkit.boundary.model import BoundaryModel
 from calibkit.boundary.spreads import place_between, spread_of_rows, spread_of_tally
 from calibkit.drift.drift import drift
 from calibkit.drift.psi import chi_square_tail, stability
-from calibkit.drift.rows import DriftSpec
 from calibkit.files.sources import Source
 from calibkit.models import canonical_json
 from calibkit.options.boundary import BoundaryOptions
+from calibkit.options.drift import DriftOptions
 from calibkit.rows.columns import ColumnOptions, read_score_rows
 from calibkit.summaries.tally import count_rows
 from tests.cli.score_files import simulate
@@ -115,17 +115,17 @@ def test_counts_do_not_depend_on_batches_or_order(method: str, weight: str | Non
     frame = simulate(500, seed=3).with_columns(weight=pl.col("weight") / 7)
     model = fitted(frame, method=method, uncertainty_bins=3, weight=weight)
     new = simulate(300, seed=5).with_columns(weight=pl.col("weight") / 3)
-    spec = DriftSpec(columns={}, label="label")
-    whole = drift(model, Source.from_frame(new), spec)
+    options = DriftOptions(model=model, label="label")
+    whole = drift(options, Source.from_frame(new))
     for batch in (7, 299):
-        turned = drift(model, Source.from_frame(new.reverse()), spec, batch=batch)
+        turned = drift(options, Source.from_frame(new.reverse()), batch=batch)
         assert canonical_json(turned.as_dict()) == canonical_json(whole.as_dict())
 
 
 def test_figures_against_counts_by_hand() -> None:
     fit, new = simulate(800, seed=1), simulate(400, seed=2)
     model = fitted(fit, method="exact", uncertainty_bins=2)
-    content = drift(model, Source.from_frame(new), DriftSpec(columns={}, label="label")).as_dict()
+    content = drift(DriftOptions(model=model, label="label"), Source.from_frame(new)).as_dict()
     edge, (low, high) = model.uncertainty_edges[0], model.score_thresholds
     level = np.where(new["uncertainty"].to_numpy() >= edge, high, low)
     taken, label = new["score"].to_numpy() >= level, new["label"].to_numpy()
@@ -155,17 +155,17 @@ def test_rows_below_many_equal_ones_have_drifted() -> None:
     frame = simulate(400, ties=True).with_columns(pl.col("score").clip(0.4))
     new = frame.with_columns(score=pl.when(pl.col("score") == 0.4).then(0.1).otherwise("score"))
     for rows in (new.with_columns(score=0.1), new.head(1).with_columns(score=0.1)):
-        found = drift(fitted(frame), Source.from_frame(rows), DriftSpec(columns={})).as_dict()
+        found = drift(DriftOptions(model=fitted(frame)), Source.from_frame(rows)).as_dict()
         assert found["metrics"]["boundary"]["all"]["psi_score"] > 0.5
     # The same bin holds those at the lowest value and those below it: only their count is known.
-    found = drift(fitted(frame), Source.from_frame(new), DriftSpec(columns={})).as_dict()
+    found = drift(DriftOptions(model=fitted(frame)), Source.from_frame(new)).as_dict()
     assert found["psi_score"] == pytest.approx(0.0, abs=1e-15)
     assert found["outside_range"] > 0.2
 
 
 def test_the_fitting_rows_have_not_drifted() -> None:
     frame = simulate(700, ties=True)
-    content = drift(fitted(frame), Source.from_frame(frame), DriftSpec(columns={})).as_dict()
+    content = drift(DriftOptions(model=fitted(frame)), Source.from_frame(frame)).as_dict()
     assert content["psi_score"] == pytest.approx(0.0, abs=1e-15)
     assert content["outside_range"] == 0.0
     assert content["metrics"]["boundary"]["all"]["psi_score_p_value"] == 1.0
@@ -179,13 +179,13 @@ def test_missing_rows_are_a_share_and_nothing_else() -> None:
         uncertainty=pl.when(pl.col("id") % 9 == 1).then(math.nan).otherwise(pl.col("uncertainty")),
     )
     kept = whole.filter(pl.col("id") % 9 > 1)
-    spec = DriftSpec(columns={})
-    found = drift(model, Source.from_frame(holes), spec).as_dict()
-    expected = drift(model, Source.from_frame(kept), spec).as_dict()
+    options = DriftOptions(model=model)
+    found = drift(options, Source.from_frame(holes)).as_dict()
+    expected = drift(options, Source.from_frame(kept)).as_dict()
     assert found["missing_share"] == 20 / 90
     for name in ("selected_share", "psi_score", "psi_uncertainty", "outside_range"):
         assert found[name] == expected[name]
     none = whole.with_columns(score=pl.lit(None, pl.Float64))
-    found = drift(model, Source.from_frame(none), spec).as_dict()
+    found = drift(options, Source.from_frame(none)).as_dict()
     assert found["missing_share"] == 1.0
     assert (found["psi_score"], found["selected_share"]) == (None, None)

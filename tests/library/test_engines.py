@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 import time
@@ -22,6 +23,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from calibkit.calibrators import run
 from calibkit.engines import dask as engine_module
 from calibkit.engines.dask import DaskEngine
 from calibkit.engines.dask import _of_one_version as of_one_version
@@ -32,11 +34,23 @@ from calibkit.engines.shards import (
     shards_of,
     state_of_all,
 )
-from calibkit.errors import DataError, ResourceError, UsageError
+from calibkit.errors import (
+    CalibkitError,
+    CheckError,
+    DataError,
+    InfeasibleError,
+    ModelError,
+    ResourceError,
+    UsageError,
+)
 from calibkit.files.sources import open_source
 from calibkit.files.stretches import Stretch
 from calibkit.memory import Memory
+from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.vad import VadOptions
+from calibkit.rows.provenance import data_hash
+from calibkit.rows.rows import NothingLeft, OffendingRows, Remark
+from calibkit.summaries.score_states import source_of, summary_of
 from calibkit.summaries.states import State, join_states
 from calibkit.vad.fit import fit_vad
 from calibkit.vad.states import fit_state, vad_state
@@ -110,6 +124,53 @@ def test_errors_of_processes_arrive_as_they_were(files: Path) -> None:
         list(executor.map(TASK, shards_of([str(files)])))
     assert (caught.value.column, caught.value.first_rows) == ("score_0", [2])
     assert caught.value.file == str(bad)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (UsageError("no", file="f", column="c"), UsageError),
+        (ModelError("no", file="f"), ModelError),
+        (NothingLeft("f", 3, [Remark("", "row", "dropped", 3)]), DataError),
+        (OffendingRows("f", "c", "odd", "7", "mend it", 9, [1, 2]), DataError),
+        (InfeasibleError("no"), InfeasibleError),
+        (ResourceError("no"), ResourceError),
+        (CheckError("no"), CheckError),
+    ],
+)
+def test_errors_keep_what_they_know_on_their_way(
+    error: CalibkitError, kind: type[CalibkitError]
+) -> None:
+    found = pickle.loads(pickle.dumps(error))
+    assert type(found) is kind and found.as_dict() == error.as_dict()
+    assert str(found) == str(error)
+
+
+@pytest.mark.parametrize("room", [0, 700])
+def test_rows_are_merged_here_or_there(
+    files: Path, cluster: distributed.LocalCluster, room: int
+) -> None:
+    options = CalibrateOptions(score="score_0", min_rows=10, provenance="names")
+    make = partial(run.state, options)
+    for path in files.iterdir():
+        frame = pl.read_parquet(path)
+        frame.with_columns(label=(pl.col("score_1") > 0.5).cast(pl.Int8)).write_parquet(path)
+    task = StateTask(make, Opening(None, "float64", Memory(1)))
+    shards = shards_of([str(files)])
+    with DaskEngine(cluster.scheduler_address) as engine:
+        found = engine.reduce(join_states, engine.map(task, shards), room)
+    whole = calibrator_rows(found)
+    one = join_states([make(open_source([str(files)], memory=Memory(1)))])
+    assert found.to_bytes() == replace(one, path=found.path).to_bytes()
+    used = {"score": whole.score, "label": whole.label}
+    assert whole.fingerprint(used) == data_hash(used) and whole.rows == 700
+    assert whole.only(np.arange(5)).fingerprint({"score": whole.score[:5]}) == data_hash(
+        {"score": whole.score[:5]}
+    )
+
+
+def calibrator_rows(state: State) -> Any:
+    return summary_of(state).rows(source_of(state), Memory(1))
 
 
 def test_a_bad_shard_is_named(files: Path, cluster: distributed.LocalCluster) -> None:

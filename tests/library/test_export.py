@@ -16,17 +16,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibkit.apply import ApplySpec, apply_model
+import calibkit as ck
+from calibkit.apply import apply_model
 from calibkit.boundary.model import BoundaryModel
 from calibkit.errors import UsageError
-from calibkit.export.check import Agreement, check_export, compared, run, with_classes
-from calibkit.export.nodes import Number, Ref
-from calibkit.export.preimages import Inverse, Scores, first_reaching
-from calibkit.export.request import Request
-from calibkit.export.sql import table_name
-from calibkit.export.writing import Target, export_model
+from calibkit.exports.check import Agreement, applied, check_export, compared, run, with_classes
+from calibkit.exports.nodes import Number, Ref
+from calibkit.exports.preimages import Inverse, Scores, first_reaching
+from calibkit.exports.request import Request
+from calibkit.exports.sql import table_name
+from calibkit.exports.writing import Target, export_model
 from calibkit.files.sources import Source, open_source
 from calibkit.models import Column, Model, load
+from calibkit.options.apply import ApplyOptions
 from tests import export_models
 from tests.library.samples import example, fit, score_rows
 
@@ -130,9 +132,7 @@ def test_any_boundary_agrees_on_its_thresholds_and_their_neighbours(
     case: tuple[BoundaryModel, pl.DataFrame],
 ) -> None:
     model, frame = case
-    expected = apply_model(
-        model, Source.from_frame(frame), ApplySpec(columns={}, keep=[], on_missing="null")
-    ).frame
+    expected = applied(model, Request(), frame)
     for language in LANGUAGES:
         found = compared(exported(model, frame, language), expected, frame.height)
         assert found.holds, f"{language}: {found}"
@@ -196,8 +196,7 @@ def test_names_are_names_whatever_they_hold(name: str, language: str) -> None:
     columns = MODEL.columns | {"score": Column(name, "float64", "probability")}
     model = msgspec.structs.replace(MODEL, columns=columns)
     frame = pl.DataFrame({"score": TABLE["score"], "uncertainty": TABLE["uncertainty"]})
-    spec = ApplySpec(columns={}, keep=[])
-    expected = apply_model(MODEL, Source.from_frame(frame), spec).frame
+    expected = applied(MODEL, Request(), frame)
     found = exported(model, frame.rename({"score": name}), language)
     assert found.columns == [name, "uncertainty", "decision", "margin"]
     agreement = compared(found, expected, frame.height)
@@ -391,6 +390,17 @@ def test_tables_are_quoted_and_schemas_kept_apart() -> None:
     assert 'FROM "x""; DROP TABLE y; --"\n' in text
 
 
+def test_python_writes_what_the_command_line_does(fitted: Fitted, folder: Path) -> None:
+    frame = export_models.rows(50)
+    fitted("exact").save(folder / "model.json")
+    for language in LANGUAGES:
+        text = ck.export(folder / "model.json", to=language, check_on=frame)
+        assert text == export_model(fitted("exact"), Target(language))
+    odd = msgspec.structs.replace(fitted("exact"), kind="oracle")
+    with pytest.raises(UsageError, match="cannot be exported"):
+        ck.export(odd, to="sql")
+
+
 def test_a_name_no_database_takes_is_refused() -> None:
     columns = MODEL.columns | {"score": Column("a\0b", "float64", "probability")}
     model = msgspec.structs.replace(MODEL, columns=columns)
@@ -401,9 +411,11 @@ def test_a_name_no_database_takes_is_refused() -> None:
 
 def test_unknown_targets_and_kinds_are_refused(fitted: Fitted) -> None:
     with pytest.raises(UsageError, match="use one of sql, polars, python"):
-        Target(language="cobol")
+        ck.export(MODEL, to="cobol")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="use one of duckdb, postgres"):
-        Target(language="sql", dialect="oracle")
+        ck.export(MODEL, to="sql", dialect="oracle")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="dialect and table go with to sql"):
+        ck.export(MODEL, to="python", table="scores")
     odd = msgspec.structs.replace(MODEL, kind="oracle")
     with pytest.raises(UsageError, match="cannot be exported"):
         export_model(odd, Target(language="sql"))
@@ -434,7 +446,7 @@ def test_polars_code_takes_lazy_frames_and_gives_the_types_of_apply(
     exec(export_model(model, Target(language="polars"), request), space)
     found = space["apply"](frame)
     assert space["apply"](frame.lazy()).collect().equals(found)
-    spec = ApplySpec(columns={}, key=request.key)
+    spec = ApplyOptions(key=request.key)
     assert found.schema == apply_model(model, Source.from_frame(frame), spec).frame.schema
 
 

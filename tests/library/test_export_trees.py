@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibkit.errors import UsageError
-from calibkit.export.check import check_export
-from calibkit.export.request import Request
-from calibkit.export.writing import LANGUAGES, Target, export_model
+from calibkit.exports.check import check_export
+from calibkit.exports.request import Request
+from calibkit.exports.writing import LANGUAGES, Target, export_model
 from calibkit.files.sources import Source
 from calibkit.hetcal.model import SCORE_FEATURE, HetcalModel, LeafMap, Line, PartitionPart, TreeNode
 from calibkit.models import Column, load

@@ -46,6 +46,34 @@ def test_an_array_of_any_kind_is_a_column(kind: str) -> None:
     assert frame["label"].to_list() == [0, 1, 1]
 
 
+def test_an_array_is_no_frame() -> None:
+    for array in (np.array(SCORE), np.ones((3, 2)), pl.Series(SCORE), pa.array(SCORE)):
+        with pytest.raises(ck.UsageError, match="give arrays by name, such as score=…"):
+            ck.fit_calibrator(array)
+
+
+def test_fits_take_arrays() -> None:
+    rows = ck.simulate_posterior(1_000, seed=1)
+    score, label, uncertainty = (
+        rows[name].to_numpy() for name in ("score", "label", "uncertainty")
+    )
+    goal: dict[str, Any] = {"precision": 0.6, "method": "exact", "uncertainty_bins": 2, "folds": 0}
+    model = ck.fit_boundary(score=score, label=label, uncertainty=uncertainty, **goal)
+    assert model.to_json() == ck.fit_boundary(rows, **goal).to_json()
+    text = ck.fit_calibrator(score=score, label=np.where(label, "yes", "no"), positive="yes")
+    assert text.own_map == ck.fit_calibrator(rows).own_map
+    parts = ck.simulate_partitions(1_000, seed=1)
+    features = parts.select("^feature_.*$").to_pandas()
+    alone = ck.fit_hetcal(parts, features=list(features), max_depth=1)
+    found = ck.fit_hetcal(
+        score=parts["score"], label=parts["label"], features=features, max_depth=1
+    )
+    assert found.to_json() == alone.to_json()
+    votes = ck.simulate_raters(300, raters=3, seed=1)
+    probs, counts = (votes.select(f"^{stem}_.*$").to_numpy() for stem in ("prob", "count"))
+    assert ck.fit_alpha(probs=probs, counts=counts).to_json() == ck.fit_alpha(votes).to_json()
+
+
 def test_matrices_become_columns_of_the_default_names() -> None:
     matrix = np.arange(6.0).reshape(3, 2)
     frame, names = made(members=matrix, probs=matrix[::-1], counts=matrix.tolist(), features=matrix)
@@ -155,6 +183,10 @@ def test_other_frames_come_back_as_their_like(rows: pl.DataFrame, model: ck.Boun
     found = model.apply(relation)
     assert isinstance(found, pa.Table)
     assert pl.DataFrame(found).equals(wanted)
+    for batches in (rows.to_arrow().to_reader(), rows.to_arrow().to_batches()[0]):
+        found = model.apply(batches)
+        assert isinstance(found, pa.Table)
+        assert pl.DataFrame(found).equals(wanted)
     arrays = model.apply({name: rows[name].to_list() for name in rows.columns})
     assert list(arrays) == wanted.columns
     assert all(isinstance(values, np.ndarray) for values in arrays.values())

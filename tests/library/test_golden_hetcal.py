@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from scipy.special import expit
 
-from calibkit.apply import ApplySpec, apply_model
+from calibkit.apply import apply_model
 from calibkit.files.sources import open_source
 from calibkit.hetcal.application import HetcalApplier
 from calibkit.hetcal.cells import cell_gaps
@@ -17,6 +17,7 @@ from calibkit.hetcal.fit import fit_hetcal
 from calibkit.hetcal.model import HetcalModel, TreeNode
 from calibkit.hetcal.payload import vectors_of
 from calibkit.hetcal.reading import read_hetcal_rows
+from calibkit.options.apply import ApplyOptions
 from calibkit.options.hetcal import HetcalOptions
 from calibkit.rows.weights import ROW
 from calibkit_kernels import criteria, leaf_maps
@@ -76,7 +77,7 @@ def test_tree_maps_and_cells() -> None:
     assert isinstance(model.maps, list)
     maps = [[leaf.a, leaf.b] for leaf in model.maps]
     np.testing.assert_allclose(maps, expected["maps"], rtol=1e-6, atol=1e-7)
-    applied = apply_model(model, read["test"], ApplySpec(columns={})).frame
+    applied = apply_model(model, read["test"], ApplyOptions()).frame
     assert applied["leaf"].to_list() == expected["test_leaf"]
     np.testing.assert_allclose(
         applied["calibrated"].to_numpy(), expected["test_prob"], rtol=1e-6, atol=1e-7

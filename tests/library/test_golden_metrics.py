@@ -12,10 +12,7 @@ from calibkit.bins.binning import fit_grid, grid_frame, grid_metadata
 from calibkit.files.sinks import write_frames
 from calibkit.files.sources import open_source
 from calibkit.metrics.evaluate import evaluate
-from calibkit.metrics.settings import read_shares
-from calibkit.metrics.spec import EvaluateSpec
-from calibkit.metrics.views import Settings
-from calibkit.rows.columns import ColumnOptions
+from calibkit.options.evaluate import EvaluateOptions
 from tests.conftest import ROOT
 from tests.library.samples import golden_rows
 
@@ -30,15 +27,15 @@ def known(case: str) -> Any:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_metrics_of_the_top_keep_ties_at_the_cut(strategy: str) -> None:
     case = known("p13_top_alpha_ties_at_cut")
-    spec = EvaluateSpec(
+    options = EvaluateOptions(
         scores=("pred", "pred2"),
-        columns=ColumnOptions(score="pred"),
-        settings=Settings(bins=case["params"]["bins"], strategy=strategy),
-        tops=read_shares(case["params"]["alphas"]),
+        bins=case["params"]["bins"],
+        bin_strategy=strategy,  # type: ignore[arg-type]  # a parameter of the test
+        top=case["params"]["alphas"],
         top_by="pred",
     )
     source = open_source([str(GOLDEN / "p13_top_alpha_ties_at_cut" / "rows.parquet")])
-    found = evaluate(source, spec).metrics.metrics
+    found = evaluate(options, source).metrics.metrics
     bins = STRATEGIES[strategy]
     for share, expected in case["expected"].items():
         own, other = found["pred"][f"top:{share}"], found["pred2"][f"top:{share}"]
@@ -56,11 +53,9 @@ def test_calibration_error_over_the_cells_of_a_grid(tmp_path: Path) -> None:
     grid, table = fit_grid(rows, params["K"], params["L"]), str(tmp_path / "grid.parquet")
     metadata = grid_metadata(grid, rows, "equal-mass")
     write_frames([grid_frame(grid)], table, metadata=metadata)
-    spec = EvaluateSpec(
-        scores=("prob",), columns=ColumnOptions(score="prob"), grid=table, grid_score="score"
-    )
+    options = EvaluateOptions(scores="prob", grid=table, grid_score="score")
     source = open_source([str(GOLDEN / "p12_ece_at_j" / "rows.parquet")])
-    found = evaluate(source, spec).metrics.metrics["prob"]["all"]
+    found = evaluate(options, source).metrics.metrics["prob"]["all"]
     for name, wanted in (("ece_at", "ece_at_j"), ("cumulative_ece_at", "cumulative")):
         values = [found[f"{name}:{j}"] for j in range(params["L"])]
         assert values == pytest.approx(expected[wanted], rel=1e-10, abs=1e-10)

@@ -10,9 +10,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from calibkit.apply import ApplySpec, apply_model
+from calibkit.apply import apply_model
 from calibkit.files.sources import open_source
 from calibkit.models import decode
+from calibkit.options.apply import ApplyOptions
 from calibkit.options.vad import VadOptions
 from calibkit.vad.fit import fit_vad
 from calibkit.vad.summary import read_vad_rows
@@ -44,7 +45,7 @@ def test_three_members(link: str, replicates: str) -> None:
     applied = apply_model(
         decode(model.to_json()),
         open_source([str(folder / "test.parquet")]),
-        ApplySpec(columns={"score": "pred"}),
+        ApplyOptions(score="pred"),
     )
     assert close(applied.frame["calibrated"], own["applied"])
 
@@ -60,6 +61,6 @@ def test_in_tandem(link: str) -> None:
     frame = pl.read_parquet(folder / "test.parquet")
     assert frame.columns == ["calibrated"]
     applied = apply_model(
-        model, open_source([str(folder / "test.parquet")]), ApplySpec(columns={}, rename="debiased")
+        model, open_source([str(folder / "test.parquet")]), ApplyOptions(column="debiased")
     )
     assert close(applied.frame["debiased"], own["applied"])

@@ -17,7 +17,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.tree import DecisionTreeClassifier
 
-from calibkit.apply import ApplySpec, apply_model
+from calibkit import simulate_partitions
+from calibkit.apply import apply_model
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.fitted import Fitted
@@ -31,8 +32,9 @@ from calibkit.hetcal.model import HetcalModel
 from calibkit.hetcal.reading import read_hetcal_rows
 from calibkit.hetcal.rows import HetcalRows
 from calibkit.models import decode
+from calibkit.options.apply import ApplyOptions
 from calibkit.options.hetcal import HetcalOptions
-from calibkit.simulate.partitions import BEST_WEIGHT, simulate_partitions
+from calibkit.simulate.partitions import BEST_WEIGHT
 from tests.library.samples import FEWER
 
 
@@ -80,7 +82,7 @@ def fit(
 
 
 def applied(model: HetcalModel, frame: pl.DataFrame) -> pl.DataFrame:
-    return apply_model(model, Source.from_frame(frame), ApplySpec(columns={})).frame
+    return apply_model(model, Source.from_frame(frame), ApplyOptions()).frame
 
 
 @pytest.mark.parametrize("criterion", ["gini", "entropy"])

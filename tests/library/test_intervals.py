@@ -17,8 +17,9 @@ from calibkit.errors import UsageError
 from calibkit.maths.bounds import decimal_bound
 from calibkit.metrics import decisions, registry
 from calibkit.metrics.decisions import confusion_of
+from calibkit.metrics.evaluate import Evaluated
 from calibkit.metrics.intervals import IntervalOptions, differences, intervals, method
-from calibkit.metrics.outputs import SUFFIXES, render
+from calibkit.metrics.outputs import WRITERS, content
 from calibkit.metrics.rates import Level, wilson
 from calibkit.metrics.result import Difference, Interval, Metrics
 from calibkit.metrics.views import Confusion, Pair, Sample, Settings, View, view_of
@@ -372,7 +373,7 @@ def written() -> Metrics:
 
 
 def test_prometheus_text() -> None:
-    lines = render(written(), "m.prom").decode().splitlines()
+    lines = content(Evaluated(metrics=written()), "m.prom").decode().splitlines()
     assert 'calibkit_auc{score="a\\"b\\\\",slice="all"} 0.8' in lines
     assert 'calibkit_auc_low{score="a\\"b\\\\",slice="all"} 0.75' in lines
     assert 'calibkit_recall_at_precision{score="a\\"b\\\\",slice="all",at="0.9"} 0.25' in lines
@@ -389,20 +390,22 @@ def test_prometheus_text() -> None:
 
 
 def test_csv_and_markdown() -> None:
-    rows = list(csv.DictReader(io.StringIO(render(written(), "m.csv").decode())))
+    rows = list(
+        csv.DictReader(io.StringIO(content(Evaluated(metrics=written()), "m.csv").decode()))
+    )
     assert rows[0] == {
         "score": 'a"b\\', "slice": "all", "metric": "auc", "value": "0.8", "low": "0.75",
         "high": "0.85",
     }  # fmt: skip
     assert rows[1]["value"] == ""
     assert (rows[-1]["metric"], rows[-1]["value"]) == ("auc.delta", "-0.1")
-    text = render(written(), "m.md").decode()
+    text = content(Evaluated(metrics=written()), "m.md").decode()
     assert "country:a\\|b" in text
     assert len({line.replace("\\|", "").count("|") for line in text.splitlines()[2:]}) == 1
 
 
 def test_suffixes() -> None:
-    assert render(written(), "m.json") == written().to_json()
-    assert set(SUFFIXES) == {".json", ".prom", ".csv", ".md"}
+    assert content(Evaluated(metrics=written()), "m.json") == written().to_json()
+    assert WRITERS.keys() == {".prom", ".csv", ".md"}
     with pytest.raises(UsageError, match=r"\.prom"):
-        render(written(), "m.xlsx")
+        content(Evaluated(metrics=written()), "m.xlsx")

@@ -19,8 +19,8 @@ from scipy import stats
 from calibkit.boundary.fit import fit_boundary
 from calibkit.errors import DataError, UsageError
 from calibkit.metrics.evaluate import evaluate
-from calibkit.metrics.spec import EvaluateSpec
 from calibkit.options.boundary import BoundaryOptions
+from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.grid_plots import HeatmapOptions, PositivityOptions, RecallGainOptions
 from calibkit.options.plot import (
     AucLiftOptions,
@@ -30,11 +30,11 @@ from calibkit.options.plot import (
     RocOptions,
 )
 from calibkit.options.shared import ColumnOptions
-from calibkit.report import plots
-from calibkit.report.grid_points import level_names
-from calibkit.report.judged import judged
-from calibkit.report.ranking_curves import MOST_POINTS, visible
-from calibkit.report.regions import outline
+from calibkit.reports import plots
+from calibkit.reports.grid_points import level_names
+from calibkit.reports.judged import judged
+from calibkit.reports.ranking_curves import MOST_POINTS, visible
+from calibkit.reports.regions import outline
 from calibkit.rows.columns import read_score_rows
 from tests.cli.score_files import decisions
 from tests.library.pictures import (
@@ -430,8 +430,8 @@ def test_auc_lift_of_each_run() -> None:
 
 def test_a_lift_on_all_rows_has_the_interval_of_the_difference() -> None:
     row = plots.points(source_of(scored()), AucLiftOptions(scores=BOTH)).table.row(0, named=True)
-    spec = EvaluateSpec(scores=BOTH, columns=ColumnOptions(), metrics=("auc",))
-    paired = evaluate(source_of(scored()), spec).metrics.differences["other-score"]["all"]["auc"]
+    options = EvaluateOptions(scores=BOTH, metrics="auc")
+    paired = evaluate(options, source_of(scored())).metrics.differences["other-score"]["all"]["auc"]
     assert row["lift"] == pytest.approx(paired.value / row["auc_baseline"])
     assert (row["low"], row["high"]) == pytest.approx(
         (paired.low / row["auc_baseline"], paired.high / row["auc_baseline"])
@@ -473,7 +473,7 @@ def test_disagreement_in_bins_of_the_prediction() -> None:
 
 def test_the_map_shows_the_losses_of_evaluate() -> None:
     table = points_of("dispersion").table
-    found = evaluate(source_of(voted()), judged(DispersionOptions(**JUDGED))).metrics
+    found = evaluate(judged(DispersionOptions(**JUDGED)), source_of(voted())).metrics
     assert table["name"].to_list() == ["a_*", "b_*"]
     for row in table.iter_rows(named=True):
         for name in ("calibration_loss", "dispersion_loss", "epistemic_loss"):

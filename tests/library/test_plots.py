@@ -18,9 +18,9 @@ import calibkit as ck
 from calibkit.errors import UsageError
 from calibkit.options.grid_plots import GridPlot, HeatmapOptions, PositivityOptions
 from calibkit.options.plot import ReliabilityOptions, RocOptions
-from calibkit.report import plots, style
-from calibkit.report.look import Look, read_size
-from calibkit.report.odds import log_odds
+from calibkit.reports import plots, style
+from calibkit.reports.look import Look, read_size
+from calibkit.reports.odds import log_odds
 from tests.library.pictures import SHOWN, faults, points_of, scored, source_of
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from calibkit.rows import provenance
-from calibkit.rows.provenance import data_hash, random_parts
+from calibkit.rows.provenance import data_hash, data_hashes, random_parts
 
 column = st.lists(st.floats(allow_nan=False, width=32), min_size=1, max_size=8)
 
@@ -21,6 +21,14 @@ def test_the_order_of_rows_and_columns_does_not_matter(values: list[float], rand
     first = data_hash({"score": score, "label": label})
     assert first == data_hash({"label": label[order], "score": score[order]})
     assert len(first) == 16 and int(first, 16) >= 0
+
+
+@given(column, st.sampled_from(["score", "uncertainty", "weight"]))
+def test_hashes_with_and_without_a_column(values: list[float], role: str) -> None:
+    every = {name: np.array(values) + n for n, name in enumerate(["label", "score", "weight"])}
+    every["uncertainty"] = np.arange(len(values), dtype=np.float32)
+    others = {name: own for name, own in every.items() if name != role}
+    assert data_hashes(every, role) == (data_hash(every), data_hash(others))
 
 
 @given(column)

@@ -12,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import gammaln, logsumexp
 
+from calibkit import simulate_raters
 from calibkit.errors import UsageError
 from calibkit.maths.minimise import minimise
 from calibkit.maths.roots import rising_root
+from calibkit.options.maps import LOGIT_MAPS
 from calibkit.raters.alpha import MOST_LOG, fit_strength
 from calibkit.raters.alpha_cal import SHARE_UNITS, isotonic_steps, with_steps
 from calibkit.raters.histograms import (
@@ -24,11 +26,11 @@ from calibkit.raters.histograms import (
     disagreement_targets,
     predicted_disagreement,
 )
-from calibkit.raters.logit_maps import MAPS, logits_of, softmax
+from calibkit.raters.logit_maps import logits_of, softmax
 from calibkit.raters.losses import losses
 from calibkit.raters.map_fit import GRID, fit_logit_map
 from calibkit.raters.metrics import Judged, measure, standard_error
-from calibkit.simulate.raters import beta_parameters, simulate_raters
+from calibkit.simulate.raters import beta_parameters
 from tests.naive import raters as naive
 
 
@@ -248,7 +250,7 @@ def test_unanimous_raters_have_no_strength_and_even_ones_all_of_it() -> None:
     assert not free.converged
 
 
-@pytest.mark.parametrize("method", MAPS)
+@pytest.mark.parametrize("method", LOGIT_MAPS)
 def test_maps_of_logits_are_the_best_there_are(method: str) -> None:
     generator = np.random.default_rng(8)
     truth = generator.dirichlet(np.ones(3), 300)

@@ -16,7 +16,6 @@ import pytest
 from calibkit.bins.binning import fit_grid, grid_frame, grid_metadata
 from calibkit.bins.run import grid_rows
 from calibkit.boundary import run
-from calibkit.boundary.certificate_tests import read_confidence
 from calibkit.boundary.model import BoundaryModel
 from calibkit.boundary.reading import read_boundary_rows
 from calibkit.calibrators.fit import fit_calibrator
@@ -26,12 +25,11 @@ from calibkit.files.sources import Source, open_source
 from calibkit.memory import Memory
 from calibkit.metrics.evaluate import evaluate
 from calibkit.metrics.result import Coarse, Metrics
-from calibkit.metrics.spec import EvaluateSpec
-from calibkit.metrics.views import Settings
 from calibkit.models import canonical_text
 from calibkit.options.bin import BinOptions
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.calibrate import CalibrateOptions
+from calibkit.options.evaluate import EvaluateOptions
 from calibkit.rows.columns import ColumnOptions, ScoreRows, read_score_rows
 from calibkit.summaries import score_batches
 from calibkit.summaries.counted import Counter
@@ -96,9 +94,8 @@ def calibrator(source: Source, memory: Memory | None, **options: Any) -> bytes:
 
 
 def metrics(source: Source, memory: Memory | None, **options: Any) -> Metrics:
-    columns = options.pop("columns", OPTIONS)
-    spec = EvaluateSpec(**{"scores": ("score",), "columns": columns, **options})
-    return evaluate(source, spec, memory).metrics
+    source.memory = memory
+    return evaluate(EvaluateOptions(**options), source).metrics
 
 
 def grid(source: Source, memory: Memory | None, **options: Any) -> str:
@@ -121,7 +118,7 @@ RESULTS = {
     "calibrator": calibrator,
     "calibrator, isotonic, segments": partial(calibrator, method="isotonic", by="segment"),
     "calibrator, thirds": partial(calibrator, method="scaling-binning", split="thirds"),
-    "calibrator, weights": partial(calibrator, columns=WEIGHTED, method="platt"),
+    "calibrator, weights": partial(calibrator, weight="weight", method="platt"),
     "metrics": metrics,
     "metrics, two scores, segments": partial(metrics, scores=("score", "other"), by="segment"),
     "metrics, groups": partial(metrics, groups="segment", intervals=False),
@@ -142,11 +139,11 @@ EACH = {
     "values": partial(boundary, target={"recall": "0.5"}, value="share", columns=DROPS),
     "costs": partial(boundary, target={"minimize": "cost:1,share"}, columns=DROPS),
     "sampling weights": partial(boundary, columns=SAMPLED),
-    "certified": partial(boundary, confidence=read_confidence(0.9), folds=0, columns=DROPS),
+    "certified": partial(boundary, confidence=0.9, folds=0, columns=DROPS),
     "edges, groups": partial(boundary, groups="user", uncertainty_edges=(1.0, 2.5), columns=DROPS),
-    "metrics, groups of text": partial(metrics, groups="user", intervals=False, columns=DROPS),
+    "metrics, groups of text": partial(metrics, groups="user", intervals=False, on_missing="drop"),
     "metrics, sampling weights": partial(
-        metrics, columns=SAMPLED, settings=Settings(weighted=True, weight_kind="sampling")
+        metrics, weight="share", weight_kind="sampling", on_missing="drop"
     ),
 }
 

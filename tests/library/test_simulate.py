@@ -10,14 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calibkit import simulate_posterior
+from calibkit.api import simulation
 from calibkit.errors import UsageError
 from calibkit.maths.positivity import beta_entropy, expected_true_positivity, train_score
-from calibkit.simulate import posterior as simulate
-from calibkit.simulate.posterior import (
-    POSTERIOR_COLUMNS,
-    PosteriorSimulation,
-    simulate_posterior,
-)
+from calibkit.options.simulate import PosteriorOptions
+from calibkit.simulate.posterior import POSTERIOR_COLUMNS, blocks
 from calibkit.simulate.streams import BLOCK_ROWS
 
 
@@ -32,12 +30,12 @@ def test_the_first_rows_of_a_longer_simulation_are_the_shorter_one(
 def test_blocks_follow_one_another() -> None:
     rows = 2 * BLOCK_ROWS + 5
     whole = simulate_posterior(rows, seed=4)
-    blocks = list(PosteriorSimulation().blocks(rows, seed=4))
-    assert [block.height for block in blocks] == [BLOCK_ROWS, BLOCK_ROWS, 5]
-    assert pl.concat(blocks).equals(whole)
+    parts = list(blocks(PosteriorOptions(rows, seed=4)))
+    assert [part.height for part in parts] == [BLOCK_ROWS, BLOCK_ROWS, 5]
+    assert pl.concat(parts).equals(whole)
     assert simulate_posterior(BLOCK_ROWS + 7, seed=4).equals(whole.head(BLOCK_ROWS + 7))
     assert whole["id"].to_list() == list(range(1, rows + 1))
-    assert not blocks[0]["score"].equals(blocks[1]["score"])
+    assert not parts[0]["score"].equals(parts[1]["score"])
 
 
 def test_another_seed_gives_other_rows() -> None:
@@ -142,16 +140,16 @@ def test_uncertainty_helps_with_the_defaults() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"rows": 0}, "rows is 0; expected at least 1"),
-        ({"seed": -1}, "the seed is -1"),
-        ({"seed": 2**64}, "the seed is"),
+        ({"rows": 0}, "rows is 0; expected a whole number, at least 1"),
+        ({"seed": -1}, "seed is -1"),
+        ({"seed": 2**64}, "seed is"),
         ({"true_prior": (0.0, 1.0)}, "the true prior is 0,1; expected two positive numbers"),
         ({"model_prior": (1.0, float("nan"))}, "the model prior is 1,nan"),
         ({"tau": 0.0}, "tau is 0"),
         ({"evidence": (0, 5)}, "the evidence is 0,5"),
         ({"evidence": (5, 4)}, "the evidence is 5,4"),
         ({"evidence": (1, 10**10)}, "the evidence is"),
-        ({"dtype": "float16"}, "dtype is 'float16'"),
+        ({"dtype": "float16"}, "dtype='float16' is not known"),
         ({"keep": ["scores"]}, r"no column 'scores' \(did you mean 'score'\?\)"),
         ({"keep": []}, "no column is kept"),
     ],
@@ -162,6 +160,6 @@ def test_bad_parameters_are_refused(changed: dict[str, object], message: str) ->
 
 
 def test_examples_run() -> None:
-    failed, tried = doctest.testmod(simulate)
+    failed, tried = doctest.testmod(simulation)
     assert tried > 0
     assert failed == 0

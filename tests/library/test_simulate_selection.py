@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import doctest
+from typing import Literal
 
 import numpy as np
 import polars as pl
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from calibkit import simulate_selection
 from calibkit.errors import UsageError
 from calibkit.maths.streams import stream
-from calibkit.simulate import selection
-from calibkit.simulate.selection import PARTS, SelectionSimulation, simulate_selection
+from calibkit.options.simulate import SelectionOptions
+from calibkit.simulate.selection import models_of
 from calibkit.simulate.streams import BLOCK_ROWS
+
+PARTS: tuple[Literal["test", "validation", "train"], ...] = ("test", "validation", "train")
 
 
 def test_the_first_rows_of_a_longer_simulation_are_the_shorter_one() -> None:
@@ -25,7 +28,7 @@ def test_the_first_rows_of_a_longer_simulation_are_the_shorter_one() -> None:
 
 
 def test_parts_are_other_rows_scored_by_the_same_models() -> None:
-    frames = {part: simulate_selection(4000, part=part, seed=5) for part in PARTS}  # type: ignore[arg-type]
+    frames = {part: simulate_selection(4000, part=part, seed=5) for part in PARTS}
     assert "label" not in frames["validation"].columns
     firsts = {float(frame["true_probability"][0]) for frame in frames.values()}
     assert len(firsts) == 3
@@ -36,11 +39,11 @@ def test_parts_are_other_rows_scored_by_the_same_models() -> None:
 
 
 def test_models_are_logistic_regressions_without_penalty() -> None:
-    simulation = SelectionSimulation(refits=2, train_rows=1500, inputs=4)
+    simulation = SelectionOptions(1, refits=2, train_rows=1500, inputs=4, seed=7)
     x = stream(7, 0, 0).normal(0.05, 0.1, (1500, 4))
     truth = 1.0 / (1.0 + np.exp(-x.sum(axis=1)))
     label = stream(7, 1, 0).random(1500) < truth
-    models = simulation.models(7)
+    models = models_of(simulation)
     for place, weights in enumerate(models):
         rows = np.arange(1500)
         if place:
@@ -68,17 +71,13 @@ def test_rows_that_a_model_separates_are_refused() -> None:
     [
         ({"refits": 0}, "refits is 0"),
         ({"inputs": 0}, "inputs is 0"),
-        ({"train_rows": 1}, "train rows is 1"),
+        ({"train_rows": 1}, "train_rows is 1"),
         ({"shift": float("nan")}, "shift is nan"),
-        ({"part": "other"}, "part is 'other'"),
-        ({"seed": -1}, "the seed is -1"),
+        ({"part": "other"}, "part='other' is not known"),
+        ({"seed": -1}, "seed is -1"),
         ({"keep": ["nothing"]}, "no column 'nothing'"),
     ],
 )
 def test_parameters_out_of_range_are_refused(changed: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         simulate_selection(10, **changed)  # type: ignore[arg-type]
-
-
-def test_examples() -> None:
-    assert doctest.testmod(selection).failed == 0

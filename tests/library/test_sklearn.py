@@ -192,7 +192,7 @@ def test_what_cannot_be_fitted_is_said(rows: pl.DataFrame) -> None:
     x, y = rows.select("score").to_numpy(), rows["label"].to_numpy()
     with pytest.raises(ValueError, match="exactly one objective"):
         BoundaryClassifier(precision=0.5, recall=0.5).fit(x, y)
-    with pytest.raises(ValueError, match="beta needs probabilities"):
+    with pytest.raises(ValueError, match="beta' needs probabilities"):
         ScoreCalibrator("beta").fit(x, y)
     with pytest.raises(ValueError, match="one class"):
         ScoreCalibrator().fit(x, np.ones(len(x)))

@@ -95,6 +95,15 @@ def test_a_model_says_in_one_line_on_a_page_and_as_text_what_it_is(
     assert "<style" not in page
 
 
+def test_hints_are_those_of_python() -> None:
+    parts = ck.simulate_partitions(4_000, seed=1)
+    tree = ck.fit_hetcal(parts, max_depth=4, min_leaf=20, shrinkage=0.0)
+    assert "leaves; summary() shows them, the splits and the losses." in tree._repr_html_()
+    votes = ck.simulate_raters(300, raters=3, seed=1)
+    shown = ck.evaluate(votes, counts="count_*", intervals=False).summary()
+    assert "metrics of single classes; as_dict() has them." in shown
+
+
 def test_metrics_are_a_table() -> None:
     rows = ck.simulate_posterior(600, seed=1).with_columns(old=pl.col("score") ** 2)
     with warnings.catch_warnings():
@@ -112,3 +121,15 @@ def test_metrics_are_a_table() -> None:
     assert found.to_dict() == found.as_dict()
     assert "<caption>600 rows</caption>" in found._repr_html_()
     assert found.summary().startswith("600 rows\nmetric")
+
+
+def test_drift_and_reports_say_what_they_are() -> None:
+    rows = ck.simulate_posterior(600, seed=1)
+    model = ck.fit_boundary(rows, recall=0.5, method="st", folds=0)
+    drift = model.drift(rows)
+    assert repr(drift) == "<Drift: boundary, 600 rows>"
+    assert drift.summary().startswith("boundary: score PSI 0.0000 (no more than chance")
+    assert "<th>expected</th>" in drift._repr_html_()
+    report = ck.validate({"score": [0.2, 1.5], "label": [0, 1]})
+    assert repr(report) == "<Report: 2 rows of 1 file: not usable as it is; 1 error>"
+    assert report.summary().splitlines()[0] == "2 rows of 1 file: not usable as it is; 1 error."

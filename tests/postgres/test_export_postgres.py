@@ -10,11 +10,10 @@ import msgspec
 import polars as pl
 import pytest
 
-from calibkit.apply import ApplySpec, apply_model
-from calibkit.export.check import applied, compared, probes, with_classes
-from calibkit.export.program import columns_of
-from calibkit.export.request import Request
-from calibkit.export.writing import Target, export_model, program_of
+from calibkit.exports.check import applied, compared, probes, with_classes
+from calibkit.exports.program import columns_of
+from calibkit.exports.request import Request
+from calibkit.exports.writing import Target, export_model, program_of
 from calibkit.files.sources import Source
 from calibkit.models import Column, Model, load
 from tests import export_models
@@ -102,7 +101,7 @@ def test_disagreements_of_certain_classes(server: Server, folder: Path) -> None:
 
 def test_names_are_names_whatever_they_hold(server: Server) -> None:
     frame = pl.DataFrame({"score": TABLE["score"], "uncertainty": TABLE["uncertainty"]})
-    expected = apply_model(MODEL, Source.from_frame(frame), ApplySpec(columns={}, keep=[])).frame
+    expected = applied(MODEL, Request(), frame)
     for name in HOSTILE:
         columns = MODEL.columns | {"score": Column(name, "float64", "probability")}
         model = msgspec.structs.replace(MODEL, columns=columns)

@@ -17,7 +17,7 @@ View = Callable[[Any, "Console"], None]
 
 def lines_of(model: Any) -> list[str]:
     """Return the summary of a model."""
-    found: list[str] = getattr(views.views()[model.kind], f"{model.kind}_lines")(model)
+    found: list[str] = views.views()[model.kind].lines(model)
     return found
 
 

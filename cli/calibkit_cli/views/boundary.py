@@ -1,7 +1,7 @@
 """A boundary, printed."""
 
 from calibkit.views import boundary
-from calibkit.views.boundary import boundary_lines
+from calibkit.views.boundary import lines as boundary_lines
 
 from . import printed
 

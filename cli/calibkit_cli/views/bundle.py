@@ -1,7 +1,7 @@
 """A bundle, printed."""
 
 from calibkit.views import bundle
-from calibkit.views.bundle import bundle_lines
+from calibkit.views.bundle import lines as bundle_lines
 
 from . import printed
 

@@ -1,7 +1,7 @@
 """Drift, printed."""
 
 from calibkit.views import drift
-from calibkit.views.drift import drift_lines
+from calibkit.views.drift import lines as drift_lines
 
 from . import printed
 

@@ -1,0 +1,130 @@
+"""An alpha model as a program: class probabilities, how far raters agree, and where they differ."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from calibkit.exports import classes as class_maps
+from calibkit.exports.nodes import (
+    ONE,
+    ZERO,
+    Compare,
+    Exp,
+    Falling,
+    Node,
+    Number,
+    Place,
+    Ref,
+    Tame,
+    add,
+    clipped,
+    divide,
+    multiply,
+    numbers,
+    steps,
+    subtract,
+    when,
+)
+from calibkit.exports.program import Program
+from calibkit.exports.request import Request
+from calibkit.exports.scales import bind_input
+from calibkit.models import Column
+from calibkit.raters.alpha import LARGEST_LOG
+from calibkit.raters.model import AlphaModel
+
+#: Numbers below this have products that PostgreSQL cannot hold.
+_SMALL = 1e-140
+
+
+def translate(program: Program, model: AlphaModel, request: Request) -> dict[str, Node]:
+    """Return `calibrated_<class>`, `alpha0`, `disagreement` and `disagreement_<class>`."""
+    request.refuse_key(model)
+    needed, prediction = class_maps.read_classes(program, model, model.classes, request)
+    logit = model.columns["probs"].scale == "logit"
+    probabilities = prediction
+    if model.logit_map is not None:
+        logits = prediction
+        if not logit:
+            logits = [class_maps.logarithm(program, value) for value in prediction]
+        moved = class_maps.mapped(program, model.logit_map, logits)
+        probabilities = class_maps.softmax(program, moved)
+    elif logit:
+        probabilities = class_maps.softmax(program, prediction)
+    features = _features(program, model, probabilities)
+    if isinstance(model.features, list):
+        needed += [value for value in features if isinstance(value, Ref)]
+    alpha0 = _strength(program, model, features)
+    small = [program.bind("small", Tame(value, _SMALL)) for value in probabilities]
+    about = _disagreements(program, model, small, alpha0)
+    found: dict[str, Node] = {
+        f"calibrated_{name}": value
+        for name, value in zip(model.classes, probabilities, strict=True)
+    }
+    found["alpha0"], found["disagreement"] = alpha0, about[0]
+    found |= {
+        f"disagreement_{name}": value for name, value in zip(model.classes, about[1:], strict=True)
+    }
+    return {name: program.result(needed, value) for name, value in found.items()}
+
+
+def _features(program: Program, model: AlphaModel, probabilities: list[Ref]) -> list[Node]:
+    if model.features is None:
+        return []
+    if isinstance(model.features, list):
+        return [
+            bind_input(program, "feature", name, Column(name, "float64")) for name in model.features
+        ]
+    logs: list[Node] = [class_maps.logarithm(program, value) for value in probabilities]
+    if model.features == "probs":
+        return logs
+    ordered = program.bind("falling", Falling(tuple(logs)))
+    return [Place(ordered, place) for place in range(len(logs))]
+
+
+def _strength(program: Program, model: AlphaModel, features: list[Node]) -> Node:
+    """Return alpha0, the exponential of a linear function."""
+    weights, intercept = model.strength()
+    if not weights.size:
+        return Number(float(np.exp(intercept)))
+    total: Node = Number(intercept)
+    for value, weight in zip(features, weights.tolist(), strict=True):
+        own = value if isinstance(model.features, str) else program.bind("feature", Tame(value))
+        total = add(total, multiply(own, Number(weight)))
+    log = program.bind("log_strength", total)
+    limited = program.bind("log_strength", clipped(log, -LARGEST_LOG, LARGEST_LOG))
+    return program.bind("strength", Exp(limited))
+
+
+def _disagreements(
+    program: Program, model: AlphaModel, small: list[Ref], alpha0: Node
+) -> list[Node]:
+    """Return the probability that two raters differ: at all, and about each class."""
+    same: Node = multiply(small[0], small[0])
+    for value in small[1:]:
+        same = add(same, multiply(value, value))
+    two = Number(2.0)
+    raw: list[Node] = [subtract(ONE, same)]
+    raw += [multiply(multiply(two, own), subtract(ONE, own)) for own in small]
+    ratio: Node = divide(alpha0, add(alpha0, ONE))
+    if isinstance(alpha0, Number):
+        whole = alpha0.value
+        ratio = ONE if math.isinf(whole) else Number(whole / (whole + 1.0))
+    else:
+        ratio = program.bind("ratio", Tame(ratio, _SMALL))
+    found: list[Node] = []
+    for part in raw:
+        product = program.bind("product", multiply(program.bind("differing", part), ratio))
+        found.append(program.bind("disagreement", clipped(product, 0.0, 1.0)))
+    steps_map = model.disagreement_map
+    if steps_map is None:
+        return found
+    moved = program.bind("moved", steps(found[0], steps_map.knots[1:], numbers(steps_map.values)))
+    factor: Node = when(Compare(">", found[0], ZERO), divide(moved, found[0]), ZERO)
+    factor = program.bind("factor", factor)
+    after: list[Node] = [moved]
+    for part in found[1:]:
+        scaled = program.bind("scaled", multiply(program.bind("one", Tame(part, _SMALL)), factor))
+        after.append(when(Compare(">", scaled, moved), moved, scaled))
+    return after

@@ -1,0 +1,92 @@
+"""A bundle as a program: its parts in turn, then the first name that fires."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import msgspec
+
+from calibkit.applier import ACTION, PASS
+from calibkit.boundary.model import BoundaryModel
+from calibkit.bundles.model import BundleModel, Step, makes
+from calibkit.calibrators.methods import METHODS
+from calibkit.calibrators.model import CalibratorModel
+from calibkit.errors import UsageError
+from calibkit.exports.nodes import Compare, Lacks, Missing, Node, Number, Text, when
+from calibkit.exports.parts import PARTS
+from calibkit.exports.program import Program
+from calibkit.exports.request import Request
+from calibkit.models import Model
+
+
+def translate(program: Program, model: BundleModel, request: Request) -> dict[str, Node]:
+    """Return the columns of each part, and `action`."""
+    steps = model.steps()
+    if not any(map(_random, steps)) and (request.key is not None or request.seed is not None):
+        raise UsageError("this bundle decides without chance; leave --key and --seed out.")
+    _check_roles(model, request)
+    program.bundled = True
+    outputs: dict[str, Node] = {}
+    for step in steps:
+        outputs |= _part(program, step, _own_request(step, request, outputs))
+    action: Node = Text(PASS)
+    for step in reversed(steps):
+        if step.decides:
+            fires = Compare("=", outputs[step.columns["decision"]], Number(1.0))
+            action = when(fires, Text(str(step.name)), action)
+    outputs[ACTION] = action
+    lacks = Lacks(tuple(program.needed))
+    return {name: when(lacks, Missing(), value) for name, value in outputs.items()}
+
+
+def _part(program: Program, step: Step, request: Request) -> dict[str, Node]:
+    """Return the columns of one part, and let the parts after it read them."""
+    if step.model.kind not in PARTS:
+        raise UsageError(f"{step.label}: a model of kind {step.model.kind!r} cannot be exported.")
+    found = PARTS[step.model.kind](program, step.model, request)
+    made: dict[str, Node] = {}
+    for own, name in step.columns.items():
+        made[name] = program.available[name] = program.bind("made", found[own])
+        if own != "decision" and not _is_exact(step.model):
+            program.inexact.add(name)
+    if program.rising is not None:
+        program.inverses[step.columns["calibrated"]] = program.rising
+        program.rising = None
+    return made
+
+
+def _is_exact(model: Model) -> bool:
+    """Whether a model copies numbers or does plain arithmetic, the same on every machine."""
+    if not isinstance(model, CalibratorModel) or model.classes is not msgspec.UNSET:
+        return False
+    return METHODS[model.method].load().exact
+
+
+def _own_request(step: Step, request: Request, made: Mapping[str, object]) -> Request:
+    """Return what one part is asked: options reach the parts that have use of them."""
+    elsewhere = {
+        role: name
+        for role, name in request.columns.items()
+        if role in step.reads and not makes(made, step.reads[role].name)
+    }
+    random = _random(step)
+    return replace(
+        request,
+        columns=elsewhere,
+        key=request.key if random else None,
+        seed=request.seed if random else None,
+    )
+
+
+def _check_roles(model: BundleModel, request: Request) -> None:
+    """Refuse a column for a role that no part has, or several parts with different columns."""
+    for role in request.columns:
+        if role not in model.columns:
+            raise UsageError(f"no part reads a {role} column of the input; leave --{role} out.")
+        if f"{role}_2" in model.columns:
+            raise UsageError(f"--{role}: the parts read different {role} columns; leave it out.")
+
+
+def _random(step: Step) -> bool:
+    return isinstance(step.model, BoundaryModel) and step.model.randomise is not msgspec.UNSET

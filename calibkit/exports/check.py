@@ -1,0 +1,327 @@
+"""Checking an export: it and the model on the rows of a file, and on rows made to be difficult.
+
+The rows made are copies of the file's own in which a number lies on a threshold or knot of the
+model, or is the float next to it, is 0, 1 or missing, and in which a text was never seen.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from calibkit.apply import apply_model, plan_application
+from calibkit.errors import ResourceError, UsageError
+from calibkit.exports.nodes import Compare, Node, Number, Ref, Steps, Words, every_node
+from calibkit.exports.program import Input, Program, columns_of
+from calibkit.exports.request import Request
+from calibkit.exports.scales import scores_of
+from calibkit.exports.writing import Target, export_model, program_of
+from calibkit.files.sources import Source
+from calibkit.models import Model
+from calibkit.options.apply import ApplyOptions
+from calibkit.raters.application import match_classes
+
+#: How far probabilities and margins may be apart, relatively where they are above 1.
+TOLERANCE = 1e-12
+
+#: Difficult rows at most.
+MOST_PROBES = 200_000
+
+#: Rows, as dictionaries, that Python works on at a time.
+_PYTHON_ROWS = 50_000
+
+#: The number of a row, by which results are put in order again.
+_PLACE = "calibkit_place"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A row on which export and model differ."""
+
+    row: int | None
+    column: str
+    export: object
+    model: object
+
+    def __str__(self) -> str:
+        place = "a made-up row" if self.row is None else f"row {self.row}"
+        return f"{place}, {self.column}: {self.export!r} instead of {self.model!r}"
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What a check found.
+
+    Attributes
+    ----------
+    rows, probes
+        Rows of the file and rows made, compared in all columns.
+    different
+        How many of them differ.
+    largest
+        The largest distance of two numbers, relative where they are above 1.
+    examples
+        The first differences.
+    """
+
+    rows: int
+    probes: int
+    different: int
+    largest: float
+    examples: tuple[Difference, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether no row differs."""
+        return self.different == 0
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the figures for ``--json``."""
+        return {
+            "rows": self.rows,
+            "made_rows": self.probes,
+            "different": self.different,
+            "largest_difference": self.largest,
+        }
+
+    def __str__(self) -> str:
+        counted = f"{self.rows:,} rows and {self.probes:,} made on thresholds"
+        if self.holds:
+            return f"{counted}: no difference (numbers within {self.largest:.1g})"
+        return f"{counted}: {self.different:,} differ; " + "; ".join(map(str, self.examples))
+
+
+def check_export(model: Model, target: Target, request: Request, source: Source) -> Agreement:
+    """Run an export and the model on the same rows, and compare what they add.
+
+    Parameters
+    ----------
+    model, target, request
+        As for `export_model`; the table of SQL is the rows, whatever its name.
+    source
+        Rows with the columns that the model reads.
+
+    Raises
+    ------
+    UsageError
+        A column that is not there; PostgreSQL, which needs a server.
+    ResourceError
+        Where DuckDB is not installed.
+    """
+    if (target.language, target.dialect) == ("sql", "postgres"):
+        raise UsageError(
+            "--check runs no PostgreSQL server; check the same model with --dialect duckdb, and see "
+            "docs/export.md for comparing the results of your own server."
+        )
+    program = program_of(model, request)
+    reads = plan_application(model, source, _options(request)).reads
+    needed = [*columns_of(program), *reads.needed.values(), *reads.optional]
+    rows = source.read(list(dict.fromkeys(needed)))
+    frame = pl.concat([rows, probes(program, rows, request.key)], how="vertical_relaxed")
+    expected = applied(model, request, frame)
+    text = export_model(model, Target(language=target.language), request)
+    found = run(target.language, text, frame).select(expected.columns)
+    return compared(found, expected, rows.height)
+
+
+def with_classes(model: Model, request: Request, source: Source) -> Request:
+    """Return a request that names the columns of class probabilities, as the rows have them.
+
+    Raises
+    ------
+    UsageError
+        Columns whose classes are not the model's.
+    """
+    classes = getattr(model, "classes", None)
+    if not isinstance(classes, list):
+        return request
+    return replace(request, class_columns=match_classes(model, classes, source, request).columns)
+
+
+def applied(model: Model, request: Request, frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the columns that the model itself adds to rows."""
+    source = Source.from_frame(frame, "the rows of --check")
+    made = apply_model(model, source, _options(request))
+    return made.frame.select(made.added)
+
+
+def _options(request: Request) -> ApplyOptions:
+    columns: dict[str, Any] = dict(request.columns)
+    return ApplyOptions(
+        **columns,
+        key=request.key,
+        seed=request.seed,
+        on_missing="null",
+        overwrite_columns=True,
+    )
+
+
+def run(language: str, text: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """Return rows with the columns that an exported text adds.
+
+    Raises
+    ------
+    ResourceError
+        Where DuckDB is not installed.
+    """
+    if language == "sql":
+        return _run_duckdb(text, frame)
+    space: dict[str, object] = {}
+    exec(compile(text, "<export>", "exec"), space)  # our own text: names are quoted in it
+    apply = space["apply"]
+    assert callable(apply)
+    if language == "polars":
+        found: pl.DataFrame = apply(frame)
+        return found
+    parts = [
+        pl.DataFrame([apply(row) for row in part.iter_rows(named=True)], infer_schema_length=None)
+        for part in frame.iter_slices(_PYTHON_ROWS)
+    ]
+    return pl.concat(parts, how="vertical_relaxed")
+
+
+def _run_duckdb(text: str, frame: pl.DataFrame) -> pl.DataFrame:
+    try:
+        duckdb = importlib.import_module("duckdb")
+    except ImportError:
+        raise ResourceError(
+            "--check of SQL runs it in DuckDB, which is not installed: pip install duckdb"
+        ) from None
+    texts = [name for name, kind in frame.schema.items() if kind in (pl.Categorical, pl.Enum)]
+    numbered = frame.with_columns(pl.col(texts).cast(pl.String)).with_row_index(_PLACE)
+    connection = duckdb.connect()
+    try:
+        connection.register("scores", numbered.to_arrow())
+        result = connection.sql(text).to_arrow_table()
+    finally:
+        connection.close()
+    table = pl.from_arrow(result)
+    assert isinstance(table, pl.DataFrame)
+    return table.sort(_PLACE).drop(_PLACE)
+
+
+def compared(found: pl.DataFrame, expected: pl.DataFrame, rows: int) -> Agreement:
+    """Return how far two tables agree; `rows`: those after it are not the file's."""
+    differs = np.zeros(expected.height, np.bool_)
+    largest = 0.0
+    examples: list[Difference] = []
+    for name in expected.columns:
+        one, other = found[name], expected[name]
+        if other.dtype.is_float():
+            own, distance = _apart(one, other)
+            largest = max(largest, distance)
+        else:
+            own = one.cast(other.dtype).ne_missing(other).to_numpy()
+        for place in np.flatnonzero(own & ~differs)[: max(0, 3 - len(examples))].tolist():
+            row = place + 1 if place < rows else None
+            examples.append(Difference(row, name, one[place], other[place]))
+        differs |= own
+    count = int(np.count_nonzero(differs))
+    return Agreement(rows, expected.height - rows, count, largest, tuple(examples))
+
+
+def _apart(one: pl.Series, other: pl.Series) -> tuple[np.ndarray, float]:
+    """Return which numbers differ, and by how much those do that both have."""
+    here, there = one.is_null().to_numpy(), other.is_null().to_numpy()
+    a = one.cast(pl.Float64).fill_null(0.0).to_numpy()
+    b = other.cast(pl.Float64).fill_null(0.0).to_numpy()
+    infinite = np.isinf(a) | np.isinf(b)
+    with np.errstate(invalid="ignore"):
+        gap = np.abs(a - b) / np.maximum(1.0, np.abs(b))
+    gap = np.where(infinite, np.where(a == b, 0.0, np.inf), gap)
+    gap = np.where(np.isnan(gap), np.inf, gap)
+    gap = np.where(here | there, np.where(here == there, 0.0, np.inf), gap)
+    finite = gap[np.isfinite(gap)]
+    return ~(gap <= TOLERANCE), float(finite.max()) if finite.size else 0.0
+
+
+def probes(program: Program, rows: pl.DataFrame, key: str | None = None) -> pl.DataFrame:
+    """Return difficult rows: copies of some rows with columns changed."""
+    values = critical_values(program)
+    made = [rows.clear()]
+    columns = list(values)
+    if columns:
+        made.append(_placed(rows, _together(values)))
+    for column in columns_of(program):
+        if column == key:  # every row has one
+            continue
+        made.append(rows.head(1).with_columns(pl.lit(None).cast(rows.schema[column]).alias(column)))
+    for column in _texts(program):
+        if rows.schema[column] == pl.String and column != key:
+            made.append(rows.head(1).with_columns(pl.lit("\u00e9' \"never seen").alias(column)))
+    return pl.concat(made, how="vertical_relaxed")
+
+
+def _placed(rows: pl.DataFrame, values: dict[str, np.ndarray]) -> pl.DataFrame:
+    """Return rows, again and again, with the values of some columns."""
+    size = len(next(iter(values.values())))
+    place = pl.Series(np.arange(size) % rows.height)
+    return rows.select(pl.all().gather(place)).with_columns(
+        **{name: pl.Series(column) for name, column in values.items()}
+    )
+
+
+def _together(values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return every value of a column with every one of another, or as many as there may be."""
+    total = math.prod(len(one) for one in values.values())
+    if total <= MOST_PROBES:
+        grid = np.meshgrid(*values.values(), indexing="ij")
+        return {name: part.ravel() for name, part in zip(values, grid, strict=True)}
+    size = min(MOST_PROBES, 4 * max(len(one) for one in values.values()))
+    random = np.random.default_rng(0)
+    return {name: one[random.permutation(size) % len(one)] for name, one in values.items()}
+
+
+def critical_values(program: Program) -> dict[str, np.ndarray]:
+    """Return the numbers with which each column is compared, and their neighbours."""
+    found: dict[str, list[float]] = {}
+    given: dict[str, Input] = {}
+    for value in (*program.bindings.values(), *program.outputs.values()):
+        for node in every_node(value):
+            for name, numbers in _comparisons(program, node):
+                given[name] = program.inputs[name]
+                found.setdefault(name, []).extend(numbers)
+    return {given[name].column: neighbours(numbers, given[name]) for name, numbers in found.items()}
+
+
+def _comparisons(program: Program, node: Node) -> Iterator[tuple[str, list[float]]]:
+    if isinstance(node, Steps) and isinstance(node.x, Ref) and node.x.name in program.inputs:
+        yield node.x.name, list(node.knots)
+    if isinstance(node, Compare):
+        left = node.left
+        if isinstance(left, Ref) and left.name in program.inputs:
+            yield left.name, list(_constants(program, node.right))
+
+
+def _constants(program: Program, node: Node) -> Iterator[float]:
+    for part in every_node(node):
+        if isinstance(part, Number):
+            yield part.value
+        elif isinstance(part, Ref):
+            yield from _constants(program, program.bindings[part.name])
+
+
+def neighbours(values: Sequence[float], given: Input) -> np.ndarray:
+    """Return numbers in the dtype of a fit with the floats next to them, and 0 and 1."""
+    scores = scores_of(given.description)
+    known = sorted({value for value in values if scores.low <= value <= scores.high})
+    known = known[:: max(1, len(known) // (MOST_PROBES // 8))]
+    own = scores.keys([*known, 0.0, 1.0])
+    keys = np.unique(np.concatenate([own - 1, own, own + 1]))
+    ends = scores.keys([scores.low, scores.high])
+    return scores.floats(keys[(keys >= ends[0]) & (keys <= ends[1])]).astype(np.float64)
+
+
+def _texts(program: Program) -> list[str]:
+    found: dict[str, None] = {}
+    for value in (*program.bindings.values(), *program.outputs.values()):
+        for node in every_node(value):
+            if isinstance(node, Words):
+                found.setdefault(node.column)
+    return list(found)

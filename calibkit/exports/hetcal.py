@@ -1,0 +1,291 @@
+"""Calibration by parts as a program: the leaf of a row in each partition, and the maps of leaves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from calibkit.errors import UsageError
+from calibkit.exports.nodes import (
+    ONE,
+    ZERO,
+    Between,
+    Compare,
+    Lacks,
+    Missing,
+    Node,
+    Number,
+    OneOf,
+    Ref,
+    Some,
+    Whole,
+    add,
+    chosen,
+    divide,
+    multiply,
+    numbers,
+    subtract,
+    when,
+)
+from calibkit.exports.preimages import Floats, Inverse
+from calibkit.exports.program import Input, Program
+from calibkit.exports.request import Request
+from calibkit.exports.scales import (
+    as_fitted,
+    bind_input,
+    expit,
+    inside,
+    line,
+    log_odds,
+    log_parts,
+    near_knots,
+    scores_of,
+    tame,
+)
+from calibkit.hetcal.model import SCORE_FEATURE, HetcalModel, LeafMap, PartitionPart, TreeNode
+from calibkit.hetcal.rows import linear_scores
+from calibkit_kernels.decide import LEAST
+
+#: A tree is written as nested comparisons to this depth; what lies below gets a name first.
+_NESTED = 12
+
+#: Deeper trees have no use but to exhaust what reads them.
+_DEEPEST = 1000
+
+#: Partitions whose steps are added up before the sum gets a name.
+_ADDED = 32
+
+#: The leaf of a node: what stands at the ends of a tree.
+Leaf = Callable[[int], Node]
+
+
+def translate(program: Program, model: HetcalModel, request: Request) -> dict[str, Node]:
+    """Return `calibrated` and `leaf`."""
+    request.refuse_key(model)
+    rows = _Rows.read(program, model, str(request.column(model, "score")))
+    parts = model.parts()
+    leaf = program.bind("leaf", rows.tree(parts[0], Whole))
+    if model.partition == "boosted":
+        total = _boosted(rows, parts)
+        assert model.final is not msgspec.UNSET  # the model was checked
+        total = expit(program, line(Number(model.final.a), total, Number(model.final.b)))
+    else:
+        total = ZERO
+        for place, part in enumerate(parts):
+            own = leaf if place == 0 else program.bind("leaf", rows.tree(part, Whole))
+            probability = program.bind("part", _leaf_maps(rows, part.maps, own))
+            total = probability if place == 0 else program.bind("sum", add(total, probability))
+        if len(parts) > 1:
+            total = divide(total, Number(float(len(parts))))
+    calibrated = inside(program, total, model.clip, "total")
+    return {
+        "calibrated": program.result([rows.score], calibrated),
+        "leaf": program.result([rows.score], leaf),
+    }
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """What a row has: the score, its linear form, and features.
+
+    Attributes
+    ----------
+    program, model
+        What is read, and for what.
+    score
+        Missing also where a feature is infinite, which `apply` refuses.
+    linear
+        The logit of a probability after precalibration.
+    features
+        Numbers and texts by their names.
+    inverse
+        The linear form seen from the score.
+    """
+
+    program: Program
+    model: HetcalModel
+    score: Ref
+    linear: Ref
+    features: dict[str, Ref]
+    inverse: Inverse
+
+    @classmethod
+    def read(cls, program: Program, model: HetcalModel, name: str) -> _Rows:
+        """Bind score and features."""
+        column = model.columns["score"]
+        program.lenient = True  # rows without a feature have a side of their own
+        features, infinite = _features(program, model)
+        usable = program.bind("usable", when(Some(tuple(infinite)), Missing(), ONE))
+        program.lenient = False
+        score = bind_input(program, "score", name, column)
+        if infinite:
+            whole = when(Lacks((usable.name,)), Missing(), score)
+            usable_score = program.bind("usable_score", whole)
+            if score.name in program.inputs:
+                program.inputs[usable_score.name] = program.inputs[score.name]
+            score = usable_score
+        scale = column.scale or "probability"
+        if scale == "probability":
+            linear = log_odds(program, score, LEAST)
+        else:
+            linear = tame(program, score, scale)
+        before = model.precalibrate
+        if before is not None:
+            linear = line(Number(before.a), program.bind("logit", linear), Number(before.b))
+
+        def function(scores: Floats) -> Floats:
+            found, _ = linear_scores(scores, scale)
+            return found if before is None else before.a * found + before.b
+
+        slope = 1.0 if before is None else before.a
+        inverse = Inverse(score, function, slope, scores_of(column))
+        inverse.learn(_score_knots(model))
+        return cls(program, model, score, program.bind("linear", linear), features, inverse)
+
+    def tree(self, part: PartitionPart, at_leaf: Leaf) -> Node:
+        """Return what stands at the leaf of a row, nodes from the last to the first.
+
+        The children of a node stand after it, so that they are written already.
+        """
+        found: list[Node] = [Missing()] * len(part.tree)
+        depth = [0] * len(part.tree)
+        whole = [0] * len(part.tree)
+        for place in range(len(part.tree) - 1, -1, -1):
+            node = part.tree[place]
+            if isinstance(node.leaf, int):
+                found[place] = at_leaf(node.leaf)
+                continue
+            assert isinstance(node.left, int) and isinstance(node.right, int)
+            depth[place] = 1 + max(depth[node.left], depth[node.right])
+            whole[place] = 1 + max(whole[node.left], whole[node.right])
+            found[place] = self._split(node, found[node.left], found[node.right])
+            found[node.left] = found[node.right] = Missing()
+            if depth[place] >= _NESTED:
+                found[place], depth[place] = self.program.bind("branch", found[place]), 0
+        if whole[0] > _DEEPEST:
+            raise UsageError(
+                f"a tree {whole[0]} levels deep makes no code that a database would take; at most "
+                f"{_DEEPEST} can be exported."
+            )
+        return found[0]
+
+    def _split(self, node: TreeNode, left: Node, right: Node) -> Node:
+        """Return the side of a row; rows without a value go on to the last one written."""
+        missing_left = node.missing == "left"
+        kept, other = (left, right) if missing_left else (right, left)
+        if left == right:
+            return left
+        if isinstance(node.left_categories, list) and isinstance(node.right_categories, list):
+            listed = node.right_categories if missing_left else node.left_categories
+            if not listed:
+                return kept
+            return when(OneOf(self.features[str(node.feature)], tuple(listed)), other, kept)
+        if node.feature == SCORE_FEATURE and node.feature not in self.features:
+            return self._by_score(node, left, right)
+        feature = self.features[str(node.feature)]
+        if not isinstance(node.cut, float):  # every value goes left
+            if missing_left:
+                return left
+            return when(Compare("<=", feature, Number(math.inf)), left, right)
+        sign = ">" if missing_left else "<="
+        cut = near_knots(self.program, feature, [node.cut], above=True)[0]
+        return when(Compare(sign, feature, Number(cut)), other, kept)
+
+    def _by_score(self, node: TreeNode, left: Node, right: Node) -> Node:
+        """Return the side of a row by its linear score, which is never missing."""
+        if not isinstance(node.cut, float):
+            return left
+        return self.inverse.steps([_above(node.cut)], [left, right])
+
+
+def _above(cut: float) -> float:
+    """Return the knot of a cut: what is up to the cut is below the next number."""
+    return math.nextafter(cut, math.inf)
+
+
+def _score_knots(model: HetcalModel) -> list[float]:
+    """Return the knots over the linear score, of splits and of maps."""
+    found = []
+    for part in model.parts():
+        for node in part.tree:
+            if node.feature == SCORE_FEATURE and isinstance(node.cut, float):
+                found.append(_above(node.cut))
+        for one in part.maps:
+            if isinstance(one.knots, list):
+                found += one.knots[1:]
+    return found
+
+
+def _features(program: Program, model: HetcalModel) -> tuple[dict[str, Ref], list[Node]]:
+    """Return the features that some split uses, and the conditions under which one is infinite."""
+    described = {
+        column.name: column for role, column in model.columns.items() if role.startswith("feature")
+    }
+    found: dict[str, Ref] = {}
+    infinite: list[Node] = []
+    for name in model.features():
+        column = described[name]
+        if column.kind == "category":
+            found[name] = program.bind("feature", program.words(name))
+            continue
+        raw = program.bind("read", Between(program.number(name), -math.inf, math.inf))
+        infinite += [Compare("=", raw, Number(limit)) for limit in (-math.inf, math.inf)]
+        found[name] = program.bind("feature", as_fitted(program, raw, column))
+        if name not in program.available:
+            program.inputs[found[name].name] = Input(name, column)
+        elif name in program.inexact:
+            program.loose.add(found[name].name)
+    return found, infinite
+
+
+def _leaf_maps(rows: _Rows, maps: Sequence[LeafMap], leaf: Ref) -> Node:
+    """Return the probability of a row under the map of its leaf."""
+    program = rows.program
+    pooled = rows.model.pooled
+
+    def parameter(name: str) -> Node:
+        values = [float(getattr(one, name)) for one in maps]
+        return _bound(program, name, chosen(leaf, numbers(values)))
+
+    if any(isinstance(one.c, float) for one in maps):
+        low, high = log_parts(program, rows.linear)
+        a, b, c = (parameter(name) for name in "abc")
+        return expit(program, add(add(multiply(a, low), multiply(b, high)), c))
+    if not any(isinstance(one.knots, list) for one in maps):
+        return expit(program, line(parameter("a"), rows.linear, parameter("b")))
+    whole = expit(program, line(Number(pooled.a), rows.linear, Number(pooled.b)))
+    found, shares = [], []
+    for one in maps:
+        assert isinstance(one.knots, list) and isinstance(one.values, list)  # as the fit writes
+        found.append(rows.inverse.steps(one.knots[1:], numbers(one.values)))
+        shares.append(float(one.share or 0.0))
+    step = _bound(program, "step", chosen(leaf, found))
+    if set(shares) == {1.0}:
+        return step
+    share = _bound(program, "share", chosen(leaf, numbers(shares)))
+    return add(multiply(share, step), multiply(subtract(ONE, share), program.bind("whole", whole)))
+
+
+def _bound(program: Program, name: str, value: Node) -> Node:
+    return value if isinstance(value, Number) else program.bind(name, value)
+
+
+def _each(values: Sequence[float]) -> Leaf:
+    return lambda leaf: Number(values[leaf])
+
+
+def _boosted(rows: _Rows, parts: Sequence[PartitionPart]) -> Node:
+    """Return the linear score after the steps of all partitions in turn."""
+    score: Node = rows.linear
+    for place, part in enumerate(parts):
+        slopes = [float(one.a) for one in part.maps if isinstance(one.a, float)]
+        shifts = [float(one.b) for one in part.maps if isinstance(one.b, float)]
+        if set(slopes) != {1.0}:
+            score = multiply(rows.program.bind("slope", rows.tree(part, _each(slopes))), score)
+        score = add(score, rows.tree(part, _each(shifts)))
+        if place % _ADDED == _ADDED - 1:
+            score = rows.program.bind("moved", score)
+    return score

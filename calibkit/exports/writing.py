@@ -1,0 +1,95 @@
+"""Exporting a model: its program, and the text in a language."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from calibkit import __version__
+from calibkit.errors import UsageError, nearest
+from calibkit.exports.bundle import translate as bundle
+from calibkit.exports.parts import PARTS, Translate
+from calibkit.exports.program import Program, used_bindings
+from calibkit.exports.request import Request
+from calibkit.models import Model
+
+#: What can be written.
+LANGUAGES: Final = ("sql", "polars", "python")
+
+#: What makes a program of each kind.
+TRANSLATORS: Final[Mapping[str, Translate]] = {**PARTS, "bundle": bundle}
+
+
+@dataclass(frozen=True)
+class Target:
+    """What to write.
+
+    Attributes
+    ----------
+    language
+        ``sql``, ``polars`` or ``python``.
+    dialect
+        Of SQL: ``duckdb`` or ``postgres``.
+    table
+        Of SQL: the table that is read; a dot parts a schema from it.
+    """
+
+    language: str
+    dialect: str = "duckdb"
+    table: str = "scores"
+
+
+def program_of(model: Model, request: Request) -> Program:
+    """Return what a model computes.
+
+    Raises
+    ------
+    UsageError
+        For a kind that cannot be exported, or options that do not fit the model.
+    """
+    if model.kind not in TRANSLATORS:
+        raise UsageError(
+            f"a model of kind {model.kind!r} cannot be exported{nearest(model.kind, TRANSLATORS)}."
+        )
+    program = Program(model.kind)
+    program.outputs = TRANSLATORS[model.kind](program, model, request)
+    program.bindings = used_bindings(program, list(program.outputs.values()))
+    return program
+
+
+def export_model(model: Model, target: Target, request: Request | None = None) -> str:
+    """Return a model as the text of a file.
+
+    Parameters
+    ----------
+    model
+        Of any kind that is applied to rows.
+    target
+        The language.
+    request
+        Columns elsewhere, and the key of a stochastic boundary.
+
+    Raises
+    ------
+    UsageError
+        Options that do not fit the model, or names that the language cannot hold.
+    """
+    program = program_of(model, request or Request())
+    about = f"calibkit {__version__}: a model of kind {program.kind}"
+    if target.language == "sql":
+        from calibkit.exports.duckdb_sql import DuckDb
+        from calibkit.exports.postgres_sql import Postgres
+        from calibkit.exports.sql import table_name
+
+        dialect = DuckDb() if target.dialect == "duckdb" else Postgres()
+        name = "DuckDB" if target.dialect == "duckdb" else "PostgreSQL"
+        statement = dialect.statement(program, table_name(target.table))
+        return f"-- {about}, for {name}\n{statement}\n"
+    if target.language == "polars":
+        from calibkit.exports import polars_code
+
+        return polars_code.write(program, about)
+    from calibkit.exports import python_code
+
+    return python_code.write(program, about)

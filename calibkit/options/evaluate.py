@@ -1,0 +1,321 @@
+"""The options of ``evaluate``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+from calibkit.errors import UsageError
+from calibkit.options.judging import (
+    BIN_STRATEGY,
+    METRICS,
+    VOTES,
+    Alpha0,
+    Baseline,
+    Bins,
+    Confidence,
+    Decision,
+    Disagreement,
+    Ensemble,
+    Grid,
+    GridScore,
+    Intervals,
+    MinRows,
+    Numbers,
+    Scores,
+    Top,
+    TopBy,
+    decimals,
+)
+from calibkit.options.option import listed, option
+from calibkit.options.shared import (
+    By,
+    ColumnOptions,
+    Counts,
+    Groups,
+    Label,
+    ModelLike,
+    Names,
+    OnMissing,
+    Positive,
+    Probs,
+    Scale,
+    Seed,
+    Threaded,
+    Uncertainty,
+    Unlabelled,
+    Weight,
+    WeightKind,
+    model_of,
+)
+
+if TYPE_CHECKING:
+    from calibkit.maths.bounds import Bound
+    from calibkit.metrics.settings import Share
+    from calibkit.metrics.views import Settings
+    from calibkit.models import Model
+
+
+def _prevalence(value: Any, flag: str) -> str:
+    from calibkit.metrics.settings import read_prevalence
+
+    return read_prevalence(str(value))
+
+
+def _complete_metrics(incomplete: str) -> list[str]:
+    """Complete the last of a list of metrics with commas."""
+    from calibkit.reports.html_glossary import MEANINGS
+
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in MEANINGS if name.startswith(last)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateOptions(Threaded):
+    """What `evaluate` judges, by what, and which figures it gives."""
+
+    scores: Scores = None
+    baseline: Baseline = None
+    scale: Scale = "probability"
+    label: Label = "label"
+    positive: Positive = None
+    unlabelled: Unlabelled = "error"
+    uncertainty: Uncertainty = None
+    weight: Weight = None
+    weight_kind: WeightKind = "frequency"
+    groups: Groups = None
+    probs: Probs = None
+    counts: Counts = None
+    top: Top = None
+    top_by: TopBy = None
+    by: By = None
+    min_rows: MinRows = 100
+    bins: Bins = 15
+    bin_strategy: Annotated[Literal["equal-width", "equal-mass", "range"], BIN_STRATEGY] = (
+        "equal-width"
+    )
+    recall_at_precision: Annotated[
+        Numbers | None,
+        option(
+            metavar="P",
+            group=METRICS,
+            help="The highest recall of one threshold with precision >= P; may be repeated.",
+            shown=False,
+            many="commas",
+            read=decimals,
+        ),
+    ] = None
+    precision_at_recall: Annotated[
+        Numbers | None,
+        option(
+            metavar="R",
+            group=METRICS,
+            help="The highest precision of one threshold with recall >= R; may be repeated.",
+            shown=False,
+            many="commas",
+            read=decimals,
+        ),
+    ] = None
+    boundary: Annotated[
+        ModelLike | None,
+        option(
+            metavar="MODEL",
+            group=METRICS,
+            help="Judge the decisions of a boundary, under the score 'boundary'.",
+            shown=False,
+        ),
+    ] = None
+    decision: Decision = None
+    grid: Grid = None
+    grid_score: GridScore = None
+    metrics: Annotated[
+        Names | None,
+        option(
+            metavar="LIST",
+            group=METRICS,
+            help="Only these metrics.",
+            shown="all",
+            many="commas",
+            read=listed,
+            completes=_complete_metrics,
+        ),
+    ] = None
+    prevalence: Annotated[
+        float | str | None,
+        option(
+            metavar="P",
+            group=METRICS,
+            help="Reweight the classes to this share of positives.",
+            shown=False,
+            read=_prevalence,
+        ),
+    ] = None
+    confidence: Confidence = 0.95
+    intervals: Intervals = True
+    ensemble: Ensemble = False
+    alpha0: Alpha0 = None
+    disagreement: Disagreement = None
+    class_disagreement: Annotated[
+        str | None,
+        option(
+            metavar="PATTERN",
+            group=VOTES,
+            help="With --counts: columns of the predicted probability that they differ about a class.",
+            shown="as the class probabilities (and --alpha0) say",
+        ),
+    ] = None
+    on_missing: OnMissing = "error"
+    seed: Seed = 0
+
+    def check(self) -> None:
+        """Refuse options that contradict each other."""
+        if (self.probs or self.counts) and (self.scores or (self.baseline and not self.counts)):
+            raise UsageError("--probs and --score: evaluate one of them at a time.")
+        self._check_votes()
+        _ = self.tops, self._chosen  # these are read here, so that a wrong one is refused at once
+        if not 0.0 < self.confidence < 1.0:
+            raise UsageError(f"--confidence is {self.confidence:g}; expected more than 0, below 1.")
+        if self.top_by is not None and not self.tops:
+            raise UsageError("--top-by chooses the rows of --top; name shares by --top 0.02,0.1.")
+        if self.grid_score is not None and self.grid is None:
+            raise UsageError("--grid-score is the score of --grid; name its table.")
+        if self.uncertainty is not None and self.grid is None and self.boundary is None:
+            raise UsageError("--uncertainty is that of --grid or --boundary; leave it out.")
+        if self.boundary is not None and self.decision is not None:
+            raise UsageError("--boundary and --decision: judge one of them at a time.")
+        named = "boundary" if self.boundary is not None else self.decision
+        if named in self.ranked:
+            raise UsageError(f"{named!r} is a score and names the decisions; rename the column.")
+        if self.patterns:
+            self._check_classes()
+
+    def _check_votes(self) -> None:
+        given = self.disagreement or self.class_disagreement
+        if self.counts is None:
+            if self.ensemble or self.alpha0 or given:
+                raise UsageError(
+                    "--ensemble, --alpha0 and disagreements are judged by votes: name --counts."
+                )
+            return
+        strengths, predictors = len(self.strengths), len(self.patterns)
+        if strengths not in (0, 1, predictors):
+            raise UsageError(
+                f"--alpha0 names {strengths} columns for {predictors} predictors; name one "
+                "for all of them, or one for each."
+            )
+        if given and predictors > 1 and not self.ensemble:
+            raise UsageError(
+                "--disagreement goes with one predictor: give --probs once, or add --ensemble."
+            )
+        if self.ensemble and self.baseline is not None:
+            raise UsageError("--baseline: an ensemble is one predictor, with none to compare with.")
+        if self.weight_kind == "sampling":
+            raise UsageError("--weight-kind sampling goes with a score, not with votes.")
+
+    def _check_classes(self) -> None:
+        labelled = self.counts is None
+        without = {
+            "--boundary": self.boundary is not None,
+            "--decision": self.decision,
+            "--grid": self.grid is not None,
+            "--top": self.top,
+            "--weight": labelled and self.weight,
+            "--groups": labelled and self.groups,
+            "--prevalence": self.prevalence,
+            "--positive": self.positive,
+        }
+        for flag, value in without.items():
+            if value:
+                raise UsageError(f"{flag} goes with a score, not with class probabilities.")
+
+    @property
+    def ranked(self) -> tuple[str, ...]:
+        """The score columns, the baseline first."""
+        first = [self.baseline] if self.baseline and self.counts is None else []
+        return tuple(dict.fromkeys([*first, *listed(self.scores or "score")]))
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The patterns of class probabilities, one a predictor; none where scores are judged."""
+        return listed(self.probs or ("prob_*" if self.counts is not None else ()))
+
+    @property
+    def strengths(self) -> tuple[str, ...]:
+        """The columns of strengths, as ``--alpha0`` names them."""
+        return listed(self.alpha0 or ())
+
+    @property
+    def columns(self) -> ColumnOptions:
+        """What the columns are called, and how they are read; the score is the baseline."""
+        first = self.ranked[0]
+        return self.part(ColumnOptions, score=first, uncertainty=None, weight_kind="frequency")
+
+    @cached_property
+    def model(self) -> Model | None:
+        """The model whose decisions are judged."""
+        return None if self.boundary is None else model_of(self.boundary, "--boundary")
+
+    @cached_property
+    def tops(self) -> tuple[Share, ...]:
+        """The shares of the rows with the highest scores that are slices."""
+        from calibkit.metrics.settings import read_shares
+
+        return read_shares(cast("Sequence[str]", self.top or ()))
+
+    @cached_property
+    def _chosen(self) -> tuple[tuple[str, ...] | None, dict[str, list[Bound]]]:
+        from calibkit.metrics.settings import read_bounds, read_metrics
+
+        bounds = read_bounds(
+            cast("Sequence[str]", self.recall_at_precision or ()),
+            cast("Sequence[str]", self.precision_at_recall or ()),
+        )
+        return read_metrics(listed(self.metrics or ()), bounds), bounds
+
+    @property
+    def chosen(self) -> tuple[str, ...] | None:
+        """The names of the metrics wanted, with their bounds; None is all."""
+        return self._chosen[0]
+
+    @cached_property
+    def settings(self) -> Settings:
+        """What shapes the metrics."""
+        from calibkit.metrics.views import Settings
+
+        bounds = self._chosen[1]
+        return Settings(
+            scale=self.scale,
+            bins=self.bins,
+            strategy=self.bin_strategy,
+            precisions=tuple(bounds["recall_at_precision"]),
+            recalls=tuple(bounds["precision_at_recall"]),
+            weighted=self.weight is not None,
+            weight_kind=self.weight_kind,
+            prevalence=cast("str | None", self.prevalence),
+            threads=self.workers,
+        )
+
+    @property
+    def needs_each(self) -> str | None:
+        """The option that needs every row as it is, if one does."""
+        for flag, given in (
+            ("--groups", self.groups),
+            ("--weight-kind sampling", self.weight_kind == "sampling"),
+            ("--prevalence (its intervals)", self.intervals and self.prevalence),
+        ):
+            if given:
+                return flag
+        return None
+
+    def wanted(self, known: Sequence[str]) -> list[str]:
+        """Return the metrics that are wanted of some known ones."""
+        return [name for name in known if self.chosen is None or name in self.chosen]
+
+    def steps(self) -> list[str]:
+        """Return what an evaluation does, in words."""
+        slices = ["all rows", *(f"the top {share.text}" for share in self.tops)]
+        slices += [f"each value of {self.by!r}"] if self.by else []
+        names = "all metrics" if self.chosen is None else ", ".join(self.chosen)
+        return [f"compute {names} on {', '.join(slices)}"]

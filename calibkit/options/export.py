@@ -1,0 +1,94 @@
+"""The options of ``export``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from calibkit.errors import UsageError
+from calibkit.options.option import Options, option
+from calibkit.options.shared import (
+    COLUMNS,
+    OUTPUT,
+    RUN,
+    FrameLike,
+    ModelLike,
+    ProbsElsewhere,
+    ScoreElsewhere,
+    SeedElsewhere,
+    UncertaintyElsewhere,
+    model_of,
+)
+
+if TYPE_CHECKING:
+    from calibkit.exports.request import Request
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions(Options):
+    """Which model becomes code, in which language, and on which rows that is checked."""
+
+    model: Annotated[
+        ModelLike,
+        option(argument=True, metavar="MODEL", help="A model file (JSON).", read=model_of),
+    ] = field(kw_only=False)
+    to: Annotated[
+        Literal["sql", "polars", "python"],
+        option(
+            group=OUTPUT,
+            help="SQL, a Python file for polars frames, or one that needs Python alone.",
+        ),
+    ]
+    dialect: Annotated[
+        Literal["duckdb", "postgres"] | None,
+        option(group=OUTPUT, help="Of SQL.", shown="duckdb"),
+    ] = None
+    table: Annotated[
+        str | None,
+        option(
+            metavar="NAME",
+            group=OUTPUT,
+            help="Of SQL: the table that is read. A dot parts a schema from it, unless it stands in "
+            "double quotes.",
+            shown="scores",
+        ),
+    ] = None
+    check_on: Annotated[
+        FrameLike | None,
+        option(
+            "--check",
+            metavar="FILE",
+            group=RUN,
+            path=True,
+            help="Run the export and the model on this file and compare every row; SQL runs in "
+            "DuckDB (pip install duckdb).",
+            shown=False,
+        ),
+    ] = None
+    key: Annotated[
+        str | None,
+        option(
+            metavar="NAME",
+            group=COLUMNS,
+            help="For a stochastic boundary: the column (integers or text) whose hash decides a row.",
+            shown=False,
+        ),
+    ] = None
+    seed: SeedElsewhere = None
+    score: ScoreElsewhere = None
+    uncertainty: UncertaintyElsewhere = None
+    probs: ProbsElsewhere = None
+
+    def check(self) -> None:
+        """Refuse words of SQL for another language."""
+        if self.to != "sql" and (self.dialect is not None or self.table is not None):
+            raise UsageError("--dialect and --table go with --to sql.")
+
+    @property
+    def request(self) -> Request:
+        """What is asked besides the model and the language."""
+        from calibkit.exports.request import Request
+
+        columns = {"score": self.score, "uncertainty": self.uncertainty, "probs": self.probs}
+        named = {role: name for role, name in columns.items() if name is not None}
+        return Request(columns=named, key=self.key, seed=self.seed)

@@ -1,0 +1,101 @@
+"""Calibration error by score bin, over the cells of a grid: ECE@j, and cumulative from j up.
+
+Arora, Merugu, Saladi, Rastogi, "Leveraging uncertainty estimates to improve classifier
+performance", section C.6 and figure 8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import polars as pl
+
+from calibkit.bins.binning import Grid, fit_grid
+from calibkit.errors import DataError
+from calibkit.files.sources import Source
+from calibkit.metrics import cells
+from calibkit.metrics.rows import grid_of
+from calibkit.metrics.views import Sample, Settings
+from calibkit.options.grid_plots import EceAtOptions
+from calibkit.reports.points import Points, check_lines
+from calibkit.reports.style import Sheet
+from calibkit.rows.columns import read_score_rows, score_column
+
+
+def points(source: Source, options: EceAtOptions) -> Points:
+    """Return ECE@j and cumulative ECE@j of each score for every score bin j.
+
+    Raises
+    ------
+    UsageError
+        Columns or a grid that are not there, or do not fit.
+    DataError
+        Values that are missing, out of range or of the wrong type; scores that are no
+        probabilities.
+    """
+    check_lines(options.names, "scores", "--score")
+    source.require(list(options.names), "--score")
+    given = None
+    columns = options.columns
+    found = grid_of(options.grid)
+    if found is not None:
+        given, spread = found.grid, found.columns.get("uncertainty")
+        binned = options.grid_score or found.columns["score"].name
+        columns = replace(columns, score=binned)
+        if columns.uncertainty is None and given.shape[0] > 1:
+            columns = replace(columns, uncertainty=spread.name if spread else "uncertainty")
+    others = [name for name in options.names if name != columns.score]
+    rows = read_score_rows(source, columns, positive_must_occur=False, others=others)
+    assert rows.label is not None and rows.where is not None  # labels are read
+    if given is None:
+        levels = options.uncertainty_bins or (3 if rows.uncertainty is not None else 1)
+        given = fit_grid(rows, levels, options.score_bins, threads=options.workers)
+    place = cells.place(given, rows.score, rows.uncertainty)
+    settings = Settings(weighted=options.weight is not None, threads=options.workers)
+    frames = []
+    for name in options.names:
+        own = rows.score
+        if name != columns.score:
+            assert rows.others is not None
+            own = score_column(rows.others[name], rows.where, "probability")
+        sample = Sample(score=own, label=rows.label, weight=rows.weight)
+        frames.append(_one(name, given, cells.compute(sample, place, settings)))
+    table = pl.concat(frames)
+    if not table["ece_at"].count():
+        raise DataError(
+            f"{source.parts[0].path}: no cell of the grid has rows", file=source.parts[0].path
+        )
+    shape = str(given.shape[0])
+    return Points.of("ece-at", table, rows, grid=columns.score, levels=shape)
+
+
+def _one(name: str, grid: Grid, values: dict[str, int | float | None]) -> pl.DataFrame:
+    bins = range(grid.shape[1])
+    return pl.DataFrame(
+        {
+            "score": name,
+            "score_bin": list(bins),
+            "ece_at": [values[f"ece_at:{j}"] for j in bins],
+            "cumulative_ece_at": [values[f"cumulative_ece_at:{j}"] for j in bins],
+        },
+        schema_overrides={"ece_at": pl.Float64, "cumulative_ece_at": pl.Float64},
+    )
+
+
+def draw(shown: Points, sheet: Sheet) -> None:
+    """Draw ECE@j above and the cumulative one below, over the score bins."""
+    above, below = sheet.panels(2, sharex=True)
+    series = shown.table.partition_by("score", maintain_order=True)
+    marked = series[0].height <= 30
+    for place, own in enumerate(series):
+        look = sheet.line(place) if marked else {**sheet.line(place), "marker": ""}
+        for panel, name in ((above, "ece_at"), (below, "cumulative_ece_at")):
+            known = own.filter(pl.col(name).is_not_null())
+            x, y = known["score_bin"].to_numpy(), known[name].to_numpy()
+            panel.plot(x, y, **look, **sheet.rim)
+        sheet.entry(own["score"][0], **look)
+    for panel in (above, below):
+        panel.set_ylim(bottom=0)
+    below.locator_params(axis="x", integer=True)
+    sheet.label(above, y="ECE@j", share=0.5)
+    sheet.label(below, x=f"score bin j of {shown.words['grid']}", y="cumulative ECE@j", share=0.5)

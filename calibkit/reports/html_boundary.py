@@ -1,0 +1,72 @@
+"""A boundary's word and what came of it: expected and certified figures beside those of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from calibkit.boundary.model import BoundaryModel
+from calibkit.metrics.result import Metrics
+from calibkit.reports.html import Cell, Span, Table, number
+
+ALL = "all"
+
+#: The name of the decisions of a boundary among the scores, and of quantities of certificates there.
+BOUNDARY = "boundary"
+_METRICS = {"capacity": "selected_share"}
+
+
+def beside(model: BoundaryModel, metrics: Metrics) -> list[str | Table]:
+    """Return what the boundary led to expect beside what the rows of the evaluation show."""
+    values = metrics.metrics.get(BOUNDARY, {}).get(ALL, {})
+    bounds = metrics.intervals.get(BOUNDARY, {}).get(ALL, {})
+    if not values:
+        return []
+
+    def found(name: str) -> Cell:
+        interval, value = bounds.get(name), values.get(name)
+        return value if interval is None else Span(value, interval.low, interval.high)
+
+    fit = model.fit
+    judged = fit.test or fit.cross_validated
+    rows: list[list[Cell]] = [
+        [name, getattr(fit.in_sample, name), getattr(judged, name, None), found(name)]
+        for name in ("precision", "recall")
+        if name in values
+    ]
+    how = "its test rows" if fit.test else "cross-validated"
+    header = ["", "fitting rows", how if judged else "not judged on others", "found here"]
+    table = Table("What to expect, and what was found", header, rows, codes=())
+    return [*([table] if rows else []), *_bounds(model, found)]
+
+
+def _bounds(model: BoundaryModel, found: Callable[[str], Cell]) -> list[str]:
+    """Say of each bound of the fit whether the rows of the evaluation keep it."""
+    certificate, lines = model.fit.certificate, []
+    for name, bound in model.objective.subject_to.items():
+        cell = found(_METRICS.get(name, name))
+        value = cell.value if isinstance(cell, Span) else cell
+        whole = name == "capacity" and bound >= 1.0
+        if value is None or isinstance(value, str) or "value" in model.columns or whole:
+            continue
+        least = name in ("precision", "recall")
+        word = "meets" if (value >= bound if least else value <= bound) else "misses"
+        lines.append(
+            f"{name} {'>=' if least else '<='} {number(bound)}: these rows show {number(value)}, "
+            f"which {word} it{_chance(cell, bound, least)}."
+        )
+    if certificate is not None:
+        sign = ">=" if certificate.side == "lower" else "<="
+        lines.append(
+            f"Certificate: {certificate.quantity} {sign} {number(certificate.bound)} on new rows of "
+            f"the same kind, with confidence {certificate.confidence:g} over the drawing of the "
+            f"{certificate.rows:,} rows that certified it."
+        )
+    return lines
+
+
+def _chance(cell: object, bound: float, least: bool) -> str:
+    """Say whether the interval leaves it open that the bound is met."""
+    if not isinstance(cell, Span) or cell.low is None or cell.high is None:
+        return ""
+    both = cell.low < bound <= cell.high if least else cell.low <= bound < cell.high
+    return "; its interval leaves both open" if both else ", as does its whole interval"

@@ -1,0 +1,298 @@
+"""The page of one evaluation: what a reader wants to know first, then everything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from calibkit import __version__
+from calibkit.metrics.evaluate import Evaluated
+from calibkit.metrics.result import Difference, Metrics, Number
+from calibkit.reports import html, html_pictures
+from calibkit.reports.html import NOTHING, Cell, Markup, Span, Table
+from calibkit.reports.html_glossary import meaning, stem
+
+ALL = "all"
+
+#: Metrics shown large, the first six that a score has.
+HEADLINES = (
+    *("precision", "recall", "selected", "fpr", "f1"),
+    *("accuracy", "auc", "average_precision", "log_loss", "calibration_bias", "ece", "brier"),
+    *("classwise_ece", "squared_loss", "epistemic_loss", "class_calibration_error"),
+    *("disagreement_loss", "disagreement_calibration_error"),
+)
+_MOST_HEADLINES = 6
+
+#: Metrics of a table of slices, the first eight that a score has.
+OF_SLICES = ("count", "base_rate", "mean_score", "selected", "rows_used", *HEADLINES)
+_MOST_COLUMNS = 8
+
+#: Slices whose every metric is on the page; metrics.json has them all.
+_MOST_IN_FULL = 100
+
+_CONFUSION = ("tp", "fp", "fn", "tn")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """What a page says beside the metrics.
+
+    Attributes
+    ----------
+    inputs
+        Names of the files that were evaluated, or of the input as the user knows it.
+    confidence
+        Of the intervals; None where there are none.
+    story
+        What is to be said of the boundary: paragraphs and tables, in order.
+    pictures
+        Elements with pictures drawn by another program.
+    remark
+        A line that stands in for pictures which are not there.
+    """
+
+    inputs: Sequence[str] = ()
+    confidence: float | None = None
+    story: Sequence[str | Table] = ()
+    pictures: Sequence[Markup] = ()
+    remark: str = ""
+
+
+def report(found: Evaluated, context: Context) -> bytes:
+    """Return the page of an evaluation: UTF-8, one file, the same bytes for the same findings."""
+    metrics = found.metrics
+    return html.page(
+        f"Evaluation of {_listed(context.inputs)}" if context.inputs else "Evaluation",
+        _head(metrics, context),
+        _remarks([*found.warnings, *found.notes]),
+        *(_glance(metrics, score) for score in metrics.metrics),
+        _story(metrics, context),
+        _pictures(found, context),
+        html.section("All rows", *(_all_rows(metrics, scores) for scores in _alike(metrics))),
+        html.section("Differences", *(_differences(metrics, pair) for pair in metrics.differences)),
+        html.section("Slices", *(_slices(metrics, score) for score in metrics.metrics)),
+        html.section("What the figures mean", _glossary(metrics)),
+        html.section("How they were computed", _signature(metrics)),
+        html.tag("footer", html.escaped(f"Written by calibkit {__version__}.")),
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:3])
+    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
+
+
+def _head(metrics: Metrics, context: Context) -> Markup:
+    of = html.tag("code", html.escaped(_listed(context.inputs)))
+    title = html.joined([html.escaped("Evaluation of "), of]) if context.inputs else None
+    line = f"{metrics.rows:,} rows; scores: {', '.join(metrics.metrics)}."
+    if context.confidence is not None and metrics.intervals:
+        line += f" Intervals hold the true value with confidence {context.confidence:g}."
+    heading = html.tag("h1", title or html.escaped("Evaluation"))
+    return html.tag("header", html.joined([heading, html.paragraphs([line], class_="soft")]))
+
+
+def _remarks(lines: Sequence[str]) -> Markup:
+    told = html.tag("div", html.paragraphs(lines), class_="warnings") if lines else NOTHING
+    return html.section("What to know about the data", told)
+
+
+def _cell(metrics: Metrics, score: str, part: str, name: str) -> Cell:
+    value = metrics.metrics[score][part].get(name)
+    own = metrics.intervals.get(score, {}).get(part, {}).get(name)
+    return value if own is None else Span(value, own.low, own.high)
+
+
+def _chosen(values: dict[str, Number], wanted: Sequence[str], most: int) -> list[str]:
+    known = [name for name in dict.fromkeys(wanted) if name in values]
+    return known[:most] or [name for name in values if not name.endswith("]")][:most]
+
+
+def _glance(metrics: Metrics, score: str) -> Markup:
+    """Return the main figures of a score, large."""
+    values = metrics.metrics[score][ALL]
+    cards = []
+    for name in _chosen(values, HEADLINES, _MOST_HEADLINES):
+        cell = _cell(metrics, score, ALL, name)
+        lines = [html.tag("dt", html.breakable(html.escaped(name)), title=meaning(name))]
+        lines.append(html.tag("dd", html.escaped(html.number(values[name]))))
+        if isinstance(cell, Span):
+            ends = f"{html.number(cell.low)} to {html.number(cell.high)}"
+            lines.append(html.tag("dd", html.escaped(ends), class_="interval"))
+        cards.append(html.tag("div", html.joined(lines)))
+    return html.section(f"{score} at a glance", html.tag("dl", html.joined(cards), class_="cards"))
+
+
+def _story(metrics: Metrics, context: Context) -> Markup:
+    """Return what decisions came to: the boundary's own words, and each confusion matrix."""
+    told = [
+        html.table(part) if isinstance(part, Table) else html.paragraphs([part])
+        for part in context.story
+    ]
+    counted = [
+        _confusion(score, slices[ALL])
+        for score, slices in metrics.metrics.items()
+        if all(slices[ALL].get(name) is not None for name in _CONFUSION)
+    ]
+    return html.section("Boundary" if told else "Decisions", *counted, *told)
+
+
+def _confusion(score: str, values: dict[str, Number]) -> Markup:
+    def line(*cells: Markup) -> Markup:
+        return html.tag("tr", Markup("".join(cells)))
+
+    def heading(words: str, scope: str) -> Markup:
+        return html.tag("th", html.escaped(words), scope=scope)
+
+    def counts(name: str, *cells: str) -> Markup:
+        shown = [html.tag("td", html.cell_text(values[cell])) for cell in cells]
+        return line(heading(name, "row"), *shown)
+
+    columns = [heading(f"label {side}", "col") for side in ("positive", "negative")]
+    body = html.joined([counts("selected", "tp", "fp"), counts("left", "fn", "tn")])
+    caption = html.escaped(f"Confusion matrix of {score}: rows on these data")
+    parts = {"caption": caption, "thead": line(html.tag("td"), *columns), "tbody": body}
+    inside = html.joined(html.tag(name, part) for name, part in parts.items())
+    return html.tag("div", html.tag("table", inside, class_="confusion"), class_="wide")
+
+
+def _pictures(found: Evaluated, context: Context) -> Markup:
+    drawn = list(context.pictures) or [*_diagrams(found.curves)]
+    drawn += [*_slice_pictures(found.metrics)]
+    return html.section(
+        "Pictures",
+        html.tag("div", html.joined(drawn), class_="pictures") if drawn else NOTHING,
+        html.paragraphs([context.remark] if context.remark else [], class_="soft"),
+    )
+
+
+def _diagrams(curves: pl.DataFrame | None) -> Iterator[Markup]:
+    """Yield a reliability diagram a score, of all rows."""
+    if curves is None or "curve" not in curves.columns:
+        return
+    for score in curves["score"].unique(maintain_order=True):
+        own = curves.filter((pl.col("score") == score) & (pl.col("slice") == ALL))
+        drawing = html_pictures.reliability(own)
+        if drawing:
+            words = (
+                f"Reliability of {score}: a dot a bin with its interval; the line is isotonic "
+                "regression (CORP). On the dashed line scores say how often rows are positive."
+            )
+            yield html.figure(drawing, words)
+
+
+def _slice_pictures(metrics: Metrics) -> Iterator[Markup]:
+    """Yield a picture a score: its first headline with an interval, slice by slice."""
+    for score, slices in metrics.metrics.items():
+        bounded = metrics.intervals.get(score, {}).get(ALL, {})
+        names = [name for name in HEADLINES if name in slices[ALL] and name in bounded]
+        for name in names[:1]:
+            cells = {part: _cell(metrics, score, part, name) for part in slices}
+            values = [(part, cell) for part, cell in cells.items() if isinstance(cell, Span)]
+            drawing = html_pictures.slices(name, values)
+            if drawing:
+                rest = len(slices) - html_pictures.MOST_SLICES
+                more = f" The first {html_pictures.MOST_SLICES} are drawn." if rest > 0 else ""
+                words = (
+                    f"{name} of {score} in each slice; the dashed line is that of all rows.{more}"
+                )
+                yield html.figure(drawing, words)
+
+
+def _alike(metrics: Metrics) -> list[list[str]]:
+    """Return the scores in groups that have the same metrics."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for score, slices in metrics.metrics.items():
+        groups.setdefault(tuple(slices[ALL]), []).append(score)
+    return list(groups.values())
+
+
+def _folding(main: Table, summary: str, rest: Table) -> Markup:
+    """Return a table, and one that opens at a click where it has rows."""
+    return html.joined(
+        [html.table(main), html.folded(summary, html.table(rest)) if rest.rows else NOTHING]
+    )
+
+
+def _all_rows(metrics: Metrics, scores: Sequence[str]) -> Markup:
+    """Return the metrics of all rows, a column a score; those of single classes folded away."""
+    header, caption = ["metric", *scores], "Metrics on all rows"
+    main, single = (
+        [
+            [name, *(_cell(metrics, score, ALL, name) for score in scores)]
+            for name in metrics.metrics[scores[0]][ALL]
+            if name.endswith("]") == of_class
+        ]
+        for of_class in (False, True)
+    )
+    classes = Table(f"{caption}, class by class", header, single)
+    return _folding(Table(caption, header, main), "Each class", classes)
+
+
+def _differences(metrics: Metrics, pair: str) -> Markup:
+    """Return by how much two scores differ, on all rows and folded away on slices."""
+    slices = metrics.differences[pair]
+
+    def cells(found: Difference) -> list[Cell]:
+        return [Span(found.value, found.low, found.high, signed=True), _verdict(found)]
+
+    own = [[name, *cells(found)] for name, found in slices[ALL].items() if not name.endswith("]")]
+    rest = [
+        [part, name, *cells(found)]
+        for part in [part for part in slices if part != ALL][:_MOST_IN_FULL]
+        for name, found in slices[part].items()
+        if found.value is not None and not name.endswith("]")
+    ]
+    header = ["metric", "difference", "0 inside"]
+    main = Table(f"{pair} on all rows: the first less the baseline", header, own)
+    each = Table(f"{pair} by slice", ["slice", *header], rest, codes=(0, 1))
+    return _folding(main, "On slices", each)
+
+
+def _verdict(found: Difference) -> str:
+    """Say whether the interval leaves open that there is no difference."""
+    if found.low is None or found.high is None:
+        return "–"
+    return "yes" if found.low <= 0.0 <= found.high else "no"
+
+
+def _slices(metrics: Metrics, score: str) -> Markup:
+    """Return a line a slice with the main metrics, and folded away all of them."""
+    slices = metrics.metrics[score]
+    if len(slices) < 2:
+        return NOTHING
+    names = _chosen(slices[ALL], OF_SLICES, _MOST_COLUMNS)
+    short = [[part, *(values.get(name) for name in names)] for part, values in slices.items()]
+    shown = [part for part in slices if part != ALL][:_MOST_IN_FULL]
+    full = [
+        [part, name, _cell(metrics, score, part, name)] for part in shown for name in slices[part]
+    ]
+    rest = len(slices) - 1 - len(shown)
+    more = f", of the first {len(shown)}; metrics.json has {rest} more" if rest else ""
+    caption = f"Every metric of {score} by slice{more}"
+    every = Table(caption, ["slice", "metric", "value"], full, codes=(0, 1))
+    return _folding(Table(f"{score} by slice", ["slice", *names], short), "Every metric", every)
+
+
+def _names(metrics: Metrics) -> list[str]:
+    """Return the names of all metrics of all rows, as they come."""
+    return list(dict.fromkeys(name for slices in metrics.metrics.values() for name in slices[ALL]))
+
+
+def _glossary(metrics: Metrics) -> Markup:
+    """Return what the metrics mean, without bounds and classes."""
+    stems = dict.fromkeys(stem(name) for name in _names(metrics))
+    terms = []
+    for name in stems:
+        terms += [html.tag("dt", html.tag("code", html.escaped(name)))]
+        terms += [html.tag("dd", html.escaped(meaning(name)))]
+    return html.tag("dl", html.joined(terms), class_="terms")
+
+
+def _signature(metrics: Metrics) -> Markup:
+    known = [name for name in _names(metrics) if name in metrics.signature]
+    rows = [[name, metrics.signature[name]] for name in known]
+    caption = "Two numbers are comparable if their signatures are equal"
+    return html.table(Table(caption, ["metric", "signature"], rows, codes=(0, 1)))

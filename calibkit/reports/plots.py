@@ -1,0 +1,155 @@
+"""All kinds of pictures: what each shows, and how it is drawn.
+
+    points(source, options) -> Points         the numbers, a table; no matplotlib needed
+    draw(points, look) -> Figure              the picture of these numbers
+    axes(points, options) -> Axes             the same on axes, for more to be drawn there
+    to_svg(figure), to_png(figure) -> bytes   its bytes, the same each time
+
+A kind is a class of options in `calibkit.options.pictures.KINDS` and a module with
+``points(source, options)`` and ``draw(points, sheet)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import ModuleType
+from typing import TYPE_CHECKING, Final
+
+from calibkit.bins.grid_table import is_grid_table
+from calibkit.files.sources import Source
+from calibkit.metrics.rows import columns_used
+from calibkit.options.grid_plots import BinnedPlot
+from calibkit.options.pictures import KINDS, kind_of
+from calibkit.options.plot import JudgedPlot, PlotOptions
+from calibkit.reports import (
+    auc_lift,
+    bias,
+    disagreement,
+    dispersion,
+    ece_at,
+    heatmap,
+    positivity,
+    precision_recall,
+    recall_gain,
+    reliability,
+    roc,
+)
+from calibkit.reports.axes import AxesSheet
+from calibkit.reports.judged import judged
+from calibkit.reports.look import Look
+from calibkit.reports.points import Points
+from calibkit.reports.style import Sheet, need_matplotlib, settings, to_png, to_svg
+from calibkit.rows.columns import resolve
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "KINDS",
+    "Look",
+    "Points",
+    "axes",
+    "columns",
+    "draw",
+    "picture",
+    "points",
+    "to_png",
+    "to_svg",
+]
+
+_MODULES: Final[Mapping[str, ModuleType]] = {
+    "reliability": reliability,
+    "precision-recall": precision_recall,
+    "roc": roc,
+    "positivity": positivity,
+    "heatmap": heatmap,
+    "recall-gain": recall_gain,
+    "ece-at": ece_at,
+    "bias": bias,
+    "dispersion": dispersion,
+    "disagreement": disagreement,
+    "auc-lift": auc_lift,
+}
+
+
+def points(source: Source, options: PlotOptions) -> Points:
+    """Return what a picture of rows shows.
+
+    Parameters
+    ----------
+    source
+        The rows.
+    options
+        What to show: of the class of its kind.
+
+    Raises
+    ------
+    UsageError
+        Columns that are not there, options that do not fit.
+    DataError
+        Values that are missing, out of range or of the wrong type.
+    """
+    found: Points = _MODULES[kind_of(options)].points(source, options)
+    return found
+
+
+def columns(source: Source, options: PlotOptions) -> dict[str, str]:
+    """Return the column of each role that a picture reads.
+
+    Raises
+    ------
+    UsageError
+        For one that is not there.
+    """
+    if isinstance(options, JudgedPlot):
+        return columns_used(judged(options), source)
+    assert isinstance(options, BinnedPlot)
+    if is_grid_table(source):
+        return {name: name for name in ("count", "positives", "mean_score")}
+    found = resolve(source, options.columns, label=True, uncertainty=True)
+    roles = {name: getattr(found, name) for name in ("score", "label", "uncertainty", "weight")}
+    return {role: name for role, name in roles.items() if name is not None}
+
+
+def draw(shown: Points, look: Look | None = None, figure: Figure | None = None) -> Figure:
+    """Return the picture of some points: on a new figure, or one that is empty and of its size.
+
+    Raises
+    ------
+    UsageError
+        Where matplotlib is not installed.
+    """
+    look = look or Look()
+    size = _size(shown, look)
+    with settings(look, size):
+        sheet = Sheet(look, size, KINDS[shown.kind].title, figure)
+        _MODULES[shown.kind].draw(shown, sheet)
+        return sheet.finish()
+
+
+def axes(shown: Points, options: PlotOptions) -> Axes:
+    """Return the main axes of a picture: those of the options, else of a new figure of pyplot."""
+    need_matplotlib()
+    import matplotlib
+    from matplotlib import pyplot
+
+    if options.ax is None:
+        figure = pyplot.figure(figsize=_size(shown, options.look))
+        draw(shown, options.look, figure)
+        return figure.axes[0]
+    with matplotlib.rc_context({"text.parse_math": False}):  # a dollar in a name is no formula
+        sheet = AxesSheet(options.ax, options.title)
+        _MODULES[shown.kind].draw(shown, sheet)
+        sheet.finish()
+    return sheet.main
+
+
+def _size(shown: Points, look: Look) -> tuple[float, float]:
+    own = KINDS[shown.kind].size
+    return look.width or own[0], look.height or own[1]
+
+
+def picture(shown: Points, look: Look | None = None, format: str = "svg") -> bytes:  # noqa: A002 (the word of options)
+    """Return the picture of some points as ``svg`` or ``png``."""
+    return {"svg": to_svg, "png": to_png}[format](draw(shown, look))

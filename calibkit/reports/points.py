@@ -1,0 +1,92 @@
+"""What a picture shows, as a table: a picture is drawn from its points alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from calibkit.errors import UsageError
+from calibkit.metrics.result import Interval
+
+#: How many lines of one picture can be told apart.
+MOST_LINES = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Points:
+    """What a picture shows.
+
+    Attributes
+    ----------
+    kind
+        A key of `calibkit.reports.plots.KINDS`.
+    table
+        Every number that is drawn.
+    words
+        What titles, axes and legends say besides, such as the name of a score.
+    warnings, notes
+        What the user has to be told, and what a summary should say.
+    """
+
+    kind: str
+    table: pl.DataFrame
+    words: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, kind: str, table: pl.DataFrame, found: Any, **words: str | None) -> Points:
+        """Return the points of what has `warnings` and `notes`; words that are None are left out."""
+        kept = {name: word for name, word in words.items() if word is not None}
+        return cls(kind=kind, table=table, words=kept, warnings=found.warnings, notes=found.notes)
+
+    @property
+    def interval(self) -> str:
+        """What an axis says of the intervals drawn, with a space before it."""
+        return f" ({self.words['interval']} interval)" if "interval" in self.words else ""
+
+
+def check_lines(names: Sequence[str], what: str, option: str) -> None:
+    """Refuse more lines than can be told apart.
+
+    Raises
+    ------
+    UsageError
+        For more than `MOST_LINES`.
+    """
+    if len(names) > MOST_LINES:
+        raise UsageError(
+            f"{len(names)} {what} are too many to tell apart in one picture; expected at most "
+            f"{MOST_LINES}: name fewer by {option}."
+        )
+
+
+def per_cent(share: float | None, shown: object = True) -> str | None:
+    """Return a share as text, ``95%``; None where there is none to be `shown`."""
+    return f"{100 * share:.10g}%" if share is not None and shown else None
+
+
+def columns_of_ends(names: Sequence[str]) -> dict[str, Any]:
+    """Return the columns of a table that hold the intervals of metrics."""
+    return {f"{name}_{end}": pl.Float64 for name in names for end in ("low", "high")}
+
+
+def ends_of(limits: Mapping[str, Interval], names: Sequence[str]) -> dict[str, float | None]:
+    """Return the intervals of metrics as values of these columns, those that there are."""
+    known = [name for name in names if name in limits]
+    return {f"{n}_{end}": getattr(limits[n], end) for n in known for end in ("low", "high")}
+
+
+def in_per_cent(value: float, _: object) -> str:
+    """Return what stands at a tick of an axis of shares."""
+    return f"{100 * value:.6g}%"
+
+
+def nice_end(*columns: pl.Series) -> float:
+    """Return where an axis of probabilities ends: at 1, or lower where all of them are low."""
+    ends = [column.max() for column in columns]
+    most = max((float(end) for end in ends if isinstance(end, float)), default=1.0)
+    return 1.0 if most > 0.5 else max(1.05 * most, 1e-6)

@@ -1,0 +1,148 @@
+"""Recall that uncertainty gains over a single threshold, by the bound on precision.
+
+Arora, Merugu, Saladi, Rastogi, "Leveraging uncertainty estimates to improve classifier
+performance", figure 6 (a).  The figure shows recall alone; here the precision on the same rows
+stands below it, because a boundary tuned on one file falls short of its bound on others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from calibkit.boundary.methods import METHODS
+from calibkit.errors import InfeasibleError, UsageError, nearest
+from calibkit.files.sources import Source
+from calibkit.maths.bounds import decimal_bound
+from calibkit.options.boundary import BoundaryOptions
+from calibkit.options.grid_plots import RecallGainOptions
+from calibkit.options.judging import decimals
+from calibkit.reports.points import Points, check_lines
+from calibkit.reports.style import Sheet
+from calibkit.rows.columns import read_score_rows
+
+#: What the others are compared with.
+BASELINE = "st"
+
+SCHEMA = pl.Schema(
+    {
+        "method": pl.String,
+        "bound": pl.Float64,
+        "precision": pl.Float64,
+        "recall": pl.Float64,
+        "baseline_precision": pl.Float64,
+        "baseline_recall": pl.Float64,
+        "gain": pl.Float64,
+    }
+)
+
+
+def points(source: Source, options: RecallGainOptions) -> Points:
+    """Return recall and precision of each method at each bound, beside the best single threshold's.
+
+    They are those on the rows of ``test``, else the cross-validated ones, and null where a method
+    finds no boundary.  `gain` is recall / recall of the single threshold - 1.
+
+    Raises
+    ------
+    UsageError
+        A method that does not exist, or has no bound on precision; columns that are not there.
+    DataError
+        Values that are missing, out of range or of the wrong type.
+    """
+    from calibkit.boundary.fit import fit_boundary  # which no other picture needs
+
+    _check_methods(options.methods)
+    bounds = sorted(
+        {decimal_bound(text, "--precision") for text in decimals(options.precision, "--precision")},
+        key=lambda one: one.numerator / one.denominator,
+    )
+    rows = read_score_rows(source, options.columns)
+    held = None
+    if options.test is not None:
+        held = read_score_rows(source.beside(options.test, "test"), rows.options)
+    found: dict[tuple[str, Any], tuple[float | None, float | None]] = {}
+    for bound in bounds:
+        for name in (BASELINE, *options.methods):
+            own = BoundaryOptions(
+                precision=bound.text,
+                method=name,
+                uncertainty_bins=None if METHODS[name].surface else options.uncertainty_bins,
+                score_bins=options.score_bins if METHODS[name].needs_grid else None,
+                folds=0 if held is not None else options.folds,
+                seed=options.seed,
+                threads=options.workers,
+                provenance="none",
+            )
+            if name == BASELINE:
+                own = own.at_levels(None)
+            try:
+                fit = fit_boundary(rows, own, test=held).model.fit
+            except InfeasibleError:
+                continue
+            judged = fit.cross_validated if held is None else fit.test
+            if judged is not None:
+                found[name, bound] = (judged.precision, judged.recall)
+    table = _table(options.methods, bounds, found)
+    judged_on = "test rows" if held is not None else f"cross-validated, {options.folds} folds"
+    return Points.of("recall-gain", table, rows, rows=judged_on)
+
+
+def _check_methods(names: tuple[str, ...]) -> None:
+    check_lines(names, "methods", "--method")
+    known = [
+        name
+        for name, method in METHODS.items()
+        if "precision" in method.objectives and name != BASELINE
+    ]
+    for name in names:
+        if name not in known:
+            raise UsageError(
+                f"--method {name!r} cannot be compared with st at bounds on precision"
+                f"{nearest(name, known)}; the methods are {', '.join(known)}."
+            )
+
+
+def _table(
+    methods: tuple[str, ...],
+    bounds: list[Any],
+    found: dict[tuple[str, Any], tuple[float | None, float | None]],
+) -> pl.DataFrame:
+    rows = []
+    for name in methods:
+        for bound in bounds:
+            precision, recall = found.get((name, bound), (None, None))
+            base_precision, base = found.get((BASELINE, bound), (None, None))
+            gain = recall / base - 1.0 if recall is not None and base else None
+            share = bound.numerator / bound.denominator
+            rows.append((name, share, precision, recall, base_precision, base, gain))
+    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+
+
+def draw(shown: Points, sheet: Sheet) -> None:
+    """Draw the gain of each method above, and by how much precision misses the bound below."""
+    above, below = sheet.panels(2, heights=[3, 2], sharex=True)
+    for panel in (above, below):
+        panel.axhline(0.0, zorder=1, **sheet.guide)
+    table = shown.table.with_columns(
+        miss=pl.col("precision") - pl.col("bound"),
+        baseline_miss=pl.col("baseline_precision") - pl.col("bound"),
+    )
+    series = table.partition_by("method", maintain_order=True)
+    for place, own in enumerate(series):
+        for panel, name in ((above, "gain"), (below, "miss")):
+            known = own.filter(pl.col(name).is_not_null())
+            x, y = known["bound"].to_numpy(), known[name].to_numpy()
+            panel.plot(x, y, **sheet.line(place), **sheet.rim)
+        sheet.entry(own["method"][0], **sheet.line(place))
+    base = series[0].filter(pl.col("baseline_miss").is_not_null())
+    look: dict[str, Any] = {"color": sheet.ink, "ls": "-", "marker": "+", "lw": 1.0, "ms": 6.0}
+    below.plot(base["bound"].to_numpy(), base["baseline_miss"].to_numpy(), **look)
+    sheet.entry("single threshold (st)", **look)
+    above.yaxis.set_major_formatter(lambda value, _: f"{100 * value:+.6g}%" if value else "0%")
+    below.yaxis.set_major_formatter(lambda value, _: f"{value:+.4g}" if value else "0")
+    sheet.label(above, y="gain in recall over one threshold", share=0.6)
+    sheet.label(
+        below, x=f"bound on precision ({shown.words['rows']})", y="precision − bound", share=0.4
+    )

@@ -1,0 +1,301 @@
+"""One style for all pictures, and their bytes.
+
+Colours are those of Okabe and Ito ("Color universal design", 2008), which colour-blind people can
+tell apart; every line also has a marker and a dash pattern of its own, for print without colour.
+The bytes of a picture depend on its points, its look and the version of matplotlib alone: no date,
+no random ids, no settings of the user, and text as outlines of the font that matplotlib brings.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+import logging
+import re
+import textwrap
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike
+
+from calibkit.errors import UsageError
+from calibkit.reports.look import Look
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: Black stands last: the frame is black too.
+COLOURS = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+    "#7F7F7F",
+    "#000000",
+)
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+DASHES: tuple[Any, ...] = (
+    "-",
+    (0, (5, 1.5)),
+    (0, (5, 1.5, 1, 1.5)),
+    (0, (1, 1.2)),
+    (0, (8, 2)),
+    (0, (3, 1, 1, 1, 1, 1)),
+    (0, (2, 2)),
+    (0, (8, 2, 2, 2)),
+)
+
+#: Dots an inch of a PNG.
+DPI = 200
+
+#: Characters of a name that a legend shows.
+NAME_LENGTH = 40
+
+#: What matplotlib says of a file, the date among it.
+_ABOUT = ("Date", "Creator", "Format", "Type")
+
+_SALT = "calibkit"
+_LIGHT, _DARK = "#FFFFFF", "#16181D"
+
+
+def need_matplotlib() -> None:
+    """Raise a `UsageError` that says how to install matplotlib where it is missing."""
+    if find_spec("matplotlib") is None:
+        raise UsageError("pictures need matplotlib; install it by: pip install 'calibkit[plot]'")
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells of its font cache
+
+
+@contextmanager
+def settings(look: Look, size: tuple[float, float]) -> Iterator[None]:
+    """Draw with the settings of this style, whatever the user's are."""
+    need_matplotlib()
+    import matplotlib
+
+    # Smaller pictures have smaller letters, down to what can be read in print.
+    letters = min(10.0, max(6.5, 4.0 + 0.9 * min(size[0], 1.35 * size[1])))
+    ink, ground = ("#E8E8E8", _DARK) if look.dark else ("#1A1A1A", _LIGHT)
+    faint = "#4A4D55" if look.dark else "#D9D9D9"
+    own: dict[str, Any] = {
+        "font.family": ["DejaVu Sans"],
+        "font.size": letters,
+        "axes.titlesize": letters,
+        "axes.labelsize": letters,
+        "figure.titlesize": 1.15 * letters,
+        "xtick.labelsize": 0.9 * letters,
+        "ytick.labelsize": 0.9 * letters,
+        "legend.fontsize": 0.9 * letters,
+        "legend.frameon": False,
+        "legend.handlelength": 2.6,
+        "text.color": ink,
+        "text.parse_math": False,
+        "axes.edgecolor": ink,
+        "axes.labelcolor": ink,
+        "axes.facecolor": "none" if look.transparent else ground,
+        "figure.facecolor": "none" if look.transparent else ground,
+        "savefig.facecolor": "auto",
+        "xtick.color": ink,
+        "ytick.color": ink,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.formatter.useoffset": False,
+        "axes.formatter.limits": (-3, 6),
+        "axes.unicode_minus": True,
+        "grid.color": faint,
+        "grid.linewidth": 0.6,
+        "lines.linewidth": 1.5,
+        "lines.markersize": 4.5,
+        "svg.hashsalt": _SALT,
+        "svg.fonttype": "path",
+        "path.simplify": True,
+        "image.composite_image": True,
+    }
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing", category=UserWarning)
+        matplotlib.rcdefaults()
+        known: Any = matplotlib.rcParams
+        known.update(own)
+        yield
+
+
+class Sheet:
+    """A figure in the making; only within `settings`.
+
+    Parameters
+    ----------
+    look, size
+        How it looks; width and height in inches.
+    title
+        The title of its kind.
+    figure
+        Empty, of this size; None: a new one.
+    """
+
+    #: The shares of width and height that the names of x and y may take.
+    spread, tall = 0.8, 0.62
+
+    def __init__(
+        self,
+        look: Look,
+        size: tuple[float, float],
+        title: str,
+        figure: Figure | None = None,
+    ) -> None:
+        import matplotlib
+        from matplotlib.figure import Figure
+
+        self.size = size
+        self.figure = figure or Figure(figsize=size)
+        self.figure.set_layout_engine("constrained")
+        self.figure.set_label(title)
+        self.letters = float(matplotlib.rcParams["font.size"])
+        self.ink = str(matplotlib.rcParams["text.color"])
+        self.ground = _DARK if look.dark else _LIGHT
+        self._entries: list[tuple[Any, str]] = []
+        shown = title if look.title is None else look.title
+        if shown:
+            wide = self.fitting(size[0] * 0.95, 1.15)
+            self.figure.suptitle("\n".join(textwrap.wrap(shown, wide)))
+
+    def fitting(self, inches: float, scale: float = 1.0) -> int:
+        """Return how many letters of an average text fit into a length."""
+        return max(8, int(inches * 72 / (0.56 * self.letters * scale)))
+
+    def panels(
+        self,
+        rows: int = 1,
+        columns: int = 1,
+        *,
+        heights: Sequence[float] | None = None,
+        **more: Any,
+    ) -> list[Axes]:
+        """Return the panels of the figure, row by row; keywords go to ``Figure.subplots``."""
+        grid = self.figure.subplots(rows, columns, squeeze=False, height_ratios=heights, **more)
+        return [panel for row in grid for panel in row]
+
+    def line(self, place: int) -> dict[str, Any]:
+        """Return what tells line `place` (from 0) from the others: colour, dashes, marker."""
+        place %= len(COLOURS)
+        colour = self.ink if COLOURS[place] == "#000000" else COLOURS[place]
+        return {"color": colour, "ls": DASHES[place], "marker": MARKERS[place]}
+
+    @property
+    def rim(self) -> dict[str, Any]:
+        """The rim of markers, which keeps those apart that overlap."""
+        return {"mec": self.ground, "mew": 0.4}
+
+    @property
+    def guide(self) -> dict[str, Any]:
+        """The look of a line that shows what would be ideal, or nothing."""
+        return {"color": self.ink, "lw": 0.8, "ls": (0, (4, 3))}
+
+    def whiskers(
+        self, panel: Axes, place: int, x: ArrayLike, low: pl.Series, high: pl.Series
+    ) -> None:
+        """Draw the intervals of line `place`, those that are known."""
+        known = (low.is_not_null() & high.is_not_null()).to_numpy()
+        ends = (np.asarray(values)[known] for values in (x, low.to_numpy(), high.to_numpy()))
+        panel.vlines(*ends, color=self.line(place)["color"], lw=1.0)
+
+    def label(self, panel: Axes, x: str = "", y: str = "", share: float = 1.0) -> None:
+        """Name the axes of a panel that takes `share` of the height, in as many lines as needed."""
+        if x:
+            panel.set_xlabel("\n".join(textwrap.wrap(x, self.fitting(self.spread * self.size[0]))))
+        if y:
+            long = max(10, self.fitting(self.tall * share * self.size[1]))
+            panel.set_ylabel("\n".join(textwrap.wrap(y, long)))
+
+    def entry(self, name: str, *under: dict[str, Any], **look: Any) -> None:
+        """Add an entry to the legend, which stands under the panels; `under`: lines below it."""
+        from matplotlib.lines import Line2D
+
+        handles = tuple(Line2D([], [], **one) for one in (*under, look))
+        self._entries.append((handles if under else handles[0], shown_name(name)))
+
+    def finish(self) -> Figure:
+        """Thin out ticks, place the legend in as many columns as fit, and return the figure."""
+        self.thin_out(self.figure.axes)
+        if not self._entries:
+            return self.figure
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+        handles, names = zip(*self._entries, strict=True)
+        shown_on = self.figure.canvas
+        canvas: Any = FigureCanvasAgg(self.figure)
+        for columns in range(min(len(names), 6), 0, -1):
+            legend = self.figure.legend(
+                handles, names, loc="outside lower center", ncols=columns, columnspacing=1.4
+            )
+            box = legend.get_window_extent(canvas.get_renderer())
+            if columns == 1 or box.width <= 0.98 * self.figure.bbox.width:
+                break
+            legend.remove()
+        self.figure.set_canvas(shown_on)  # a window, where the figure has one
+        return self.figure
+
+    def thin_out(self, panels: Sequence[Axes]) -> None:
+        """Leave as many ticks on the axis of x as have room."""
+        from matplotlib.ticker import MaxNLocator
+
+        ticks = max(3, min(9, int(self.size[0] * 72 / (4.5 * self.letters))))
+        for panel in panels:
+            if isinstance(panel.xaxis.get_major_locator(), MaxNLocator):
+                panel.locator_params(axis="x", nbins=ticks)
+
+
+def shown_name(name: str) -> str:
+    """Return a name as a legend shows it: shortened, and not taken for a hidden one."""
+    short, room = name, NAME_LENGTH - 1
+    if len(name) > NAME_LENGTH:  # the end of a path says most
+        short = f"…{name[-room:]}" if "/" in name else f"{name[:room]}…"
+    return f" {short}" if short.startswith("_") else short
+
+
+def to_svg(figure: Figure) -> bytes:
+    """Return a figure as SVG, the same bytes each time."""
+    data = _saved(figure, "svg", metadata=dict.fromkeys(_ABOUT))
+    told = figure.get_suptitle() or str(figure.get_label())
+    return _lean(data.decode(), told).encode()
+
+
+def to_png(figure: Figure) -> bytes:
+    """Return a figure as PNG, the same bytes each time."""
+    return _saved(figure, "png", dpi=DPI, metadata={"Software": None})
+
+
+def _lean(svg: str, title: str) -> str:
+    """Return an SVG without what nobody sees, with a title for people who hear it.
+
+    Comments (the text behind outlines) go, and digits beyond a hundredth of a point.
+    """
+    svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"\s*\n\s*", "\n", svg).replace("\n<", "<").replace("?><", "?>\n<")
+    svg = re.sub(r"(?<![\w.])-?[1-9]\d*\.\d{3,}(?!\w)", _hundredths, svg)
+    svg = re.sub(r'(?<= d=")[^"]*', _lean_path, svg)
+    label = html.escape(" ".join(title.split()), quote=True)
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1) + "\n"
+
+
+def _lean_path(path: re.Match[str]) -> str:
+    return re.sub(r"\s*([A-Za-z])\s*", r"\1", path[0])
+
+
+def _hundredths(number: re.Match[str]) -> str:
+    return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
+
+
+def _saved(figure: Figure, kind: str, **more: Any) -> bytes:
+    width, height = figure.get_size_inches()
+    out = io.BytesIO()
+    with settings(Look(), (float(width), float(height))):
+        figure.savefig(out, format=kind, **more)
+    return out.getvalue()

@@ -1,0 +1,79 @@
+"""``calibkit simulate``: score files from a known truth, of every kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+import typer
+
+from calibkit.options.option import option
+from calibkit.options.shared import OUTPUT
+from calibkit.options.simulate import SimulateOptions
+from calibkit.simulations import KINDS, simulate
+
+from . import declare
+from .console import Console
+from .lines import DryRun, Format, Json, Output, Quiet, Warnings
+
+#: How many rows a dry run shows.
+HEAD = 5
+
+HELP = """Make score files from a known truth, to try methods on.
+
+Examples:
+
+  calibkit simulate posterior --rows 10000 -o calib.parquet
+
+  calibkit simulate selection --part test --rows 20000 -o test.parquet
+
+  calibkit simulate raters --rows 1000 --raters 3 -o votes.parquet
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulateLine(DryRun):
+    """What the command line of a simulation has besides its options."""
+
+    output: Output = None
+    output_format: Annotated[
+        Format | None,
+        option(
+            group=OUTPUT,
+            help="Format of the output, whatever its suffix says.",
+            shown="by suffix; on standard output csv",
+        ),
+    ] = None
+    as_json: Json = False
+    quiet: Quiet = False
+    warnings: Warnings = "show"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command, one sub-command a kind of simulation, to the application."""
+    declare.add_kinds(app, "simulate", HELP, run, KINDS, SimulateLine)
+
+
+def run(options: SimulateOptions, line: SimulateLine) -> None:
+    """Simulate, and write the rows, or show the first of them."""
+    console = Console(
+        line.output,
+        line.as_json,
+        line.quiet,
+        warnings=line.warnings,
+        tabular=True,
+        output_format=line.output_format,
+    )
+    if line.dry_run:
+        frame = simulate(replace(options, rows=min(options.rows, HEAD)))
+        if console.as_json:
+            console.json({"dry_run": True, "rows": options.rows, "columns": frame.columns})
+            return
+        console.say(f"Would simulate {options.rows:,} rows; the first {frame.height}:")
+        console.table(frame.columns, frame.rows())
+        return
+    frame = simulate(options)
+    if "label" in frame.columns and frame["label"].n_unique() == 1:
+        console.warn(f"every row has the label {frame['label'][0]}; a boundary needs rows of both.")
+    console.rows([frame], input_format="csv", columns_added=frame.columns)
+    console.wrote(f"{frame.height:,} rows with {', '.join(frame.columns)}")
