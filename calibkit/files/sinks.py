@@ -44,7 +44,6 @@ __all__ = [
     "is_stream",
     "make_folders",
     "write_bytes",
-    "write_expected",
     "write_frames",
 ]
 
@@ -120,7 +119,7 @@ class Transaction:
     def expect(self, output: str) -> str:
         """Add a file that others write, perhaps on other machines; return where they have to.
 
-        They use `write_expected`.  The file must be there when the block ends.
+        They give it to `write_frames` as its place.  The file must be there when the block ends.
         """
         final = final_path(output)
         if final is None:
@@ -160,6 +159,7 @@ def write_frames(
     *,
     format: str | None = None,  # noqa: A002 (the word of options)
     metadata: dict[str, str] | None = None,
+    place: str | None = None,
 ) -> None:
     """Write a table that comes in frames of one schema, of which few are in memory at a time.
 
@@ -177,6 +177,9 @@ def write_frames(
     metadata
         Keys and values kept in the footer of a Parquet file; other formats have no place for
         them and leave them out.
+    place
+        Where to write what a transaction expects, as `Transaction.expect` says; what is there, a
+        part of an earlier try, is replaced.
 
     Raises
     ------
@@ -187,8 +190,14 @@ def write_frames(
     BrokenPipeError
         If the reader of a pipe has gone.
     """
-    with Transaction() as outputs:
-        outputs.write_frames(frames, output, format=format, metadata=metadata)
+    if place is None:
+        with Transaction() as outputs:
+            outputs.write_frames(frames, output, format=format, metadata=metadata)
+        return
+    write = _table(frames, output, format, metadata)
+    with writing(output):
+        Path(place).unlink(missing_ok=True)
+        _write_synced(Path(place), Path(output), write)
 
 
 def arrow_file(frame: pl.DataFrame, metadata: dict[str, str], compression: str = "zstd") -> bytes:
@@ -206,33 +215,6 @@ def arrow_file(frame: pl.DataFrame, metadata: dict[str, str], compression: str =
         file.write_table(table)
     content: bytes = sink.getvalue().to_pybytes()
     return content
-
-
-def write_expected(
-    frames: Iterable[pl.DataFrame],
-    output: str,
-    place: str,
-    *,
-    metadata: dict[str, str] | None = None,
-) -> None:
-    """Write a table for a transaction that expects it.
-
-    Parameters
-    ----------
-    frames, output, metadata
-        As for `write_frames`; the suffix of `output` tells the format.
-    place
-        Where `Transaction.expect` says.  What is there, a part of an earlier try, is replaced.
-
-    Raises
-    ------
-    UsageError, ResourceError
-        As `write_frames`.
-    """
-    write = _table(frames, output, None, metadata)
-    with writing(output):
-        Path(place).unlink(missing_ok=True)
-        _write_synced(Path(place), Path(output), write)
 
 
 def make_folders(outputs: Sequence[str]) -> None:
