@@ -136,9 +136,11 @@ class _Delimited:
         texts = [name for name, kind in rows.collect_schema().items() if kind == pl.String]
         first = self._kinds(rows.head(_GUESS_ROWS), texts)
         kinds = self._kinds(rows, [name for name in texts if first[name] != pl.String])
-        # Fields of nothing but quotes are empty text.
-        kinds = {name: kind for name, kind in kinds.items() if kind != pl.Null or name in empty}
-        return rows.with_columns(_converted(name, kind) for name, kind in kinds.items())
+        return rows.with_columns(
+            _converted(name, kind)
+            for name, kind in kinds.items()
+            if kind != pl.String and (kind != pl.Null or name in empty)  # else all are empty text
+        )
 
     def _kinds(self, rows: pl.LazyFrame, names: Sequence[str]) -> dict[str, pl.DataType]:
         """Return what the values of text columns all are; `pl.Null` where there is none."""
@@ -166,17 +168,18 @@ class _Delimited:
     def _refuse_ragged(self, width: int) -> int:
         """Refuse rows with another number of fields than the header; return the last blank lines."""
         text, line = pl.scan_lines(self.source, glob=False), pl.col("line")
+        fields = line.str.count_matches(self.separator, literal=True) + 1
         seen = text.with_row_index("row", 1).select(
             pl.len(),
-            pl.when(line != "").then("row").max().alias("filled"),
-            (line.str.count_matches(self.separator, literal=True) != width - 1).sum().alias("odd"),
+            pl.when(line != "").then("row").max().fill_null(0).alias("filled"),
+            (line == "").sum().alias("blank"),
+            ((line != "") & (fields != width)).sum().alias("odd"),
             line.str.contains('"', literal=True).any().alias("quoted"),
         )
-        lines, filled, odd, quoted = seen.collect(engine="streaming").row(0)
-        blank = lines - (filled or 0)
-        if quoted or odd > blank:
-            self._refuse_rows(_each(text.head(lines - blank)), width)
-        return int(blank)
+        lines, filled, blank, odd, quoted = seen.collect(engine="streaming").row(0)
+        if quoted or odd or blank > lines - filled:
+            self._refuse_rows(_each(text.head(filled)), width)
+        return int(lines - filled)
 
     def _refuse_rows(self, lines: Iterator[str], width: int) -> None:
         records = csv.reader(lines, delimiter=self.separator)
