@@ -1,4 +1,4 @@
-"""Every method that is fitted, by the name of its command; each is loaded when it is used."""
+"""Every method with states, by the name of its command; each is loaded when it is used."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from calibkit.bins.run import Binned
     from calibkit.boundary.model import BoundaryModel
     from calibkit.calibrators.model import CalibratorModel
-    from calibkit.fitted import Fit
+    from calibkit.fitted import Fit, Run
     from calibkit.hetcal.model import HetcalModel
+    from calibkit.metrics.findings import Evaluated
     from calibkit.options.alpha_cal import AlphaOptions
+    from calibkit.options.bin import BinOptions
     from calibkit.options.boundary import BoundaryOptions
     from calibkit.options.calibrate import CalibrateOptions
+    from calibkit.options.evaluate import EvaluateOptions
     from calibkit.options.hetcal import HetcalOptions
     from calibkit.options.vad import VadOptions
     from calibkit.raters.model import AlphaModel
@@ -26,7 +30,7 @@ def alpha_cal() -> Fit[AlphaOptions, AlphaModel]:
     return run
 
 
-def bin_() -> Any:
+def bin_() -> Run[BinOptions, Binned]:
     """Return how ``bin`` makes a table, which is no model."""
     from calibkit.bins import run
 
@@ -47,7 +51,7 @@ def calibrate() -> Fit[CalibrateOptions, CalibratorModel]:
     return run
 
 
-def evaluate() -> Any:
+def evaluate() -> Run[EvaluateOptions, Evaluated]:
     """Return how ``evaluate`` makes metrics, which are no model."""
     from calibkit.metrics import run
 
@@ -69,7 +73,7 @@ def vad() -> Fit[VadOptions, VadModel]:
 
 
 #: What a state of each kind is finished by.
-FITS: Final[Mapping[str, Callable[[], Fit[Any, Any]]]] = {
+FITS: Final[Mapping[str, Callable[[], Run[Any, Any]]]] = {
     "alpha-cal": alpha_cal,
     "bin": bin_,
     "boundary": boundary,

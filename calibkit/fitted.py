@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound=Model)
 M_co = TypeVar("M_co", bound=Model, covariant=True)
+R_co = TypeVar("R_co", covariant=True)
 O_contra = TypeVar("O_contra", bound=Options, contravariant=True)
 
 
@@ -55,11 +56,11 @@ class Plan:
     steps: Sequence[str]
 
 
-class Fit(Protocol[O_contra, M_co]):
-    """How a method is fitted: what its module ``run`` has."""
+class Run(Protocol[O_contra, R_co]):
+    """How a result is made of rows, or of a state of them: what a module ``run`` has."""
 
-    def fit(self, options: O_contra, source: Source) -> Fitted[M_co]:
-        """Return the model of all rows."""
+    def fit(self, options: O_contra, source: Source) -> R_co:
+        """Return the result of all rows."""
 
     def plan(self, options: O_contra, source: Source) -> Plan:
         """Return what `fit` would do; no row is read."""
@@ -67,5 +68,9 @@ class Fit(Protocol[O_contra, M_co]):
     def state(self, options: O_contra, source: Source) -> State:
         """Return what `finish` needs of the rows of a shard."""
 
-    def finish(self, state: State, memory: Memory, threads: int) -> Fitted[M_co]:
-        """Return the model of the rows of a merged state."""
+    def finish(self, state: State, memory: Memory, threads: int) -> R_co:
+        """Return the result of the rows of a merged state."""
+
+
+class Fit(Run[O_contra, Fitted[M_co]], Protocol[O_contra, M_co]):
+    """How a model is fitted."""

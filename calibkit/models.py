@@ -7,7 +7,6 @@ missing field is refused by name.
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 from collections.abc import Sequence
@@ -19,22 +18,9 @@ from calibkit.errors import ModelError, UsageError, nearest
 from calibkit.views.page import Shown
 
 if TYPE_CHECKING:
-    from calibkit.drift.drift import Drift
+    # Drift knows models: by its package, so that no module imports itself round a corner.
+    from calibkit.drift import Drift
     from calibkit.files.frames import Array, Frame, Names
-
-#: Where each kind's structure is defined.
-KINDS = {
-    "alpha": "calibkit.raters.model:AlphaModel",
-    "boundary": "calibkit.boundary.model:BoundaryModel",
-    "bundle": "calibkit.bundles.model:BundleModel",
-    "calibrator": "calibkit.calibrators.model:CalibratorModel",
-    "hetcal": "calibkit.hetcal.model:HetcalModel",
-    "vad": "calibkit.vad.model:VadModel",
-}
-
-#: What applies a model to a frame: it knows models, and is found when it is needed.
-_APPLICATION = "calibkit.api.application"
-_DRIFT = "calibkit.api.drifting"
 
 _GIANT = re.compile(rb"[0-9]{300}")
 
@@ -146,7 +132,9 @@ class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         >>> model.apply(rows.head(3), keep="score").columns
         ['score', 'calibrated']
         """
-        return importlib.import_module(_APPLICATION).apply_to_frame(
+        from calibkit.api.application import apply_to_frame
+
+        return apply_to_frame(
             self,
             frame,
             score=score,
@@ -201,7 +189,9 @@ class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         >>> found.metrics.metrics["boundary"]["all"]["psi_score"] < 0.05
         True
         """
-        found: Drift = importlib.import_module(_DRIFT).drift_of_frame(
+        from calibkit.api.drifting import drift_of_frame
+
+        return drift_of_frame(
             self,
             frame,
             score=score,
@@ -212,7 +202,6 @@ class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
             weight=weight,
             confidence=confidence,
         )
-        return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a JSON file, whole or not at all; see `save`."""
@@ -261,14 +250,14 @@ def kind_class(kind: str) -> type[Model]:
     ModelError
         For a kind that this version does not know.
     """
+    from calibkit.kinds import KINDS
+
     if kind not in KINDS:
         raise ModelError(
             f"unknown kind of model {kind!r}{nearest(kind, KINDS)}; "
             f"this version knows {', '.join(sorted(KINDS))}"
         )
-    module, name = KINDS[kind].split(":")
-    found: type[Model] = getattr(importlib.import_module(module), name)
-    return found
+    return KINDS[kind]()
 
 
 def decode(data: bytes, file: str | None = None) -> Model:

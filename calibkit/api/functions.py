@@ -195,13 +195,19 @@ def docstring_of(kind: type[Options], written: str, *, frame: bool = True) -> st
     names = names_of(kind)
     lines = [_FRAME_TEXT] if frame else []
     for entry in entries(kind):
-        text = textwrap.fill(python_words(entry.option.help + _default(entry), names), 92)
+        text = textwrap.fill(python_words(_help(entry) + _default(entry), names), 92)
         lines.append(f"{entry.name}\n{textwrap.indent(text, '    ')}")
     parameters = "Parameters\n----------\n" + "\n".join(lines)
     if section:
         returns, mark, examples = (section + after).partition("\n\nExamples\n")
         return f"{before}\n\n{parameters}{returns}\n\n{_RAISES}{mark}{examples}\n"
     return f"{before}\n\n{parameters}\n\n{_RAISES}\n"
+
+
+def _help(entry: Entry) -> str:
+    """Return the help of an option, which is that of a flag where one turns the option off."""
+    said = entry.option.help
+    return said if entry.default is not True else f"False: {said[0].lower()}{said[1:]}"
 
 
 def _default(entry: Entry) -> str:

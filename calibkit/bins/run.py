@@ -1,4 +1,4 @@
-"""``bin`` from rows to the table of a grid: how `calibkit.fitted.Fit` names it."""
+"""``bin`` from rows to the table of a grid: as `calibkit.fitted.Run` names it."""
 
 from __future__ import annotations
 

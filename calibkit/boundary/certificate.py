@@ -24,13 +24,12 @@ from calibkit.bins.grid_table import GridTable
 from calibkit.boundary import exact
 from calibkit.boundary.certificate_paths import CURVED, Path, fit_path
 from calibkit.boundary.certificate_tests import Quantity, certified, rows_needed, sequence
-from calibkit.boundary.describe import describe, flatten, reference
-from calibkit.boundary.figures import figures
-from calibkit.boundary.fit import FittedBoundary, need_classes
+from calibkit.boundary.describe import describe, flatten
+from calibkit.boundary.fit import FittedBoundary, need_classes, score_only, seen_in_sample
 from calibkit.boundary.found import Found
 from calibkit.boundary.goals import count_goal
 from calibkit.boundary.methods import METHODS
-from calibkit.boundary.parts import BoundaryFit, Certificate
+from calibkit.boundary.parts import Certificate
 from calibkit.boundary.summary import Summary, summarise
 from calibkit.errors import DataError, InfeasibleError, UsageError
 from calibkit.options.boundary import AUTO, BoundaryOptions
@@ -296,27 +295,14 @@ def _summary(data: ScoreRows, options: BoundaryOptions, path: Path) -> Summary:
 
 
 def _fitted(summary: Summary, path: Path, place: int, certificate: Certificate) -> FittedBoundary:
-    target, tally = summary.planned.options.target, summary.problem.tally
-    goal, unit = target.goal(summary.problem.totals()), tally.unit
+    tally, goal = summary.aim()
     thresholds = path.thresholds[place]
     selected, hits = tally.selected(thresholds)
     cut = math.nan if path.cuts is None else float(path.cuts[place])
     found = Found(thresholds, selected, hits, surface=path.surface, cut=cut)
     summary, found = flatten(summary, found)
-    single = METHODS["st"].find(summary.problem.tally, goal)
-    ceiling = exact.solve(summary.problem.tally.points(), count_goal(goal), cap=1).ceiling
-    fit = BoundaryFit(
-        rows=unit.amount(goal.totals.rows),
-        positives=unit.amount(goal.totals.positives),
-        in_sample=figures(selected, hits, goal, unit),
-        upper_bound=ceiling,
-        optimal_in_sample=False,
-        exact_arithmetic=unit.exact,
-        bound_met=goal.met(selected, hits),
-        score_only=figures(single.selected, single.true_positives, goal, unit),
-        cross_validated=None,
-        test=None,
-        reference=reference(summary, selected / goal.totals.rows),
-        certificate=certificate,
-    )
+    tally = summary.problem.tally
+    ceiling = exact.solve(tally.points(), count_goal(goal), cap=1).ceiling
+    fit = seen_in_sample(summary, found, goal, ceiling, score_only(tally, goal))
+    fit.certificate = certificate
     return FittedBoundary(model=describe(summary, found, fit), goal=goal)

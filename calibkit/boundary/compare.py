@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import polars as pl
 
@@ -16,22 +17,22 @@ from calibkit.errors import InfeasibleError, UsageError
 from calibkit.options.boundary import AUTO, BoundaryOptions
 from calibkit.rows.columns import ScoreRows
 
-#: The columns of a comparison.
-HEADER = (
-    "method",
-    "levels",
-    "score bins",
-    "selected",
-    "precision",
-    "recall",
-    "cross-validated precision",
-    "cross-validated recall",
-    "test precision",
-    "test recall",
-    "note",
-)
+#: The columns of a comparison, and how a table on a terminal calls them.
+HEADER = {
+    "method": "method",
+    "levels": "levels",
+    "score_bins": "score bins",
+    "selected": "selected",
+    "precision": "precision",
+    "recall": "recall",
+    "cross_validated_precision": "cross-validated precision",
+    "cross_validated_recall": "cross-validated recall",
+    "test_precision": "test precision",
+    "test_recall": "test recall",
+    "note": "note",
+}
 
-#: The types of a table of it that are no shares; rows are selected in whole numbers, or by weight.
+#: Those that are no shares; rows are selected in whole numbers, or by weight.
 _KINDS = {"method": pl.String, "levels": pl.Int64, "score_bins": pl.Int64, "note": pl.String}
 
 
@@ -60,37 +61,29 @@ class Compared:
             return 2
         return 0 if self.model.fit.bound_met else 1
 
-    def row(self) -> list[object]:
-        """Return the row of the table, in the order of `HEADER`."""
+    def row(self) -> dict[str, Any]:
+        """Return the row of the table: a value for each of `HEADER`."""
+        found = dict.fromkeys(HEADER) | {"method": self.method, "note": self.note}
         if self.model is None:
-            return [self.method, *[None] * (len(HEADER) - 2), self.note]
-        fit = self.model.fit
-        checked, test = fit.cross_validated, fit.test
-        options = self.model.provenance.options if self.model.provenance else {}
-        return [
-            self.method,
-            options.get("uncertainty_bins"),
-            options.get("score_bins") or None,
-            fit.in_sample.selected,
-            fit.in_sample.precision,
-            fit.in_sample.recall,
-            checked.precision if checked else None,
-            checked.recall if checked else None,
-            test.precision if test else None,
-            test.recall if test else None,
-            self.note,
-        ]
-
-    def as_dict(self) -> dict[str, object]:
-        """Return the row as an object with the names of `HEADER`, words joined by underscores."""
-        names = (name.replace(" ", "_").replace("-", "_") for name in HEADER)
-        return dict(zip(names, self.row(), strict=True))
+            return found
+        fit, origin = self.model.fit, self.model.provenance
+        options = origin.options if origin else {}
+        found |= {"levels": options.get("uncertainty_bins"), "selected": fit.in_sample.selected}
+        found["score_bins"] = options.get("score_bins") or None
+        for start, figures in (
+            ("", fit.in_sample),
+            ("cross_validated_", fit.cross_validated),
+            ("test_", fit.test),
+        ):
+            if figures is not None:
+                found |= {start + "precision": figures.precision, start + "recall": figures.recall}
+        return found
 
 
 def comparison_frame(methods: Sequence[Compared]) -> pl.DataFrame:
     """Return a comparison as a table, one row a method."""
-    rows = [one.as_dict() for one in methods]
-    kinds = {name: _KINDS.get(name, pl.Float64) for name in rows[0] if name != "selected"}
+    rows = [one.row() for one in methods]
+    kinds = {name: _KINDS.get(name, pl.Float64) for name in HEADER if name != "selected"}
     return pl.DataFrame(rows, schema_overrides=kinds, infer_schema_length=None)
 
 

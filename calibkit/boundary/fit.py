@@ -111,11 +111,11 @@ def fit_summary(summary: Summary) -> FittedBoundary:
     fitted_on = summary
     need_classes(summary)
     warnings: list[str] = []
-    (tally, goal), unit = summary.aim(), problem.tally.unit
+    tally, goal = summary.aim()
     classes = goal.totals.classes
     folds = fold_count(summary, warnings)
     # While the search runs: none of these needs another.
-    single = later(options.workers, _score_only, summary.single, goal)
+    single = later(options.workers, score_only, summary.single, goal)
     dealt = later(
         options.workers if folds else 1, deal, problem, folds, options.seed, options.workers
     )
@@ -129,23 +129,12 @@ def fit_summary(summary: Summary) -> FittedBoundary:
     checked, judged = None, tuple[Judged, ...]()
     if folds:
         checked, judged = cross_validated(dealt().reweighted(classes), planned, goal, kept)
+    optimal = _is_optimal(planned, found, optimum, goal)
     summary, found = flatten(summary, found)
-    selected, _ = classes.rows(found.selected, found.true_positives)
-    fit = BoundaryFit(
-        rows=unit.amount(problem.totals().rows),
-        positives=unit.amount(problem.totals().positives),
-        in_sample=figures(found.selected, found.true_positives, goal, unit, found.gain),
-        upper_bound=optimum.ceiling,
-        optimal_in_sample=_is_optimal(planned, found, optimum, goal),
-        exact_arithmetic=goal.totals.exact and tally.gain_unit.exact,
-        bound_met=_is_met(planned, found, goal),
-        score_only=single(),
-        cross_validated=checked,
-        test=None,
-        reference=reference(summary, selected / problem.totals().rows),
-        certificate=None,
-        resolution=msgspec.UNSET if resolution is None else resolution,
-    )
+    fit = seen_in_sample(summary, found, goal, optimum.ceiling, single())
+    fit.optimal_in_sample, fit.cross_validated = optimal, checked
+    if resolution is not None:
+        fit.resolution = resolution
     model = describe(summary, found, fit)
     if summary.stack is not None:
         held_out = None if options.time is not None or not folds else dealt().reweighted(classes)
@@ -159,6 +148,38 @@ def fit_summary(summary: Summary) -> FittedBoundary:
         row_units=problem.totals().row_units,
         summary=fitted_on,
         thresholds=fitted_on,
+    )
+
+
+def seen_in_sample(
+    summary: Summary, found: Found, goal: Goal, ceiling: float, single: Figures | None
+) -> BoundaryFit:
+    """Return what is known of a boundary from the rows that it was found on.
+
+    Parameters
+    ----------
+    summary, found
+        The rows, and the boundary.
+    goal
+        That of the rows, see `Summary.aim`.
+    ceiling, single
+        What no boundary can exceed, and the figures of the best single threshold.
+    """
+    totals, unit = summary.problem.totals(), summary.problem.tally.unit
+    selected, _ = goal.totals.classes.rows(found.selected, found.true_positives)
+    return BoundaryFit(
+        rows=unit.amount(totals.rows),
+        positives=unit.amount(totals.positives),
+        in_sample=figures(found.selected, found.true_positives, goal, unit, found.gain),
+        upper_bound=ceiling,
+        optimal_in_sample=False,
+        exact_arithmetic=goal.totals.exact and summary.problem.tally.gain_unit.exact,
+        bound_met=_is_met(summary.planned, found, goal),
+        score_only=single,
+        cross_validated=None,
+        test=None,
+        reference=reference(summary, selected / totals.rows),
+        certificate=None,
     )
 
 
@@ -284,7 +305,7 @@ def cross_validated(
     )
 
 
-def _score_only(tally: Tally | None, goal: Goal) -> Figures | None:
+def score_only(tally: Tally | None, goal: Goal) -> Figures | None:
     """Return the figures of the best single threshold."""
     if tally is None:
         return None

@@ -18,7 +18,7 @@ from calibkit.memory import Memory, memory_budget
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.option import from_plain, plain
 from calibkit.raters.rows import RaterOptions, used_roles
-from calibkit.raters.states import CLASSES, class_options, rater_state
+from calibkit.raters.states import ClassState, class_options, rater_state
 from calibkit.raters.stored import read_rater_rows
 from calibkit.summaries import row_states
 from calibkit.summaries.plain import from_plain as texts_from_plain
@@ -60,7 +60,7 @@ def state(options: CalibrateOptions, source: Source) -> State:
 
 def finish(state: State, memory: Memory, threads: int) -> Fitted[CalibratorModel]:
     """Return the model of the rows of a merged state."""
-    if state.header.kind == CLASSES:
+    if isinstance(state, ClassState):
         options, source = class_options(state, threads), row_states.sources_of(state)[0]
         fitted = _fit_classes(options, source, memory)
         name_makers(fitted.model, row_states.makers_of(state))

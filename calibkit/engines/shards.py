@@ -16,7 +16,8 @@ from calibkit.files.sources import Source, open_files
 from calibkit.files.stretches import Stretch, cuts, size_to_cut, stretches
 from calibkit.memory import Memory
 from calibkit.progress import Progress, silent
-from calibkit.summaries.states import State, join_states, state_of
+from calibkit.states import state_of
+from calibkit.summaries.states import State, join_states
 from calibkit.threads import later, warm_up
 
 #: A part has so many rows at least: what comes of it takes longer than its task costs.

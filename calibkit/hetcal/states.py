@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from calibkit.files.sources import Source
 from calibkit.hetcal.features import read_features
@@ -11,19 +10,24 @@ from calibkit.options.hetcal import HetcalOptions
 from calibkit.options.option import from_plain
 from calibkit.rows.columns import read_score_rows
 from calibkit.rows.splits import refuse_missing
+from calibkit.summaries.row_reading import Reading
 from calibkit.summaries.row_states import (
-    Reading,
-    check_rows,
-    merge_states,
+    RowState,
     problem_of,
     row_state,
-    write_state,
 )
 from calibkit.summaries.states import State
 
-__all__ = ["KIND", "check_state", "hetcal_state", "merge_states", "options_of", "write_state"]
 
-KIND: Final = "hetcal"
+class HetcalState(RowState):
+    """Rows to calibrate by parts."""
+
+    KIND = "hetcal"
+
+    def needed(self) -> list[str]:
+        """Return the columns without which there is nothing to fit."""
+        options = options_of(self)
+        return [*_scored(options), *_dealt(options), *options.patterns]
 
 
 def hetcal_state(
@@ -49,18 +53,12 @@ def hetcal_state(
     """
     other = None if train is None else _reading(train, options, [])
     rows = _reading(source, options, _dealt(options))
-    return row_state(KIND, options, makers, rows, other)
+    return row_state(HetcalState, options, makers, rows, other)
 
 
 def options_of(state: State, threads: int | None = None) -> HetcalOptions:
     """Return what is to be fitted on a state; raises `ModelError` where it does not say it."""
     return from_plain(problem_of(state), HetcalOptions, state.path, threads=threads)
-
-
-def check_state(state: State) -> None:
-    """Raise `ModelError` for a state that holds no rows to calibrate by parts."""
-    options = options_of(state)
-    check_rows(state, [*_scored(options), *_dealt(options), *options.patterns])
 
 
 def _scored(options: HetcalOptions) -> list[str]:

@@ -1,4 +1,4 @@
-"""An evaluation from its rows to its metrics: see `calibkit.fitted.Fit`."""
+"""An evaluation from its rows to its metrics: see `calibkit.fitted.Run`."""
 
 from __future__ import annotations
 

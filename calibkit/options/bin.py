@@ -38,8 +38,3 @@ class BinOptions(LevelOptions, LabelledColumns, Threaded):
         ),
     ] = "uncertainty-score"
     uncertainty: Uncertainty = None
-
-    @property
-    def of_rows(self) -> bool:
-        """Whether a state holds the rows themselves."""
-        return False

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from calibkit.errors import ModelError
 from calibkit.files.sources import Source
 from calibkit.makers import makers_in
@@ -12,30 +10,34 @@ from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.option import from_plain
 from calibkit.raters.rows import RaterOptions
 from calibkit.raters.stored import used_columns, window_reader
+from calibkit.summaries.row_reading import Reading
 from calibkit.summaries.row_states import (
-    Reading,
-    check_rows,
-    merge_states,
+    RowState,
     problem_of,
     row_state,
-    write_state,
 )
 from calibkit.summaries.states import State
 
-__all__ = [
-    "ALPHA",
-    "CLASSES",
-    "alpha_options",
-    "check_state",
-    "class_options",
-    "merge_states",
-    "rater_state",
-    "write_state",
-]
 
-#: The kinds of states: of ``alpha-cal`` and of ``calibrate --probs``.
-ALPHA: Final = "alpha-cal"
-CLASSES: Final = "calibrate --probs"
+class AlphaState(RowState):
+    """Rows for ``alpha-cal``."""
+
+    KIND = "alpha-cal"
+
+    def needed(self) -> list[str]:
+        """Return the columns without which there is nothing to fit, beside those of classes."""
+        return alpha_options(self).columns_of_features
+
+
+class ClassState(RowState):
+    """Rows for ``calibrate --probs``."""
+
+    KIND = "calibrate --probs"
+
+    def needed(self) -> list[str]:
+        """Return the columns without which there is nothing to fit, beside those of classes."""
+        options = class_options(self)
+        return [] if options.counts else [options.label]
 
 
 def rater_state(
@@ -53,7 +55,7 @@ def rater_state(
     makers = makers_in(source, {"probs": options.pattern})
     files = source.paths if options.provenance == "names" else ()
     rows = Reading(source, used_columns(source, columns), window_reader(columns), files)
-    kind = ALPHA if isinstance(options, AlphaOptions) else CLASSES
+    kind = AlphaState if isinstance(options, AlphaOptions) else ClassState
     return row_state(kind, options, makers, rows)
 
 
@@ -68,13 +70,3 @@ def class_options(state: State, threads: int | None = None) -> CalibrateOptions:
     if not options.of_classes:
         raise ModelError("a damaged state: it is of scores", file=state.path)
     return options
-
-
-def check_state(state: State) -> None:
-    """Raise `ModelError` for a state that holds no rows with class probabilities."""
-    if state.header.kind == ALPHA:
-        needed = alpha_options(state).columns_of_features
-    else:
-        options = class_options(state)
-        needed = [] if options.counts else [options.label]
-    check_rows(state, needed)

@@ -8,17 +8,18 @@ written as they are read, and merging reads what the headers say.  A fit opens t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import IO, Any, Final
+from pathlib import Path
+from typing import IO, Any, ClassVar, Final
 
 import msgspec
 import polars as pl
 
 from calibkit.errors import ModelError
-from calibkit.files.formats import TEXT_FORMATS
 from calibkit.files.inputs import Part
 from calibkit.files.schemas import one_schema
 from calibkit.files.scratch import Scratch
@@ -28,11 +29,20 @@ from calibkit.memory import Memory, memory_budget
 from calibkit.options.option import plain
 from calibkit.options.shared import FitOptions
 from calibkit.rows.provenance import hash_text
-from calibkit.rows.rows import NothingLeft
-from calibkit.summaries.passes import read_in_windows
 from calibkit.summaries.plain import as_plain, from_plain
 from calibkit.summaries.row_hashes import hash_rows
-from calibkit.summaries.states import Shard, State, StateFile, metadata_of, new_state, opened
+from calibkit.summaries.row_reading import Reading
+from calibkit.summaries.states import (
+    Header,
+    Shard,
+    State,
+    Stored,
+    checked,
+    metadata_of,
+    new_header,
+    opened,
+    place_of,
+)
 
 #: What columns are called in a state, before their names: those of rows, and of training rows.
 _ROWS: Final = "column "
@@ -68,46 +78,122 @@ class _Payload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What is read of an input: which columns, and what refuses values that the fit cannot use."""
+class StateFile:
+    """A file with rows: what its own header says, where it is, and what messages call it."""
 
-    source: Source
-    columns: Sequence[str]
-    check: Callable[[Source], object]
-    files: Sequence[str] = ()
+    header: Header
+    where: Path
+    path: str
+    kept: Scratch | None = None
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns, each once."""
-        return tuple(dict.fromkeys(self.columns))
 
-    @property
-    def text(self) -> bool:
-        """Whether any of it is text."""
-        return any(part.format in TEXT_FORMATS for part in self.source.parts)
+@dataclass(frozen=True)
+class RowState(State):
+    """A state of rows, which are not held.
 
-    def kinds(self, prefix: str) -> dict[str, pl.DataType]:
-        """Return the types of the columns as a state has them."""
-        kinds = {name: self.source.schema[name] for name in self.names}
-        return {prefix + name: _stored(kind) for name, kind in kinds.items()}
+    Attributes
+    ----------
+    files
+        Where the rows are.
+    """
 
-    def frames(self, prefix: str, memory: Memory) -> Iterator[pl.DataFrame]:
-        """Yield the checked rows in windows."""
+    KIND: ClassVar[str]
 
-        def read(window: Source) -> pl.DataFrame:
-            with suppress(NothingLeft):  # what is dropped is said of all rows together
-                self.check(window)
-            frame = window.read(self.names).rename(lambda name: prefix + name)
-            return frame.select(_plain(name, kind) for name, kind in frame.schema.items())
+    files: tuple[StateFile, ...] = ()
 
-        most = min(memory.batch, memory.rows_of(len(self.names)))
-        for frame in read_in_windows(self.source, self.names, most, read):
-            assert isinstance(frame, pl.DataFrame)
-            yield frame
+    @abstractmethod
+    def needed(self) -> Sequence[str]:
+        """Return the columns without which there is nothing to fit."""
+
+    @classmethod
+    def stored(cls, header: Header, data: Stored, path: str) -> State:
+        """Return the state of a file whose header was read; bytes are put into a file."""
+        kept = data if isinstance(data, Scratch) else None
+        if isinstance(data, bytes):
+            kept = Scratch()
+            with closing(kept):
+                kept.write(data)
+        where = place_of(kept or data)
+        assert isinstance(where, Path)
+        with opened(where, path) as found:
+            table = checked(found.schema.empty_table())
+        return cls(header, table, path, (StateFile(header, where, path, kept),))
+
+    @classmethod
+    def merged(cls, states: Sequence[Any], shards: Sequence[Shard]) -> State:
+        """Return the state of the rows of several of this kind, which hold such shards.
+
+        Training rows are the same in all of them.
+
+        Raises
+        ------
+        DataError
+            A column of different types; see `calibkit.files.schemas.one_schema`.
+        """
+        table = _by_hash(states)[0].table
+        columns = [name for name in table.columns if name.startswith(_ROWS)]
+        parts, tables = [], []
+        for state in states:
+            kinds = {name.removeprefix(_ROWS): state.table.schema[name] for name in columns}
+            parts.append(Part(state.path, "csv" if _is_text(state) else "arrow", {}, 0, state.path))
+            tables.append(Table(pl.DataFrame(schema=kinds), kinds, 0))
+        common = {_ROWS + name: kind for name, kind in one_schema(parts, tables, {}).items()}
+        payload = _Payload(text=any(map(_is_text, states)))
+        first = states[0].header
+        header = new_header(first.kind, first.options, shards, as_plain(payload))
+        files = tuple(file for state in states for file in state.files)
+        return cls(header, pl.DataFrame(schema={**table.schema, **common}), files=files)
+
+    def check(self) -> None:
+        """Raise `ModelError` for a state that does not hold the rows that it says.
+
+        The hashes are counted again: a bit that flipped on the way is found.
+        """
+        options, (file,) = _options(self), self.files
+        _is_text(self)
+        for name in self.needed():
+            if name not in options.columns:
+                raise ModelError(f"a damaged state: it has no column {name!r}")
+        known = [_ROWS + name for name in options.columns]
+        known += [_TRAIN + name for name in (options.train.columns if options.train else ())]
+        if self.table.columns != known or not known:
+            raise ModelError(f"a damaged state: its columns are {', '.join(self.table.columns)}")
+        blocks = _blocks(file)
+        with opened(file.where, file.path) as batches:
+            whole = sum(map(_batches, blocks)) == batches.num_record_batches
+        if not whole or any(block.rows < 1 for block in blocks):
+            raise ModelError("a damaged state: it has not as many rows as it says")
+        for place, block in enumerate(blocks):
+            prefix = _TRAIN if options.train is not None and place == 0 else _ROWS
+            rows = total = 0
+            for frame in _frames(file, place, prefix):
+                rows, total = rows + frame.height, total + _hash(frame, prefix)
+            if rows != block.rows:
+                raise ModelError("a damaged state: it has not as many rows as it says")
+            if hash_text(total) != block.hash:
+                raise ModelError(
+                    "a damaged state: its rows are not those that were written; make it again"
+                )
+
+    def write(self, file: IO[bytes], compression: str = "zstd") -> None:
+        """Write a state of rows: the same bytes whatever the order and the grouping of its files."""
+        files = _by_hash(self.files)
+        train = _options(self).train is not None
+        places = [
+            (shard, one, place)
+            for one in files
+            for place, shard in enumerate(_blocks(one))
+            if place >= train
+        ]
+        with _Writer(file, self.table, metadata_of(self.header), compression) as writer:
+            if train:
+                writer.block(_frames(files[0], 0, _TRAIN))
+            for _, one, place in sorted(places, key=lambda found: found[0]):
+                writer.block(_frames(one, place, _ROWS))
 
 
 def row_state(
-    kind: str,
+    kind: type[RowState],
     options: FitOptions,
     makers: Mapping[str, str],
     rows: Reading,
@@ -118,7 +204,7 @@ def row_state(
     Parameters
     ----------
     kind, options
-        The command, and its options.
+        The kind, and the options of its command.
     makers
         Which models made the columns of roles.
     rows
@@ -152,8 +238,9 @@ def row_state(
         )
     problem = plain(replace(options, threads=None))
     own = as_plain(_Options(problem=problem, makers=dict(makers), columns=rows.names, train=known))
-    state = new_state(kind, own, [shard], as_plain(_Payload(text=rows.text)), table)
-    return replace(state, files=(StateFile(state.header, kept.path, state.path, kept),))
+    header = new_header(kind.KIND, own, [shard], as_plain(_Payload(text=rows.text)))
+    state = kind(header, table)
+    return replace(state, files=(StateFile(header, kept.path, state.path, kept),))
 
 
 def _written(writer: _Writer, rows: Reading, prefix: str, memory: Memory) -> Shard:
@@ -192,68 +279,9 @@ def _is_text(state: State | StateFile) -> bool:
     return from_plain(state.header.payload, _Payload, state.path).text
 
 
-def merge_states(states: Sequence[State]) -> tuple[dict[str, Any], pl.DataFrame]:
-    """Return payload and table of several states, which have the same training rows.
-
-    Raises
-    ------
-    DataError
-        A column of different types; see `calibkit.files.schemas.one_schema`.
-    """
-    table = _by_hash(states)[0].table
-    columns = [name for name in table.columns if name.startswith(_ROWS)]
-    parts, tables = [], []
-    for state in states:
-        kinds = {name.removeprefix(_ROWS): state.table.schema[name] for name in columns}
-        parts.append(Part(state.path, "csv" if _is_text(state) else "arrow", {}, 0, state.path))
-        tables.append(Table(pl.DataFrame(schema=kinds), kinds, 0))
-    common = {_ROWS + name: kind for name, kind in one_schema(parts, tables, {}).items()}
-    payload = _Payload(text=any(map(_is_text, states)))
-    return as_plain(payload), pl.DataFrame(schema={**table.schema, **common})
-
-
 def _by_hash(found: Sequence[Any]) -> list[Any]:
     """Return states, or files of them, in the order of their first shards."""
     return sorted(found, key=lambda one: one.header.shards[0])
-
-
-def check_rows(state: State, needed: Sequence[str]) -> None:
-    """Raise `ModelError` for a state that does not hold the rows that it says.
-
-    The hashes are counted again: a bit that flipped on the way is found.
-
-    Parameters
-    ----------
-    state
-        The state of one file.
-    needed
-        The columns without which there is nothing to fit.
-    """
-    options, (file,) = _options(state), state.files
-    _is_text(state)
-    for name in needed:
-        if name not in options.columns:
-            raise ModelError(f"a damaged state: it has no column {name!r}")
-    known = [_ROWS + name for name in options.columns]
-    known += [_TRAIN + name for name in (options.train.columns if options.train else ())]
-    if state.table.columns != known or not known:
-        raise ModelError(f"a damaged state: its columns are {', '.join(state.table.columns)}")
-    blocks = _blocks(file)
-    with opened(file.where, file.path) as batches:
-        whole = sum(map(_batches, blocks)) == batches.num_record_batches
-    if not whole or any(block.rows < 1 for block in blocks):
-        raise ModelError("a damaged state: it has not as many rows as it says")
-    for place, block in enumerate(blocks):
-        prefix = _TRAIN if options.train is not None and place == 0 else _ROWS
-        rows = total = 0
-        for frame in _frames(file, place, prefix):
-            rows, total = rows + frame.height, total + _hash(frame, prefix)
-        if rows != block.rows:
-            raise ModelError("a damaged state: it has not as many rows as it says")
-        if hash_text(total) != block.hash:
-            raise ModelError(
-                "a damaged state: its rows are not those that were written; make it again"
-            )
 
 
 def _blocks(file: StateFile) -> tuple[Shard, ...]:
@@ -321,25 +349,9 @@ def _arrow(frame: pl.DataFrame) -> Any:
     return frame.to_arrow(compat_level=pl.CompatLevel.oldest())
 
 
-def write_state(state: State, output: IO[bytes], compression: str) -> None:
-    """Write a state of rows: the same bytes whatever the order and the grouping of its files."""
-    files = _by_hash(state.files)
-    train = _options(state).train is not None
-    places = [
-        (shard, file, place)
-        for file in files
-        for place, shard in enumerate(_blocks(file))
-        if place >= train
-    ]
-    with _Writer(output, state.table, metadata_of(state.header), compression) as writer:
-        if train:
-            writer.block(_frames(files[0], 0, _TRAIN))
-        for _, one, place in sorted(places, key=lambda found: found[0]):
-            writer.block(_frames(one, place, _ROWS))
-
-
 def sources_of(state: State) -> tuple[Source, Source | None]:
     """Return the rows of a state, and the training rows if it has some, as inputs."""
+    assert isinstance(state, RowState)
     rows = []
     for file in state.files:
         named = [list(shard.files) for shard in file.header.shards]
@@ -379,16 +391,3 @@ def _opened(
     found[0] = replace(found[0], rows=rows)
     tables[0] = Table(scan, kinds, rows, kept=file.kept)
     return list(zip(found, tables, strict=True))
-
-
-def _stored(kind: pl.DataType) -> pl.DataType:
-    return pl.String() if isinstance(kind, pl.Categorical | pl.Enum) else kind
-
-
-def _plain(name: str, kind: pl.DataType) -> pl.Expr:
-    """Return a column as a state has it: categories as text, and one value in the place of nulls."""
-    column, kind = pl.col(name).cast(_stored(kind)), _stored(kind)
-    if kind.is_numeric() or kind.is_temporal() or kind in (pl.String, pl.Boolean):
-        nothing = pl.lit("") if kind == pl.String else pl.lit(0).cast(kind)
-        column = pl.when(column.is_null()).then(None).otherwise(column.fill_null(nothing))
-    return column.alias(name)

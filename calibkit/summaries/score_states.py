@@ -21,7 +21,7 @@ from calibkit.summaries.counted import Counted, Room
 from calibkit.summaries.distinct import COUNT, Role
 from calibkit.summaries.plain import as_plain, from_plain
 from calibkit.summaries.score_summary import ScoreSummary, levels_of
-from calibkit.summaries.states import Shard, State, new_state
+from calibkit.summaries.states import Shard, State, SummedState, new_header
 
 
 class Payload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -46,6 +46,82 @@ class _Options(msgspec.Struct, frozen=True, kw_only=True):
     edges: tuple[float, ...] | None
 
 
+class ScoreState(SummedState):
+    """A state of score rows."""
+
+    def summed(self) -> ScoreSummary:
+        """Return the summary that a state holds.
+
+        Raises
+        ------
+        ModelError
+            Where parts of the state contradict each other.
+        """
+        if self.summary is not None:
+            return cast(ScoreSummary, self.summary)
+        options = from_plain(self.header.options, _Options, self.path)
+        payload = from_plain(self.header.payload, Payload, self.path)
+        _check_table(self.table, payload, options)
+        return ScoreSummary(
+            counted=Counted(
+                payload.roles,
+                (self.table,),
+                payload.room,
+                payload.bits,
+                levels=levels_of(options.edges),
+            ),
+            options=options.columns,
+            rows_read=payload.rows_read,
+            dropped=payload.dropped,
+            remarks=payload.remarks,
+            notes=options.notes,
+            hashes=payload.hashes,
+            dtypes=options.dtypes,
+            lowest=payload.lowest,
+            edges=options.edges,
+        )
+
+    def check(self) -> None:
+        """Raise `ModelError` for a state that holds no summary of score rows, or a damaged one.
+
+        Of rows that are as they were the hash is counted again: a bit that flipped on the way is found.
+        """
+        summary = self.summed()
+        if not summary.counted.exact or summary.edges is not None:
+            return
+        frame = summary.counted.frame
+        used: dict[str, NDArray[Any]]
+        used = {role: frame[role].to_numpy() for role in HASHED if role in frame.columns}
+        said = summary.hashes.get(",".join(used))
+        if said != data_hash(used, frame[COUNT].to_numpy()):
+            raise ModelError(
+                "a damaged state: its rows are not those that were written; make it again"
+            )
+
+    def packed(self) -> tuple[dict[str, Any], pl.DataFrame]:
+        """Return payload and table of the summary."""
+        summary: ScoreSummary = self.summary
+        payload = as_plain(
+            Payload(
+                roles=summary.counted.roles,
+                bits=summary.counted.bits,
+                room=summary.counted.room,
+                rows_read=summary.rows_read,
+                dropped=summary.dropped,
+                remarks=tuple(sorted(summary.remarks, key=lambda remark: remark.text)),
+                hashes=summary.hashes,
+                lowest=summary.lowest,
+            )
+        )
+        return payload, summary.counted.frame
+
+
+def summary_of(state: State) -> ScoreSummary:
+    """Return the summary of score rows that a state holds; see `ScoreState.summed`."""
+    assert isinstance(state, ScoreState)
+    return state.summed()
+
+
 def score_state(
     kind: str, options: dict[str, Any], summary: ScoreSummary, files: Sequence[str] = ()
 ) -> State:
@@ -68,40 +144,8 @@ def score_state(
     )
     fullest = max(summary.hashes, key=len)
     shard = Shard(summary.hashes[fullest], summary.rows_read, tuple(files))
-    return new_state(kind, {**as_plain(own), **options}, [shard], summary=summary)
-
-
-def summary_of(state: State) -> ScoreSummary:
-    """Return the summary that a state holds.
-
-    Raises
-    ------
-    ModelError
-        Where parts of the state contradict each other.
-    """
-    if state.summary is not None:
-        return cast(ScoreSummary, state.summary)
-    options = from_plain(state.header.options, _Options, state.path)
-    payload = from_plain(state.header.payload, Payload, state.path)
-    _check_table(state.table, payload, options)
-    return ScoreSummary(
-        counted=Counted(
-            payload.roles,
-            (state.table,),
-            payload.room,
-            payload.bits,
-            levels=levels_of(options.edges),
-        ),
-        options=options.columns,
-        rows_read=payload.rows_read,
-        dropped=payload.dropped,
-        remarks=payload.remarks,
-        notes=options.notes,
-        hashes=payload.hashes,
-        dtypes=options.dtypes,
-        lowest=payload.lowest,
-        edges=options.edges,
-    )
+    header = new_header(kind, {**as_plain(own), **options}, [shard])
+    return ScoreState(header, pl.DataFrame(), summary=summary)
 
 
 def source_of(state: State) -> Source:
@@ -109,39 +153,6 @@ def source_of(state: State) -> Source:
     files = sorted({file for shard in state.header.shards for file in shard.files})
     parts = [Part(file, "arrow", {}, 0, file) for file in files or [state.path]]
     return Source(parts, [Table(pl.DataFrame(), {}, 0) for _ in parts])
-
-
-def check_state(state: State) -> None:
-    """Raise `ModelError` for a state that holds no summary of score rows, or a damaged one.
-
-    Of rows that are as they were the hash is counted again: a bit that flipped on the way is found.
-    """
-    summary = summary_of(state)
-    if not summary.counted.exact or summary.edges is not None:
-        return
-    frame = summary.counted.frame
-    used: dict[str, NDArray[Any]]
-    used = {role: frame[role].to_numpy() for role in HASHED if role in frame.columns}
-    said = summary.hashes.get(",".join(used))
-    if said != data_hash(used, frame[COUNT].to_numpy()):
-        raise ModelError("a damaged state: its rows are not those that were written; make it again")
-
-
-def packed(summary: ScoreSummary) -> tuple[dict[str, Any], pl.DataFrame]:
-    """Return payload and table of a state."""
-    payload = as_plain(
-        Payload(
-            roles=summary.counted.roles,
-            bits=summary.counted.bits,
-            room=summary.counted.room,
-            rows_read=summary.rows_read,
-            dropped=summary.dropped,
-            remarks=tuple(sorted(summary.remarks, key=lambda remark: remark.text)),
-            hashes=summary.hashes,
-            lowest=summary.lowest,
-        )
-    )
-    return payload, summary.counted.frame
 
 
 def _check_table(table: pl.DataFrame, payload: Payload, options: _Options) -> None:

@@ -7,12 +7,10 @@ and strictly read: states may come from machines that nobody looks after.
 
 from __future__ import annotations
 
-import importlib
-import shutil
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Annotated, Any, Final
@@ -20,38 +18,20 @@ from typing import IO, Annotated, Any, Final
 import msgspec
 import polars as pl
 
-from calibkit.errors import DataError, ModelError, nearest
+from calibkit.errors import DataError, ModelError
 from calibkit.files.explain import reading
-from calibkit.files.inputs import STDIN
 from calibkit.files.scratch import Scratch
 from calibkit.files.sinks import arrow_file
 from calibkit.maths.bounds import Bound
-from calibkit.models import canonical_text, decode_as
+from calibkit.models import canonical_text
 from calibkit.rows.provenance import merge_hashes
 from calibkit.summaries.summary import merge_all
 
-_KEY: Final = "calibkit"
-_MAGIC: Final = "calibkit state"
+KEY: Final = "calibkit"
+MAGIC: Final = "calibkit state"
 
 #: The version of all states: of the header and of what stands below it.
-_VERSION: Final = 2
-
-_SCORES: Final = "calibkit.summaries.score_states"
-_RATERS: Final = "calibkit.raters.states"
-
-#: The kinds of states, by the command that finishes them, and the modules of their functions:
-#: ``check_state(state)`` raises `ModelError` for what this kind cannot be, ``summary_of(state)``
-#: returns the summary, ``packed(summary)`` payload and table of it.
-KINDS: Final = {
-    **dict.fromkeys(("bin", "boundary", "calibrate", "evaluate"), _SCORES),
-    "vad": "calibkit.vad.states",
-    "hetcal": "calibkit.hetcal.states",
-    **dict.fromkeys(("alpha-cal", "calibrate --probs"), _RATERS),
-}
-#: The kinds whose states are the rows themselves, which are not held: see
-#: `calibkit.summaries.row_states`.  Their modules have ``merge_states(states)``, which returns payload
-#: and table, and ``write_state(state, file, compression)`` instead.
-OF_ROWS: Final = frozenset({"hetcal", "alpha-cal", "calibrate --probs"})
+VERSION: Final = 2
 
 
 class Shard(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True):
@@ -73,25 +53,13 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     payload: dict[str, Any]
 
 
-class _Start(msgspec.Struct):
-    magic: str
-    kind: str
-    version: int
+#: Where a state is read from: its bytes, its file, or a file that nobody else knows.
+Stored = bytes | Path | Scratch
 
 
 @dataclass(frozen=True)
-class StateFile:
-    """A file with rows: what its own header says, where it is, and what messages call it."""
-
-    header: Header
-    where: Path
-    path: str
-    kept: Scratch | None = None
-
-
-@dataclass(frozen=True)
-class State:
-    """A state.
+class State(ABC):
+    """A state; each kind has a class of its own: see `calibkit.states.KINDS`.
 
     Attributes
     ----------
@@ -102,33 +70,34 @@ class State:
         of their columns.
     path
         Where it was read from, for messages.
-    files
-        Where the rows are, if it is one of rows.
-    summary
-        What payload and table will be made of when the state is written; None: they are there.
     """
 
     header: Header
     table: pl.DataFrame
     path: str = "the states"
-    files: tuple[StateFile, ...] = ()
-    summary: Any = None
 
     @property
     def rows(self) -> int:
         """How many rows it is of."""
         return sum(shard.rows for shard in self.header.shards)
 
+    @classmethod
+    @abstractmethod
+    def stored(cls, header: Header, data: Stored, path: str) -> State:
+        """Return the state of a file whose header was read."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise `ModelError` for what this kind cannot be."""
+
+    @classmethod
+    @abstractmethod
+    def merged(cls, states: Sequence[Any], shards: Sequence[Shard]) -> State:
+        """Return the state of the rows of several of this kind, which hold such shards."""
+
+    @abstractmethod
     def write(self, file: IO[bytes], compression: str = "zstd") -> None:
         """Write the state to a file; ``lz4`` is larger, and sooner written and read."""
-        if self.files:
-            _function(self.header.kind, "write_state")(self, file, compression)
-            return
-        header, table = self.header, self.table
-        if self.summary is not None:
-            payload, table = _function(header.kind, "packed")(self.summary)
-            header = msgspec.structs.replace(header, payload=payload)
-        file.write(arrow_file(table, metadata_of(header), compression))
 
     def to_bytes(self, compression: str = "zstd") -> bytes:
         """Return what `write` writes."""
@@ -137,101 +106,79 @@ class State:
         return file.getvalue()
 
 
+@dataclass(frozen=True)
+class SummedState(State):
+    """A state of sums, or of counts: a summary.
+
+    Attributes
+    ----------
+    summary
+        What payload and table will be made of when the state is written; None: they are there.
+    """
+
+    summary: Any = None
+
+    @abstractmethod
+    def summed(self) -> Any:
+        """Return the summary; raises `ModelError` where parts of the state contradict each other."""
+
+    @abstractmethod
+    def packed(self) -> tuple[dict[str, Any], pl.DataFrame]:
+        """Return payload and table of the summary."""
+
+    @classmethod
+    def stored(cls, header: Header, data: Stored, path: str) -> State:
+        """Return the state of a file whose header was read."""
+        with opened(place_of(data), path) as found:
+            return cls(header, checked(found.read_all()), path)
+
+    @classmethod
+    def merged(cls, states: Sequence[Any], shards: Sequence[Shard]) -> State:
+        """Return the state of the rows of several of this kind, which hold such shards."""
+        first = states[0].header
+        header = new_header(first.kind, first.options, shards)
+        return cls(header, pl.DataFrame(), summary=merge_all(one.summed() for one in states))
+
+    def write(self, file: IO[bytes], compression: str = "zstd") -> None:
+        """Write the state to a file; ``lz4`` is larger, and sooner written and read."""
+        header, table = self.header, self.table
+        if self.summary is not None:
+            payload, table = self.packed()
+            header = msgspec.structs.replace(header, payload=payload)
+        file.write(arrow_file(table, metadata_of(header), compression))
+
+
+def place_of(data: Stored) -> bytes | Path:
+    """Return what is opened."""
+    return data.path if isinstance(data, Scratch) else data
+
+
+def checked(table: Any) -> pl.DataFrame:
+    """Return a table of Arrow's after checking all of it."""
+    table.validate(full=True)
+    return pl.DataFrame(table)
+
+
 def metadata_of(header: Header) -> dict[str, str]:
     """Return the metadata of the schema of a state's file."""
-    return {_KEY: canonical_text(header)}
+    return {KEY: canonical_text(header)}
 
 
-def new_state(
+def new_header(
     kind: str,
     options: dict[str, Any],
     shards: Sequence[Shard],
     payload: dict[str, Any] | None = None,
-    table: pl.DataFrame | None = None,
-    summary: Any = None,
-) -> State:
-    """Return a state of this version: with payload and table, or with what they will be made of."""
-    header = Header(
-        magic=_MAGIC,
+) -> Header:
+    """Return the header of a state of this version."""
+    return Header(
+        magic=MAGIC,
         kind=kind,
-        version=_VERSION,
+        version=VERSION,
         options=options,
         shards=tuple(sorted(shards)),
         payload=payload or {},
     )
-    return State(header, pl.DataFrame() if table is None else table, summary=summary)
-
-
-def read_state(path: str) -> State:
-    """Return the state in a file; ``-`` is standard input.
-
-    Raises
-    ------
-    UsageError
-        No such file, or no permission to read it.
-    ModelError
-        Not a state, an unknown kind, another version, or a damaged one.
-    """
-    if path != STDIN:
-        return state_of(Path(path), path)
-    kept = Scratch()
-    with reading(path), closing(kept):
-        shutil.copyfileobj(sys.stdin.buffer, kept)
-    return state_of(kept, path)
-
-
-def state_of(data: bytes | Path | Scratch, path: str) -> State:
-    """Return the state of a file, or of the bytes of one, which messages call `path`."""
-    where = data.path if isinstance(data, Scratch) else data
-    text = _metadata(where, path)
-    start = decode_as(text, _Start, "a calibkit state", path)
-    _check_start(start, path)
-    header = decode_as(text, Header, f"a {start.kind!r} state", path)
-    of_rows = start.kind in OF_ROWS
-    state = State(header, _table(where, path, nothing=of_rows), path)
-    if of_rows:
-        state = replace(state, files=(_file_of(header, data, path),))
-    shards = header.shards
-    if not shards or len(set(shards)) != len(shards) or tuple(sorted(shards)) != shards:
-        raise ModelError("a damaged state: its shards are not in order", file=path)
-    try:
-        _function(start.kind, "check_state")(state)
-    except ModelError as error:
-        error.file = path
-        raise
-    return state
-
-
-def _file_of(header: Header, data: bytes | Path | Scratch, path: str) -> StateFile:
-    """Return where the rows of a state are; those that have come as bytes are put into a file."""
-    if isinstance(data, Path):
-        return StateFile(header, data, path)
-    if isinstance(data, bytes):
-        kept = Scratch()
-        with closing(kept):
-            kept.write(data)
-    else:
-        kept = data
-    return StateFile(header, kept.path, path, kept)
-
-
-def _check_start(start: _Start, path: str) -> None:
-    if start.magic != _MAGIC:
-        raise ModelError("this is not a calibkit state", file=path)
-    if start.kind not in KINDS:
-        raise ModelError(
-            f"unknown kind of state {start.kind!r}{nearest(start.kind, KINDS)}; this version knows "
-            f"{', '.join(sorted(KINDS))}",
-            file=path,
-        )
-    if start.version < _VERSION:
-        raise ModelError("this state was written by calibkit 0.1: make it again", file=path)
-    if start.version > _VERSION:
-        raise ModelError(
-            f"version {start.version} of {start.kind!r} states is unknown here; this calibkit reads "
-            f"version {_VERSION}: update calibkit, or make the state again",
-            file=path,
-        )
 
 
 def merge_states(states: Sequence[State], expect: int | None = None) -> State:
@@ -260,7 +207,7 @@ def merge_states(states: Sequence[State], expect: int | None = None) -> State:
             f"shard{'s' if len(shards) > 1 else ''} in all, but --expect {expect}: "
             + ("a part is missing" if len(shards) < expect else "there are too many parts")
         )
-    return _of_all(states, shards)
+    return type(first).merged(states, shards)
 
 
 def join_states(states: Sequence[State]) -> State:
@@ -280,22 +227,7 @@ def join_states(states: Sequence[State]) -> State:
     files = sorted({name for shard in shards for name in shard.files})
     total = merge_hashes(shard.hash for shard in shards)
     whole = Shard(total, sum(shard.rows for shard in shards), tuple(files))
-    return _of_all(states, [whole])
-
-
-def _of_all(states: Sequence[State], shards: Sequence[Shard]) -> State:
-    kind, options = states[0].header.kind, states[0].header.options
-    if kind not in OF_ROWS:
-        summaries = map(_function(kind, "summary_of"), states)
-        return new_state(kind, options, shards, summary=merge_all(summaries))
-    payload, table = _function(kind, "merge_states")(states)
-    files = tuple(file for state in states for file in state.files)
-    return replace(new_state(kind, options, shards, payload, table), files=files)
-
-
-def _function(kind: str, name: str) -> Callable[..., Any]:
-    found: Callable[..., Any] = getattr(importlib.import_module(KINDS[kind]), name)
-    return found
+    return type(first).merged(states, [whole])
 
 
 @contextmanager
@@ -314,23 +246,6 @@ def opened(where: Path | bytes, path: str) -> Iterator[Any]:
         raise ModelError(
             f"this is not a calibkit state, or a truncated one: {error}; make it again", file=path
         ) from None
-
-
-def _metadata(where: Path | bytes, path: str) -> bytes:
-    """Return the header's text."""
-    with opened(where, path) as found:
-        text: bytes | None = (found.schema.metadata or {}).get(_KEY.encode())
-    if text is None:
-        raise ModelError("an Arrow file, but not a calibkit state", file=path)
-    return text
-
-
-def _table(where: Path | bytes, path: str, *, nothing: bool) -> pl.DataFrame:
-    """Return the table of a file, or `nothing` but the types of its columns."""
-    with opened(where, path) as found:
-        table = found.schema.empty_table() if nothing else found.read_all()
-        table.validate(full=True)
-        return pl.DataFrame(table)
 
 
 def _check_like(one: State, other: State) -> None:

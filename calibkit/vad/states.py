@@ -18,7 +18,7 @@ from calibkit.options.option import plain
 from calibkit.options.vad import VadOptions
 from calibkit.rows.rows import Remark
 from calibkit.summaries.plain import as_plain, from_plain
-from calibkit.summaries.states import Shard, State, new_state
+from calibkit.summaries.states import Shard, State, SummedState, new_header
 from calibkit.vad.fit import columns_of, fit_vad
 from calibkit.vad.model import VadModel
 from calibkit.vad.moments import Moments, Setting
@@ -69,6 +69,26 @@ class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     makers: dict[str, str]
 
 
+class VadState(SummedState):
+    """A state of replicate predictions."""
+
+    def check(self) -> None:
+        """Raise `ModelError` for a state that holds no sums of replicate predictions."""
+        try:
+            rows_of(self)
+        except UsageError as error:
+            raise ModelError(f"a damaged state: {error}") from None
+
+    def summed(self) -> MemberSummary:
+        """Return the sums that it holds; errors as `rows_of`."""
+        return rows_of(self).test
+
+    def packed(self) -> tuple[dict[str, Any], pl.DataFrame]:
+        """Return payload and table of the summary."""
+        summary: MemberSummary = self.summary
+        return as_plain(_summed(summary)), _table(summary)
+
+
 def vad_state(options: VadOptions, source: Source) -> State:
     """Return the state of the rows of one shard; see `calibkit.vad.summary.read_vad_rows`."""
     rows = read_vad_rows(source, options)
@@ -85,7 +105,8 @@ def vad_state(options: VadOptions, source: Source) -> State:
     )
     files = test.files if options.provenance == "names" else ()
     shard = Shard(test.hash, test.rows_read, tuple(files))
-    return new_state(KIND, as_plain(problem), [shard], summary=test)
+    header = new_header(KIND, as_plain(problem), [shard])
+    return VadState(header, pl.DataFrame(), summary=test)
 
 
 def problem_of(state: State) -> Problem:
@@ -118,6 +139,7 @@ def rows_of(state: State) -> VadRows:
     ModelError
         Where parts of the state contradict each other.
     """
+    assert isinstance(state, VadState)
     problem = problem_of(state)
     options = options_from_plain(problem.asked, VadOptions, state.path)
     files = tuple(sorted({name for shard in state.header.shards for name in shard.files}))
@@ -132,24 +154,6 @@ def rows_of(state: State) -> VadRows:
         train = _summary(pl.DataFrame(other.sums), other.summed, other, options, (_TRAIN,))
     need_members(problem.names, options)
     return VadRows(test=test, train=train, options=options)
-
-
-def check_state(state: State) -> None:
-    """Raise `ModelError` for a state that holds no sums of replicate predictions."""
-    try:
-        rows_of(state)
-    except UsageError as error:
-        raise ModelError(f"a damaged state: {error}") from None
-
-
-def summary_of(state: State) -> MemberSummary:
-    """Return the sums that a state holds; errors as `rows_of`."""
-    return rows_of(state).test
-
-
-def packed(summary: MemberSummary) -> tuple[dict[str, Any], pl.DataFrame]:
-    """Return payload and table of a state."""
-    return as_plain(_summed(summary)), _table(summary)
 
 
 def _summed(summary: MemberSummary) -> Summed:

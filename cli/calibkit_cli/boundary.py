@@ -143,7 +143,7 @@ def _compare(options: BoundaryOptions, line: BoundaryLine, console: Console) -> 
             tell(console, fitted)
     if console.as_json:
         content = fitted.model.as_dict() if fitted else {}
-        console.json({**content, "compare": [one.as_dict() for one in compared.methods]})
+        console.json({**content, "compare": [one.row() for one in compared.methods]})
     else:
         _print(console, compared.methods)
     if failure is not None and console.output is not None:
@@ -159,9 +159,9 @@ def _print(console: Console, methods: Sequence[Compared]) -> None:
     from calibkit.boundary.compare import HEADER
 
     rows = [one.row() for one in methods]
-    kept = [place for place in range(len(HEADER)) if any(row[place] for row in rows)]
+    kept = [name for name in HEADER if any(row[name] for row in rows)]
     console.table(
-        [HEADER[place] for place in kept],
-        [[row[place] for place in kept] for row in rows],
+        [HEADER[name] for name in kept],
+        [[row[name] for name in kept] for row in rows],
         error=console.output == "-",
     )

@@ -9,21 +9,9 @@ from .console import Console
 
 if TYPE_CHECKING:
     from calibkit.files.sources import Source
-    from calibkit.rows.columns import ColumnOptions
 
 #: How many rows of the input are shown.
 HEAD = 5
-
-
-def used_columns(options: ColumnOptions, *, label: bool) -> dict[str, str]:
-    """Return the column of each role that is used."""
-    roles = {
-        "score": options.score,
-        "label": options.label if label else None,
-        "uncertainty": options.uncertainty,
-        "weight": options.weight,
-    }
-    return {role: name for role, name in roles.items() if name is not None}
 
 
 def show_plan(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from calibkit.files.sources import Source
-    from calibkit.fitted import Fit, Fitted
+    from calibkit.fitted import Fit, Fitted, Run
     from calibkit.models import Model
     from calibkit.summaries.states import State
 
@@ -75,7 +75,7 @@ def run_fit(method: Fit[Any, Model], options: Any, line: StateLine) -> None:
 
 
 def run_states(
-    method: Any,
+    method: Run[Any, Any],
     options: Any,
     line: StateLine,
     console: Console,
@@ -87,7 +87,7 @@ def run_states(
     Parameters
     ----------
     method, options, line, console
-        What is made and how, as `calibkit.fitted.Fit` names it; the rest of the line; its voice.
+        What is made and how, as `calibkit.fitted.Run` names it; the rest of the line; its voice.
     write
         Makes the results of a source, and delivers them.
     deliver
@@ -160,7 +160,7 @@ def _travelling(options: Any) -> Any:
     return replace(options, **absolute) if absolute else options
 
 
-def state_far(method: Fit[Any, Model], options: Any, line: StateLine, console: Console) -> State:
+def state_far(method: Run[Any, Any], options: Any, line: StateLine, console: Console) -> State:
     """Return the state of all inputs, made and merged on a cluster."""
     from calibkit.engines.clusters import state_on_cluster
     from calibkit.engines.shards import Opening, shards_of

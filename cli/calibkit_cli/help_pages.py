@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import functools
 import re
+from dataclasses import dataclass
 from typing import Any
 
 import typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
-from . import options
-from .options import INPUT, OUTPUT, RUN
+from calibkit.options.shared import INPUT, OUTPUT, RUN, Seed, Threaded
+
+from . import declare
+from .lines import Budget, Voice
 
 #: Panels that every command may have, after those of its own.
 LAST = (OUTPUT, INPUT, RUN)
@@ -71,26 +74,22 @@ class Page(TyperCommand):
         return own + [param for param in _of_every_run() if names.isdisjoint(param.opts)]
 
 
+@dataclass(frozen=True, kw_only=True)
+class EveryRun(Voice, Budget, Threaded):
+    """What every run takes."""
+
+    seed: Seed = 0
+
+
 @functools.cache
 def _of_every_run() -> tuple[Any, ...]:
     """Return the options of every run as ones that are read, checked and then left."""
     app = typer.Typer(add_completion=False)
-    app.command()(_run)
+    declare.add(app, "any", "", lambda given: None, EveryRun)
     params: list[Any] = get_command(app).params
     for param in params:
         param.hidden, param.expose_value, param.envvar = True, False, None
     return tuple(params)
-
-
-def _run(
-    seed: options.Seed = 0,
-    threads: options.Threads = None,
-    memory: options.Memory = None,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-    warnings: options.Warnings = "show",
-) -> None:
-    """Do nothing: the annotations say what every run takes."""
 
 
 def _place(param: Any) -> int:

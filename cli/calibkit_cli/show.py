@@ -73,7 +73,8 @@ def register(app: typer.Typer) -> None:
 
 def show(line: ShowLine) -> None:
     """Load, print."""
-    from calibkit.models import KINDS, kind_class, load
+    from calibkit.kinds import KINDS
+    from calibkit.models import kind_class, load
 
     console = Console(as_json=line.as_json, everything=line.everything)
     if line.schema is not None:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
+from calibkit.options.shared import RUN
 from calibkit_cli import help_pages, main
 from calibkit_cli.main import COMMANDS, build_app
-from calibkit_cli.options import RUN
 from tests.conftest import Outcome
 
 TREE: Any = get_command(build_app())

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 from pyarrow import feather
 
-from calibkit.summaries.states import State, read_state
+from calibkit.states import read_state
 from tests.cli.score_files import simulate, write
 from tests.conftest import ROOT, Outcome, clean_environment
 
@@ -142,7 +142,7 @@ def odd_states(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         header, table = msgspec.structs.replace(state.header, **changed), state.table
         if name == "flipped":
             table = table.with_columns(pl.col("uncertainty") * (1 + 2**-52))
-        (found / f"{name}.state").write_bytes(State(header, table).to_bytes())
+        (found / f"{name}.state").write_bytes(type(state)(header, table).to_bytes())
     return found
 
 

@@ -24,7 +24,7 @@ Invoke = Callable[..., Outcome]
 GROUP, ROWS = 60, 900
 
 #: What returns the cluster of a command.
-ENGINES = ("calibkit.engines.clusters.engine", "calibkit_cli.cluster.engine")
+ENGINE = "calibkit.engines.clusters.engine"
 
 #: Command lines without inputs; those of little memory are of fits that have room for few rows.
 LINES: dict[str, list[Any]] = {
@@ -78,16 +78,14 @@ class Seen:
                     seen.worked = True
                 return super().map(function, parts, *more)
 
-        for place in ENGINES:
-            self._patch(place, lambda *_: Places(at_once=count))
+        self._patch(ENGINE, lambda *_: Places(at_once=count))
         self.parts.clear()
         self.again, self.worked = [], False
 
     def on_a_cluster(self) -> None:
         """Let ``--dask`` work where it says."""
         self.with_workers(0)
-        for place in ENGINES:
-            self._patch(place, engine)
+        self._patch(ENGINE, engine)
 
     def _divided(self, engine: Any, shards: Any, opening: Any) -> Any:
         work = divided(engine, shards, opening)

@@ -22,8 +22,9 @@ from calibkit.errors import ModelError
 from calibkit.files.sources import Source, open_source
 from calibkit.hetcal import run
 from calibkit.options.hetcal import HetcalOptions
+from calibkit.states import state_of
 from calibkit.summaries.row_states import sources_of
-from calibkit.summaries.states import State, join_states, merge_states, metadata_of, state_of
+from calibkit.summaries.states import State, join_states, merge_states, metadata_of
 from tests.conftest import Outcome
 
 Invoke = Callable[..., Outcome]
@@ -293,7 +294,7 @@ def test_a_value_that_changed_is_found(row: int, column: str, on_train: bool) ->
     if value is None:
         values[row] = "a" if column == "kind" else 0.0
     elif isinstance(value, float):
-        values[row] = np.nextafter(value, 2.0)
+        values[row] = np.nextafter(value, np.inf)
     else:
         values[row] = value + ("b" if column == "kind" else 2)
     changed = block.with_columns(pl.Series(name, values, block.schema[name]))

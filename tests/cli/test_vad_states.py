@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from calibkit.errors import ModelError
 from calibkit.files.sources import Source
 from calibkit.options.vad import VadOptions
-from calibkit.summaries.states import State, join_states, merge_states, read_state, state_of
+from calibkit.states import read_state, state_of
+from calibkit.summaries.states import State, join_states, merge_states
 from calibkit.vad import summary
 from calibkit.vad.fit import fit_vad
 from calibkit.vad.states import fit_state, vad_state

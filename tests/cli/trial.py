@@ -7,17 +7,29 @@ import sys
 import time
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from calibkit.errors import DataError
-from calibkit_cli import main, options
+from calibkit.options.option import option
+from calibkit.options.shared import Seed, Threaded
+from calibkit_cli import declare, main
+from calibkit_cli.lines import Results
 
 
-def fail(how: str, as_json: options.Json = False, verbose: options.Verbose = False) -> None:
+@dataclass(frozen=True, kw_only=True)
+class How(Results):
+    """How to fail."""
+
+    how: Annotated[str, option(argument=True, metavar="HOW")]
+
+
+def fail(asked: How) -> None:
     """Raise an error."""
+    how = asked.how
     if how == "data":
         raise DataError(
             "3 scores are above 1.", file="a.csv", column="score", rows=3, first_rows=[4, 9, 12]
@@ -53,26 +65,31 @@ def wait(place: Path) -> None:
         temporary.unlink()
 
 
-def warn(seed: options.Seed = 0, threads: options.Threads = None) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Chance(Threaded):
+    """Where randomness begins."""
+
+    seed: Seed = 0
+
+
+def warn(asked: Chance) -> None:
     """Warn as a library does."""
     warnings.warn("a word between libraries", DeprecationWarning, stacklevel=1)
     warnings.warn("another", UserWarning, stacklevel=1)
-    print(seed, threads)
+    print(asked.seed, asked.threads)
 
 
-def say(
-    text: str,
-    tabular: Annotated[bool, typer.Option("--tabular")] = False,
-    output: options.Output = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-    warnings: options.Warnings = "show",
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Said(Results):
+    """What to say."""
+
+    text: Annotated[str, option(argument=True)]
+    tabular: Annotated[bool, option()] = False
+
+
+def say(asked: Said) -> None:
     """Say something through the console."""
-    from calibkit_cli.console import Console
-
-    console = Console(output, as_json, quiet, verbose, warnings, tabular)
+    text, console = asked.text, asked.console(tabular=asked.tabular)
     console.detail("a detail")
     if text == "warn":
         console.warn("be careful")
@@ -83,8 +100,11 @@ def say(
 def build_app(commands: Sequence[str] = main.COMMANDS) -> typer.Typer:
     """Return the application with the trial commands added."""
     app = _build_app(commands)
-    for function in (fail, endless, wait, warn, say):
+    for function in (endless, wait):
         app.command()(function)
+    declare.add(app, "fail", "Raise an error.", fail, How)
+    declare.add(app, "warn", "Warn as a library does.", warn, Chance)
+    declare.add(app, "say", "Say something through the console.", say, Said)
     return app
 
 

@@ -12,9 +12,9 @@ import polars as pl
 import pytest
 
 from calibkit import __version__
-from calibkit.models import KINDS
-from calibkit.summaries.states import KINDS as STATE_KINDS
-from calibkit.summaries.states import read_state
+from calibkit.kinds import KINDS
+from calibkit.states import KINDS as STATE_KINDS
+from calibkit.states import read_state
 from tests.compat.write import HERE, STATES, key
 from tests.conftest import Outcome
 

@@ -28,6 +28,7 @@ from calibkit.options.alpha_cal import AlphaOptions
 from calibkit.options.bin import BinOptions
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.calibrate import CalibrateOptions
+from calibkit.options.drift import DriftOptions
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.hetcal import HetcalOptions
 from calibkit.options.option import Options
@@ -111,6 +112,15 @@ def test_signatures_are_those_of_their_classes(name: str) -> None:
     assert fields.keys() <= {param.name for param in typed.commands[name_typed].params}
     documented = getattr(ck, name).__doc__
     assert all(f"\n{field}\n    " in documented for field in fields)
+
+
+def test_drift_takes_the_options_of_its_class() -> None:
+    found = inspect.signature(ck.Model.drift).parameters
+    fields = {field.name: field.default for field in dataclasses.fields(DriftOptions)}
+    assert {name: one.default for name, one in found.items() if name in fields} == {
+        name: default for name, default in fields.items() if name != "model"
+    }
+    assert found.keys() - fields.keys() == {"self", "frame"}
 
 
 MODULES = [

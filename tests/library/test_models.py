@@ -18,7 +18,8 @@ from calibkit.boundary.decide import decide
 from calibkit.boundary.model import BoundaryModel
 from calibkit.boundary.parts import threshold_json, threshold_value
 from calibkit.errors import ModelError, UsageError
-from calibkit.models import KINDS, canonical_text, decode, kind_class, load, save
+from calibkit.kinds import KINDS
+from calibkit.models import canonical_text, decode, kind_class, load, save
 from tests.library.samples import example, fit, score_rows
 
 FITS = {

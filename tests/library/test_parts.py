@@ -31,7 +31,8 @@ from calibkit.files.stretches import Stretch, cuts, size_to_cut, stretches
 from calibkit.memory import Memory
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.vad import VadOptions
-from calibkit.summaries.states import join_states, merge_states, state_of
+from calibkit.states import state_of
+from calibkit.summaries.states import join_states, merge_states
 from calibkit.vad.states import vad_state
 from tests.local_engine import LocalEngine
 
