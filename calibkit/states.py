@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 
 from calibkit.errors import ModelError, nearest
+from calibkit.files.explain import reading
 from calibkit.files.inputs import STDIN, find_files
-from calibkit.files.readers import reading
 from calibkit.files.scratch import Scratch
 from calibkit.models import decode_as
 from calibkit.summaries.states import (

@@ -10,7 +10,7 @@ import polars as pl
 from calibkit.apply import plan_application
 from calibkit.applying import Run
 from calibkit.engines.shards import Opening, Shard
-from calibkit.files.sinks import write_expected
+from calibkit.files.sinks import write_frames
 from calibkit.makers import footer
 from calibkit.models import Model
 from calibkit.options.apply import ApplyOptions
@@ -69,5 +69,6 @@ class ApplyTask:
                 rows += frame.height
                 yield frame
 
-        write_expected(frames(), order.output, order.place, metadata=footer(plan.made_by) or None)
+        about = footer(plan.made_by) or None
+        write_frames(frames(), order.output, metadata=about, place=order.place)
         return Told(rows, tuple(plan.added), tuple(said))

@@ -11,8 +11,7 @@ from typing import Final
 
 from calibkit.engines.dask import DaskEngine
 from calibkit.errors import CalibkitError, DataError, UsageError
-from calibkit.files.inputs import STDIN, check_rows, find_files
-from calibkit.files.remote import is_remote
+from calibkit.files.inputs import STDIN, Named, check_rows, find_files, is_remote
 from calibkit.files.sources import Source, open_files
 from calibkit.files.stretches import Stretch, cuts, size_to_cut, stretches
 from calibkit.memory import Memory
@@ -61,11 +60,10 @@ class Opening:
         """Return a shard's rows, which messages call by the name that the user knows."""
         try:
             source = open_files(
-                [(shard.path, shard.relative)],
+                [(Named(shard.path, shard.name), shard.relative)],
                 input_format=self.input_format,
                 dtype=self.dtype,
                 memory=self.memory,
-                names=[shard.name],
             )
             return source if shard.stretch is None else _cut(source, shard.stretch)
         except CalibkitError as error:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
-from collections.abc import Iterator
-from io import BufferedReader, RawIOBase
 from pathlib import PurePath
-from typing import Any, Final, Protocol
+from typing import Final, Literal
 
-from calibkit.errors import DataError, UsageError, nearest
+from calibkit.errors import UsageError, nearest
 
 #: The formats that calibkit reads and writes.
 FORMATS: Final = ("parquet", "csv", "tsv", "ndjson", "arrow")
 
 #: Formats whose column types are inferred from text.
 TEXT_FORMATS: Final = frozenset({"csv", "tsv", "ndjson"})
+
+#: What stands between the fields of a text format.
+SEPARATORS: Final = {"csv": ",", "tsv": "\t"}
 
 _BY_SUFFIX: Final = {
     ".parquet": "parquet",
@@ -29,10 +28,10 @@ _BY_SUFFIX: Final = {
     ".ipc": "arrow",
     ".feather": "arrow",
 }
-_COMPRESSION_BY_SUFFIX: Final = {".gz": "gzip", ".zst": "zstd"}
+_COMPRESSION_BY_SUFFIX: Final[dict[str, Literal["gzip", "zstd"]]] = {".gz": "gzip", ".zst": "zstd"}
 _UTF8_BOM: Final = b"\xef\xbb\xbf"
 _UTF16_BOMS: Final = (b"\xff\xfe", b"\xfe\xff")
-_GZIP: Final = b"\x1f\x8b"
+GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _ARROW_FILE: Final = b"ARROW1"
 _ARROW_STREAM: Final = b"\xff\xff\xff\xff"
@@ -41,11 +40,8 @@ _PARQUET: Final = (b"PAR1", b"PARE")
 #: Enough leading bytes for `sniff_format` and for the checks of the readers.
 HEAD_BYTES: Final = 4096
 
-#: Bytes that are decompressed at a time.
-_CHUNK: Final = 2**20
 
-
-def suffix_compression(path: str) -> str | None:
+def suffix_compression(path: str) -> Literal["gzip", "zstd"] | None:
     """Return ``"gzip"``, ``"zstd"`` or None, as the last suffix of `path` says."""
     return _COMPRESSION_BY_SUFFIX.get(PurePath(path).suffix.lower())
 
@@ -79,6 +75,15 @@ def strip_suffixes(name: str) -> str:
 def known_suffixes() -> str:
     """Return the suffixes of all formats, for messages."""
     return ", ".join(_BY_SUFFIX) + " (text formats also with .gz, .zst)"
+
+
+def unknown_suffix(path: str, option: str) -> UsageError:
+    """Return the error for a table whose name tells no format; `option` would."""
+    return UsageError(
+        f"{path}: the suffix tells no format; name it by {option}, or use one of "
+        + known_suffixes(),
+        file=path,
+    )
 
 
 def named_format(name: str, option: str) -> str:
@@ -143,68 +148,4 @@ def without_bom(data: bytes) -> bytes:
 
 def is_compressed(head: bytes) -> bool:
     """Tell whether leading bytes are those of a gzip or zstd stream."""
-    return head.startswith((_GZIP, _ZSTD))
-
-
-class Readable(Protocol):
-    """What bytes can be read from."""
-
-    def read(self, size: int, /) -> bytes:
-        """Return at most so many bytes, none at the end."""
-
-
-def decompressed(stream: Readable, path: str) -> Iterator[bytes]:
-    """Yield the bytes of a stream, with every layer of gzip or zstd compression removed.
-
-    Parameters
-    ----------
-    stream
-        The input, read once from where it stands.
-    path
-        Its name, for the message.
-
-    Raises
-    ------
-    DataError
-        If a compressed stream is truncated or corrupt.
-    """
-    layer, packed = BufferedReader(_Raw(stream)), False
-    try:
-        while is_compressed(head := layer.peek(HEAD_BYTES)):
-            packed = True
-            layer = BufferedReader(_Raw(_unpacked(layer, head)))
-        while chunk := layer.read(_CHUNK):
-            yield chunk
-    except (OSError, EOFError, ValueError, zlib.error) as error:
-        if not packed or getattr(error, "errno", None) is not None:
-            raise
-        raise DataError(
-            f"{path}: the compressed data is truncated or corrupt ({error}); write the file again",
-            file=path,
-        ) from error
-
-
-def _unpacked(layer: Any, head: bytes) -> Readable:
-    if head.startswith(_GZIP):
-        return gzip.GzipFile(fileobj=layer)
-    import pyarrow as pa  # polars decompresses files only
-
-    found: Readable = pa.CompressedInputStream(pa.PythonFile(layer, mode="r"), "zstd")
-    return found
-
-
-class _Raw(RawIOBase):
-    """A stream with no more than `read`, as readers that buffer take it."""
-
-    def __init__(self, stream: Readable) -> None:
-        self._stream = stream
-
-    def readable(self) -> bool:
-        """Say that it is read from."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Read as many bytes as there are, at most as many as asked for."""
-        data = self._stream.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
+    return head.startswith((GZIP, _ZSTD))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +12,15 @@ from typing import Final
 from urllib.parse import unquote
 
 from calibkit.errors import DataError, MissingFileError, UsageError, nearest
-from calibkit.files.readers import reading
-from calibkit.files.remote import is_remote
+from calibkit.files.explain import reading
 
 #: The name of standard input among the inputs.
 STDIN: Final = "-"
+
+#: What addresses that polars reads begin with.
+SCHEMES: Final = ("s3", "gs", "gcs", "az", "abfs", "abfss", "https", "http")
+
+_ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,9 @@ class Named(str):
 def find_files(inputs: Sequence[str]) -> list[tuple[str, str]]:
     """Return the files that the inputs of a command name, each with its path within its folder.
 
+    A folder is searched recursively, without names that begin with ``.`` or ``_``; its files, and
+    those of a glob, come sorted by name.  ``-`` and addresses stay as they are.
+
     Raises
     ------
     UsageError
@@ -72,25 +80,34 @@ def find_files(inputs: Sequence[str]) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for name in inputs:
         with reading(name):
-            found += expand_input(name)
+            found += _expanded(name)
     if sum(path == STDIN for path, _ in found) > 1:
         raise UsageError("standard input (-) can be read once only; name it once")
     return found
 
 
-def expand_input(name: str) -> Iterator[tuple[str, str]]:
-    """Yield the files that an input names, each with its path within the named folder.
-
-    A folder is searched recursively, without names that begin with ``.`` or ``_``; its files, and
-    those of a glob, come sorted by name.  ``-`` is yielded as it is.
+def is_remote(name: str) -> bool:
+    """Tell whether an input is an address.
 
     Raises
     ------
     UsageError
-        If there is no such file, or nothing that matches.
-    OSError
-        If a folder on the way may not be read.
+        For an address of a kind that polars does not read.
     """
+    found = _ADDRESS.match(name)
+    if found is None:
+        return False
+    if found[1].lower() not in SCHEMES:
+        raise UsageError(
+            f"{name}: addresses of {found[1]}:// are not read; those of "
+            f"{', '.join(f'{one}://' for one in SCHEMES)} are",
+            file=name,
+        )
+    return True
+
+
+def _expanded(name: str) -> Iterator[tuple[str, str]]:
+    """Yield the files that an input names, each with its path within the named folder."""
     if name == STDIN:
         yield name, name
         return

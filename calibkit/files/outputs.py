@@ -2,43 +2,25 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import secrets
 import stat
 import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
-import polars as pl
-
-from calibkit.errors import CalibkitError, ResourceError, UsageError, nearest
-from calibkit.files.formats import format_suffix, known_suffixes, strip_suffixes, suffix_format
-from calibkit.files.readers import system_error
-from calibkit.files.sources import STDIN, Part
+from calibkit.errors import UsageError, nearest
+from calibkit.files.formats import format_suffix, strip_suffixes, suffix_format, unknown_suffix
+from calibkit.files.inputs import STDIN, Part
 
 #: The name of standard output among the outputs.
 STDOUT: Final = "-"
 
 #: Names that all mean standard output.
 STDOUT_NAMES: Final = frozenset({STDOUT, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"})
-
-_USER_MISTAKES: Final = frozenset(
-    {
-        errno.ENOENT,
-        errno.ENOTDIR,
-        errno.EISDIR,
-        errno.EACCES,
-        errno.EPERM,
-        errno.EROFS,
-        errno.ENAMETOOLONG,
-        errno.EINVAL,
-        errno.ELOOP,
-    }
-)
 
 #: Of the final name; the temporary one has to stay within the 255 bytes of a file system.
 _KEPT_NAME: Final = 180
@@ -68,11 +50,11 @@ def check_output(
     """
     if not output:
         raise UsageError("the output has no name; name a file, or - for standard output")
-    if output.endswith("/") or _is_folder(Path(output)):
+    if output.endswith("/") or _is_folder(output):
         raise UsageError(f"{output}: is a folder; name a file in it", file=output)
     stream = is_stream(output)
     if table and format is None and not stream and suffix_format(output) is None:
-        raise unknown_suffix(output)
+        raise unknown_suffix(output, "--output-format")
     if output in STDOUT_NAMES or (stream and os.access(output, os.W_OK)):
         return
     path = Path(os.path.realpath(output))
@@ -109,12 +91,12 @@ def is_stream(output: str) -> bool:
 
     A table that goes there without a telling suffix needs its format named.
     """
-    return not _is_folder(Path(output)) and final_path(output) is None
+    return not _is_folder(output) and final_path(output) is None
 
 
 def is_directory_output(output: str) -> bool:
     """Tell whether an output means one file per input: it ends in ``/`` or is a folder."""
-    return output != STDOUT and (output.endswith("/") or _is_folder(Path(output)))
+    return output != STDOUT and (output.endswith("/") or _is_folder(output))
 
 
 def directory_outputs(
@@ -185,15 +167,6 @@ def final_path(output: str) -> Path | None:
     return path if stat.S_ISREG(mode) else None
 
 
-def unknown_suffix(output: str) -> UsageError:
-    """Return the error for a table whose name tells no format."""
-    return UsageError(
-        f"{output}: the suffix tells no format; name it by --output-format, or use one of "
-        + known_suffixes(),
-        file=output,
-    )
-
-
 def _host() -> str:
     return f"{zlib.crc32(os.uname().nodename.encode()):08x}"
 
@@ -225,43 +198,5 @@ def _alive(process: int) -> bool:
     return True
 
 
-@contextmanager
-def writing(output: str) -> Iterator[None]:
-    """Turn a failed system call into the error that tells the user; a broken pipe passes."""
-    try:
-        yield
-    except MemoryError as error:
-        raise ResourceError(
-            f"{output}: memory ran out while it was written", file=output
-        ) from error
-    except CalibkitError:
-        raise
-    except (OSError, pl.exceptions.PolarsError) as error:
-        _explain(output, error)
-
-
-def _explain(output: str, error: Exception) -> NoReturn:
-    system = system_error(error)
-    if isinstance(system, BrokenPipeError):
-        raise system from error
-    if system is None:
-        if isinstance(error, pl.exceptions.PolarsError) and "nested" in str(error):
-            raise UsageError(
-                f"{output}: CSV cannot hold list or struct columns; write Parquet or NDJSON",
-                file=output,
-            ) from error
-        raise error
-    reason = os.strerror(system.errno or errno.EIO)
-    if system.errno in _USER_MISTAKES:
-        raise UsageError(f"{output}: cannot be written ({reason})", file=output) from error
-    raise ResourceError(
-        f"{output}: could not be written ({reason}); nothing of it was kept", file=output
-    ) from error
-
-
-def _is_folder(path: Path) -> bool:
-    """Tell whether `path` is a folder; what may not be looked at is none."""
-    try:
-        return path.is_dir()
-    except OSError:
-        return False
+def _is_folder(path: str | Path) -> bool:
+    return os.path.isdir(path)  # noqa: PTH112 (what may not be looked at is none)

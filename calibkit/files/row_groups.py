@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
 from itertools import chain
 from queue import Full, Queue
 from threading import Event
@@ -99,25 +98,7 @@ def write_groups(frames: Iterable[pl.DataFrame], most: int, file: IO[bytes], sin
     coming = iter(frames)
     first = next(coming)
     size = group_size(first.schema, most)
-    try:
-        _write(_groups(chain((first,), coming), size), output, partial(_sized, sink, size))
-    except BaseException:
-        if output.error is not None:
-            raise output.error from None  # polars says it in other words
-        raise
-
-
-def _sized(sink: Sink, size: int, rows: pl.LazyFrame, output: Output) -> None:
-    sink(rows, output, size)
-
-
-def _write(
-    groups: Iterator[pl.DataFrame], output: Output, sink: Callable[[pl.LazyFrame, Output], None]
-) -> None:
-    first, second = next(groups), next(groups, None)
-    if second is None:
-        sink(first.lazy(), output)
-        return
+    groups = _groups(chain((first,), coming), size)
     ready: Queue[pl.DataFrame | None] = Queue(1)
     stopped = Event()
 
@@ -127,11 +108,11 @@ def _write(
         if stopped.is_set():
             raise _StoppedError
 
+    rows = register_io_source(taken, schema=dict(first.schema))
     with ThreadPoolExecutor(1) as pool:
-        rows = register_io_source(taken, schema=dict(first.schema))
-        written = pool.submit(sink, rows, output)
+        written = pool.submit(sink, rows, output, size)
         try:
-            for group in chain((first, second), groups):
+            for group in groups:
                 _put(ready, group, written)
                 if output.error is not None or written.done():
                     break
@@ -140,7 +121,9 @@ def _write(
             raise
         finally:
             _put(ready, None, written)
-        written.result()
+        error = written.exception()
+    if error is not None:
+        raise output.error or error  # polars says it in other words
 
 
 class _StoppedError(Exception):

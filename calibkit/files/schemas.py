@@ -3,32 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, NoReturn
 
 import polars as pl
 
 from calibkit.errors import DataError, UsageError, nearest
+from calibkit.files.explain import reading
 from calibkit.files.formats import TEXT_FORMATS
 from calibkit.files.inputs import Part
-from calibkit.files.readers import Schema, Table, reading
+from calibkit.files.table import Schema, Table, exactly
 
 #: What stands for null in the name of a folder.
 _HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
-def key_types(parts: Sequence[Part]) -> Schema:
+def in_one_schema(parts: Sequence[Part], tables: Sequence[Table]) -> tuple[Table, ...]:
+    """Return the tables of all parts with the columns of all, in one order and of one type.
+
+    Columns from folder names come last; of those that a file has too, the file's count.
+
+    Raises
+    ------
+    DataError
+        As `one_schema`.
+    """
+    keys = _key_types(parts)
+    schema = one_schema(parts, tables, keys)
+    keys = {name: kind for name, kind in keys.items() if name not in schema}
+    shaped = []
+    for part, table in zip(parts, tables, strict=True):
+        frame = table.frame
+        if list(table.schema.items()) != list(schema.items()):
+            frame = frame.select(exactly(name).cast(kind) for name, kind in schema.items())
+        if keys:
+            frame = frame.with_columns(
+                pl.lit(_key_value(part, name), kind).alias(name) for name, kind in keys.items()
+            )
+        shaped.append(replace(table, frame=frame, schema=schema | keys))
+    return tuple(shaped)
+
+
+def _key_types(parts: Sequence[Part]) -> Schema:
     """Return the types of the columns from folder names: integers or floats where all are."""
     types: Schema = {}
-    names = list(dict.fromkeys(name for part in parts for name in part.keys))
-    for name in names:
-        values = [part.keys[name] for part in parts if name in part.keys]
-        texts = [value for value in values if value != _HIVE_NULL]
-        types[name] = pl.String()
-        for kind in (pl.Int64(), pl.Float64()):
-            if texts and pl.Series(texts).cast(kind, strict=False).null_count() == 0:
-                types[name] = kind
-                break
+    for name in dict.fromkeys(name for part in parts for name in part.keys):
+        values = [_key_value(part, name) for part in parts if name in part.keys]
+        texts = pl.Series([value for value in values if value is not None], dtype=pl.String)
+        numbers = (pl.Int64(), pl.Float64()) if texts.len() else ()
+        fitting = (kind for kind in numbers if not texts.cast(kind, strict=False).null_count())
+        types[name] = next(fitting, pl.String())
     return types
+
+
+def _key_value(part: Part, name: str) -> str | None:
+    """Return the text of a folder's key, null where it says so."""
+    value = part.keys[name]
+    return None if value == _HIVE_NULL else value
 
 
 def one_schema(parts: Sequence[Part], tables: Sequence[Table], keys: Schema) -> Schema:
@@ -110,13 +141,7 @@ def _common_type(one: pl.DataType, other: pl.DataType, inferred: bool) -> pl.Dat
     return pl.Int128() if pl.Int128 in (one, other) else pl.Int64()
 
 
-def key_value(part: Part, name: str) -> str | None:
-    """Return the text of a folder's key, null where it says so."""
-    value = part.keys[name]
-    return None if value == _HIVE_NULL else value
-
-
-def is_number(name: str) -> bool:
+def _is_number(name: str) -> bool:
     """Tell whether a column is called like a number, as where the header is missing."""
     try:
         float(name)
@@ -138,7 +163,7 @@ def refuse_pattern(name: str, role: str, file: str) -> None:
 
 def misread(names: Sequence[str]) -> str:
     """Return what may be wrong with a text file whose header has these names, or nothing."""
-    if all(map(is_number, names)):
+    if all(map(_is_number, names)):
         return "; is the header line missing?"
     if len(names) == 1 and "\t" in names[0]:
         return "; are the columns parted by tabs? then add --input-format tsv"

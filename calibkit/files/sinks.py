@@ -2,7 +2,7 @@
 
 A file is written beside its final name under a temporary one, flushed and synced, then renamed,
 so that no reader ever sees half of it.  With several outputs all are written first and renamed
-after, the main one (``-o``) last.  Standard output and special files (pipes, ``/dev/null``) are
+after, in their order.  Standard output and special files (pipes, ``/dev/null``) are
 written directly.
 """
 
@@ -13,15 +13,15 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Final, Literal, Self
+from typing import IO, Any, Final, Self
 
 import polars as pl
 
 from calibkit.errors import UsageError
-from calibkit.files.formats import suffix_compression, suffix_format
+from calibkit.files.explain import writing
+from calibkit.files.formats import SEPARATORS, suffix_compression, suffix_format, unknown_suffix
 from calibkit.files.outputs import (
     STDOUT,
     STDOUT_NAMES,
@@ -32,8 +32,6 @@ from calibkit.files.outputs import (
     is_stream,
     remove_stale,
     temporary_path,
-    unknown_suffix,
-    writing,
 )
 from calibkit.files.row_groups import write_groups
 
@@ -46,7 +44,6 @@ __all__ = [
     "is_stream",
     "make_folders",
     "write_bytes",
-    "write_expected",
     "write_frames",
 ]
 
@@ -57,26 +54,18 @@ _GROUP_ROWS: Final = 131_072
 Write = Callable[[IO[bytes]], object]
 
 
-@dataclass
-class _Staged:
-    """An output of a transaction: its temporary file, or what to write to a stream at the end."""
-
-    output: str
-    final: Path | None
-    temporary: Path | None
-    write: Write
-    main: bool
-
-
 class Transaction:
     """Several outputs that appear together, or not at all.
 
-    On leaving the ``with`` block streams are written, then the files renamed, the main one last;
-    after any exception (an interrupt too) all temporary files are removed.
+    On leaving the ``with`` block streams are written, then the files renamed, in the order in which
+    they were added: the main one comes last.  After any exception (an interrupt too) all temporary
+    files are removed.
     """
 
     def __init__(self) -> None:
-        self._staged: list[_Staged] = []
+        #: Where each output that is a file was named, where it goes, and where it is until then.
+        self._files: list[tuple[str, Path, Path]] = []
+        self._streams: list[tuple[str, Write]] = []
 
     def __enter__(self) -> Self:
         return self
@@ -89,31 +78,29 @@ class Transaction:
     ) -> None:
         try:
             if kind is None:
-                self._commit()
+                for output, write in self._streams:
+                    with writing(output):
+                        _write_stream(output, write)
+                for output, final, temporary in self._files:
+                    with writing(output):
+                        temporary.replace(final)
         finally:
-            for staged in self._staged:
-                if staged.temporary is not None:
-                    staged.temporary.unlink(missing_ok=True)
-
-    def write_bytes(self, data: bytes, output: str, *, main: bool = False) -> None:
-        """Add an output with the content `data`; `main` marks the one to appear last."""
-        self._stage(output, lambda file: file.write(data), main)
+            for _, _, temporary in self._files:
+                temporary.unlink(missing_ok=True)
 
     def write(self, write: Write, output: str) -> None:
         """Add an output whose content a function writes to the file that it gets."""
-        self._stage(output, write, main=False)
+        final = final_path(output)
+        if final is None:
+            self._streams.append((output, write))
+            return
+        temporary = self._place(output, final)
+        with writing(output):
+            _write_synced(temporary, final, write)
 
-    def write_table(
-        self,
-        frame: pl.DataFrame,
-        output: str,
-        *,
-        format: str | None = None,  # noqa: A002 (the word of options)
-        metadata: dict[str, str] | None = None,
-        main: bool = False,
-    ) -> None:
-        """Add a table as an output; the parameters are those of the function `write_frames`."""
-        self.write_frames([frame], output, format=format, metadata=metadata, main=main)
+    def write_bytes(self, data: bytes, output: str) -> None:
+        """Add an output with the content `data`."""
+        self.write(lambda file: file.write(data), output)
 
     def write_frames(
         self,
@@ -122,56 +109,32 @@ class Transaction:
         *,
         format: str | None = None,  # noqa: A002 (the word of options)
         metadata: dict[str, str] | None = None,
-        main: bool = False,
     ) -> None:
         """Add a table as an output; the parameters are those of the function `write_frames`.
 
         The frames of a file are made and written here, those of a stream when the block ends.
         """
-        known = format or suffix_format(output)
-        if known is None:
-            raise unknown_suffix(output)
-        compression = suffix_compression(output)
-        self._stage(output, lambda file: _encode(frames, file, known, compression, metadata), main)
+        self.write(_table(frames, output, format, metadata), output)
 
     def expect(self, output: str) -> str:
         """Add a file that others write, perhaps on other machines; return where they have to.
 
-        They use `write_expected`.  The file must be there when the block ends.
+        They give it to `write_frames` as its place.  The file must be there when the block ends.
         """
         final = final_path(output)
         if final is None:
             raise UsageError(f"{output}: is no file that others could write", file=output)
+        return str(self._place(output, final))
+
+    def _place(self, output: str, final: Path) -> Path:
+        """Return where a file is written; from here on it is cleaned up."""
+        if any(other == final for _, other, _ in self._files):
+            raise UsageError(f"{output}: two outputs have this name; give each its own")
         with writing(output):
             remove_stale(final)
-        place = temporary_path(final)
-        self._staged.append(_Staged(output, final, place, lambda _: None, main=False))
-        return str(place)
-
-    def _stage(self, output: str, write: Write, main: bool) -> None:
-        final = final_path(output)
-        staged = _Staged(output, final, None, write, main)
-        if final is not None and any(other.final == final for other in self._staged):
-            raise UsageError(f"{output}: two outputs have this name; give each its own")
-        if final is not None:
-            with writing(output):
-                remove_stale(final)
-                staged.temporary = temporary_path(final)
-                self._staged.append(staged)  # from here on cleaned up
-                _write_synced(staged.temporary, final, write)
-        else:
-            self._staged.append(staged)
-
-    def _commit(self) -> None:
-        for staged in self._staged:
-            if staged.final is None:
-                with writing(staged.output):
-                    _write_stream(staged.output, staged.write)
-        for staged in sorted(self._staged, key=lambda staged: staged.main):
-            if staged.temporary is not None and staged.final is not None:
-                with writing(staged.output):
-                    staged.temporary.replace(staged.final)
-                    staged.temporary = None
+        temporary = temporary_path(final)
+        self._files.append((output, final, temporary))
+        return temporary
 
 
 def write_bytes(data: bytes, output: str) -> None:
@@ -196,6 +159,7 @@ def write_frames(
     *,
     format: str | None = None,  # noqa: A002 (the word of options)
     metadata: dict[str, str] | None = None,
+    place: str | None = None,
 ) -> None:
     """Write a table that comes in frames of one schema, of which few are in memory at a time.
 
@@ -213,6 +177,9 @@ def write_frames(
     metadata
         Keys and values kept in the footer of a Parquet file; other formats have no place for
         them and leave them out.
+    place
+        Where to write what a transaction expects, as `Transaction.expect` says; what is there, a
+        part of an earlier try, is replaced.
 
     Raises
     ------
@@ -223,8 +190,14 @@ def write_frames(
     BrokenPipeError
         If the reader of a pipe has gone.
     """
-    with Transaction() as outputs:
-        outputs.write_frames(frames, output, format=format, metadata=metadata)
+    if place is None:
+        with Transaction() as outputs:
+            outputs.write_frames(frames, output, format=format, metadata=metadata)
+        return
+    write = _table(frames, output, format, metadata)
+    with writing(output):
+        Path(place).unlink(missing_ok=True)
+        _write_synced(Path(place), Path(output), write)
 
 
 def arrow_file(frame: pl.DataFrame, metadata: dict[str, str], compression: str = "zstd") -> bytes:
@@ -242,40 +215,6 @@ def arrow_file(frame: pl.DataFrame, metadata: dict[str, str], compression: str =
         file.write_table(table)
     content: bytes = sink.getvalue().to_pybytes()
     return content
-
-
-def write_expected(
-    frames: Iterable[pl.DataFrame],
-    output: str,
-    place: str,
-    *,
-    metadata: dict[str, str] | None = None,
-) -> None:
-    """Write a table for a transaction that expects it.
-
-    Parameters
-    ----------
-    frames, output, metadata
-        As for `write_frames`; the suffix of `output` tells the format.
-    place
-        Where `Transaction.expect` says.  What is there, a part of an earlier try, is replaced.
-
-    Raises
-    ------
-    UsageError, ResourceError
-        As `write_frames`.
-    """
-    known = suffix_format(output)
-    if known is None:
-        raise unknown_suffix(output)
-    compression, temporary = suffix_compression(output), Path(place)
-    with writing(output):
-        temporary.unlink(missing_ok=True)
-        _write_synced(
-            temporary,
-            Path(output),
-            lambda file: _encode(frames, file, known, compression, metadata),
-        )
 
 
 def make_folders(outputs: Sequence[str]) -> None:
@@ -312,28 +251,29 @@ def _write_stream(output: str, write: Write) -> None:
         write(file)
 
 
-def _encode(
+def _table(
     frames: Iterable[pl.DataFrame],
-    file: IO[bytes],
-    format_name: str,
-    compression: str | None,
+    output: str,
+    format_name: str | None,
     metadata: dict[str, str] | None,
-) -> None:
-    packed: Literal["uncompressed", "gzip", "zstd"] = "uncompressed"
-    if compression is not None:
-        packed = "gzip" if compression == "gzip" else "zstd"
+) -> Write:
+    """Return what writes a table to a file; the parameters are those of `write_frames`."""
+    known = format_name or suffix_format(output)
+    if known is None:
+        raise unknown_suffix(output, "--output-format")
+    packed = suffix_compression(output) or "uncompressed"
 
     def sink(rows: pl.LazyFrame, out: Any, size: int) -> None:
-        if format_name == "parquet":
+        if known == "parquet":
             rows.sink_parquet(out, row_group_size=size, metadata=metadata)
-        elif format_name == "arrow":
+        elif known == "arrow":
             # The oldest types: pandas and R read these files as well.
             oldest = pl.CompatLevel.oldest()
             rows.sink_ipc(out, compression="lz4", compat_level=oldest, record_batch_size=size)
-        elif format_name == "ndjson":
+        elif known == "ndjson":
             rows.sink_ndjson(out, compression=packed, check_extension=False)
         else:
-            separator = "\t" if format_name == "tsv" else ","
+            separator = SEPARATORS[known]
             rows.sink_csv(out, separator=separator, compression=packed, check_extension=False)
 
-    write_groups(frames, _GROUP_ROWS, file, sink)
+    return lambda file: write_groups(frames, _GROUP_ROWS, file, sink)

@@ -1,6 +1,6 @@
 """Inputs: files, globs, folders and standard input of one schema, read as one table.
 
-The formats themselves are in `formats` (how they are told apart), `readers` and `delimited`.
+`opening` opens each of them.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from typing import Any
 import polars as pl
 
 from calibkit.errors import DataError, UsageError, nearest
+from calibkit.files.explain import reading
 from calibkit.files.formats import named_format, suffix_format
 from calibkit.files.inputs import STDIN, Part, check_rows, find_files, repeated
 from calibkit.files.opening import open_part
-from calibkit.files.readers import Schema, Table, exactly, reading
-from calibkit.files.schemas import key_types, key_value, misread, one_schema, refuse_pattern
+from calibkit.files.schemas import in_one_schema, misread, refuse_pattern
+from calibkit.files.table import Schema, Table
 from calibkit.memory import Memory
 from calibkit.progress import Progress, silent
 
@@ -54,14 +55,10 @@ class Source:
     _begin = 0
 
     def __init__(self, parts: Sequence[Part], tables: Sequence[Table]) -> None:
-        self._key_types = key_types(parts)
-        schemas = one_schema(parts, tables, self._key_types)
         self.parts: tuple[Part, ...] = tuple(parts)
-        self._tables = tuple(tables)
-        self._columns = schemas
+        self._tables = in_one_schema(parts, tables)
         self._ends = list(accumulate(part.rows for part in parts))
-        keys = {name: kind for name, kind in self._key_types.items() if name not in schemas}
-        self.schema: Schema = {**schemas, **keys}
+        self.schema: Schema = self._tables[0].schema
         self.warnings: tuple[str, ...] = repeated(parts)
         self.progress: Progress = silent
 
@@ -95,7 +92,7 @@ class Source:
         if not frame.height:
             raise DataError(f"{name}: the frame is empty (0 rows)", file=name)
         part = Part(name, "arrow", {}, frame.height, name)
-        return cls([part], [Table(frame, dict(frame.schema), frame.height)])
+        return cls([part], [Table.of(frame)])
 
     def beside(self, rows: Any, name: str) -> Source:
         """Return further rows: files opened as these were, or a frame.
@@ -168,15 +165,14 @@ class Source:
             If a file cannot be read.
         """
         names = self._names(columns)
-        frames = [self._read(index, names) for index in range(len(self.parts))]
+        frames = list[pl.DataFrame]()
+        for part, table in zip(self.parts, self._tables, strict=True):
+            with reading(part.path):
+                frames.append(table.read(names))
+            check_rows(part, frames[-1].height)
         if len(frames) > 1:
             return pl.concat(frames, rechunk=rechunk)
         return frames[0].rechunk() if rechunk and frames[0].n_chunks() > 1 else frames[0]
-
-    def read_part(self, part: Part, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """Return the rows of one part, each column in one chunk; else as `read`."""
-        frame = self._read(self.parts.index(part), self._names(columns))
-        return frame.rechunk() if frame.n_chunks() > 1 else frame
 
     def batches(
         self, columns: Sequence[str] | None = None, *, rows: int
@@ -221,44 +217,40 @@ class Source:
         UsageError, DataError, ResourceError
             As `read`.
         """
-        stored = self._stored(self._names(columns))
+        names = self._names(columns)
         told = 0
         for part, table in zip(self.parts, self._tables, strict=True):
             done = 0
             with reading(part.path):
-                for frame in table.batches(stored, rows):
-                    yield self._window(part, Table(frame, dict(frame.schema), frame.height), done)
+                for frame in table.batches(names, rows):
+                    yield self._only(part, Table.of(frame), done)
                     done, told = done + frame.height, told + frame.height
                     self.progress(told, self.rows)
-                check_rows(part, done)
+            check_rows(part, done)
 
     def stretch(self, first: int, rows: int) -> Source:
         """Return some rows of the first part, from number `first` (from 0) on, as a window is."""
-        return self._window(self.parts[0], self._tables[0].stretch(first, rows), first)
+        return self._only(self.parts[0], self._tables[0].stretch(first, rows), first)
 
-    def _window(self, part: Part, table: Table, begin: int) -> Source:
-        window = copy(self)
-        window.parts = (replace(part, rows=table.rows),)
-        window._tables = (table,)
-        window._columns = {name: self._columns[name] for name in table.schema}
-        window._ends, window._begin = [table.rows], self._begin + begin
-        window.whole, window.warnings = False, ()
-        return window
+    def split(self) -> list[Source]:
+        """Return a source for each part alone, with the schema that all of them share."""
+        return [
+            self._only(part, table) for part, table in zip(self.parts, self._tables, strict=True)
+        ]
+
+    def _only(self, part: Part, table: Table, begin: int | None = None) -> Source:
+        """Return rows of one part: all of them, or a window that begins at a row of it."""
+        only = copy(self)
+        only.parts, only._tables = (replace(part, rows=table.rows),), (table,)
+        only._ends, only.warnings = [table.rows], ()
+        if begin is not None:
+            only.whole, only._begin = False, self._begin + begin
+        return only
 
     def metadata(self) -> dict[str, str]:
         """Return the keys and values of the first part's footer; only Parquet files have any."""
         with reading(self.parts[0].path):
             return self._tables[0].metadata()
-
-    def split(self) -> list[Source]:
-        """Return a source for each part alone, with the schema that all of them share."""
-        found = []
-        for part, table in zip(self.parts, self._tables, strict=True):
-            alone = copy(self)
-            alone.parts, alone._tables, alone._ends = (part,), (table,), [part.rows]
-            alone.warnings = ()
-            found.append(alone)
-        return found
 
     def locate(self, rows: Sequence[int]) -> tuple[str, list[int]]:
         """Return where rows stand, for messages.
@@ -283,33 +275,6 @@ class Source:
         names = list(self.schema) if columns is None else list(dict.fromkeys(columns))
         self.require(names)
         return names
-
-    def _stored(self, names: Sequence[str]) -> list[str]:
-        """Return which of the columns are read from files.
-
-        Folder columns alone still need the number of rows, which some column has to give.
-        """
-        return [name for name in names if name in self._columns] or list(self._columns)[:1]
-
-    def _read(self, index: int, names: Sequence[str]) -> pl.DataFrame:
-        part, table = self.parts[index], self._tables[index]
-        with reading(part.path):
-            frame = table.read(self._stored(names))
-            check_rows(part, frame.height)
-            return self._shaped(index, names, frame)
-
-    def _shaped(self, index: int, names: Sequence[str], frame: pl.DataFrame) -> pl.DataFrame:
-        """Return rows of a part in the types that all parts share, with its folder columns."""
-        # Column by column: `DataFrame.cast` takes some names for patterns.
-        names_read = frame.columns  # a column without a name would get one
-        frame = pl.DataFrame([own.cast(self._columns[own.name]) for own in frame.iter_columns()])
-        frame.columns = names_read
-        keys = [name for name in names if name not in self._columns]
-        literals = [
-            pl.lit(key_value(self.parts[index], name), self._key_types[name]).alias(name)
-            for name in keys
-        ]
-        return frame.with_columns(literals).select(exactly(names)) if keys else frame
 
 
 def open_source(
@@ -352,27 +317,23 @@ def open_files(
     input_format: str | None = None,
     dtype: str = "float64",
     memory: Memory | None = None,
-    names: Sequence[str] | None = None,
 ) -> Source:
     """Open files as `open_source` does.
 
     Parameters
     ----------
     files
-        From `find_files`.
+        From `find_files`; messages and models call a `Named` one as it says.
     input_format, dtype, memory
         As for `open_source`.
-    names
-        What messages and models call the files; None: as they are, or `Named`.
     """
     if dtype not in ("float64", "float32"):
         raise UsageError(f"--dtype {dtype!r} is not known; use float64 or float32")
     forced = None if input_format is None else named_format(input_format, "--input-format")
     parts, tables = [], []
-    for place, (path, relative) in enumerate(files):
+    for path, relative in files:
         part, table = open_part(path, relative, forced, dtype, memory)
-        known_as = getattr(path, "known_as", path) if names is None else names[place]
-        parts.append(replace(part, path=known_as))
+        parts.append(replace(part, path=getattr(path, "known_as", path)))
         tables.append(table)
     source = Source(parts, tables)
     source.input_format, source.dtype, source.memory = input_format, dtype, memory

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from calibkit.files.formats import suffix_format
-from calibkit.files.remote import is_remote
+from calibkit.files.inputs import is_remote
 
 #: Files of fewer bytes are read in one piece.
 _SMALL_BYTES: Final = 2**22
@@ -75,10 +74,6 @@ def cuts(path: str, rows: int) -> tuple[int, ...]:
 def stretches(cuts: Sequence[int], count: int) -> list[Stretch]:
     """Return a file of some cuts in at most so many parts, as equal as the cuts allow."""
     rows = cuts[-1]
-    ends = {rows, *(_nearest(cuts, rows * place / count) for place in range(1, count))}
-    return [Stretch(first, end - first, rows) for first, end in pairwise(sorted({0, *ends}))]
-
-
-def _nearest(cuts: Sequence[int], row: float) -> int:
-    place = min(bisect_left(cuts, row), len(cuts) - 1)
-    return min(cuts[max(place - 1, 0) : place + 1], key=lambda cut: abs(cut - row))
+    wanted = (rows * place / count for place in range(1, count))
+    ends = {0, rows, *(min(cuts, key=lambda cut: abs(cut - row)) for row in wanted)}
+    return [Stretch(first, end - first, rows) for first, end in pairwise(sorted(ends))]

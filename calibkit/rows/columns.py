@@ -197,10 +197,10 @@ class ScoreRows:
             where = replace(where, kept=rows if where.kept is None else where.kept[rows])
         return replace(
             self,
-            score=_read_only(self.score[rows]),
-            uncertainty=None if self.uncertainty is None else _read_only(self.uncertainty[rows]),
+            score=_taken(self.score, rows),
+            uncertainty=None if self.uncertainty is None else _taken(self.uncertainty, rows),
             label=None if self.label is None else self.label[rows],
-            weight=None if self.weight is None else _read_only(self.weight[rows]),
+            weight=None if self.weight is None else _taken(self.weight, rows),
             others=None if self.others is None else self.others[rows],
             where=where,
             condensing=None if self.condensing is None else self.condensing.only(rows),
@@ -211,10 +211,11 @@ class ScoreRows:
 F = TypeVar("F", NDArray[np.float64], FloatArray)
 
 
-def _read_only(array: F) -> F:
-    """Return an array as `numeric_column` gives them, for which kernels are compiled."""
-    array.flags.writeable = False
-    return array
+def _taken(values: F, rows: NDArray[np.int64]) -> F:
+    """Return some values as `numeric_column` gives all, for which kernels are compiled."""
+    found = values[rows]
+    found.flags.writeable = False
+    return found
 
 
 def read_score_rows(

@@ -10,6 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.errors import FIRST_ROWS
+from calibkit.rows.rows import missing_mask
 
 
 @dataclass(frozen=True)
@@ -41,25 +42,16 @@ class Gaps:
 
 def present_in(columns: Sequence[pl.Series]) -> NDArray[np.bool_] | None:
     """Return where all columns have a value, or None where no row lacks one."""
-    present = None
-    for values in columns:
-        lacks = values.is_null()
-        if values.dtype.is_float():
-            lacks = lacks | values.is_nan().fill_null(False)
-        if lacks.any():
-            here = ~lacks.to_numpy()
-            present = here if present is None else present & here
-    return present
+    masks = [missing_mask(column, empty=False) for column in columns]
+    lacking = [mask for mask in masks if mask is not None]
+    return ~np.logical_or.reduce(lacking) if lacking else None
 
 
 def placed(values: pl.Series, present: NDArray[np.bool_] | None) -> pl.Series:
     """Return values spread over all rows, null where a value was missing."""
     if present is None:
         return values
-    place = np.cumsum(present) - 1
-    index = pl.Series(np.where(present, place, 0)).set(pl.Series(~present), None)
-    return (
-        values.gather(index)
-        if len(values)
-        else pl.Series(values.name, [None] * present.size, dtype=values.dtype)
-    )
+    if not len(values):
+        return pl.Series(values.name, [None] * present.size, dtype=values.dtype)
+    place = pl.Series(np.where(present, np.cumsum(present) - 1, 0))
+    return values.gather(place.set(pl.Series(~present), None))

@@ -80,23 +80,15 @@ def _binary_labels(column: pl.Series, where: RowFinder) -> NDArray[np.uint8]:
     if kind == pl.Boolean:
         return read_only(column.cast(pl.UInt8))
     if kind.is_numeric():
-        odd = None
-        if not (cast(float, column.min()) >= 0 and cast(float, column.max()) <= 1):
-            odd = ((column < 0) | (column > 1)).to_numpy()
-        elif not kind.is_integer():
-            fractional = (column != 0) & (column != 1)
-            odd = fractional.to_numpy() if fractional.any() else None
-        if odd is None and kind.is_integer():
-            return read_only(column.cast(pl.UInt8))
-        if odd is None:
-            return read_only(column.cast(pl.UInt8))
-        _refuse_labels(column, odd, where)
-    if not is_text(kind):
+        odd, positive = (column != 0) & (column != 1), column
+    elif is_text(kind):
+        words = column.cast(pl.String).str.to_lowercase()
+        positive = words.is_in(_POSITIVE_TEXT)
+        odd = ~(positive | words.is_in(_NEGATIVE_TEXT))
+    else:
         _refuse_labels(column, None, where)
-    words = column.cast(pl.String).str.to_lowercase()
-    positive, negative = words.is_in(_POSITIVE_TEXT), words.is_in(_NEGATIVE_TEXT)
-    if not (positive | negative).all():
-        _refuse_labels(column, (~(positive | negative)).to_numpy(), where)
+    if odd.any():
+        _refuse_labels(column, odd.to_numpy(), where)
     return read_only(positive.cast(pl.UInt8))
 
 
@@ -113,13 +105,11 @@ def _refuse_labels(column: pl.Series, odd: NDArray[np.bool_] | None, where: RowF
 
 def _matches(column: pl.Series, positive: str) -> NDArray[np.uint8]:
     """Return where a column equals a value that was typed."""
-    kind = column.dtype
-    if kind == pl.Boolean:
+    if column.dtype == pl.Boolean:
         word = positive.strip().lower()
-        if word in _POSITIVE_TEXT:
-            return read_only(column.cast(pl.UInt8))
-        equal = ~column if word in _NEGATIVE_TEXT else pl.repeat(False, column.len(), eager=True)
-    elif kind.is_numeric():
+        meant = {**dict.fromkeys(_POSITIVE_TEXT, True), **dict.fromkeys(_NEGATIVE_TEXT, False)}
+        equal = column.is_in([meant[word]] if word in meant else [])
+    elif column.dtype.is_numeric():
         equal = _equal_number(column, positive)
     else:
         equal = column.cast(pl.String) == positive

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase, translate
+from fnmatch import fnmatchcase
 
 import numpy as np
 import polars as pl
@@ -85,12 +85,15 @@ def _first_star(name: str, pattern: str) -> str | None:
     place = pattern.find("*")
     if place < 0:
         return None
-    before, after = (translate(text) for text in (pattern[:place], pattern[place + 1 :]))
-    # `translate` ends with an anchor; the middle is matched as short as the rest allows.
-    strip = re.compile(r"^\(\?s:(.*)\)\\[Zz]$", re.DOTALL)
-    head, tail = (strip.sub(r"\1", text) for text in (before, after))
-    matched = re.fullmatch(f"(?s:{head}(.*?){tail})", name)
-    return matched.group(1) if matched else None
+    before, after = pattern[:place], pattern[place + 1 :]
+    found = (  # as short as the rest allows
+        name[start:end]
+        for start in range(len(name) + 1)
+        if fnmatchcase(name[:start], before)
+        for end in range(start, len(name) + 1)
+        if fnmatchcase(name[end:], after)
+    )
+    return next(found, None)
 
 
 def read_matrix(
@@ -115,56 +118,41 @@ def read_matrix(
         Missing values, infinities, text, values below `low`, lists of different lengths.
     """
     if not matched.nested:
+        advice = "" if low is None else f"values below {low:g} make no sense"
         columns = [
-            numeric_column(
-                frame[name], where, low=low, advice=f"values below {low:g} make no sense"
-            )
-            if low is not None
-            else numeric_column(frame[name], where)
-            for name in matched.columns
+            numeric_column(frame[name], where, low=low, advice=advice) for name in matched.columns
         ]
         return np.column_stack(columns).astype(np.float64, copy=False)
     column = frame[matched.columns[0]]
     if column.null_count():
         mask = column.is_null().to_numpy()
         where.refuse(column, mask, "no value (null)", f"fill these rows, or {where.remedy}")
-    if isinstance(column.dtype, pl.Array):
-        lengths = pl.Series([column.dtype.size] * column.len())
-        flat = column.explode()
-    else:
-        lengths = column.list.len()
-        flat = column.explode()
+    lists = column.arr.to_list() if isinstance(column.dtype, pl.Array) else column
+    lengths = lists.list.len()
     width = int(lengths[0]) if lengths.len() else 0
-    if lengths.len() and (lengths != width).any():
+    if (lengths != width).any():
         where.refuse(column, (lengths != width).to_numpy(), *odd_length(width))
     if width == 0:
         where.refuse(column, None, "empty lists", "give every row one number a class")
-    values = _nested_values(column, flat, width, where, low)
-    return values.reshape(-1, width)
+    flat = lists.explode()
+    if not (flat.dtype.is_numeric() or flat.dtype == pl.Boolean):
+        problem = f"lists of {flat.dtype} instead of numbers"
+        where.refuse(column, None, problem, "give lists of numbers")
+    values = flat.cast(pl.Float64).to_numpy(writable=True).reshape(-1, width)
+    bad: NDArray[np.bool_] = ~np.isfinite(values).min(axis=1)
+    if bad.any():
+        where.refuse(column, bad, "a missing or infinite number", f"mend them, or {where.remedy}")
+    if low is not None and values.min() < low:
+        mask = values.min(axis=1) < low
+        where.refuse(column, mask, f"a number below {low:g}", "such values make no sense here")
+    values += 0.0  # -0.0 becomes 0.0
+    return values
 
 
 def odd_length(width: int) -> tuple[str, str]:
     """Return what is said of lists that have not as many numbers as the first one, and what to do."""
     problem = f"a list that is not of length {width}, as the first row's is"
     return problem, "give every row one number a class"
-
-
-def _nested_values(
-    column: pl.Series, flat: pl.Series, width: int, where: RowFinder, low: float | None
-) -> NDArray[np.float64]:
-    kind = flat.dtype
-    if not (kind.is_numeric() or kind == pl.Boolean):
-        where.refuse(column, None, f"lists of {kind} instead of numbers", "give lists of numbers")
-    values = flat.cast(pl.Float64).to_numpy(writable=True)
-    bad = ~np.isfinite(values)
-    if bad.any():
-        mask = bad.reshape(-1, width).max(axis=1)
-        where.refuse(column, mask, "a missing or infinite number", f"mend them, or {where.remedy}")
-    if low is not None and (values < low).any():
-        mask = (values < low).reshape(-1, width).max(axis=1)
-        where.refuse(column, mask, f"a number below {low:g}", "such values make no sense here")
-    values += 0.0  # -0.0 becomes 0.0
-    return values
 
 
 def class_keys(matched: Matched, width: int) -> tuple[str, ...]:

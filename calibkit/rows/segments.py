@@ -45,28 +45,20 @@ def read_segments(column: pl.Series, where: RowFinder) -> Segments:
     if absent is not None:
         where.refuse(column, absent, "no value", f"fill these rows, or {where.remedy}")
     distinct = column.unique()
-    names = [segment_name(value) for value in distinct.to_list()]
-    ordered = sorted(set(names), key=natural_key)
-    place = {name: code for code, name in enumerate(ordered)}
-    codes = pl.Series([place[name] for name in names], dtype=pl.UInt32)
-    code = column.replace_strict(distinct, codes, return_dtype=pl.UInt32).to_numpy()
-    return Segments(column.name, code, tuple(ordered))
+    names = tuple(sorted(set(map(segment_name, distinct.to_list())), key=natural_key))
+    return Segments(column.name, _places(column, distinct, names).astype(np.uint32), names)
 
 
 def known_codes(column: pl.Series, names: tuple[str, ...]) -> NDArray[np.int64]:
     """Return the place of each row's value among `names`, -1 for another value or none."""
-    distinct = column.unique()
+    return _places(column, column.unique(), names)
+
+
+def _places(column: pl.Series, distinct: pl.Series, names: tuple[str, ...]) -> NDArray[np.int64]:
     place = {name: code for code, name in enumerate(names)}
-    codes = pl.Series(
-        [
-            -1 if value is None else place.get(segment_name(value), -1)
-            for value in distinct.to_list()
-        ],
-        dtype=pl.Int64,
-    )
-    found: NDArray[np.int64] = column.replace_strict(
-        distinct, codes, return_dtype=pl.Int64
-    ).to_numpy()
+    codes = [-1 if one is None else place.get(segment_name(one), -1) for one in distinct.to_list()]
+    coded = column.replace_strict(distinct, pl.Series(codes, dtype=pl.Int64), return_dtype=pl.Int64)
+    found: NDArray[np.int64] = coded.to_numpy()
     return found
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.rows.rows import RowFinder, is_text
+from calibkit.rows.rows import RowFinder, is_text, missing_mask
 
 Parts = NDArray[np.uint8]
 
@@ -90,8 +90,6 @@ def _hash(text: str) -> int:
 
 def refuse_missing(column: pl.Series, where: RowFinder) -> None:
     """Raise a `DataError` for rows without a group or a time."""
-    lacks = column.is_null()
-    if column.dtype.is_float():
-        lacks = lacks | column.is_nan().fill_null(False)
-    if lacks.any():
-        where.refuse(column, lacks.to_numpy(), "no value", "fill these rows, or leave them out")
+    absent = missing_mask(column, empty=False)
+    if absent is not None:
+        where.refuse(column, absent, "no value", "fill these rows, or leave them out")

@@ -21,10 +21,10 @@ import polars as pl
 
 from calibkit.errors import ModelError
 from calibkit.files.inputs import Part
-from calibkit.files.readers import Table
 from calibkit.files.schemas import one_schema
 from calibkit.files.scratch import Scratch
 from calibkit.files.sources import Source
+from calibkit.files.table import Table
 from calibkit.memory import Memory, memory_budget
 from calibkit.options.option import plain
 from calibkit.options.shared import FitOptions

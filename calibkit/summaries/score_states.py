@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from calibkit.errors import ModelError
 from calibkit.files.inputs import Part
-from calibkit.files.readers import Table
 from calibkit.files.sources import Source
+from calibkit.files.table import Table
 from calibkit.rows.columns import HASHED, ColumnOptions
 from calibkit.rows.provenance import data_hash
 from calibkit.rows.rows import Remark

@@ -19,7 +19,7 @@ import msgspec
 import polars as pl
 
 from calibkit.errors import DataError, ModelError
-from calibkit.files.readers import reading
+from calibkit.files.explain import reading
 from calibkit.files.scratch import Scratch
 from calibkit.files.sinks import arrow_file
 from calibkit.maths.bounds import Bound

@@ -182,7 +182,7 @@ def _write_beside(
 ) -> None:
     """Write the table, the picture and the page of an evaluation."""
     if line.reliability is not None and found.curves is not None:
-        outputs.write_table(found.curves, line.reliability)
+        outputs.write_frames([found.curves], line.reliability)
     if line.plot is not None:
         from calibkit.reports.evaluated import picture_of
 

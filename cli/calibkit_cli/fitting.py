@@ -146,8 +146,7 @@ def _travelling(options: Any) -> Any:
     """Return options whose files are found from whatever folder a worker runs in."""
     from pathlib import Path
 
-    from calibkit.files.inputs import Named, find_files
-    from calibkit.files.remote import is_remote
+    from calibkit.files.inputs import Named, find_files, is_remote
 
     absolute = {}
     for entry in entries(type(options)):
@@ -232,9 +231,9 @@ def deliver(
         console.summary(*fitted.notes, *lines_of(model))
     with Transaction() as outputs:
         for path, table in (tables or {}).items():
-            outputs.write_table(table, path)
+            outputs.write_frames([table], path)
         if console.output not in (None, "-"):
-            outputs.write_bytes(model.to_json(), str(console.output), main=True)
+            outputs.write_bytes(model.to_json(), str(console.output))
     console.show_model(model.to_json(), lambda: view_of(model.kind)(model, console))
     console.wrote(_NOUNS.get(model.kind, "Model"))
 

@@ -124,7 +124,7 @@ class Delivery:
                 self.beside(found, outputs)
             if console.output not in (None, "-"):
                 output = str(console.output)
-                outputs.write_bytes(content(found, output), output, main=True)
+                outputs.write_bytes(content(found, output), output)
         console.wrote(self.noun)
         console.show_model(found.to_json(), lambda: self.view(found, console))
 

@@ -144,7 +144,7 @@ class Delivery:
         points = self._points(source)
         with Transaction() as outputs:
             if self.data is not None:
-                outputs.write_table(points.table, self.data)
+                outputs.write_frames([points.table], self.data)
             if self.shown:
                 self.console.head(points.table)
             else:
@@ -181,12 +181,12 @@ class Delivery:
 
     def _write(self, outputs: Transaction, points: Points, output: str) -> None:
         if not self.drawn:
-            outputs.write_table(points.table, output, format=self.format, main=True)
+            outputs.write_frames([points.table], output, format=self.format)
             return
         from calibkit.reports.plots import picture
 
         drawn = picture(points, self.options.look, str(self.format))
-        outputs.write_bytes(drawn, output, main=True)
+        outputs.write_bytes(drawn, output)
 
     def _report(self, points: int, what: str) -> None:
         console = self.console

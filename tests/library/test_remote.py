@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from calibkit.errors import ResourceError, UsageError
-from calibkit.files import remote
+from calibkit.files.explain import explain
 from calibkit.files.sources import open_source
 from tests.cli.score_files import simulate, write
 from tests.conftest import Outcome
@@ -117,6 +117,6 @@ def test_a_server_that_serves_no_parts(address: str, monkeypatch: pytest.MonkeyP
 
 def test_a_network_that_fails_is_worth_another_try() -> None:
     said = "object-store error: Generic HTTP error: error sending request\nCaused by: …"
-    with pytest.raises(ResourceError, match=r"over the network \(Generic HTTP error"):
-        remote.explain("https://x/y.parquet", ConnectionRefusedError(said))
-    remote.explain("y.parquet", OSError("another error"))
+    found = explain("https://x/y.parquet", ConnectionRefusedError(said))
+    assert isinstance(found, ResourceError)
+    assert "could not be read over the network (Generic HTTP error" in found.message

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -184,10 +185,10 @@ def test_a_stream_that_cannot_be_read_is_no_fault_of_the_disk(
     pack: Callable[[bytes], bytes], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Broken(io.BytesIO):
-        def read(self, size: int | None = -1, /) -> bytes:
+        def readinto(self, buffer: Any, /) -> int:
             if self.tell() > 2**14:
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
-            return super().read(size)
+            return super().readinto(memoryview(buffer)[: 2**13])
 
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Broken(pack(written("csv")))))
     with pytest.raises(ResourceError, match="-: read error"):
@@ -200,6 +201,27 @@ def test_short_rows_of_large_text_are_refused(tmp_path: Path) -> None:
     path.write_bytes(b"\n".join([*lines[:2000], b"0.5,1", *lines[2000:]]))
     with pytest.raises(DataError, match=r"x.csv: 1 row with .* row 2000 has 2, the header 3"):
         open_source([str(path)], memory=LITTLE)
+
+
+@pytest.mark.parametrize("late", ["x", "0.5", '""', "TRUE", " 7", "12345678901234567890", ""])
+@pytest.mark.parametrize("early", ["1", "true", "", '""'])
+def test_large_text_is_typed_as_text_that_is_held(early: str, late: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("v,w,z\n" + f"{early},2,\n" * 12_000 + f"{late},3,\n\n\n")
+    large, held = open_source([str(path)], memory=LITTLE), open_source([str(path)])
+    assert isinstance(large._tables[0].frame, pl.LazyFrame)
+    assert large.rows == held.rows == 12_001 and large.schema == held.schema
+    windows = [window.read() for window in large.windows(rows=5000)]
+    assert_frame_equal(pl.concat(windows), held.read())
+
+
+def test_rows_are_refused_whatever_blank_lines_follow(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    for text, rows in (("v\n1\n2,3\n\n\n", [2]), ("v,w\n1,2\n3,4,5\n\n", [2])):
+        path.write_text(text)
+        with pytest.raises(DataError, match="another number of fields") as caught:
+            open_source([str(path)])
+        assert caught.value.first_rows == rows
 
 
 def test_a_process_that_ends_at_once_removes_its_files(

@@ -228,8 +228,8 @@ def test_several_outputs_appear_together_the_main_one_last(
         Path, "replace", lambda self, to: (order.append(Path(to).name), replace(self, to))
     )
     with Transaction() as outputs:
-        outputs.write_bytes(b"model", str(tmp_path / "m.json"), main=True)
-        outputs.write_table(FRAME, str(tmp_path / "f.csv"))
+        outputs.write_frames([FRAME], str(tmp_path / "f.csv"))
+        outputs.write_bytes(b"model", str(tmp_path / "m.json"))
         assert len(leftovers(tmp_path)) == len(list(tmp_path.iterdir())) == 2
     assert order == ["f.csv", "m.json"]
     assert not leftovers(tmp_path)
@@ -237,11 +237,11 @@ def test_several_outputs_appear_together_the_main_one_last(
 
 def test_no_output_appears_if_one_fails(tmp_path: Path) -> None:
     with pytest.raises(UsageError), Transaction() as outputs:
-        outputs.write_bytes(b"model", str(tmp_path / "m.json"), main=True)
-        outputs.write_table(FRAME, str(tmp_path / "none" / "f.csv"))
+        outputs.write_bytes(b"model", str(tmp_path / "m.json"))
+        outputs.write_frames([FRAME], str(tmp_path / "none" / "f.csv"))
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(ResourceError), Transaction() as outputs:
-        outputs.write_bytes(b"model", str(tmp_path / "m.json"), main=True)
+        outputs.write_bytes(b"model", str(tmp_path / "m.json"))
         outputs.write_bytes(b"x", "/dev/full")
     assert list(tmp_path.iterdir()) == []
 

@@ -19,8 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit.errors import CalibkitError, DataError, ResourceError, UsageError
+from calibkit.files.explain import reading
 from calibkit.files.formats import sniff_format, strip_suffixes, suffix_format
-from calibkit.files.readers import reading
 from calibkit.files.sources import Source, open_source
 
 FRAME = pl.DataFrame(
@@ -213,7 +213,7 @@ def test_locate(tmp_path: Path) -> None:
     assert source.locate([0]) == (one, [1])
     assert source.locate([1, 2, 3]) == (one, [2])
     assert source.locate([2, 4]) == (two, [1, 3])
-    assert source.read_part(source.parts[1])["v"].to_list() == [3, 4, 5]
+    assert source.split()[1].read()["v"].to_list() == [3, 4, 5]
 
 
 def test_a_file_named_twice_counts_twice_and_is_said(tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ def test_numbers_of_text_shards_are_unified(tmp_path: Path) -> None:
     source = open_source([str(tmp_path)])
     assert source.schema == {"v": pl.Float64(), "w": pl.Int64()}
     assert source.read().rows() == [(1.0, None), (0.5, 3), (2.0, None)]
-    assert source.read_part(source.parts[0])["v"].dtype == pl.Float64
+    assert source.split()[0].read()["v"].dtype == pl.Float64
 
 
 def test_column_order_may_differ(tmp_path: Path) -> None:
@@ -496,7 +496,7 @@ def test_columns_come_in_one_chunk_unless_told_otherwise(tmp_path: Path) -> None
     pl.DataFrame({"v": np.arange(3000.0)}).write_parquet(path, row_group_size=1000)
     source = open_source([str(path)])
     assert source.read().n_chunks() == 1
-    assert source.read_part(source.parts[0]).n_chunks() == 1
+    assert source.split()[0].read().n_chunks() == 1
     assert source.read(rechunk=False)["v"].to_list() == source.read()["v"].to_list()
 
 
@@ -599,7 +599,7 @@ def test_import_is_light() -> None:
 
 
 def test_a_file_that_asks_for_more_memory_than_it_can_fill_is_damaged(tmp_path: Path) -> None:
-    from calibkit.files.readers import reading
+    from calibkit.files.explain import reading
 
     small = tmp_path / "small.arrow"
     small.write_bytes(b"x" * 100)

@@ -1,0 +1,164 @@
+"""What went wrong with a file, as the error that tells the user: one function for all readers."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from calibkit.errors import CalibkitError, DataError, MissingFileError, ResourceError, UsageError
+
+_OS_ERROR: Final = re.compile(r"(?:os error |Errno )(\d+)")
+_REPEATED: Final = re.compile(r"name '(.*)' has more than one occurrence")
+#: What pyarrow says of memory that it did not get; and how far compression goes, generously.
+_ALLOCATION: Final = re.compile(r"(?:malloc|realloc) of size (\d+) failed")
+_MOST_EXPANSION: Final = 100_000
+#: How polars begins what it says of a file elsewhere.
+_STORE: Final = "object-store error: "
+
+#: What seeking to an offset that a corrupt file names ends in.
+_NONSENSE: Final = frozenset({errno.EINVAL, errno.EOVERFLOW})
+_NOT_READABLE: Final = frozenset(
+    {errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG}
+)
+_NOT_WRITABLE: Final = _NOT_READABLE | {errno.EROFS, errno.EINVAL, errno.ELOOP}
+
+
+@contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Turn whatever goes wrong while `path` is read into the error that tells the user.
+
+    Raises
+    ------
+    UsageError
+        The file is not there or may not be read.
+    ResourceError
+        The machine or the network failed, or memory ran out.
+    DataError
+        Everything else: the content is truncated, corrupt or not of its format.
+    """
+    try:
+        yield
+    except CalibkitError:
+        raise
+    except (MemoryError, OSError, ValueError, csv.Error, pl.exceptions.PolarsError) as error:
+        raise explain(path, error) from error
+    except pl.exceptions.PanicException as error:  # derives from BaseException
+        raise explain(path, error) from error
+
+
+def explain(path: str, error: BaseException) -> CalibkitError:
+    """Return what the error of a reader means for the file that it read; see `reading`."""
+    said = str(error)
+    if isinstance(error, MemoryError) and not _is_nonsense(path, said):
+        problem = "memory ran out while it was read; read fewer columns or smaller files"
+        return ResourceError(f"{path}: {problem}", file=path)
+    if _STORE in said:
+        return _of_the_network(path, error)
+    repeated = _REPEATED.search(said)
+    if isinstance(error, pl.exceptions.DuplicateError) and repeated:
+        return repeated_name([repeated[1]] * 2, path)
+    system = _system_error(error)
+    if system is None or system.errno in _NONSENSE:
+        reason = (said.strip() or type(error).__name__).splitlines()[0]
+        return DataError(
+            f"{path}: the file is truncated, corrupt or not of its format ({reason}); "
+            "write it again, or name its format by --input-format",
+            file=path,
+        )
+    reason = (system.strerror or str(system)).splitlines()[0]
+    if system.errno in _NOT_READABLE:
+        kind = MissingFileError if system.errno == errno.ENOENT else UsageError
+        problem = f"cannot be read ({reason}); check the path and its permissions"
+        return kind(f"{path}: {problem}", file=path)
+    return ResourceError(f"{path}: read error ({reason}); try again", file=path)
+
+
+def repeated_name(names: Sequence[str], path: str) -> DataError:
+    """Return what is said of columns of which at least one name comes twice."""
+    name = min(name for name in names if names.count(name) > 1)
+    return DataError(
+        f"{path}: the header names column {name!r} {names.count(name)} times; "
+        "give every column a name of its own",
+        file=path,
+        column=name,
+    )
+
+
+def _of_the_network(path: str, error: BaseException) -> CalibkitError:
+    said = str(error)
+    reason = said.split(_STORE, 1)[1].splitlines()[0]
+    kind: type[CalibkitError] = UsageError
+    if isinstance(error, FileNotFoundError) or "not found" in reason:
+        kind, problem = MissingFileError, "there is no such file; check the address"
+    elif isinstance(error, PermissionError) or re.search(r"\b40[13]\b|[Cc]redential", said):
+        problem = f"may not be read ({reason}); check the credentials"
+    elif "Range request not supported" in reason:
+        problem = "its server does not serve parts of files; download it first"
+    else:
+        kind, problem = ResourceError, f"could not be read over the network ({reason}); try again"
+    return kind(f"{path}: {problem}", file=path)
+
+
+def _is_nonsense(path: str, said: str) -> bool:
+    """Whether a file asks for more memory than what it holds can expand to: it is damaged."""
+    wanted, found = _ALLOCATION.search(said), Path(path)
+    return bool(
+        wanted and found.is_file() and int(wanted[1]) > _MOST_EXPANSION * found.stat().st_size
+    )
+
+
+def _system_error(error: BaseException) -> OSError | None:
+    """Return the operating system's error inside `error`, or None.
+
+    Polars wraps failed system calls in errors of its own, with the number in the text.
+    """
+    if isinstance(error, OSError) and error.errno is not None:
+        return error
+    found = _OS_ERROR.search(str(error))
+    if not found:
+        return None
+    return OSError(int(found[1]), re.sub(r"\s*\(os error \d+\)", "", str(error)))
+
+
+@contextmanager
+def writing(output: str) -> Iterator[None]:
+    """Turn whatever goes wrong while `output` is written into the error that tells the user.
+
+    Raises
+    ------
+    UsageError
+        The file cannot be created, or CSV is asked to hold lists.
+    ResourceError
+        The disk is full or fails, or memory ran out.
+    BrokenPipeError
+        The reader of a pipe has gone.
+    """
+    try:
+        yield
+    except CalibkitError:
+        raise
+    except MemoryError as error:
+        problem = "memory ran out while it was written"
+        raise ResourceError(f"{output}: {problem}", file=output) from error
+    except (OSError, pl.exceptions.PolarsError) as error:
+        system = _system_error(error)
+        if isinstance(system, BrokenPipeError):
+            raise system from error
+        if system is not None:
+            reason = os.strerror(system.errno or errno.EIO)
+            if system.errno in _NOT_WRITABLE:
+                raise UsageError(f"{output}: cannot be written ({reason})", file=output) from error
+            problem = f"could not be written ({reason}); nothing of it was kept"
+            raise ResourceError(f"{output}: {problem}", file=output) from error
+        if isinstance(error, pl.exceptions.PolarsError) and "nested" in str(error):
+            problem = "CSV cannot hold list or struct columns; write Parquet or NDJSON"
+            raise UsageError(f"{output}: {problem}", file=output) from error
+        raise
