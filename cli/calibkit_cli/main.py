@@ -29,8 +29,8 @@ from .progress import clear_line, end_lines
 COMMANDS = {
     "boundary": "Fit a decision boundary over score and uncertainty.",
     "calibrate": "Fit a map from scores to probabilities on labelled rows.",
-    "alpha_cal": "Fit how much raters agree: a Dirichlet distribution over class probabilities for each "
-    "row.",
+    "alpha_cal": "Fit how much raters agree: a Dirichlet distribution over class probabilities for "
+    "each row.",
     "hetcal": "Partition the rows by their features, and calibrate each part by a map of its own.",
     "vad": "Shrink scores so that the highest of them are not too high: variance-adjusting debiasing.",
     "bundle": "Make one deployable file of several models, applied in the order given.",
