@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,14 +19,6 @@ from .lines import Budget, Voice
 
 #: Panels that every command may have, after those of its own.
 LAST = (OUTPUT, INPUT, RUN)
-
-#: What the commands are for, in the order of the help.
-PURPOSES = {
-    "Fit a model": ("boundary", "calibrate", "alpha-cal", "hetcal", "vad", "bundle", "merge"),
-    "Use it": ("apply", "export"),
-    "Judge and watch": ("evaluate", "plot", "validate", "drift", "gate", "diff"),
-    "Look and try": ("show", "bin", "simulate"),
-}
 
 #: Choices that are for few: the command, a title, and each with its meaning, below all options.
 ASIDE = {
@@ -108,13 +101,12 @@ def _print_aside(title: str, choices: dict[str, str]) -> None:
     Console().print(Panel(table, title=title, title_align="left", border_style="dim"))
 
 
-def arrange(app: typer.Typer) -> None:
-    """Make every command of an application a `Page`, and say what each is for."""
-    purpose = {name: panel for panel, names in PURPOSES.items() for name in names}
+def arrange(app: typer.Typer, purpose: Mapping[str, str]) -> None:
+    """Make every command of an application a `Page`, listed under its purpose."""
     for command in app.registered_commands:
         command.cls = Page
         command.rich_help_panel = purpose.get(command.name or "")
     for group in app.registered_groups:
         group.rich_help_panel = purpose.get(group.name or "")
         if group.typer_instance is not None:
-            arrange(group.typer_instance)
+            arrange(group.typer_instance, {})

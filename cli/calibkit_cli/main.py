@@ -24,31 +24,45 @@ from .plain_values import prefer_plain_values
 from .processors import same_numbers
 from .progress import clear_line, end_lines
 
-#: One module a command, in the order of the help, and what it does in a sentence; each module has a
-#: function ``register(app)``.
-COMMANDS = {
-    "boundary": "Fit a decision boundary over score and uncertainty.",
-    "calibrate": "Fit a map from scores to probabilities on labelled rows.",
-    "alpha_cal": "Fit how much raters agree: a Dirichlet distribution over class probabilities for "
-    "each row.",
-    "hetcal": "Partition the rows by their features, and calibrate each part by a map of its own.",
-    "vad": "Shrink scores so that the highest of them are not too high: variance-adjusting debiasing.",
-    "bundle": "Make one deployable file of several models, applied in the order given.",
-    "apply": "Apply a model to rows: every row is kept, in order, and the model's columns are added.",
-    "export": "Export a model as code that needs no calibkit: SQL, polars, or plain Python.",
-    "evaluate": "Judge scores by labels: ranking, calibration and decisions, with intervals.",
-    "drift": "Compare new rows with those that a boundary, or each boundary of a bundle, was "
-    "fitted on.",
-    "validate": "Look at rows as the other commands would, and report all that is wrong or odd with "
-    "them.",
-    "show": "Show what a model does and what to expect of it on new data.",
-    "gate": "Fail (exit code 1) if metrics, models or other results are not good enough.",
-    "diff": "Lay two metrics files, or two models, side by side: what each holds, and the difference.",
-    "plot": "Draw rows, scores and boundaries as SVG or PNG, or write the points drawn as a table.",
-    "bin": "Count rows and positive rows over a grid of uncertainty bins by score bins.",
-    "merge": "Put the states of many shards together, and finish them.",
-    "simulate": "Make score files from a known truth, to try methods on.",
+#: What the commands are for, in the order of the help: one module a command, with a function
+#: ``register(app)``, and what it does in a sentence.
+PURPOSES = {
+    "Fit a model": {
+        "boundary": "Fit a decision boundary over score and uncertainty.",
+        "calibrate": "Fit a map from scores to probabilities on labelled rows.",
+        "alpha_cal": "Fit how much raters agree: a Dirichlet distribution over class "
+        "probabilities for each row.",
+        "hetcal": "Partition the rows by their features, and calibrate each part by a map of its own.",
+        "vad": "Shrink scores so that the highest of them are not too high: variance-adjusting "
+        "debiasing.",
+        "bundle": "Make one deployable file of several models, applied in the order given.",
+        "merge": "Put the states of many shards together, and finish them.",
+    },
+    "Use it": {
+        "apply": "Apply a model to rows: every row is kept, in order, and the model's columns are "
+        "added.",
+        "export": "Export a model as code that needs no calibkit: SQL, polars, or plain Python.",
+    },
+    "Judge and watch": {
+        "evaluate": "Judge scores by labels: ranking, calibration and decisions, with intervals.",
+        "drift": "Compare new rows with those that a boundary, or each boundary of a bundle, was "
+        "fitted on.",
+        "validate": "Look at rows as the other commands would, and report all that is wrong or "
+        "odd with them.",
+        "gate": "Fail (exit code 1) if metrics, models or other results are not good enough.",
+        "diff": "Lay two metrics files, or two models, side by side: what each holds, and the "
+        "difference.",
+        "plot": "Draw rows, scores and boundaries as SVG or PNG, or write the points drawn as a table.",
+    },
+    "Look and try": {
+        "show": "Show what a model does and what to expect of it on new data.",
+        "bin": "Count rows and positive rows over a grid of uncertainty bins by score bins.",
+        "simulate": "Make score files from a known truth, to try methods on.",
+    },
 }
+
+#: Every command, and what it does.
+COMMANDS = {name: does for own in PURPOSES.values() for name, does in own.items()}
 
 #: What the scripts of ``--show-completion`` set where they ask for what may come next.
 COMPLETE = "_CALIBKIT_COMPLETE"
@@ -119,7 +133,9 @@ def build_app(commands: Iterable[str] = COMMANDS, *, brief: bool = False) -> typ
     complete: list[Any] = [] if brief else [*app.registered_commands, *app.registered_groups]
     for own in complete:
         own.help = f"{COMMANDS[str(own.name).replace('-', '_')]}\n\n{own.help}"
-    arrange(app)
+    arrange(
+        app, {name.replace("_", "-"): purpose for purpose, own in PURPOSES.items() for name in own}
+    )
     prefer_plain_values()
     return app
 
