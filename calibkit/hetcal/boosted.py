@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.hetcal.bins import sorted_bins
-from calibkit.hetcal.describe import described_tree
+from calibkit.hetcal.describe import Found, described_tree
 from calibkit.hetcal.features import Features
 from calibkit.hetcal.folds import Folds
 from calibkit.hetcal.grow import Room, Rules, Subsets, grow
@@ -117,7 +117,13 @@ class Booster:
         room = Room.of(arrays, payload)
         made = Steps(score if held is None else arrays.empty(rows.count, np.float64))
         made.score[:] = rows.score
-        rules = rules_of(options, self.scale, rows.size)
+        rules = Rules(
+            criteria.NEWTON,
+            DEPTH if options.max_depth is None else options.max_depth,
+            max(1, round((options.min_leaf or LEAST_ROWS) / rows.size)),
+            1.0 / self.scale,
+            RIDGE / rows.size,
+        )
         for number in range(most):
             kernels.newton_rows(score, rows.label, weight, self.scale, payload)
             room.fill()
@@ -150,13 +156,17 @@ class Booster:
         sums = np.zeros((len(tree.nodes), 3), np.int64)
         kernels.leaf_sums(ends, payload, sums)
         steps = np.ones((len(tree.nodes), 2))
-        steps[:, 1] = newton_steps(sums, self.scale, self.rows.size)
+        bend = sums[:, 2] / self.scale + RIDGE / self.rows.size
+        steps[:, 1] = RATE * (sums[:, 1] / self.scale) / bend
         return steps
 
     def _subset(self, number: int) -> Subsets:
-        """Return what draws the features that one partition may use."""
-        chosen = drawn_features(len(self.features.bins), self.options.seed, number)
-        return lambda _, nodes: np.tile(chosen, (nodes, 1))
+        """Return what draws the features (the last is the score) that one partition may use."""
+        features = len(self.features.bins)
+        kept = max(min(features, 2), round(FEATURE_SHARE * features))
+        chosen = np.zeros(features, np.bool_)
+        chosen[stream(self.options.seed, _FEATURES, number).permutation(features)[:kept]] = True
+        return lambda nodes: np.tile(chosen, (nodes, 1))
 
 
 def scale_of(rows: HetcalRows) -> tuple[float, np.dtype[Any]]:
@@ -166,52 +176,11 @@ def scale_of(rows: HetcalRows) -> tuple[float, np.dtype[Any]]:
     return 2.0 ** min(62 - rows.total.bit_length(), 40), np.dtype(np.int64)
 
 
-def rules_of(options: HetcalOptions, scale: float, size: float) -> Rules:
-    """Return when and how nodes are split; `size`: how many rows a unit of weight stands for."""
-    return Rules(
-        criteria.NEWTON,
-        depth_of(options),
-        max(1, round((options.min_leaf or LEAST_ROWS) / size)),
-        1.0 / scale,
-        RIDGE / size,
-    )
-
-
-def trees_at_most(options: HetcalOptions) -> int:
-    """Return how many partitions there are at most."""
-    return options.trees or MOST_TREES
-
-
-def depth_of(options: HetcalOptions) -> int:
-    """Return the depth that partitions have at most."""
-    return DEPTH if options.max_depth is None else options.max_depth
-
-
-def newton_steps(sums: Int64s, scale: float, size: float) -> Floats:
-    """Return the step of each node by the sums of its rows: weight, gradient and Hessian."""
-    bend = sums[:, 2] / scale + RIDGE / size
-    steps: Floats = RATE * (sums[:, 1] / scale) / bend
-    return steps
-
-
-def drawn_features(features: int, seed: int, number: int) -> NDArray[np.bool_]:
-    """Return which of the features (the last is the score) the partition of a number may use."""
-    kept = max(min(features, 2), round(FEATURE_SHARE * features))
-    chosen = np.zeros(features, np.bool_)
-    chosen[stream(seed, _FEATURES, number).permutation(features)[:kept]] = True
-    return chosen
-
-
-Fit = tuple[
-    list[PartitionPart], Line | None, Floats, Ends, int, int, float | None, CrossValidated | None
-]
-
-
-def fit(rows: HetcalRows, options: HetcalOptions, folds: Folds | None) -> Fit:
-    """Return the partitions of a boosted model; see `calibkit.hetcal.fit.Found`."""
+def fit(rows: HetcalRows, options: HetcalOptions, folds: Folds | None) -> Found:
+    """Return the partitions of a boosted model."""
     features = _with_scores(rows, options.bins or BOOSTED_BINS)
     booster = Booster(rows, features, options, *scale_of(rows))
-    most = trees_at_most(options)
+    most = options.trees or MOST_TREES
     checked = None
     slope, intercept = 1.0, 0.0
     with ThreadPoolExecutor(options.workers) as pool:
@@ -290,53 +259,20 @@ def _written(
     final: Line,
     options: HetcalOptions,
     checked: CrossValidated | None,
-) -> Fit:
+) -> Found:
     """Return the partitions as a model holds them, and what they make of the calibration rows."""
-    parts = [
-        described_part(tree, steps, rows.size, features, brief=number > 0)
-        for number, (tree, steps) in enumerate(zip(made.trees, made.steps, strict=True))
-    ]
-    numbers, line = leaf_numbers(made.trees[0]), np.array([[final.a, final.b]])
+    parts = []
+    for number, (tree, steps) in enumerate(zip(made.trees, made.steps, strict=True)):
+        ordered = tree.pruned(len(tree.nodes))  # the same leaves from left to right
+        nodes = described_tree(ordered, rows.size, features, brief=number > 0)
+        maps = [LeafMap(a=a, b=b) for a, b in steps[tree.ends()].tolist()]
+        parts.append(PartitionPart(tree=nodes, maps=maps))
+    numbers, line = made.trees[0].leaves(), np.array([[final.a, final.b]])
     probability = rows.arrays.empty(rows.count, np.float64)
     for own in rows.blocks():
         score, root = made.score[own], np.zeros(own.stop - own.start, np.int32)
         leaf_kernels.leaf_probabilities(score, root, line, probability[own])
         made.first[own] = numbers[made.first[own]]
     least = options.min_leaf or LEAST_ROWS
-    return parts, final, probability, made.first, depth_of(options), least, None, checked
-
-
-def described_part(
-    tree: Tree, steps: Floats, weight_unit: float, features: Features, *, brief: bool
-) -> PartitionPart:
-    """Return a partition as a model holds it; see `calibkit.hetcal.describe.described_tree`.
-
-    `tree` may be numbered level by level; `steps` are (a, b) of each of its nodes.
-    """
-    # The leaves of both numberings, from left to right.
-    maps = [LeafMap(a=float(steps[leaf, 0]), b=float(steps[leaf, 1])) for leaf in _leaves(tree)]
-    ordered = tree.pruned(len(tree.nodes))
-    return PartitionPart(
-        tree=described_tree(ordered, weight_unit, features, brief=brief), maps=maps
-    )
-
-
-def leaf_numbers(tree: Tree) -> Ends:
-    """Return the number of each node's leaf, from left to right; -1 for nodes with children."""
-    places = _leaves(tree)
-    found = np.full(len(tree.nodes), -1, np.int32)
-    found[places] = np.arange(len(places))
-    return found
-
-
-def _leaves(tree: Tree) -> list[int]:
-    """Return the nodes without children, from left to right."""
-    found, waiting = [], [0]
-    while waiting:
-        node = tree.nodes[waiting[-1]]
-        place = waiting.pop()
-        if node.feature < 0:
-            found.append(place)
-        else:
-            waiting += [node.right, node.left]
-    return found
+    depth = DEPTH if options.max_depth is None else options.max_depth
+    return Found(parts, probability, made.first, depth, least, checked=checked, final=final)

@@ -4,14 +4,45 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from calibkit.hetcal.features import Features
 from calibkit.hetcal.maps import Maps, Steps
-from calibkit.hetcal.model import LeafMap, PartitionPart, TreeNode
+from calibkit.hetcal.model import CrossValidated, LeafMap, Line, PartitionPart, TreeNode
 from calibkit.hetcal.trees import Node, Routes, Tree
+
+Floats = NDArray[np.float64]
+Ends = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Found:
+    """Partitions with their maps, before they are written down.
+
+    Attributes
+    ----------
+    parts, final
+        As in the model.
+    probability, leaf
+        Of the calibration rows; the leaf is that of the first partition.
+    max_depth, min_leaf, shrinkage
+        What was used.
+    checked
+        What cross-validation saw.
+    """
+
+    parts: list[PartitionPart]
+    probability: Floats
+    leaf: Ends
+    max_depth: int
+    min_leaf: int
+    shrinkage: float | None = None
+    checked: CrossValidated | None = None
+    final: Line | None = None
 
 
 def described_tree(

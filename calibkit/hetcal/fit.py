@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,56 +13,18 @@ from calibkit import __version__
 from calibkit.fitted import Fitted
 from calibkit.hetcal import boosted, forest
 from calibkit.hetcal.cells import cell_gaps
-from calibkit.hetcal.choose import Choice, Grid, choose
-from calibkit.hetcal.describe import described_tree
+from calibkit.hetcal.choose import Grid, choose
+from calibkit.hetcal.describe import Found, described_tree
 from calibkit.hetcal.folds import Folds
-from calibkit.hetcal.maps import (
-    fit_maps,
-    loss_of_probabilities,
-    mean_loss,
-    pooled_line,
-)
-from calibkit.hetcal.model import (
-    CrossValidated,
-    HetcalFit,
-    HetcalModel,
-    Line,
-    Losses,
-    PartitionPart,
-)
+from calibkit.hetcal.maps import fit_maps, loss_of_probabilities, mean_loss, pooled_line
+from calibkit.hetcal.model import HetcalFit, HetcalModel, Line, Losses, PartitionPart
 from calibkit.hetcal.payload import Growth, growth_of
 from calibkit.hetcal.rows import HetcalRows, need_both_classes
 from calibkit.models import Column, Provenance
-from calibkit.options.hetcal import DEPTHS, FOLDS, LEAF_SIZES, SHRINKAGES, HetcalOptions
+from calibkit.options.hetcal import DEPTHS, FOLDS, LEAF_SIZES, HetcalOptions
 from calibkit.summaries.draws import folds_of_keys
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Found:
-    """A partition with its maps, before it is written down.
-
-    Attributes
-    ----------
-    parts, final
-        As in the model.
-    probability, leaf
-        Of the calibration rows.
-    max_depth, min_leaf, shrinkage
-        What was used.
-    checked
-        What cross-validation saw.
-    """
-
-    parts: list[PartitionPart]
-    final: Line | None
-    probability: Floats
-    leaf: NDArray[np.int32]
-    max_depth: int
-    min_leaf: int
-    shrinkage: float | None
-    checked: CrossValidated | None
 
 
 def fit_hetcal(
@@ -90,25 +51,23 @@ def fit_hetcal(
     Durfee, Gupta, Basu, "Heterogeneous calibration", algorithm 1 and section 13.
     """
     need_both_classes(rows)
-    warnings = []
     if train is not None:
         need_both_classes(train)
-    folds, remarks = _folds(rows, options)
-    warnings += remarks
+    folds, warnings = _folds(rows, options)
     before, moved = Line(a=1.0, b=0.0), rows
     if options.precalibrate == "platt":
         slope, intercept = pooled_line(rows).tolist()
         before, moved = Line(a=slope, b=intercept), rows.moved(slope, intercept)
     pooled = pooled_line(moved)
     if options.partition == "boosted":
-        found = Found(*boosted.fit(moved, options, folds))
+        found = boosted.fit(moved, options, folds)
     else:
         # Trees look at scores as they are, so that they need no map to be fitted before.
         growth = growth_of(train or rows, options, own=train is None)
         if options.partition == "tree":
             found = _fit_tree(moved, growth, options, folds, pooled)
         else:
-            found = Found(*forest.fit(moved, growth, options, folds, pooled))
+            found = forest.fit(moved, growth, options, folds, pooled)
     model = HetcalModel(
         kind=HetcalModel.KIND,
         version=HetcalModel.VERSION,
@@ -154,58 +113,25 @@ def _folds(rows: HetcalRows, options: HetcalOptions) -> tuple[Folds | None, list
 def _fit_tree(
     rows: HetcalRows, growth: Growth, options: HetcalOptions, folds: Folds | None, pooled: Floats
 ) -> Found:
-    grid = Grid(
-        DEPTHS if options.max_depth is None else (options.max_depth,),
-        LEAF_SIZES if options.min_leaf is None else (options.min_leaf,),
-        SHRINKAGES if options.shrinkage is None else (options.shrinkage,),
-    )
-    choice, checked = None, None
+    grid = Grid.of(options, DEPTHS, LEAF_SIZES)
+    place, checked, line = (0, 0, 0), None, (1.0, 0.0)
     if folds is not None and (grid.open or growth.own):
-        choice = choose(rows, growth, grid, folds, options.workers)
-        checked = CrossValidated(
-            pooled=choice.pooled,
-            calibrated=choice.loss,
-            folds=folds.count,
-            by_depth={str(depth): loss for depth, loss in choice.by_depth.items()},
-        )
-    choice = choice or Choice(
-        grid.depths[0] if len(grid.depths) == 1 else 0,
-        grid.leaf_sizes[0],
-        grid.shrinkages[0],
-        0.0,
-        0.0,
-        {},
-        1.0,
-        0.0,
-    )
+        place, checked, line = choose(rows, growth, grid, folds, options.workers)
+    depth, least, shrinkage = grid.at(place)
     with ThreadPoolExecutor(options.workers) as pool:
-        rules = growth.rules(choice.max_depth, choice.min_leaf)
-        tree = growth.tree(rules, pool, options.workers)
-    numbers = tree.leaves()
-    leaf = rows.features.ends(tree, rows.arrays.empty(rows.count, np.int32))
-    probability = rows.arrays.empty(rows.count, np.float64)
-    for own in rows.blocks():
-        leaf[own] = numbers[leaf[own]]
-    count = int(numbers.max()) + 1
-    maps = fit_maps(rows, leaf, count, pooled, choice.shrinkage, options.map)
+        tree = growth.tree(depth, least, pool, options.workers)
+    leaf, count = rows.leaves(tree)
+    maps = fit_maps(rows, leaf, count, pooled, shrinkage, options.map)
     if growth.own and options.map in ("platt", "beta") and count > 1:
-        maps = maps.composed(choice.slope, choice.intercept)
+        maps = maps.composed(*line)
     part = PartitionPart(
-        tree=described_tree(tree, growth.rows.size, growth.features),
+        tree=described_tree(tree, growth.rows.size, growth.rows.features),
         maps=maps.described(rows.unit, rows.size),
     )
+    probability = rows.arrays.empty(rows.count, np.float64)
     for own in rows.blocks():
         probability[own] = maps.probabilities(rows.score[own], leaf[own])
-    return Found(
-        [part],
-        None,
-        probability,
-        leaf,
-        choice.max_depth,
-        choice.min_leaf,
-        choice.shrinkage,
-        checked,
-    )
+    return Found([part], probability, leaf, depth, least, shrinkage, checked)
 
 
 def _figures(
@@ -218,7 +144,7 @@ def _figures(
 ) -> HetcalFit:
     probability = found.probability
     np.clip(probability, options.clip, 1.0 - options.clip, out=probability)
-    gaps = cell_gaps(probability, rows.label, rows.mass, found.leaf)
+    largest, mean, cells = cell_gaps(probability, rows.label, rows.mass, found.leaf)
     known = rows.options.scale != "raw"
     grown = train or rows
     return HetcalFit(
@@ -235,9 +161,9 @@ def _figures(
             calibrated=loss_of_probabilities(rows, probability),
         ),
         cross_validated=found.checked,
-        max_gap=gaps.largest,
-        mean_gap=gaps.mean,
-        cells=gaps.cells,
+        max_gap=largest,
+        mean_gap=mean,
+        cells=cells,
         growth_rows=grown.unit.amount(grown.total),
         exact_arithmetic=rows.unit.exact,
     )

@@ -93,22 +93,38 @@ class _Window:
 
 @dataclass
 class _Seen:
-    """What the first pass sees of the rows."""
+    """What passes see of the rows; the total weight and that of positives only the second one."""
 
     columns: ColumnSummaries
     counts: list[CategoryCounts | None]
+    options: ColumnOptions
+    dtype: str = "float64"
     rows: int = 0
+    positives: int = 0
+    clipped: int = 0
+    hash: int = 0
+    remarks: list[Remark] = field(default_factory=list)
+    total: int = 0
+    hits: int = 0
     weight: ExactSum = field(default_factory=ExactSum)
     top: int = -1075
     last: int = 1075
     times: TimeParts = field(default_factory=TimeParts)
 
-    def weights(self, weight: Floats) -> None:
-        """Note weights."""
-        self.weight.add(weight)
-        if weight.any():
-            top, last = bit_range(weight)
-            self.top, self.last = max(self.top, top), min(self.last, last)
+    def add(self, window: _Window, hashes: NDArray[np.uint64]) -> None:
+        """Note the rows of a window."""
+        self.rows += window.linear.size
+        self.positives += int(np.count_nonzero(window.label))
+        self.clipped += window.clipped
+        self.hash += int(digest.total(hashes))
+        data, weight = window.data, window.data.weight
+        self.dtype, self.options = str(data.score.dtype), data.options
+        self.remarks += data.remarks
+        if weight is not None:
+            self.weight.add(weight)
+            if weight.any():
+                top, last = bit_range(weight)
+                self.top, self.last = max(self.top, top), min(self.last, last)
 
     @property
     def unit(self) -> Unit:
@@ -184,22 +200,25 @@ class _Reader:
         fields = self._fields(features, unit, seen)
         ranges = buckets(record_type(fields), seen.rows, arrays)
         store = RowStore(fields, seen.rows, arrays, seen.columns.borders(0, ranges))
-        told = _Told()
         for window in passes:
-            store.add(self._stored(window, features, seen, unit, told))
-        remarks = [*told.remarks, *passes.remarks]
+            store.add(self._stored(window, features, seen, unit))
+        remarks = [*seen.remarks, *passes.remarks]
         passes.release()
         found = store.finish()
-        size = seen.rows / told.total if options.sampled else unit.size
+        size = seen.rows / seen.total if options.sampled else unit.size
         weight = found.get("weight")
         if weight is None:
-            weight = _filled(arrays, seen.rows, np.uint8, 1)
+            weight = arrays.empty(seen.rows, np.uint8)
+            weight[:] = 1
+        mass = arrays.empty(seen.rows, np.float64)
+        np.multiply(weight, size, out=mass)
+        part = found.get("part")
         return HetcalRows(
             score=found["score"],
             label=found["label"],
             weight=weight,
             key=found["key"],
-            mass=_masses(arrays, weight, size),
+            mass=mass,
             features=replace(
                 features,
                 codes=tuple(found[name] for name in sorted(found) if name.startswith("code")),
@@ -207,17 +226,17 @@ class _Reader:
             ),
             unit=unit,
             size=size,
-            total=told.total,
-            hits=told.hits,
-            positives=told.positives,
-            clipped=told.clipped,
-            folds=self._folds(found.get("part")),
+            total=seen.total,
+            hits=seen.hits,
+            positives=seen.positives,
+            clipped=seen.clipped,
+            folds=None if part is None else Folds(part, FOLDS, self.asked.time is not None),
             arrays=arrays,
-            options=told.options or options,
-            dtype=told.dtype,
+            options=seen.options,
+            dtype=seen.dtype,
             files=tuple(self.source.paths),
             read=self.source.rows,
-            fingerprint=hash_text(told.hash),
+            fingerprint=hash_text(seen.hash),
             warnings=(
                 *self.source.warnings,
                 *(remark.text for remark in merge_remarks(remarks)),
@@ -245,21 +264,18 @@ class _Reader:
         seen = _Seen(
             ColumnSummaries(1 + len(self.names), most_values(self.asked.bins)[0]),
             [CategoryCounts() if one else None for one in text],
+            self.options,
         )
         for window in passes:
             values, where = window.values, window.data.where
             assert where is not None
-            seen.rows += window.linear.size
+            hashes = window.hashes(values, window.categories)
+            seen.add(window, hashes)
             for name, counts in zip(self.names, seen.counts, strict=True):
                 if counts is not None:
                     counts.add(window.beside(name))
             numbers = np.where(np.array(text)[:, None], np.nan, values)
-            seen.columns.add(
-                np.concatenate([window.linear[None], numbers]),
-                window.hashes(values, window.categories),
-            )
-            if window.data.weight is not None:
-                seen.weights(window.data.weight)
+            seen.columns.add(np.concatenate([window.linear[None], numbers]), hashes)
             if self.asked.time is not None:
                 seen.times.add(window.beside(self.asked.time), where)
             if self.asked.groups is not None:
@@ -303,9 +319,9 @@ class _Reader:
         return fields
 
     def _stored(
-        self, window: _Window, features: Features, seen: _Seen, unit: Unit, told: _Told
+        self, window: _Window, features: Features, seen: _Seen, unit: Unit
     ) -> dict[str, NDArray[Any]]:
-        """Return the columns of a window as they are stored, and note what is told of them."""
+        """Return the columns of a window as they are stored, and note what they weigh."""
         data, where = window.data, window.data.where
         assert where is not None
         values = window.values_among(features.categories)
@@ -313,7 +329,8 @@ class _Reader:
         weight: NDArray[Any] = np.ones(hashes.size, np.uint8)
         if data.weight is not None:
             weight = whole_units(data.weight, unit)
-        told.add(window, weight, hashes)
+        seen.total += int(weight.sum(dtype=np.int64))
+        seen.hits += int(weight[window.label == 1].sum(dtype=np.int64))
         found: dict[str, NDArray[Any]]
         found = {"score": window.linear, "label": window.label, "weight": weight}
         if self.asked.groups is not None:
@@ -330,44 +347,3 @@ class _Reader:
         for place, bins in enumerate(features.bins):
             found[f"code{place:05d}"] = bins.codes(values[place])
         return found
-
-    def _folds(self, part: NDArray[np.uint8] | None) -> Folds | None:
-        return None if part is None else Folds(part, FOLDS, self.asked.time is not None)
-
-
-@dataclass
-class _Told:
-    """What is said of the rows that were stored."""
-
-    total: int = 0
-    hits: int = 0
-    positives: int = 0
-    clipped: int = 0
-    hash: int = 0
-    dtype: str = "float64"
-    options: ColumnOptions | None = None
-    remarks: list[Remark] = field(default_factory=list)
-
-    def add(self, window: _Window, weight: NDArray[Any], hashes: NDArray[np.uint64]) -> None:
-        """Add a window."""
-        positive = window.label == 1
-        self.total += int(weight.sum(dtype=np.int64))
-        self.hits += int(weight[positive].sum(dtype=np.int64))
-        self.positives += int(np.count_nonzero(positive))
-        self.clipped += window.clipped
-        self.hash += int(digest.total(hashes))
-        self.dtype, self.options = str(window.data.score.dtype), window.data.options
-        self.remarks += window.data.remarks
-
-
-def _filled(arrays: Arrays, count: int, dtype: DTypeLike, value: float) -> NDArray[Any]:
-    made = arrays.empty(count, dtype)
-    made[:] = value
-    return made
-
-
-def _masses(arrays: Arrays, weight: NDArray[Any], size: float) -> Floats:
-    """Return how many rows each row counts as."""
-    mass = arrays.empty(weight.size, np.float64)
-    np.multiply(weight, size, out=mass)
-    return mass
