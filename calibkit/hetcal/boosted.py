@@ -88,30 +88,31 @@ class Booster:
     rows: HetcalRows
     features: Features
     options: HetcalOptions
+    folds: Folds | None
     scale: float
     dtype: np.dtype[Any]
 
     def run(
         self,
-        used: NDArray[np.bool_] | None,
-        held: NDArray[np.bool_] | None,
         most: int,
         pool: Executor | None,
         threads: int,
+        part: int | None = None,
         *,
         few: bool = False,
     ) -> Steps:
-        """Return the partitions learnt from some rows; others, if any, say when to stop.
+        """Return the partitions learnt from all rows, or without a part, which says when to stop.
 
         `few`: whether the nodes of rows held out are kept, which takes a byte a row and partition.
         """
         rows, options, arrays = self.rows, self.options, self.rows.arrays
         score, weight = arrays.empty(rows.count, np.float64), rows.weight
         score[:] = rows.score
-        aside = arrays.empty(0 if held is None else rows.count, weight.dtype)
-        if used is not None and held is not None:
-            weight = arrays.empty(rows.count, weight.dtype)
-            np.multiply(rows.weight, used, out=weight)
+        held = None
+        if self.folds is not None and part is not None:
+            held = self.folds.held(part)
+            weight, aside = (arrays.empty(rows.count, rows.weight.dtype) for _ in range(2))
+            np.multiply(rows.weight, self.folds.used(part), out=weight)
             np.multiply(rows.weight, held, out=aside)
         payload = arrays.empty((rows.count, 3), self.dtype)
         room = Room.of(arrays, payload)
@@ -169,7 +170,7 @@ class Booster:
         return lambda nodes: np.tile(chosen, (nodes, 1))
 
 
-def scale_of(rows: HetcalRows) -> tuple[float, np.dtype[Any]]:
+def _scale_of(rows: HetcalRows) -> tuple[float, np.dtype[Any]]:
     """Return how many units of the sums of gradients one is, and the type of those of a row."""
     if rows.options.weight is None:  # no row's gradient passes one
         return 2.0**30, np.dtype(np.int32)
@@ -179,29 +180,28 @@ def scale_of(rows: HetcalRows) -> tuple[float, np.dtype[Any]]:
 def fit(rows: HetcalRows, options: HetcalOptions, folds: Folds | None) -> Found:
     """Return the partitions of a boosted model."""
     features = _with_scores(rows, options.bins or BOOSTED_BINS)
-    booster = Booster(rows, features, options, *scale_of(rows))
+    booster = Booster(rows, features, options, folds, *_scale_of(rows))
     most = options.trees or MOST_TREES
     checked = None
     slope, intercept = 1.0, 0.0
     with ThreadPoolExecutor(options.workers) as pool:
         if folds is None:
-            made = booster.run(None, None, most, pool, options.workers)
+            made = booster.run(most, pool, options.workers)
         else:
             # Of the parts of many rows only the last: where they go forward in time, the latest.
             parts = folds.judged() if rows.count <= FEW_ROWS else folds.judged()[-1:]
 
             def one(part: int, pool: Executor | None = None, threads: int = 1) -> Steps:
-                used, held = folds.used(part), folds.held(part)
-                return booster.run(used, held, most, pool, threads, few=len(parts) > 1)
+                return booster.run(most, pool, threads, part, few=len(parts) > 1)
 
             if len(parts) > 1:
                 runs = list(pool.map(one, parts))
-                count = best_count([run.losses for run in runs])
+                count = _best_count([run.losses for run in runs])
                 linear = _held_out_scores(rows, [folds.held(part) for part in parts], runs, count)
-                made = booster.run(None, None, count, pool, options.workers)
+                made = booster.run(count, pool, options.workers)
             else:
                 made = one(parts[0], pool, options.workers)
-                count, linear = best_count([made.losses]), made.score
+                count, linear = _best_count([made.losses]), made.score
                 made.trees, made.steps = made.trees[:count], made.steps[:count]
             judged = folds.among(parts)
             slope, intercept = line_through(rows, linear, judged)
@@ -227,7 +227,7 @@ def _with_scores(rows: HetcalRows, bins: int) -> Features:
     return rows.features.with_number(SCORE_FEATURE, found, codes)
 
 
-def best_count(losses: Sequence[Sequence[float]]) -> int:
+def _best_count(losses: Sequence[Sequence[float]]) -> int:
     """Return how many partitions have the least loss over all held-out rows.
 
     `losses` are those of each run, after each of its partitions; only as many count as all runs have.

@@ -94,17 +94,20 @@ def known_categories(parts: Sequence[PartitionPart]) -> dict[str, tuple[str, ...
     return {name: tuple(sorted(values)) for name, values in found.items()}
 
 
-def tree_of(
-    nodes: Sequence[TreeNode], names: Sequence[str], categories: dict[str, tuple[str, ...]]
-) -> Tree:
-    """Return the tree that nodes of a model describe; features are places in `names`."""
-    found = []
-    code_of = {
-        name: {text: code for code, text in enumerate(texts)} for name, texts in categories.items()
+def routes_of(
+    part: PartitionPart, names: Sequence[str], categories: dict[str, tuple[str, ...]]
+) -> tuple[Routes, Ends]:
+    """Return how rows find their node, and the leaf of each node (-1: it has children).
+
+    Features are places in `names`.
+    """
+    codes = {
+        name: {text: code for code, text in enumerate(categories[name])} for name in categories
     }
-    for node in nodes:
+    nodes = []
+    for node in part.tree:
         made = Node(0, 0, 0)
-        found.append(made)
+        nodes.append(made)
         if node.feature is msgspec.UNSET:
             continue
         assert isinstance(node.left, int) and isinstance(node.right, int)
@@ -112,24 +115,16 @@ def tree_of(
         made.left, made.right = node.left, node.right
         made.missing_left = node.missing == "left"
         if isinstance(node.left_categories, list) and isinstance(node.right_categories, list):
-            codes = code_of[node.feature]
+            code_of = codes[node.feature]
             made.categories = (
-                [codes[text] for text in node.left_categories],
-                [codes[text] for text in node.right_categories],
+                [code_of[text] for text in node.left_categories],
+                [code_of[text] for text in node.right_categories],
             )
         elif isinstance(node.cut, float):
             made.cut = node.cut
-    return Tree(found)
-
-
-def routes_of(
-    part: PartitionPart, names: Sequence[str], categories: dict[str, tuple[str, ...]]
-) -> tuple[Routes, np.ndarray]:
-    """Return how rows find their node, and the leaf of each node (-1: it has children)."""
-    tree = tree_of(part.tree, names, categories)
     leaves = [-1 if node.leaf is msgspec.UNSET else node.leaf for node in part.tree]
     known = [len(categories.get(name, ())) for name in names]
-    return tree.routes(known), np.array(leaves, np.int32)
+    return Tree(nodes).routes(known), np.array(leaves, np.int32)
 
 
 def maps_of(maps: Sequence[LeafMap], pooled: tuple[float, float]) -> Maps:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import msgspec
 import numpy as np
-from msgspec import structs
 from numpy.typing import NDArray
 
 from calibkit import __version__
@@ -54,7 +54,7 @@ def fit_hetcal(
     if train is not None:
         need_both_classes(train)
     folds, warnings = _folds(rows, options)
-    before, moved = Line(a=1.0, b=0.0), rows
+    before, moved = None, rows
     if options.precalibrate == "platt":
         slope, intercept = pooled_line(rows).tolist()
         before, moved = Line(a=slope, b=intercept), rows.moved(slope, intercept)
@@ -75,7 +75,7 @@ def fit_hetcal(
         partition=options.partition,
         criterion="log-loss" if options.partition == "boosted" else options.criterion,
         map=options.map,
-        precalibrate=before if options.precalibrate == "platt" else None,
+        precalibrate=before,
         pooled=Line(a=float(pooled[0]), b=float(pooled[1])),
         clip=options.clip,
         fit=_figures(rows, moved, train, options, found, pooled),
@@ -85,8 +85,7 @@ def fit_hetcal(
         model.tree, model.maps = found.parts[0].tree, found.parts[0].maps
     else:
         model.partitions = found.parts
-    if found.final is not None:
-        model.final = found.final
+    model.final = found.final or msgspec.UNSET
     model.provenance = _origin(rows, train, options)
     return Fitted(model, tuple(warnings))
 
@@ -193,9 +192,9 @@ def _origin(rows: HetcalRows, train: HetcalRows | None, asked: HetcalOptions) ->
     chosen = {name: getattr(asked, name) for name in names}
     options: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
     options |= {"on_missing": rows.options.on_missing, "unlabelled": rows.options.unlabelled}
-    files = list(rows.files)
     if train is not None:
         options["train_data_hash"] = train.fingerprint
-        files += train.files
-    made = Provenance(__version__, options, rows.count, rows.fingerprint)
-    return structs.replace(made, files=files) if asked.provenance == "names" else made
+    files = None
+    if asked.provenance == "names":
+        files = [*rows.files, *(() if train is None else train.files)]
+    return Provenance(__version__, options, rows.count, rows.fingerprint, files)

@@ -132,6 +132,16 @@ class _Seen:
         return common_unit(self.rows, self.weight.fraction, self.top, self.last)
 
 
+def dealing_columns(options: HetcalOptions) -> list[str]:
+    """Return the columns that deal rows to folds."""
+    return [name for name in (options.groups, options.time) if name is not None]
+
+
+def used_columns(options: HetcalOptions, beside: Sequence[str]) -> list[str]:
+    """Return the columns of scores, labels and weights, and those beside them."""
+    return [options.score, options.label, *([options.weight] if options.weight else []), *beside]
+
+
 def read_hetcal_rows(
     source: Source,
     options: HetcalOptions,
@@ -183,16 +193,13 @@ class _Reader:
     @property
     def beside(self) -> list[str]:
         """The columns that are read beside scores, labels and weights."""
-        dealt = (self.asked.groups, self.asked.time)
-        return [*self.names, *(name for name in dealt if name is not None)]
+        return [*self.names, *dealing_columns(self.asked)]
 
     def rows(self) -> HetcalRows:
         """Return the rows."""
         options = self.options
-        used = [options.score, options.label, options.weight, *self.beside]
-        passes = Passes(
-            self.source, [name for name in used if name is not None], self._window, self.memory
-        )
+        used = used_columns(self.asked, self.beside)
+        passes = Passes(self.source, used, self._window, self.memory)
         seen = self._look(passes)
         arrays = Arrays(None if passes.whole else self.memory)
         features = self._described(seen)

@@ -7,6 +7,7 @@ from typing import Final
 
 from calibkit.files.sources import Source
 from calibkit.hetcal.features import read_features
+from calibkit.hetcal.reading import dealing_columns, used_columns
 from calibkit.options.hetcal import HetcalOptions
 from calibkit.options.option import from_plain
 from calibkit.rows.columns import read_score_rows
@@ -48,7 +49,7 @@ def hetcal_state(
         As `calibkit.summaries.row_states.row_state`.
     """
     other = None if train is None else _reading(train, options, [])
-    rows = _reading(source, options, _dealt(options))
+    rows = _reading(source, options, dealing_columns(options))
     return row_state(KIND, options, makers, rows, other)
 
 
@@ -60,16 +61,7 @@ def options_of(state: State, threads: int | None = None) -> HetcalOptions:
 def check_state(state: State) -> None:
     """Raise `ModelError` for a state that holds no rows to calibrate by parts."""
     options = options_of(state)
-    check_rows(state, [*_scored(options), *_dealt(options), *options.patterns])
-
-
-def _scored(options: HetcalOptions) -> list[str]:
-    return [options.score, options.label, *([options.weight] if options.weight else [])]
-
-
-def _dealt(options: HetcalOptions) -> list[str]:
-    """Return the columns that deal rows to folds."""
-    return [name for name in (options.groups, options.time) if name is not None]
+    check_rows(state, used_columns(options, [*dealing_columns(options), *options.patterns]))
 
 
 def _reading(source: Source, options: HetcalOptions, dealt: Sequence[str]) -> Reading:
@@ -87,4 +79,4 @@ def _reading(source: Source, options: HetcalOptions, dealt: Sequence[str]) -> Re
             refuse_missing(rows.others[name], rows.where)
 
     files = source.paths if options.provenance == "names" else ()
-    return Reading(source, [*_scored(options), *beside], check, files)
+    return Reading(source, used_columns(options, beside), check, files)
