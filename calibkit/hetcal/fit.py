@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from calibkit import __version__
 from calibkit.fitted import Fitted
 from calibkit.hetcal import boosted, forest
-from calibkit.hetcal.cells import cell_gaps
 from calibkit.hetcal.choose import Grid, choose
 from calibkit.hetcal.describe import Found, described_tree
 from calibkit.hetcal.folds import Folds
@@ -23,8 +22,12 @@ from calibkit.hetcal.rows import HetcalRows, need_both_classes
 from calibkit.models import Column, Provenance
 from calibkit.options.hetcal import DEPTHS, FOLDS, LEAF_SIZES, HetcalOptions
 from calibkit.summaries.draws import folds_of_keys
+from calibkit_kernels import leaf_maps as kernels
 
 Floats = NDArray[np.float64]
+
+#: Equal bins of the probability in which it is checked.
+_BINS = 10
 
 
 def fit_hetcal(
@@ -166,6 +169,30 @@ def _figures(
         growth_rows=grown.unit.amount(grown.total),
         exact_arithmetic=rows.unit.exact,
     )
+
+
+def cell_gaps(
+    probability: Floats, label: NDArray[np.uint8], weight: Floats, leaf: NDArray[np.int32]
+) -> tuple[float, float, int]:
+    """Return how far mean probability and positive rate are apart, cell by cell.
+
+    A cell is a leaf and one of ten equal bins of [0, 1]; empty ones are left out.
+
+    Returns
+    -------
+    largest, mean, cells
+        The largest ``|mean probability - positive rate|``, the sum over the cells of their share of
+        all weight times their gap, and how many cells there are.
+
+    Notes
+    -----
+    Multicalibration: Hebert-Johnson, Kim, Reingold, Rothblum, "Multicalibration: calibration for the
+    (computationally-identifiable) masses", section 2.
+    """
+    leaves = int(leaf.max()) + 1 if leaf.size else 0
+    room = np.zeros((leaves * _BINS, 3))
+    largest, mean, cells = kernels.cell_gaps(probability, label, weight, leaf, _BINS, 0.0, room)
+    return float(largest), float(mean), int(cells)
 
 
 def _columns(rows: HetcalRows) -> dict[str, Column]:

@@ -12,8 +12,7 @@ from scipy.special import expit
 from calibkit.apply import apply_model
 from calibkit.files.sources import open_source
 from calibkit.hetcal.application import HetcalApplier
-from calibkit.hetcal.cells import cell_gaps
-from calibkit.hetcal.fit import fit_hetcal
+from calibkit.hetcal.fit import cell_gaps, fit_hetcal
 from calibkit.hetcal.model import HetcalModel, TreeNode
 from calibkit.hetcal.payload import vectors_of
 from calibkit.hetcal.reading import read_hetcal_rows
