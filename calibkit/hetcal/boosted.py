@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -68,8 +68,6 @@ class Steps:
         After each of them: the node of each row held out, and the loss of these.
     score, best
         The linear scores after the partition of a number, the last or that of least loss.
-    first
-        The node of each row in the first partition.
     """
 
     score: Floats
@@ -78,7 +76,6 @@ class Steps:
     held_ends: list[NDArray[Any]] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
     best: int = 0
-    first: Ends = field(default_factory=lambda: np.empty(0, np.int32))
 
 
 @dataclass(frozen=True)
@@ -86,7 +83,6 @@ class Booster:
     """What all runs share."""
 
     rows: HetcalRows
-    features: Features
     options: HetcalOptions
     folds: Folds | None
     scale: float
@@ -129,7 +125,7 @@ class Booster:
             kernels.newton_rows(score, rows.label, weight, self.scale, payload)
             room.fill()
             tree, ends = grow(
-                self.features, payload, rules, pool, threads, self._subset(number), room,
+                rows.features, payload, rules, pool, threads, self._subset(number), room,
                 steady=True,
             )  # fmt: skip
             if len(tree.nodes) == 1:
@@ -138,9 +134,6 @@ class Booster:
             kernels.move_scores(score, ends, steps)
             made.trees.append(tree)
             made.steps.append(steps)
-            if number == 0:
-                made.first = arrays.empty(rows.count, np.int32)
-                made.first[:] = ends
             if held is not None:
                 if few:
                     made.held_ends.append(ends[held].astype(np.min_scalar_type(len(tree.nodes))))
@@ -163,7 +156,7 @@ class Booster:
 
     def _subset(self, number: int) -> Subsets:
         """Return what draws the features (the last is the score) that one partition may use."""
-        features = len(self.features.bins)
+        features = len(self.rows.features.bins)
         kept = max(min(features, 2), round(FEATURE_SHARE * features))
         chosen = np.zeros(features, np.bool_)
         chosen[stream(self.options.seed, _FEATURES, number).permutation(features)[:kept]] = True
@@ -179,8 +172,8 @@ def _scale_of(rows: HetcalRows) -> tuple[float, np.dtype[Any]]:
 
 def fit(rows: HetcalRows, options: HetcalOptions, folds: Folds | None) -> Found:
     """Return the partitions of a boosted model."""
-    features = _with_scores(rows, options.bins or BOOSTED_BINS)
-    booster = Booster(rows, features, options, folds, *_scale_of(rows))
+    rows = replace(rows, features=_with_scores(rows, options.bins or BOOSTED_BINS))
+    booster = Booster(rows, options, folds, *_scale_of(rows))
     most = options.trees or MOST_TREES
     checked = None
     slope, intercept = 1.0, 0.0
@@ -212,9 +205,7 @@ def fit(rows: HetcalRows, options: HetcalOptions, folds: Folds | None) -> Found:
             )
     if not made.trees:  # a partition of one part, which moves nothing
         made.trees, made.steps = [Tree([Node(rows.count, rows.count, 0)])], [np.array([[1.0, 0.0]])]
-        made.first = rows.arrays.empty(rows.count, np.int32)
-        made.first[:] = 0
-    return _written(rows, features, made, Line(a=slope, b=intercept), options, checked)
+    return _written(rows, made, Line(a=slope, b=intercept), options, checked)
 
 
 def _with_scores(rows: HetcalRows, bins: int) -> Features:
@@ -254,7 +245,6 @@ def _held_out_scores(
 
 def _written(
     rows: HetcalRows,
-    features: Features,
     made: Steps,
     final: Line,
     options: HetcalOptions,
@@ -264,15 +254,15 @@ def _written(
     parts = []
     for number, (tree, steps) in enumerate(zip(made.trees, made.steps, strict=True)):
         ordered = tree.pruned(len(tree.nodes))  # the same leaves from left to right
-        nodes = described_tree(ordered, rows.size, features, brief=number > 0)
+        nodes = described_tree(ordered, rows.size, rows.features, brief=number > 0)
         maps = [LeafMap(a=a, b=b) for a, b in steps[tree.ends()].tolist()]
         parts.append(PartitionPart(tree=nodes, maps=maps))
-    numbers, line = made.trees[0].leaves(), np.array([[final.a, final.b]])
+    leaf, _ = rows.leaves(made.trees[0])
+    line = np.array([[final.a, final.b]])
     probability = rows.arrays.empty(rows.count, np.float64)
     for own in rows.blocks():
         score, root = made.score[own], np.zeros(own.stop - own.start, np.int32)
         leaf_kernels.leaf_probabilities(score, root, line, probability[own])
-        made.first[own] = numbers[made.first[own]]
     least = options.min_leaf or LEAST_ROWS
     depth = DEPTH if options.max_depth is None else options.max_depth
-    return Found(parts, probability, made.first, depth, least, checked=checked, final=final)
+    return Found(parts, probability, leaf, depth, least, checked=checked, final=final)

@@ -176,7 +176,7 @@ def read_hetcal_rows(
         raise UsageError(
             f"{source.rows:,} rows: a calibration by parts takes fewer than 2^31; fit on a sample"
         )
-    return _Reader(source, options, options.columns, list(names), known, memory).rows()
+    return _Reader(source, options, list(names), known, memory).rows()
 
 
 @dataclass(frozen=True)
@@ -184,8 +184,7 @@ class _Reader:
     """Reads rows; see `read_hetcal_rows`."""
 
     source: Source
-    asked: HetcalOptions
-    options: ColumnOptions
+    options: HetcalOptions
     names: list[str]
     known: Features | None
     memory: Memory | None
@@ -193,17 +192,16 @@ class _Reader:
     @property
     def beside(self) -> list[str]:
         """The columns that are read beside scores, labels and weights."""
-        return [*self.names, *dealing_columns(self.asked)]
+        return [*self.names, *dealing_columns(self.options)]
 
     def rows(self) -> HetcalRows:
         """Return the rows."""
-        options = self.options
-        used = used_columns(self.asked, self.beside)
+        used = used_columns(self.options, self.beside)
         passes = Passes(self.source, used, self._window, self.memory)
         seen = self._look(passes)
         arrays = Arrays(None if passes.whole else self.memory)
         features = self._described(seen)
-        unit = ROW if options.weight is None else seen.unit
+        unit = ROW if self.options.weight is None else seen.unit
         fields = self._fields(features, unit, seen)
         ranges = buckets(record_type(fields), seen.rows, arrays)
         store = RowStore(fields, seen.rows, arrays, seen.columns.borders(0, ranges))
@@ -212,7 +210,7 @@ class _Reader:
         remarks = [*seen.remarks, *passes.remarks]
         passes.release()
         found = store.finish()
-        size = seen.rows / seen.total if options.sampled else unit.size
+        size = seen.rows / seen.total if seen.options.sampled else unit.size
         weight = found.get("weight")
         if weight is None:
             weight = arrays.empty(seen.rows, np.uint8)
@@ -237,7 +235,7 @@ class _Reader:
             hits=seen.hits,
             positives=seen.positives,
             clipped=seen.clipped,
-            folds=None if part is None else Folds(part, FOLDS, self.asked.time is not None),
+            folds=None if part is None else Folds(part, FOLDS, self.options.time is not None),
             arrays=arrays,
             options=seen.options,
             dtype=seen.dtype,
@@ -254,7 +252,11 @@ class _Reader:
     def _window(self, source: Source) -> _Window:
         """Read and check the rows of a window."""
         data = read_score_rows(
-            source, self.options, uncertainty=False, finite_scores=True, features=self.beside
+            source,
+            self.options.columns,
+            uncertainty=False,
+            finite_scores=True,
+            features=self.beside,
         )
         assert data.others is not None and data.where is not None
         if self.known is None:
@@ -269,9 +271,9 @@ class _Reader:
         kinds = [feature_column(name, self.source.schema[name]).kind for name in self.names]
         text = [kind == "category" and self.known is None for kind in kinds]
         seen = _Seen(
-            ColumnSummaries(1 + len(self.names), most_values(self.asked.bins)[0]),
+            ColumnSummaries(1 + len(self.names), most_values(self.options.bins)[0]),
             [CategoryCounts() if one else None for one in text],
-            self.options,
+            self.options.columns,
         )
         for window in passes:
             values, where = window.values, window.data.where
@@ -283,10 +285,10 @@ class _Reader:
                     counts.add(window.beside(name))
             numbers = np.where(np.array(text)[:, None], np.nan, values)
             seen.columns.add(np.concatenate([window.linear[None], numbers]), hashes)
-            if self.asked.time is not None:
-                seen.times.add(window.beside(self.asked.time), where)
-            if self.asked.groups is not None:
-                group_parts(window.beside(self.asked.groups), FOLDS, self.asked.seed, where)
+            if self.options.time is not None:
+                seen.times.add(window.beside(self.options.time), where)
+            if self.options.groups is not None:
+                group_parts(window.beside(self.options.groups), FOLDS, self.options.seed, where)
         if self.options.weight is not None and seen.top < -1074:
             raise weightless(self.source.parts[0].path, self.options.weight, seen.rows)
         return seen
@@ -297,7 +299,7 @@ class _Reader:
             return Features(self.known.columns, self.known.categories)
         columns = tuple(feature_column(name, self.source.schema[name]) for name in self.names)
         categories = tuple(None if one is None else one.names() for one in seen.counts)
-        bins = most_values(self.asked.bins)[1]
+        bins = most_values(self.options.bins)[1]
         return Features(
             columns,
             categories,
@@ -318,7 +320,7 @@ class _Reader:
         if self.options.weight is not None:
             small = unit == ROW and seen.top <= 8
             fields["weight"] = np.uint8 if small else np.int64
-        if self.asked.groups is not None or self.asked.time is not None:
+        if self.options.groups is not None or self.options.time is not None:
             fields["part"] = np.uint8
         if self.known is not None:
             fields["values"] = np.float64, len(self.names)
@@ -340,12 +342,12 @@ class _Reader:
         seen.hits += int(weight[window.label == 1].sum(dtype=np.int64))
         found: dict[str, NDArray[Any]]
         found = {"score": window.linear, "label": window.label, "weight": weight}
-        if self.asked.groups is not None:
+        if self.options.groups is not None:
             found["part"] = group_parts(
-                window.beside(self.asked.groups), FOLDS, self.asked.seed, where
+                window.beside(self.options.groups), FOLDS, self.options.seed, where
             )
-        elif self.asked.time is not None:
-            found["part"] = seen.times.parts(window.beside(self.asked.time), FOLDS + 1)
+        elif self.options.time is not None:
+            found["part"] = seen.times.parts(window.beside(self.options.time), FOLDS + 1)
         if "part" in found:
             digest.absorb(hashes, found["part"].astype(np.uint64), np.uint64(0))
         found["hash"] = hashes
