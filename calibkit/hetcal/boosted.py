@@ -254,7 +254,7 @@ def _written(
     parts = []
     for number, (tree, steps) in enumerate(zip(made.trees, made.steps, strict=True)):
         ordered = tree.pruned(len(tree.nodes))  # the same leaves from left to right
-        nodes = described_tree(ordered, rows.size, rows.features, brief=number > 0)
+        nodes = described_tree(ordered, rows, brief=number > 0)
         maps = [LeafMap(a=a, b=b) for a, b in steps[tree.ends()].tolist()]
         parts.append(PartitionPart(tree=nodes, maps=maps))
     leaf, _ = rows.leaves(made.trees[0])

@@ -10,9 +10,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.hetcal.features import Features
 from calibkit.hetcal.maps import Maps, Steps
 from calibkit.hetcal.model import CrossValidated, LeafMap, Line, PartitionPart, TreeNode
+from calibkit.hetcal.rows import HetcalRows
 from calibkit.hetcal.trees import Node, Routes, Tree
 
 Floats = NDArray[np.float64]
@@ -45,20 +45,15 @@ class Found:
     final: Line | None = None
 
 
-def described_tree(
-    tree: Tree, weight_unit: float, features: Features, *, brief: bool = False
-) -> list[TreeNode]:
-    """Return the nodes of a tree; `brief`: without rows and gains.
-
-    `weight_unit` says how many rows a unit of weight stands for.
-    """
-    leaves = tree.leaves()
+def described_tree(tree: Tree, grown: HetcalRows, *, brief: bool = False) -> list[TreeNode]:
+    """Return the nodes of a tree that was grown on some rows; `brief`: without rows and gains."""
+    leaves, features = tree.leaves(), grown.features
     total = float(tree.nodes[0].rows)
     found = []
     for place, node in enumerate(tree.nodes):
         made = TreeNode()
         if not brief:
-            rows = node.rows * weight_unit
+            rows = node.rows * grown.size
             made.rows = int(rows) if float(rows).is_integer() else rows
         if node.feature < 0:
             made.leaf = int(leaves[place])

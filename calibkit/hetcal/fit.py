@@ -126,10 +126,7 @@ def _fit_tree(
     maps = fit_maps(rows, leaf, count, pooled, shrinkage, options.map)
     if growth.own and options.map in ("platt", "beta") and count > 1:
         maps = maps.composed(*line)
-    part = PartitionPart(
-        tree=described_tree(tree, growth.rows.size, growth.rows.features),
-        maps=maps.described(rows.unit, rows.size),
-    )
+    part = PartitionPart(tree=described_tree(tree, growth.rows), maps=maps.described(rows))
     probability = rows.arrays.empty(rows.count, np.float64)
     for own in rows.blocks():
         probability[own] = maps.probabilities(rows.score[own], leaf[own])

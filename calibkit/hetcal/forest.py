@@ -70,8 +70,8 @@ def fit(
             first = leaf if not parts else first
             for own in rows.blocks():
                 probability[own] += maps.probabilities(rows.score[own], leaf[own])
-            nodes = described_tree(tree, growth.rows.size, growth.rows.features)
-            parts.append(PartitionPart(tree=nodes, maps=maps.described(rows.unit, rows.size)))
+            nodes = described_tree(tree, growth.rows)
+            parts.append(PartitionPart(tree=nodes, maps=maps.described(rows)))
     np.divide(probability, count, out=probability)
     return Found(parts, probability, first, depth, least, shrinkage, checked)
 

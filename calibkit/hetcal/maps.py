@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from calibkit.hetcal.model import LeafMap
 from calibkit.hetcal.rows import HetcalRows
-from calibkit.rows.weights import Unit
 from calibkit_kernels import leaf_maps as kernels
 from calibkit_kernels.isotonic import concave_hull
 from calibkit_kernels.logistic import fit_logistic
@@ -83,14 +82,8 @@ class Maps:
         lines[:, -1] += intercept
         return Maps(lines, None, self.counts)
 
-    def described(self, unit: Unit, size: float) -> list[LeafMap]:
-        """Return the maps as a model holds them.
-
-        Parameters
-        ----------
-        unit, size
-            What a unit of weight is worth, and how many rows it stands for; see `HetcalRows`.
-        """
+    def described(self, rows: HetcalRows) -> list[LeafMap]:
+        """Return the maps, fitted on some rows, as a model holds them."""
         found = []
         for leaf in range(len(self.lines)):
             if self.steps is None:
@@ -102,8 +95,8 @@ class Maps:
                 )
             if self.counts is not None:
                 count, hits = self.counts[leaf].tolist()
-                made.rows = unit.amount(round(count / size))
-                made.positives = unit.amount(round(hits / size))
+                made.rows = rows.unit.amount(round(count / rows.size))
+                made.positives = rows.unit.amount(round(hits / rows.size))
                 made.note = _note(count, hits) or msgspec.UNSET
             found.append(made)
         return found
