@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -191,11 +191,14 @@ def fit_grid(
     """
     check_bins(uncertainty_bins, score_bins, has_uncertainty=rows.uncertainty is not None)
     if strategy == "equal-width":
-        return _equal_width_grid(rows, uncertainty_bins, score_bins, threads)
-    if order == "score-uncertainty":
+        low, high = _finite_extremes(rows)
+    elif order == "score-uncertainty":
         return _score_first_grid(rows, uncertainty_bins, score_bins, threads)
-    levels = uncertainty_levels(rows, uncertainty_bins)
+    levels = uncertainty_levels(rows, uncertainty_bins, strategy)
     tally = _tally(rows, levels.of(rows.uncertainty, rows.score.size), uncertainty_bins, threads)
+    if strategy == "equal-width":
+        both = levels.edges, equal_width_edges(low, high, score_bins)
+        return _filled(tally, "uncertainty-score", both, (levels.minimum, low))
     edges = np.empty((uncertainty_bins, score_bins - 1), np.float64)
     kernels.grid_edges(tally.score, tally.level, tally.count, tally.level_totals[:, 1], edges)
     lowest = np.full(uncertainty_bins, np.nan)
@@ -225,20 +228,11 @@ def _filled(
     return Grid(total, positive, score_sum, order, spread, score, low, lowest, tally.unit)
 
 
-def _equal_width_grid(
-    rows: ScoreRows, uncertainty_bins: int, score_bins: int, threads: int
-) -> Grid:
+def _finite_extremes(rows: ScoreRows) -> tuple[float, float]:
+    """Return the least and the greatest score; refuse infinite ones of rows that weigh something."""
     low, high = extremes(rows.score, rows.weight)
-    if not np.isfinite(low) or not np.isfinite(high):
-        _refuse_infinite(rows)
-    levels = uncertainty_levels(rows, uncertainty_bins, "equal-width")
-    tally = _tally(rows, levels.of(rows.uncertainty, rows.score.size), uncertainty_bins, threads)
-    edges = levels.edges, equal_width_edges(low, high, score_bins)
-    return _filled(tally, "uncertainty-score", edges, (levels.minimum, low))
-
-
-def _refuse_infinite(rows: ScoreRows) -> NoReturn:
-    """Refuse infinite scores (of rows that weigh something) for bins of equal width."""
+    if np.isfinite(low) and np.isfinite(high):
+        return low, high
     infinite = np.isinf(rows.score) & (True if rows.weight is None else rows.weight > 0)
     column = pl.Series(rows.options.score, rows.score)
     if rows.where is not None:

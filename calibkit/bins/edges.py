@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ Edges = NDArray[np.float64]
 
 
 def quantile_edges(
-    values: Floats | Sequence[Floats], bins: int, weight: NDArray[np.float64] | None = None
+    values: Floats, bins: int, weight: NDArray[np.float64] | None = None
 ) -> tuple[float, Edges]:
     """Return the smallest value and the inner edges of quantile bins.
 
@@ -28,20 +27,17 @@ def quantile_edges(
     Parameters
     ----------
     values
-        At least one value, no NaN; without weights also values in several parts.
+        At least one value, no NaN.
     bins
         How many bins.
     weight
         Weights of the values, some of them positive; None counts each value once.
     """
-    parts = [values] if isinstance(values, np.ndarray) else values
     if weight is None:
-        rows = sum(part.size for part in parts)
-        ranks = np.array([j * rows // bins for j in range(bins)], np.int64)
-        found = order_statistics(parts, ranks).astype(np.float64) + 0.0  # no -0.0
+        ranks = np.array([j * values.size // bins for j in range(bins)], np.int64)
+        found = order_statistics([values], ranks).astype(np.float64) + 0.0  # no -0.0
         return float(found[0]), found[1:]
-    (whole,) = parts
-    return quantiles_in_units(*few_values(whole, in_units(weight)[0]), bins)
+    return quantiles_in_units(*few_values(values, in_units(weight)[0]), bins)
 
 
 def quantiles_in_units(values: Floats, units: NDArray[np.int64], bins: int) -> tuple[float, Edges]:

@@ -94,14 +94,14 @@ def most_values(most: int | None) -> tuple[int, int]:
 
 def sorted_bins(ordered: Floats, most: int) -> Bins:
     """Return the bins of sorted values: one a distinct value, or quantiles of all of them."""
-    starts, exact = group_starts(ordered, most, most)
+    starts, exact = group_starts(ordered, most)
     return Bins(ordered[starts]) if exact else _bordered(ordered, starts)
 
 
-def group_starts(ordered: Floats, most: int, groups: int) -> tuple[Int64s, bool]:
+def group_starts(ordered: Floats, most: int) -> tuple[Int64s, bool]:
     """Return where groups of sorted values begin, and whether each holds one distinct value.
 
-    That is so where there are at most `most` of them; else there are about `groups` groups of equal
+    That is so where there are at most `most` of them; else there are about as many groups of equal
     size.  Equal values are never parted.
     """
     found, count = [np.zeros(1, np.int64)], 1
@@ -110,7 +110,7 @@ def group_starts(ordered: Floats, most: int, groups: int) -> tuple[Int64s, bool]
         found.append(np.flatnonzero(block[1:] != block[:-1]) + first + 1)
         count += found[-1].size
         if count > most:
-            values = ordered[np.arange(groups) * ordered.size // groups]
+            values = ordered[np.arange(most) * ordered.size // most]
             return np.unique(np.searchsorted(ordered, values)), False
     return np.concatenate(found), True
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.hetcal.bins import sorted_bins
-from calibkit.hetcal.describe import described_tree
+from calibkit.hetcal.describe import Found, described_tree
 from calibkit.hetcal.features import Features
 from calibkit.hetcal.folds import Folds
 from calibkit.hetcal.grow import Room, Rules, Subsets, grow
@@ -68,8 +68,6 @@ class Steps:
         After each of them: the node of each row held out, and the loss of these.
     score, best
         The linear scores after the partition of a number, the last or that of least loss.
-    first
-        The node of each row in the first partition.
     """
 
     score: Floats
@@ -78,7 +76,6 @@ class Steps:
     held_ends: list[NDArray[Any]] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
     best: int = 0
-    first: Ends = field(default_factory=lambda: np.empty(0, np.int32))
 
 
 @dataclass(frozen=True)
@@ -86,43 +83,49 @@ class Booster:
     """What all runs share."""
 
     rows: HetcalRows
-    features: Features
     options: HetcalOptions
+    folds: Folds | None
     scale: float
     dtype: np.dtype[Any]
 
     def run(
         self,
-        used: NDArray[np.bool_] | None,
-        held: NDArray[np.bool_] | None,
         most: int,
         pool: Executor | None,
         threads: int,
+        part: int | None = None,
         *,
         few: bool = False,
     ) -> Steps:
-        """Return the partitions learnt from some rows; others, if any, say when to stop.
+        """Return the partitions learnt from all rows, or without a part, which says when to stop.
 
         `few`: whether the nodes of rows held out are kept, which takes a byte a row and partition.
         """
         rows, options, arrays = self.rows, self.options, self.rows.arrays
         score, weight = arrays.empty(rows.count, np.float64), rows.weight
         score[:] = rows.score
-        aside = arrays.empty(0 if held is None else rows.count, weight.dtype)
-        if used is not None and held is not None:
-            weight = arrays.empty(rows.count, weight.dtype)
-            np.multiply(rows.weight, used, out=weight)
+        held = None
+        if self.folds is not None and part is not None:
+            held = self.folds.held(part)
+            weight, aside = (arrays.empty(rows.count, rows.weight.dtype) for _ in range(2))
+            np.multiply(rows.weight, self.folds.used(part), out=weight)
             np.multiply(rows.weight, held, out=aside)
         payload = arrays.empty((rows.count, 3), self.dtype)
         room = Room.of(arrays, payload)
         made = Steps(score if held is None else arrays.empty(rows.count, np.float64))
         made.score[:] = rows.score
-        rules = rules_of(options, self.scale, rows.size)
+        rules = Rules(
+            criteria.NEWTON,
+            DEPTH if options.max_depth is None else options.max_depth,
+            max(1, round((options.min_leaf or LEAST_ROWS) / rows.size)),
+            1.0 / self.scale,
+            RIDGE / rows.size,
+        )
         for number in range(most):
             kernels.newton_rows(score, rows.label, weight, self.scale, payload)
             room.fill()
             tree, ends = grow(
-                self.features, payload, rules, pool, threads, self._subset(number), room,
+                rows.features, payload, rules, pool, threads, self._subset(number), room,
                 steady=True,
             )  # fmt: skip
             if len(tree.nodes) == 1:
@@ -131,9 +134,6 @@ class Booster:
             kernels.move_scores(score, ends, steps)
             made.trees.append(tree)
             made.steps.append(steps)
-            if number == 0:
-                made.first = arrays.empty(rows.count, np.int32)
-                made.first[:] = ends
             if held is not None:
                 if few:
                     made.held_ends.append(ends[held].astype(np.min_scalar_type(len(tree.nodes))))
@@ -150,89 +150,51 @@ class Booster:
         sums = np.zeros((len(tree.nodes), 3), np.int64)
         kernels.leaf_sums(ends, payload, sums)
         steps = np.ones((len(tree.nodes), 2))
-        steps[:, 1] = newton_steps(sums, self.scale, self.rows.size)
+        bend = sums[:, 2] / self.scale + RIDGE / self.rows.size
+        steps[:, 1] = RATE * (sums[:, 1] / self.scale) / bend
         return steps
 
     def _subset(self, number: int) -> Subsets:
-        """Return what draws the features that one partition may use."""
-        chosen = drawn_features(len(self.features.bins), self.options.seed, number)
-        return lambda _, nodes: np.tile(chosen, (nodes, 1))
+        """Return what draws the features (the last is the score) that one partition may use."""
+        features = len(self.rows.features.bins)
+        kept = max(min(features, 2), round(FEATURE_SHARE * features))
+        chosen = np.zeros(features, np.bool_)
+        chosen[stream(self.options.seed, _FEATURES, number).permutation(features)[:kept]] = True
+        return lambda nodes: np.tile(chosen, (nodes, 1))
 
 
-def scale_of(rows: HetcalRows) -> tuple[float, np.dtype[Any]]:
+def _scale_of(rows: HetcalRows) -> tuple[float, np.dtype[Any]]:
     """Return how many units of the sums of gradients one is, and the type of those of a row."""
     if rows.options.weight is None:  # no row's gradient passes one
         return 2.0**30, np.dtype(np.int32)
     return 2.0 ** min(62 - rows.total.bit_length(), 40), np.dtype(np.int64)
 
 
-def rules_of(options: HetcalOptions, scale: float, size: float) -> Rules:
-    """Return when and how nodes are split; `size`: how many rows a unit of weight stands for."""
-    return Rules(
-        criteria.NEWTON,
-        depth_of(options),
-        max(1, round((options.min_leaf or LEAST_ROWS) / size)),
-        1.0 / scale,
-        RIDGE / size,
-    )
-
-
-def trees_at_most(options: HetcalOptions) -> int:
-    """Return how many partitions there are at most."""
-    return options.trees or MOST_TREES
-
-
-def depth_of(options: HetcalOptions) -> int:
-    """Return the depth that partitions have at most."""
-    return DEPTH if options.max_depth is None else options.max_depth
-
-
-def newton_steps(sums: Int64s, scale: float, size: float) -> Floats:
-    """Return the step of each node by the sums of its rows: weight, gradient and Hessian."""
-    bend = sums[:, 2] / scale + RIDGE / size
-    steps: Floats = RATE * (sums[:, 1] / scale) / bend
-    return steps
-
-
-def drawn_features(features: int, seed: int, number: int) -> NDArray[np.bool_]:
-    """Return which of the features (the last is the score) the partition of a number may use."""
-    kept = max(min(features, 2), round(FEATURE_SHARE * features))
-    chosen = np.zeros(features, np.bool_)
-    chosen[stream(seed, _FEATURES, number).permutation(features)[:kept]] = True
-    return chosen
-
-
-Fit = tuple[
-    list[PartitionPart], Line | None, Floats, Ends, int, int, float | None, CrossValidated | None
-]
-
-
-def fit(rows: HetcalRows, options: HetcalOptions, folds: Folds | None) -> Fit:
-    """Return the partitions of a boosted model; see `calibkit.hetcal.fit.Found`."""
-    features = _with_scores(rows, options.bins or BOOSTED_BINS)
-    booster = Booster(rows, features, options, *scale_of(rows))
-    most = trees_at_most(options)
+def fit(rows: HetcalRows, options: HetcalOptions, folds: Folds | None) -> Found:
+    """Return the partitions of a boosted model."""
+    rows = replace(rows, features=_with_scores(rows, options.bins or BOOSTED_BINS))
+    booster = Booster(rows, options, folds, *_scale_of(rows))
+    most = options.trees or MOST_TREES
     checked = None
     slope, intercept = 1.0, 0.0
     with ThreadPoolExecutor(options.workers) as pool:
         if folds is None:
-            made = booster.run(None, None, most, pool, options.workers)
+            made = booster.run(most, pool, options.workers)
         else:
             # Of the parts of many rows only the last: where they go forward in time, the latest.
             parts = folds.judged() if rows.count <= FEW_ROWS else folds.judged()[-1:]
 
             def one(part: int, pool: Executor | None = None, threads: int = 1) -> Steps:
-                used, held = folds.used(part), folds.held(part)
-                return booster.run(used, held, most, pool, threads, few=len(parts) > 1)
+                return booster.run(most, pool, threads, part, few=len(parts) > 1)
 
             if len(parts) > 1:
                 runs = list(pool.map(one, parts))
-                count = best_count([run.losses for run in runs])
+                count = _best_count([run.losses for run in runs])
                 linear = _held_out_scores(rows, [folds.held(part) for part in parts], runs, count)
-                made = booster.run(None, None, count, pool, options.workers)
+                made = booster.run(count, pool, options.workers)
             else:
                 made = one(parts[0], pool, options.workers)
-                count, linear = best_count([made.losses]), made.score
+                count, linear = _best_count([made.losses]), made.score
                 made.trees, made.steps = made.trees[:count], made.steps[:count]
             judged = folds.among(parts)
             slope, intercept = line_through(rows, linear, judged)
@@ -243,9 +205,7 @@ def fit(rows: HetcalRows, options: HetcalOptions, folds: Folds | None) -> Fit:
             )
     if not made.trees:  # a partition of one part, which moves nothing
         made.trees, made.steps = [Tree([Node(rows.count, rows.count, 0)])], [np.array([[1.0, 0.0]])]
-        made.first = rows.arrays.empty(rows.count, np.int32)
-        made.first[:] = 0
-    return _written(rows, features, made, Line(a=slope, b=intercept), options, checked)
+    return _written(rows, made, Line(a=slope, b=intercept), options, checked)
 
 
 def _with_scores(rows: HetcalRows, bins: int) -> Features:
@@ -258,7 +218,7 @@ def _with_scores(rows: HetcalRows, bins: int) -> Features:
     return rows.features.with_number(SCORE_FEATURE, found, codes)
 
 
-def best_count(losses: Sequence[Sequence[float]]) -> int:
+def _best_count(losses: Sequence[Sequence[float]]) -> int:
     """Return how many partitions have the least loss over all held-out rows.
 
     `losses` are those of each run, after each of its partitions; only as many count as all runs have.
@@ -285,58 +245,24 @@ def _held_out_scores(
 
 def _written(
     rows: HetcalRows,
-    features: Features,
     made: Steps,
     final: Line,
     options: HetcalOptions,
     checked: CrossValidated | None,
-) -> Fit:
+) -> Found:
     """Return the partitions as a model holds them, and what they make of the calibration rows."""
-    parts = [
-        described_part(tree, steps, rows.size, features, brief=number > 0)
-        for number, (tree, steps) in enumerate(zip(made.trees, made.steps, strict=True))
-    ]
-    numbers, line = leaf_numbers(made.trees[0]), np.array([[final.a, final.b]])
+    parts = []
+    for number, (tree, steps) in enumerate(zip(made.trees, made.steps, strict=True)):
+        ordered = tree.pruned(len(tree.nodes))  # the same leaves from left to right
+        nodes = described_tree(ordered, rows, brief=number > 0)
+        maps = [LeafMap(a=a, b=b) for a, b in steps[tree.ends()].tolist()]
+        parts.append(PartitionPart(tree=nodes, maps=maps))
+    leaf, _ = rows.leaves(made.trees[0])
+    line = np.array([[final.a, final.b]])
     probability = rows.arrays.empty(rows.count, np.float64)
     for own in rows.blocks():
         score, root = made.score[own], np.zeros(own.stop - own.start, np.int32)
         leaf_kernels.leaf_probabilities(score, root, line, probability[own])
-        made.first[own] = numbers[made.first[own]]
     least = options.min_leaf or LEAST_ROWS
-    return parts, final, probability, made.first, depth_of(options), least, None, checked
-
-
-def described_part(
-    tree: Tree, steps: Floats, weight_unit: float, features: Features, *, brief: bool
-) -> PartitionPart:
-    """Return a partition as a model holds it; see `calibkit.hetcal.describe.described_tree`.
-
-    `tree` may be numbered level by level; `steps` are (a, b) of each of its nodes.
-    """
-    # The leaves of both numberings, from left to right.
-    maps = [LeafMap(a=float(steps[leaf, 0]), b=float(steps[leaf, 1])) for leaf in _leaves(tree)]
-    ordered = tree.pruned(len(tree.nodes))
-    return PartitionPart(
-        tree=described_tree(ordered, weight_unit, features, brief=brief), maps=maps
-    )
-
-
-def leaf_numbers(tree: Tree) -> Ends:
-    """Return the number of each node's leaf, from left to right; -1 for nodes with children."""
-    places = _leaves(tree)
-    found = np.full(len(tree.nodes), -1, np.int32)
-    found[places] = np.arange(len(places))
-    return found
-
-
-def _leaves(tree: Tree) -> list[int]:
-    """Return the nodes without children, from left to right."""
-    found, waiting = [], [0]
-    while waiting:
-        node = tree.nodes[waiting[-1]]
-        place = waiting.pop()
-        if node.feature < 0:
-            found.append(place)
-        else:
-            waiting += [node.right, node.left]
-    return found
+    depth = DEPTH if options.max_depth is None else options.max_depth
+    return Found(parts, probability, leaf, depth, least, checked=checked, final=final)

@@ -23,15 +23,20 @@ from calibkit.hetcal.maps import (
     leaf_lines,
     line_through,
     mean_loss,
-    pooled_lines,
+    pooled_line,
     shrunk,
 )
+from calibkit.hetcal.model import CrossValidated
 from calibkit.hetcal.payload import Growth
 from calibkit.hetcal.rows import HetcalRows
 from calibkit.hetcal.trees import Tree
+from calibkit.options.hetcal import SHRINKAGES, HetcalOptions
 from calibkit_kernels import leaf_cells as kernels
 
 Floats = NDArray[np.float64]
+
+#: A candidate, by its place in each of: leaf sizes, depths, shrinkages.
+Place = tuple[int, int, int]
 
 #: Standard errors by which chance alone lifts the best of several hundred candidates.
 LUCK = 3.0
@@ -45,42 +50,44 @@ class Grid:
     leaf_sizes: tuple[int, ...]
     shrinkages: tuple[float, ...]
 
+    @classmethod
+    def of(
+        cls, options: HetcalOptions, depths: tuple[int, ...], leaf_sizes: tuple[int, ...]
+    ) -> Grid:
+        """Return what the user left open, and what was chosen."""
+        return cls(
+            depths if options.max_depth is None else (options.max_depth,),
+            leaf_sizes if options.min_leaf is None else (options.min_leaf,),
+            SHRINKAGES if options.shrinkage is None else (options.shrinkage,),
+        )
+
     @property
     def open(self) -> bool:
         """Whether there is anything to choose."""
         return len(self.depths) * len(self.leaf_sizes) * len(self.shrinkages) > 1
 
+    def at(self, place: Place) -> tuple[int, int, float]:
+        """Return depth, leaf size and shrinkage at a place."""
+        size, depth, weight = place
+        return self.depths[depth], self.leaf_sizes[size], self.shrinkages[weight]
 
-@dataclass(frozen=True)
-class Choice:
-    """What cross-validation chose, and what it saw.
-
-    Attributes
-    ----------
-    max_depth, min_leaf, shrinkage
-        The best.
-    loss, pooled
-        Mean log loss on held-out rows, and that of the pooled map there.
-    by_depth
-        The best loss of each depth.
-    slope, intercept
-        Of the map from held-out linear scores to labels.
-    """
-
-    max_depth: int
-    min_leaf: int
-    shrinkage: float
-    loss: float
-    pooled: float
-    by_depth: dict[int, float]
-    slope: float
-    intercept: float
+    def seen(self, losses: Floats, best: Place, pooled: float, folds: Folds) -> CrossValidated:
+        """Return what cross-validation saw: the losses of all places, the best, the pooled map."""
+        return CrossValidated(
+            pooled=pooled,
+            calibrated=float(losses[best]),
+            folds=folds.count,
+            by_depth={str(depth): float(losses[:, d].min()) for d, depth in enumerate(self.depths)},
+        )
 
 
-def choose(rows: HetcalRows, growth: Growth, grid: Grid, folds: Folds, threads: int) -> Choice:
+def choose(
+    rows: HetcalRows, growth: Growth, grid: Grid, folds: Folds, threads: int
+) -> tuple[Place, CrossValidated, tuple[float, float]]:
     """Choose by the discounted gain on held-out rows; ties: shallower, larger leaf, more shrinkage.
 
     Candidates are fitted and judged on counts by node and range of scores, the chosen one on rows.
+    Returned are its place, what was seen, and the map from its held-out linear scores to labels.
 
     Parameters
     ----------
@@ -104,14 +111,14 @@ def choose(rows: HetcalRows, growth: Growth, grid: Grid, folds: Folds, threads: 
         if not growth.own:
             for size, part in jobs:
                 trees[size, part] = trees.get((size, 0)) or growth.tree(
-                    growth.rules(deepest, sizes[size]), pool, threads
+                    deepest, sizes[size], pool, threads
                 )
 
         def work(job: tuple[int, int]) -> None:
             size, part = job
             used, held = folds.used(parts[part]), folds.held(parts[part])
             if growth.own:
-                trees[job] = growth.tree(growth.rules(deepest, sizes[size]), used=used)
+                trees[job] = growth.tree(deepest, sizes[size], used=used)
             found = count_cells(rows, cells, trees[job], used, held)
             gains[part, size] = _gains(found, trees[job], grid)
 
@@ -131,15 +138,8 @@ def choose(rows: HetcalRows, growth: Growth, grid: Grid, folds: Folds, threads: 
     pooled, loss = (mean_loss(rows, own, kept) for own in linear)
     losses = pooled - total[..., 0] / mass
     losses[best] = loss
-    return Choice(
-        grid.depths[depth],
-        sizes[size],
-        grid.shrinkages[weight],
-        loss,
-        pooled,
-        {value: float(losses[:, place].min()) for place, value in enumerate(grid.depths)},
-        *line_through(rows, linear[1], kept),
-    )
+    line = line_through(rows, linear[1], kept)
+    return best, grid.seen(losses, best, pooled, folds), line
 
 
 def discounted(sums: Floats, mass: float) -> Floats:
@@ -162,8 +162,8 @@ def discounted(sums: Floats, mass: float) -> Floats:
     return np.asarray(gain - off)
 
 
-def best_place(worth: Floats, grid: Grid) -> tuple[int, int, int]:
-    """Return the places of what is worth most: leaf size, depth, shrinkage."""
+def best_place(worth: Floats, grid: Grid) -> Place:
+    """Return the place of what is worth most."""
     best, found = -np.inf, (0, 0, 0)
     for depth in range(len(grid.depths)):
         for size in reversed(range(len(grid.leaf_sizes))):
@@ -179,8 +179,7 @@ def _gains(found: Counted, tree: Tree, grid: Grid) -> Floats:
     shrinkages = np.array(grid.shrinkages)
     gains = np.empty((len(tree.nodes), shrinkages.size, 2))
     kernels.cell_gains(found.score, found.places, found.cells, found.sums, lines, shrinkages, gains)
-    ends = [place for place, node in enumerate(tree.nodes) if node.feature < 0]
-    leaves = [np.unique(tree.ancestors(depth)[ends]) for depth in grid.depths]
+    leaves = [np.unique(tree.ancestors(depth)[tree.ends()]) for depth in grid.depths]
     return np.stack([gains[nodes].sum(axis=0) for nodes in leaves])
 
 
@@ -191,9 +190,8 @@ def _judge(
 
     The first under the map of all rows used, the second under those of the leaves.
     """
-    leaf = rows.features.ends(tree, rows.arrays.empty(rows.count, np.int32))
-    held, used = folds.held(part), folds.used(part)
-    pooled = pooled_lines(rows, used)[:2]
+    leaf, held, used = rows.ends(tree), folds.held(part), folds.used(part)
+    pooled = pooled_line(rows, used)
     known = rows.arrays.empty(rows.count, np.int32)
     for own in rows.blocks():
         known[own] = np.where(used[own], leaf[own], -1)

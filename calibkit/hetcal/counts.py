@@ -53,9 +53,9 @@ class Counted:
 def cells_of(rows: HetcalRows) -> Cells:
     """Return the ranges of the scores, which rise or fall from row to row."""
     if rows.score[0] <= rows.score[-1]:
-        starts = group_starts(rows.score, MOST_CELLS, MOST_CELLS)[0]
+        starts = group_starts(rows.score, MOST_CELLS)[0]
     else:
-        ends = rows.count - group_starts(rows.score[::-1], MOST_CELLS, MOST_CELLS)[0]
+        ends = rows.count - group_starts(rows.score[::-1], MOST_CELLS)[0]
         starts = np.append(0, ends[:0:-1])
     sizes = np.diff(np.append(starts, rows.count))
     first, last = rows.score[starts], rows.score[starts + sizes - 1]
@@ -69,8 +69,7 @@ def count_cells(
     rows: HetcalRows, cells: Cells, tree: Tree, used: Rows, held: Rows | None = None
 ) -> Counted:
     """Return what the rows of each node weigh, those that are learnt from and those held out."""
-    ends = rows.features.ends(tree, rows.arrays.empty(rows.count, np.int32))
-    order, spans = by_leaf(rows, ends, len(tree.nodes))
+    order, spans = by_leaf(rows, rows.ends(tree), len(tree.nodes))
     codes = rows.arrays.empty(rows.count, np.uint16)
     for own in rows.blocks():
         code = 4 * cells.place[own] + rows.label[own]

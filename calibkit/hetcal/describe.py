@@ -4,30 +4,56 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from calibkit.hetcal.features import Features
 from calibkit.hetcal.maps import Maps, Steps
-from calibkit.hetcal.model import LeafMap, PartitionPart, TreeNode
+from calibkit.hetcal.model import CrossValidated, LeafMap, Line, PartitionPart, TreeNode
+from calibkit.hetcal.rows import HetcalRows
 from calibkit.hetcal.trees import Node, Routes, Tree
 
+Floats = NDArray[np.float64]
+Ends = NDArray[np.int32]
 
-def described_tree(
-    tree: Tree, weight_unit: float, features: Features, *, brief: bool = False
-) -> list[TreeNode]:
-    """Return the nodes of a tree; `brief`: without rows and gains.
 
-    `weight_unit` says how many rows a unit of weight stands for.
+@dataclass(frozen=True)
+class Found:
+    """Partitions with their maps, before they are written down.
+
+    Attributes
+    ----------
+    parts, final
+        As in the model.
+    probability, leaf
+        Of the calibration rows; the leaf is that of the first partition.
+    max_depth, min_leaf, shrinkage
+        What was used.
+    checked
+        What cross-validation saw.
     """
-    leaves = tree.leaves()
+
+    parts: list[PartitionPart]
+    probability: Floats
+    leaf: Ends
+    max_depth: int
+    min_leaf: int
+    shrinkage: float | None = None
+    checked: CrossValidated | None = None
+    final: Line | None = None
+
+
+def described_tree(tree: Tree, grown: HetcalRows, *, brief: bool = False) -> list[TreeNode]:
+    """Return the nodes of a tree that was grown on some rows; `brief`: without rows and gains."""
+    leaves, features = tree.leaves(), grown.features
     total = float(tree.nodes[0].rows)
     found = []
     for place, node in enumerate(tree.nodes):
         made = TreeNode()
         if not brief:
-            rows = node.rows * weight_unit
+            rows = node.rows * grown.size
             made.rows = int(rows) if float(rows).is_integer() else rows
         if node.feature < 0:
             made.leaf = int(leaves[place])
@@ -63,17 +89,20 @@ def known_categories(parts: Sequence[PartitionPart]) -> dict[str, tuple[str, ...
     return {name: tuple(sorted(values)) for name, values in found.items()}
 
 
-def tree_of(
-    nodes: Sequence[TreeNode], names: Sequence[str], categories: dict[str, tuple[str, ...]]
-) -> Tree:
-    """Return the tree that nodes of a model describe; features are places in `names`."""
-    found = []
-    code_of = {
-        name: {text: code for code, text in enumerate(texts)} for name, texts in categories.items()
+def routes_of(
+    part: PartitionPart, names: Sequence[str], categories: dict[str, tuple[str, ...]]
+) -> tuple[Routes, Ends]:
+    """Return how rows find their node, and the leaf of each node (-1: it has children).
+
+    Features are places in `names`.
+    """
+    codes = {
+        name: {text: code for code, text in enumerate(categories[name])} for name in categories
     }
-    for node in nodes:
+    nodes = []
+    for node in part.tree:
         made = Node(0, 0, 0)
-        found.append(made)
+        nodes.append(made)
         if node.feature is msgspec.UNSET:
             continue
         assert isinstance(node.left, int) and isinstance(node.right, int)
@@ -81,24 +110,16 @@ def tree_of(
         made.left, made.right = node.left, node.right
         made.missing_left = node.missing == "left"
         if isinstance(node.left_categories, list) and isinstance(node.right_categories, list):
-            codes = code_of[node.feature]
+            code_of = codes[node.feature]
             made.categories = (
-                [codes[text] for text in node.left_categories],
-                [codes[text] for text in node.right_categories],
+                [code_of[text] for text in node.left_categories],
+                [code_of[text] for text in node.right_categories],
             )
         elif isinstance(node.cut, float):
             made.cut = node.cut
-    return Tree(found)
-
-
-def routes_of(
-    part: PartitionPart, names: Sequence[str], categories: dict[str, tuple[str, ...]]
-) -> tuple[Routes, np.ndarray]:
-    """Return how rows find their node, and the leaf of each node (-1: it has children)."""
-    tree = tree_of(part.tree, names, categories)
     leaves = [-1 if node.leaf is msgspec.UNSET else node.leaf for node in part.tree]
     known = [len(categories.get(name, ())) for name in names]
-    return tree.routes(known), np.array(leaves, np.int32)
+    return Tree(nodes).routes(known), np.array(leaves, np.int32)
 
 
 def maps_of(maps: Sequence[LeafMap], pooled: tuple[float, float]) -> Maps:

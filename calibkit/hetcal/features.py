@@ -93,11 +93,6 @@ class Features:
     codes: tuple[Codes, ...] = ()
     values: Floats | None = None
 
-    @property
-    def known(self) -> tuple[int, ...]:
-        """How many categories each feature has (0 for numbers)."""
-        return tuple(len(names or ()) for names in self.categories)
-
     def with_number(self, name: str, bins: Bins, codes: Codes) -> Features:
         """Return the features with one more, a number."""
         return Features(
@@ -109,7 +104,9 @@ class Features:
 
     def ends(self, tree: Tree, out: Ends) -> Ends:
         """Write, and return, the node without children that each row ends in."""
-        routes = None if self.values is None else tree.routes(self.known)
+        routes = None
+        if self.values is not None:
+            routes = tree.routes([len(names or ()) for names in self.categories])
         for first in range(0, out.size, _BLOCK):
             own = slice(first, first + _BLOCK)
             if routes is not None and self.values is not None:

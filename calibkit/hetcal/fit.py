@@ -3,67 +3,31 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
-from msgspec import structs
 from numpy.typing import NDArray
 
 from calibkit import __version__
 from calibkit.fitted import Fitted
 from calibkit.hetcal import boosted, forest
-from calibkit.hetcal.cells import cell_gaps
-from calibkit.hetcal.choose import Choice, Grid, choose
-from calibkit.hetcal.describe import described_tree
+from calibkit.hetcal.choose import Grid, choose
+from calibkit.hetcal.describe import Found, described_tree
 from calibkit.hetcal.folds import Folds
-from calibkit.hetcal.maps import (
-    fit_maps,
-    loss_of_probabilities,
-    mean_loss,
-    pooled_line,
-)
-from calibkit.hetcal.model import (
-    CrossValidated,
-    HetcalFit,
-    HetcalModel,
-    Line,
-    Losses,
-    PartitionPart,
-)
+from calibkit.hetcal.maps import fit_maps, loss_of_probabilities, mean_loss, pooled_line
+from calibkit.hetcal.model import HetcalFit, HetcalModel, Line, Losses, PartitionPart
 from calibkit.hetcal.payload import Growth, growth_of
 from calibkit.hetcal.rows import HetcalRows, need_both_classes
 from calibkit.models import Column, Provenance
-from calibkit.options.hetcal import DEPTHS, FOLDS, LEAF_SIZES, SHRINKAGES, HetcalOptions
+from calibkit.options.hetcal import DEPTHS, FOLDS, LEAF_SIZES, HetcalOptions
 from calibkit.summaries.draws import folds_of_keys
+from calibkit_kernels import leaf_maps as kernels
 
 Floats = NDArray[np.float64]
 
-
-@dataclass(frozen=True)
-class Found:
-    """A partition with its maps, before it is written down.
-
-    Attributes
-    ----------
-    parts, final
-        As in the model.
-    probability, leaf
-        Of the calibration rows.
-    max_depth, min_leaf, shrinkage
-        What was used.
-    checked
-        What cross-validation saw.
-    """
-
-    parts: list[PartitionPart]
-    final: Line | None
-    probability: Floats
-    leaf: NDArray[np.int32]
-    max_depth: int
-    min_leaf: int
-    shrinkage: float | None
-    checked: CrossValidated | None
+#: Equal bins of the probability in which it is checked.
+_BINS = 10
 
 
 def fit_hetcal(
@@ -90,25 +54,23 @@ def fit_hetcal(
     Durfee, Gupta, Basu, "Heterogeneous calibration", algorithm 1 and section 13.
     """
     need_both_classes(rows)
-    warnings = []
     if train is not None:
         need_both_classes(train)
-    folds, remarks = _folds(rows, options)
-    warnings += remarks
-    before, moved = Line(a=1.0, b=0.0), rows
+    folds, warnings = _folds(rows, options)
+    before, moved = None, rows
     if options.precalibrate == "platt":
         slope, intercept = pooled_line(rows).tolist()
         before, moved = Line(a=slope, b=intercept), rows.moved(slope, intercept)
     pooled = pooled_line(moved)
     if options.partition == "boosted":
-        found = Found(*boosted.fit(moved, options, folds))
+        found = boosted.fit(moved, options, folds)
     else:
         # Trees look at scores as they are, so that they need no map to be fitted before.
         growth = growth_of(train or rows, options, own=train is None)
         if options.partition == "tree":
             found = _fit_tree(moved, growth, options, folds, pooled)
         else:
-            found = Found(*forest.fit(moved, growth, options, folds, pooled))
+            found = forest.fit(moved, growth, options, folds, pooled)
     model = HetcalModel(
         kind=HetcalModel.KIND,
         version=HetcalModel.VERSION,
@@ -116,7 +78,7 @@ def fit_hetcal(
         partition=options.partition,
         criterion="log-loss" if options.partition == "boosted" else options.criterion,
         map=options.map,
-        precalibrate=before if options.precalibrate == "platt" else None,
+        precalibrate=before,
         pooled=Line(a=float(pooled[0]), b=float(pooled[1])),
         clip=options.clip,
         fit=_figures(rows, moved, train, options, found, pooled),
@@ -126,8 +88,7 @@ def fit_hetcal(
         model.tree, model.maps = found.parts[0].tree, found.parts[0].maps
     else:
         model.partitions = found.parts
-    if found.final is not None:
-        model.final = found.final
+    model.final = found.final or msgspec.UNSET
     model.provenance = _origin(rows, train, options)
     return Fitted(model, tuple(warnings))
 
@@ -154,58 +115,22 @@ def _folds(rows: HetcalRows, options: HetcalOptions) -> tuple[Folds | None, list
 def _fit_tree(
     rows: HetcalRows, growth: Growth, options: HetcalOptions, folds: Folds | None, pooled: Floats
 ) -> Found:
-    grid = Grid(
-        DEPTHS if options.max_depth is None else (options.max_depth,),
-        LEAF_SIZES if options.min_leaf is None else (options.min_leaf,),
-        SHRINKAGES if options.shrinkage is None else (options.shrinkage,),
-    )
-    choice, checked = None, None
+    grid = Grid.of(options, DEPTHS, LEAF_SIZES)
+    place, checked, line = (0, 0, 0), None, (1.0, 0.0)
     if folds is not None and (grid.open or growth.own):
-        choice = choose(rows, growth, grid, folds, options.workers)
-        checked = CrossValidated(
-            pooled=choice.pooled,
-            calibrated=choice.loss,
-            folds=folds.count,
-            by_depth={str(depth): loss for depth, loss in choice.by_depth.items()},
-        )
-    choice = choice or Choice(
-        grid.depths[0] if len(grid.depths) == 1 else 0,
-        grid.leaf_sizes[0],
-        grid.shrinkages[0],
-        0.0,
-        0.0,
-        {},
-        1.0,
-        0.0,
-    )
+        place, checked, line = choose(rows, growth, grid, folds, options.workers)
+    depth, least, shrinkage = grid.at(place)
     with ThreadPoolExecutor(options.workers) as pool:
-        rules = growth.rules(choice.max_depth, choice.min_leaf)
-        tree = growth.tree(rules, pool, options.workers)
-    numbers = tree.leaves()
-    leaf = rows.features.ends(tree, rows.arrays.empty(rows.count, np.int32))
+        tree = growth.tree(depth, least, pool, options.workers)
+    leaf, count = rows.leaves(tree)
+    maps = fit_maps(rows, leaf, count, pooled, shrinkage, options.map)
+    if growth.own and options.map in ("platt", "beta") and count > 1:
+        maps = maps.composed(*line)
+    part = PartitionPart(tree=described_tree(tree, growth.rows), maps=maps.described(rows))
     probability = rows.arrays.empty(rows.count, np.float64)
     for own in rows.blocks():
-        leaf[own] = numbers[leaf[own]]
-    count = int(numbers.max()) + 1
-    maps = fit_maps(rows, leaf, count, pooled, choice.shrinkage, options.map)
-    if growth.own and options.map in ("platt", "beta") and count > 1:
-        maps = maps.composed(choice.slope, choice.intercept)
-    part = PartitionPart(
-        tree=described_tree(tree, growth.rows.size, growth.features),
-        maps=maps.described(rows.unit, rows.size),
-    )
-    for own in rows.blocks():
         probability[own] = maps.probabilities(rows.score[own], leaf[own])
-    return Found(
-        [part],
-        None,
-        probability,
-        leaf,
-        choice.max_depth,
-        choice.min_leaf,
-        choice.shrinkage,
-        checked,
-    )
+    return Found([part], probability, leaf, depth, least, shrinkage, checked)
 
 
 def _figures(
@@ -218,7 +143,7 @@ def _figures(
 ) -> HetcalFit:
     probability = found.probability
     np.clip(probability, options.clip, 1.0 - options.clip, out=probability)
-    gaps = cell_gaps(probability, rows.label, rows.mass, found.leaf)
+    largest, mean, cells = cell_gaps(probability, rows.label, rows.mass, found.leaf)
     known = rows.options.scale != "raw"
     grown = train or rows
     return HetcalFit(
@@ -235,12 +160,36 @@ def _figures(
             calibrated=loss_of_probabilities(rows, probability),
         ),
         cross_validated=found.checked,
-        max_gap=gaps.largest,
-        mean_gap=gaps.mean,
-        cells=gaps.cells,
+        max_gap=largest,
+        mean_gap=mean,
+        cells=cells,
         growth_rows=grown.unit.amount(grown.total),
         exact_arithmetic=rows.unit.exact,
     )
+
+
+def cell_gaps(
+    probability: Floats, label: NDArray[np.uint8], weight: Floats, leaf: NDArray[np.int32]
+) -> tuple[float, float, int]:
+    """Return how far mean probability and positive rate are apart, cell by cell.
+
+    A cell is a leaf and one of ten equal bins of [0, 1]; empty ones are left out.
+
+    Returns
+    -------
+    largest, mean, cells
+        The largest ``|mean probability - positive rate|``, the sum over the cells of their share of
+        all weight times their gap, and how many cells there are.
+
+    Notes
+    -----
+    Multicalibration: Hebert-Johnson, Kim, Reingold, Rothblum, "Multicalibration: calibration for the
+    (computationally-identifiable) masses", section 2.
+    """
+    leaves = int(leaf.max()) + 1 if leaf.size else 0
+    room = np.zeros((leaves * _BINS, 3))
+    largest, mean, cells = kernels.cell_gaps(probability, label, weight, leaf, _BINS, 0.0, room)
+    return float(largest), float(mean), int(cells)
 
 
 def _columns(rows: HetcalRows) -> dict[str, Column]:
@@ -267,9 +216,9 @@ def _origin(rows: HetcalRows, train: HetcalRows | None, asked: HetcalOptions) ->
     chosen = {name: getattr(asked, name) for name in names}
     options: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
     options |= {"on_missing": rows.options.on_missing, "unlabelled": rows.options.unlabelled}
-    files = list(rows.files)
     if train is not None:
         options["train_data_hash"] = train.fingerprint
-        files += train.files
-    made = Provenance(__version__, options, rows.count, rows.fingerprint)
-    return structs.replace(made, files=files) if asked.provenance == "names" else made
+    files = None
+    if asked.provenance == "names":
+        files = [*rows.files, *(() if train is None else train.files)]
+    return Provenance(__version__, options, rows.count, rows.fingerprint, files)

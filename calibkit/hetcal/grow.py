@@ -59,8 +59,8 @@ class Rules:
         return np.array([self.kind, self.min_leaf, self.unit, self.second], np.float64)
 
 
-#: Tells which features a level may use: nodes x features, or None for all.
-Subsets = Callable[[int, int], NDArray[np.bool_]]
+#: Tells which features each of so many nodes of a level may use: nodes x features.
+Subsets = Callable[[int], NDArray[np.bool_]]
 
 
 def grow(
@@ -87,7 +87,7 @@ def grow(
     pool, threads
         Where several threads share the features of a level.
     subsets
-        Called with the depth and the number of its nodes: the features each may use.
+        Called with the number of nodes of each level: the features each may use; None: all.
     room
         The rows to grow on, with room to work in; None: all with a count.
     steady
@@ -111,7 +111,7 @@ def grow(
     spans = np.array([[0, growing.order.size]], np.int64)
     for depth in range(rules.max_depth + 1):
         totals = growing.add_level(len(places), spans, depth)
-        allowed = None if subsets is None else subsets(depth, len(places))
+        allowed = None if subsets is None else subsets(len(places))
         splits = growing.search(spans, totals, depth, allowed, pool, threads)
         places, spans = growing.split_level(places, spans, splits, totals)
         if not places:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.hetcal.model import LeafMap
 from calibkit.hetcal.rows import HetcalRows
-from calibkit.rows.weights import Unit
 from calibkit_kernels import leaf_maps as kernels
 from calibkit_kernels.isotonic import concave_hull
 from calibkit_kernels.logistic import fit_logistic
@@ -82,14 +82,8 @@ class Maps:
         lines[:, -1] += intercept
         return Maps(lines, None, self.counts)
 
-    def described(self, unit: Unit, size: float) -> list[LeafMap]:
-        """Return the maps as a model holds them.
-
-        Parameters
-        ----------
-        unit, size
-            What a unit of weight is worth, and how many rows it stands for; see `HetcalRows`.
-        """
+    def described(self, rows: HetcalRows) -> list[LeafMap]:
+        """Return the maps, fitted on some rows, as a model holds them."""
         found = []
         for leaf in range(len(self.lines)):
             if self.steps is None:
@@ -101,16 +95,14 @@ class Maps:
                 )
             if self.counts is not None:
                 count, hits = self.counts[leaf].tolist()
-                made.rows = unit.amount(round(count / size))
-                made.positives = unit.amount(round(hits / size))
-                note = note_of(count, hits)
-                if note:
-                    made.note = note
+                made.rows = rows.unit.amount(round(count / rows.size))
+                made.positives = rows.unit.amount(round(hits / rows.size))
+                made.note = _note(count, hits) or msgspec.UNSET
             found.append(made)
         return found
 
 
-def note_of(rows: float, hits: float) -> str:
+def _note(rows: float, hits: float) -> str:
     """Return what is special about the calibration rows of a leaf, empty where nothing is."""
     if rows <= 0:
         return "no rows: the map of all rows"
@@ -150,18 +142,13 @@ def leaf_lines(
     return out
 
 
-def pooled_lines(rows: HetcalRows, used: NDArray[np.bool_] | None = None) -> Floats:
-    """Return Platt's map of all rows, or of some: a, b, rows, positives."""
+def pooled_line(rows: HetcalRows, used: NDArray[np.bool_] | None = None) -> Floats:
+    """Return (a, b) of Platt's map of all rows, or of some."""
     leaf = rows.arrays.empty(rows.count, np.int32)
     for own in rows.blocks():
         leaf[own] = 0 if used is None else np.where(used[own], 0, -1)
-    line: Floats = leaf_lines(rows, *by_leaf(rows, leaf, 1))[0]
+    line: Floats = leaf_lines(rows, *by_leaf(rows, leaf, 1))[0, :2]
     return line
-
-
-def pooled_line(rows: HetcalRows) -> Floats:
-    """Return (a, b) of Platt's map of all rows."""
-    return pooled_lines(rows)[:2]
 
 
 def shrunk(lines: Floats, pooled: Floats, shrinkage: float) -> Floats:
@@ -217,20 +204,12 @@ def _curves(
     Kull, Silva Filho, Flach, "Beta calibration", 2017, section 3.
     """
     together = _curve(rows, np.sort(np.concatenate(places)), pooled)
-    found = [
-        _curve(rows, here, line[:2]) if line[2] > 0.0 else together
-        for here, line in zip(places, lines, strict=True)
-    ]
-    return averaged(found, lines[:, 2], together, shrinkage)
-
-
-def averaged(found: Sequence[Floats], rows: Floats, together: Floats, shrinkage: float) -> Floats:
-    """Return the numbers of maps averaged with those of all rows; these where there are no rows."""
-    out = np.tile(together, (len(found), 1))
-    for place, own in enumerate(rows.tolist()):
+    out = np.tile(together, (len(places), 1))
+    for leaf, (here, line) in enumerate(zip(places, lines, strict=True)):
+        own = float(line[2])
         if own > 0.0:
             share = own / (own + shrinkage)
-            out[place] = share * found[place] + (1.0 - share) * together
+            out[leaf] = share * _curve(rows, here, line[:2]) + (1.0 - share) * together
     return out
 
 
@@ -257,10 +236,7 @@ def log_parts_of(score: Floats) -> tuple[Floats, Floats]:
     return low, high
 
 
-Counted = NDArray[np.int64]
-
-
-def _tally(rows: HetcalRows, here: Ends) -> tuple[Floats, Counted, Counted]:
+def _tally(rows: HetcalRows, here: Ends) -> tuple[Floats, Int64s, Int64s]:
     """Return the distinct scores of some rows, rising, with their weight and positive weight."""
     score, weight, label = rows.score[here], rows.weight[here].astype(np.int64), rows.label[here]
     if score[0] > score[-1]:  # a falling line went before
@@ -272,7 +248,7 @@ def _tally(rows: HetcalRows, here: Ends) -> tuple[Floats, Counted, Counted]:
     return score[starts][kept], total[kept], hits[kept]
 
 
-def _isotonic(score: Floats, total: Counted, hits: Counted) -> tuple[Floats, Floats]:
+def _isotonic(score: Floats, total: Int64s, hits: Int64s) -> tuple[Floats, Floats]:
     """Return the steps of the isotonic regression, each at its lowest score."""
     rows, positives = np.cumsum(total[::-1]), np.cumsum(hits[::-1])
     vertices = np.empty(rows.size, np.int64)
@@ -281,13 +257,12 @@ def _isotonic(score: Floats, total: Counted, hits: Counted) -> tuple[Floats, Flo
     return score[::-1][corners][::-1].copy(), ((y[1:] - y[:-1]) / (x[1:] - x[:-1]))[::-1].copy()
 
 
-def _histogram(score: Floats, total: Counted, hits: Counted) -> tuple[Floats, Floats]:
+def _histogram(score: Floats, total: Int64s, hits: Int64s) -> tuple[Floats, Floats]:
     """Return the positive rates of bins of about equal weight, each at its lowest score."""
     through = np.cumsum(total)
-    bins = HISTOGRAM_BINS
-    edges = [
-        int(np.searchsorted(through, int(through[-1]) * j // bins, "right")) for j in range(bins)
-    ]
+    edges = np.searchsorted(
+        through, [int(through[-1]) * j // HISTOGRAM_BINS for j in range(HISTOGRAM_BINS)], "right"
+    )
     starts = np.unique(np.minimum(edges, score.size - 1))
     rates = np.add.reduceat(hits, starts) / np.add.reduceat(total, starts)
     return score[starts], rates
@@ -295,7 +270,7 @@ def _histogram(score: Floats, total: Counted, hits: Counted) -> tuple[Floats, Fl
 
 def line_through(rows: HetcalRows, linear: Floats, kept: NDArray[np.bool_]) -> tuple[float, float]:
     """Return Platt's map of some rows from linear scores that others gave them."""
-    slope, intercept = pooled_lines(replace(rows, score=linear), kept)[:2].tolist()
+    slope, intercept = pooled_line(replace(rows, score=linear), kept).tolist()
     return slope, intercept
 
 

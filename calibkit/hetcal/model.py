@@ -194,11 +194,12 @@ class HetcalModel(Model):
     def features(self) -> list[str]:
         """Return the names of the features that some split uses, in the order of `columns`."""
         used = {node.feature for part in self.parts() for node in part.tree}
-        return [
-            column.name
-            for role, column in self.columns.items()
-            if role.startswith("feature") and column.name in used
-        ]
+        return [name for name in self._kinds() if name in used]
+
+    def _kinds(self) -> dict[str, str | None]:
+        """Return the kind of each feature column."""
+        columns = self.columns.items()
+        return {column.name: column.kind for role, column in columns if role.startswith("feature")}
 
     def check(self) -> None:
         """Raise `ModelError` where nodes, maps and columns do not fit together."""
@@ -217,13 +218,8 @@ class HetcalModel(Model):
             raise ModelError("'final' belongs to partition boosted, and only to it")
         if not 0.0 <= self.clip < 0.5:
             raise ModelError(f"'clip' is in [0, 0.5), not {self.clip}")
-        kinds = {
-            column.name: column.kind
-            for role, column in self.columns.items()
-            if role.startswith("feature")
-        }
         for part in self.parts():
-            _check_tree(part, kinds, self.partition)
+            _check_tree(part, self._kinds(), self.partition)
 
 
 def _check_tree(part: PartitionPart, kinds: dict[str, str | None], partition: str) -> None:

@@ -10,7 +10,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.hetcal.features import Features
 from calibkit.hetcal.grow import CRITERIA, Room, Rules, Subsets, grow
 from calibkit.hetcal.rows import HetcalRows
 from calibkit.hetcal.trees import Tree
@@ -59,16 +58,6 @@ class Vectors:
     high: float = 0.0
     room: int = 0
     least: float = 1.0
-
-    @property
-    def width(self) -> int:
-        """How many integers a vector has."""
-        return 6 if self.kind == criteria.AUC else 2
-
-    def dtype(self, weight: int) -> np.dtype[Any]:
-        """Return the narrowest type for vectors of rows of such a weight, some drawn several times."""
-        small = self.kind != criteria.AUC and weight.bit_length() <= _SMALL_BITS
-        return np.dtype(np.int32 if small else np.int64)
 
     def rules(self, max_depth: int, min_leaf: int) -> Rules:
         """Return the rules of a tree; the least leaf is in units of weight."""
@@ -141,19 +130,10 @@ class Growth:
     vectors: Vectors
     own: bool
 
-    @property
-    def features(self) -> Features:
-        """The features."""
-        return self.rows.features
-
-    def rules(self, max_depth: int, min_leaf: int) -> Rules:
-        """Return the rules of a tree; the least leaf is in rows."""
-        least = math.ceil(min_leaf / self.rows.size)
-        return self.vectors.rules(max_depth, max(least, 1))
-
     def tree(
         self,
-        rules: Rules,
+        max_depth: int,
+        min_leaf: int,
         pool: Executor | None = None,
         threads: int = 1,
         *,
@@ -161,7 +141,11 @@ class Growth:
         subsets: Subsets | None = None,
         counts: NDArray[np.uint8] | None = None,
     ) -> Tree:
-        """Return a tree grown on all rows, on some, or on each as often as `counts` says."""
+        """Return a tree grown on all rows, on some, or on each as often as `counts` says.
+
+        The least leaf is in rows.
+        """
+        rules = self.vectors.rules(max_depth, max(math.ceil(min_leaf / self.rows.size), 1))
         payload = self.payload
         if counts is not None:
             payload = self.rows.arrays.empty(payload.shape, payload.dtype)
@@ -171,15 +155,20 @@ class Growth:
         weighs = payload[:, 0] > 0
         room.fill(weighs if used is None else weighs & used)
         steady = subsets is None
-        grown, _ = grow(self.features, payload, rules, pool, threads, subsets, room, steady=steady)
-        return grown.pruned(rules.max_depth)
+        grown, _ = grow(
+            self.rows.features, payload, rules, pool, threads, subsets, room, steady=steady
+        )
+        return grown.pruned(max_depth)
 
 
 def growth_of(rows: HetcalRows, options: HetcalOptions, *, own: bool) -> Growth:
     """Return what trees are grown on; `own`: whether these are the rows that are calibrated."""
     low, high = float(rows.score[0]), float(rows.score[-1])
     vectors = vectors_of(options.criterion, low, high, rows.count, rows.total, rows.unit)
-    payload = rows.arrays.empty((rows.count, vectors.width), vectors.dtype(rows.total))
+    auc = vectors.kind == criteria.AUC
+    small = not auc and rows.total.bit_length() <= _SMALL_BITS
+    shape = rows.count, 6 if auc else 2
+    payload = rows.arrays.empty(shape, np.int32 if small else np.int64)
     for part in rows.blocks():
         weight = rows.weight[part].astype(np.int64)
         payload[part] = vectors.of(rows.score[part], rows.label[part], weight)

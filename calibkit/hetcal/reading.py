@@ -93,27 +93,53 @@ class _Window:
 
 @dataclass
 class _Seen:
-    """What the first pass sees of the rows."""
+    """What passes see of the rows; the total weight and that of positives only the second one."""
 
     columns: ColumnSummaries
     counts: list[CategoryCounts | None]
+    options: ColumnOptions
+    dtype: str = "float64"
     rows: int = 0
+    positives: int = 0
+    clipped: int = 0
+    hash: int = 0
+    remarks: list[Remark] = field(default_factory=list)
+    total: int = 0
+    hits: int = 0
     weight: ExactSum = field(default_factory=ExactSum)
     top: int = -1075
     last: int = 1075
     times: TimeParts = field(default_factory=TimeParts)
 
-    def weights(self, weight: Floats) -> None:
-        """Note weights."""
-        self.weight.add(weight)
-        if weight.any():
-            top, last = bit_range(weight)
-            self.top, self.last = max(self.top, top), min(self.last, last)
+    def add(self, window: _Window, hashes: NDArray[np.uint64]) -> None:
+        """Note the rows of a window."""
+        self.rows += window.linear.size
+        self.positives += int(np.count_nonzero(window.label))
+        self.clipped += window.clipped
+        self.hash += int(digest.total(hashes))
+        data, weight = window.data, window.data.weight
+        self.dtype, self.options = str(data.score.dtype), data.options
+        self.remarks += data.remarks
+        if weight is not None:
+            self.weight.add(weight)
+            if weight.any():
+                top, last = bit_range(weight)
+                self.top, self.last = max(self.top, top), min(self.last, last)
 
     @property
     def unit(self) -> Unit:
         """What a unit of weight is worth."""
         return common_unit(self.rows, self.weight.fraction, self.top, self.last)
+
+
+def dealing_columns(options: HetcalOptions) -> list[str]:
+    """Return the columns that deal rows to folds."""
+    return [name for name in (options.groups, options.time) if name is not None]
+
+
+def used_columns(options: HetcalOptions, beside: Sequence[str]) -> list[str]:
+    """Return the columns of scores, labels and weights, and those beside them."""
+    return [options.score, options.label, *([options.weight] if options.weight else []), *beside]
 
 
 def read_hetcal_rows(
@@ -150,7 +176,7 @@ def read_hetcal_rows(
         raise UsageError(
             f"{source.rows:,} rows: a calibration by parts takes fewer than 2^31; fit on a sample"
         )
-    return _Reader(source, options, options.columns, list(names), known, memory).rows()
+    return _Reader(source, options, list(names), known, memory).rows()
 
 
 @dataclass(frozen=True)
@@ -158,8 +184,7 @@ class _Reader:
     """Reads rows; see `read_hetcal_rows`."""
 
     source: Source
-    asked: HetcalOptions
-    options: ColumnOptions
+    options: HetcalOptions
     names: list[str]
     known: Features | None
     memory: Memory | None
@@ -167,39 +192,38 @@ class _Reader:
     @property
     def beside(self) -> list[str]:
         """The columns that are read beside scores, labels and weights."""
-        dealt = (self.asked.groups, self.asked.time)
-        return [*self.names, *(name for name in dealt if name is not None)]
+        return [*self.names, *dealing_columns(self.options)]
 
     def rows(self) -> HetcalRows:
         """Return the rows."""
-        options = self.options
-        used = [options.score, options.label, options.weight, *self.beside]
-        passes = Passes(
-            self.source, [name for name in used if name is not None], self._window, self.memory
-        )
+        used = used_columns(self.options, self.beside)
+        passes = Passes(self.source, used, self._window, self.memory)
         seen = self._look(passes)
         arrays = Arrays(None if passes.whole else self.memory)
         features = self._described(seen)
-        unit = ROW if options.weight is None else seen.unit
+        unit = ROW if self.options.weight is None else seen.unit
         fields = self._fields(features, unit, seen)
         ranges = buckets(record_type(fields), seen.rows, arrays)
         store = RowStore(fields, seen.rows, arrays, seen.columns.borders(0, ranges))
-        told = _Told()
         for window in passes:
-            store.add(self._stored(window, features, seen, unit, told))
-        remarks = [*told.remarks, *passes.remarks]
+            store.add(self._stored(window, features, seen, unit))
+        remarks = [*seen.remarks, *passes.remarks]
         passes.release()
         found = store.finish()
-        size = seen.rows / told.total if options.sampled else unit.size
+        size = seen.rows / seen.total if seen.options.sampled else unit.size
         weight = found.get("weight")
         if weight is None:
-            weight = _filled(arrays, seen.rows, np.uint8, 1)
+            weight = arrays.empty(seen.rows, np.uint8)
+            weight[:] = 1
+        mass = arrays.empty(seen.rows, np.float64)
+        np.multiply(weight, size, out=mass)
+        part = found.get("part")
         return HetcalRows(
             score=found["score"],
             label=found["label"],
             weight=weight,
             key=found["key"],
-            mass=_masses(arrays, weight, size),
+            mass=mass,
             features=replace(
                 features,
                 codes=tuple(found[name] for name in sorted(found) if name.startswith("code")),
@@ -207,17 +231,17 @@ class _Reader:
             ),
             unit=unit,
             size=size,
-            total=told.total,
-            hits=told.hits,
-            positives=told.positives,
-            clipped=told.clipped,
-            folds=self._folds(found.get("part")),
+            total=seen.total,
+            hits=seen.hits,
+            positives=seen.positives,
+            clipped=seen.clipped,
+            folds=None if part is None else Folds(part, FOLDS, self.options.time is not None),
             arrays=arrays,
-            options=told.options or options,
-            dtype=told.dtype,
+            options=seen.options,
+            dtype=seen.dtype,
             files=tuple(self.source.paths),
             read=self.source.rows,
-            fingerprint=hash_text(told.hash),
+            fingerprint=hash_text(seen.hash),
             warnings=(
                 *self.source.warnings,
                 *(remark.text for remark in merge_remarks(remarks)),
@@ -228,7 +252,11 @@ class _Reader:
     def _window(self, source: Source) -> _Window:
         """Read and check the rows of a window."""
         data = read_score_rows(
-            source, self.options, uncertainty=False, finite_scores=True, features=self.beside
+            source,
+            self.options.columns,
+            uncertainty=False,
+            finite_scores=True,
+            features=self.beside,
         )
         assert data.others is not None and data.where is not None
         if self.known is None:
@@ -243,27 +271,24 @@ class _Reader:
         kinds = [feature_column(name, self.source.schema[name]).kind for name in self.names]
         text = [kind == "category" and self.known is None for kind in kinds]
         seen = _Seen(
-            ColumnSummaries(1 + len(self.names), most_values(self.asked.bins)[0]),
+            ColumnSummaries(1 + len(self.names), most_values(self.options.bins)[0]),
             [CategoryCounts() if one else None for one in text],
+            self.options.columns,
         )
         for window in passes:
             values, where = window.values, window.data.where
             assert where is not None
-            seen.rows += window.linear.size
+            hashes = window.hashes(values, window.categories)
+            seen.add(window, hashes)
             for name, counts in zip(self.names, seen.counts, strict=True):
                 if counts is not None:
                     counts.add(window.beside(name))
             numbers = np.where(np.array(text)[:, None], np.nan, values)
-            seen.columns.add(
-                np.concatenate([window.linear[None], numbers]),
-                window.hashes(values, window.categories),
-            )
-            if window.data.weight is not None:
-                seen.weights(window.data.weight)
-            if self.asked.time is not None:
-                seen.times.add(window.beside(self.asked.time), where)
-            if self.asked.groups is not None:
-                group_parts(window.beside(self.asked.groups), FOLDS, self.asked.seed, where)
+            seen.columns.add(np.concatenate([window.linear[None], numbers]), hashes)
+            if self.options.time is not None:
+                seen.times.add(window.beside(self.options.time), where)
+            if self.options.groups is not None:
+                group_parts(window.beside(self.options.groups), FOLDS, self.options.seed, where)
         if self.options.weight is not None and seen.top < -1074:
             raise weightless(self.source.parts[0].path, self.options.weight, seen.rows)
         return seen
@@ -274,7 +299,7 @@ class _Reader:
             return Features(self.known.columns, self.known.categories)
         columns = tuple(feature_column(name, self.source.schema[name]) for name in self.names)
         categories = tuple(None if one is None else one.names() for one in seen.counts)
-        bins = most_values(self.asked.bins)[1]
+        bins = most_values(self.options.bins)[1]
         return Features(
             columns,
             categories,
@@ -295,7 +320,7 @@ class _Reader:
         if self.options.weight is not None:
             small = unit == ROW and seen.top <= 8
             fields["weight"] = np.uint8 if small else np.int64
-        if self.asked.groups is not None or self.asked.time is not None:
+        if self.options.groups is not None or self.options.time is not None:
             fields["part"] = np.uint8
         if self.known is not None:
             fields["values"] = np.float64, len(self.names)
@@ -303,9 +328,9 @@ class _Reader:
         return fields
 
     def _stored(
-        self, window: _Window, features: Features, seen: _Seen, unit: Unit, told: _Told
+        self, window: _Window, features: Features, seen: _Seen, unit: Unit
     ) -> dict[str, NDArray[Any]]:
-        """Return the columns of a window as they are stored, and note what is told of them."""
+        """Return the columns of a window as they are stored, and note what they weigh."""
         data, where = window.data, window.data.where
         assert where is not None
         values = window.values_among(features.categories)
@@ -313,15 +338,16 @@ class _Reader:
         weight: NDArray[Any] = np.ones(hashes.size, np.uint8)
         if data.weight is not None:
             weight = whole_units(data.weight, unit)
-        told.add(window, weight, hashes)
+        seen.total += int(weight.sum(dtype=np.int64))
+        seen.hits += int(weight[window.label == 1].sum(dtype=np.int64))
         found: dict[str, NDArray[Any]]
         found = {"score": window.linear, "label": window.label, "weight": weight}
-        if self.asked.groups is not None:
+        if self.options.groups is not None:
             found["part"] = group_parts(
-                window.beside(self.asked.groups), FOLDS, self.asked.seed, where
+                window.beside(self.options.groups), FOLDS, self.options.seed, where
             )
-        elif self.asked.time is not None:
-            found["part"] = seen.times.parts(window.beside(self.asked.time), FOLDS + 1)
+        elif self.options.time is not None:
+            found["part"] = seen.times.parts(window.beside(self.options.time), FOLDS + 1)
         if "part" in found:
             digest.absorb(hashes, found["part"].astype(np.uint64), np.uint64(0))
         found["hash"] = hashes
@@ -330,44 +356,3 @@ class _Reader:
         for place, bins in enumerate(features.bins):
             found[f"code{place:05d}"] = bins.codes(values[place])
         return found
-
-    def _folds(self, part: NDArray[np.uint8] | None) -> Folds | None:
-        return None if part is None else Folds(part, FOLDS, self.asked.time is not None)
-
-
-@dataclass
-class _Told:
-    """What is said of the rows that were stored."""
-
-    total: int = 0
-    hits: int = 0
-    positives: int = 0
-    clipped: int = 0
-    hash: int = 0
-    dtype: str = "float64"
-    options: ColumnOptions | None = None
-    remarks: list[Remark] = field(default_factory=list)
-
-    def add(self, window: _Window, weight: NDArray[Any], hashes: NDArray[np.uint64]) -> None:
-        """Add a window."""
-        positive = window.label == 1
-        self.total += int(weight.sum(dtype=np.int64))
-        self.hits += int(weight[positive].sum(dtype=np.int64))
-        self.positives += int(np.count_nonzero(positive))
-        self.clipped += window.clipped
-        self.hash += int(digest.total(hashes))
-        self.dtype, self.options = str(window.data.score.dtype), window.data.options
-        self.remarks += window.data.remarks
-
-
-def _filled(arrays: Arrays, count: int, dtype: DTypeLike, value: float) -> NDArray[Any]:
-    made = arrays.empty(count, dtype)
-    made[:] = value
-    return made
-
-
-def _masses(arrays: Arrays, weight: NDArray[Any], size: float) -> Floats:
-    """Return how many rows each row counts as."""
-    mass = arrays.empty(weight.size, np.float64)
-    np.multiply(weight, size, out=mass)
-    return mass

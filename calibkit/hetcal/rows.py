@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from calibkit.errors import DataError
 from calibkit.hetcal.features import Features
 from calibkit.hetcal.folds import Folds
+from calibkit.hetcal.trees import Tree
 from calibkit.rows.columns import ColumnOptions
 from calibkit.rows.weights import Unit
 from calibkit.summaries.arrays import Arrays
@@ -19,6 +20,7 @@ from calibkit_kernels.decide import LEAST
 from calibkit_kernels.vad import clipped_logits
 
 Floats = NDArray[np.float64]
+Ends = NDArray[np.int32]
 
 #: Rows that are worked on at a time where something is made of each; sums run over such blocks.
 _BLOCK = 1 << 16
@@ -94,6 +96,17 @@ class HetcalRows:
         """Yield the rows, some at a time."""
         for first in range(0, self.count, _BLOCK):
             yield slice(first, min(first + _BLOCK, self.count))
+
+    def ends(self, tree: Tree) -> Ends:
+        """Return the node without children that each row ends in."""
+        return self.features.ends(tree, self.arrays.empty(self.count, np.int32))
+
+    def leaves(self, tree: Tree) -> tuple[Ends, int]:
+        """Return the leaf of each row, numbered from left to right, and how many there are."""
+        numbers, leaf = tree.leaves(), self.ends(tree)
+        for own in self.blocks():
+            leaf[own] = numbers[leaf[own]]
+        return leaf, int(numbers.max()) + 1
 
     def moved(self, slope: float, intercept: float, score: Floats | None = None) -> HetcalRows:
         """Return the rows with ``slope score + intercept`` for a score: their own, or another."""

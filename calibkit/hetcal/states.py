@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from calibkit.files.sources import Source
 from calibkit.hetcal.features import read_features
+from calibkit.hetcal.reading import dealing_columns, used_columns
 from calibkit.options.hetcal import HetcalOptions
 from calibkit.options.option import from_plain
 from calibkit.rows.columns import read_score_rows
@@ -27,7 +28,7 @@ class HetcalState(RowState):
     def needed(self) -> list[str]:
         """Return the columns without which there is nothing to fit."""
         options = options_of(self)
-        return [*_scored(options), *_dealt(options), *options.patterns]
+        return used_columns(options, [*dealing_columns(options), *options.patterns])
 
 
 def hetcal_state(
@@ -52,22 +53,13 @@ def hetcal_state(
         As `calibkit.summaries.row_states.row_state`.
     """
     other = None if train is None else _reading(train, options, [])
-    rows = _reading(source, options, _dealt(options))
+    rows = _reading(source, options, dealing_columns(options))
     return row_state(HetcalState, options, makers, rows, other)
 
 
 def options_of(state: State, threads: int | None = None) -> HetcalOptions:
     """Return what is to be fitted on a state; raises `ModelError` where it does not say it."""
     return from_plain(problem_of(state), HetcalOptions, state.path, threads=threads)
-
-
-def _scored(options: HetcalOptions) -> list[str]:
-    return [options.score, options.label, *([options.weight] if options.weight else [])]
-
-
-def _dealt(options: HetcalOptions) -> list[str]:
-    """Return the columns that deal rows to folds."""
-    return [name for name in (options.groups, options.time) if name is not None]
 
 
 def _reading(source: Source, options: HetcalOptions, dealt: Sequence[str]) -> Reading:
@@ -85,4 +77,4 @@ def _reading(source: Source, options: HetcalOptions, dealt: Sequence[str]) -> Re
             refuse_missing(rows.others[name], rows.where)
 
     files = source.paths if options.provenance == "names" else ()
-    return Reading(source, [*_scored(options), *beside], check, files)
+    return Reading(source, used_columns(options, beside), check, files)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,14 +54,19 @@ class Node:
 
     def left_codes(self, bins: Bins) -> NDArray[np.uint8]:
         """Return which codes of its feature go left, that of missing values last."""
-        left = np.full(bins.count + 1, self.missing_left, np.uint8)
-        if self.categories is None:
-            left[:-1] = 0
-            left[: self.last + 1] = 1
-            left[-1] = self.missing_left
-        else:
-            left[self.categories[0]] = 1
-            left[self.categories[1]] = 0
+        if self.categories is not None:
+            return self.sides(bins.count + 1)
+        left = np.zeros(bins.count + 1, np.uint8)
+        left[: self.last + 1] = 1
+        left[-1] = self.missing_left
+        return left
+
+    def sides(self, count: int) -> NDArray[np.uint8]:
+        """Return which of so many categories go left."""
+        assert self.categories is not None
+        left = np.full(count, self.missing_left, np.uint8)
+        left[self.categories[0]] = 1
+        left[self.categories[1]] = 0
         return left
 
 
@@ -76,27 +81,32 @@ class Tree:
         made: list[Node] = []
 
         def visit(place: int) -> int:
-            node = self.nodes[place]
-            own = len(made)
-            copy = Node(**vars(node))
-            made.append(copy)
-            if node.feature >= 0 and node.depth < depth:
-                copy.left = visit(node.left)
-                copy.right = visit(node.right)
-            else:
-                made[own] = Node(node.rows, node.second, node.depth)
+            node, own = self.nodes[place], len(made)
+            if node.feature < 0 or node.depth >= depth:
+                made.append(Node(node.rows, node.second, node.depth))
+                return own
+            made.append(copy := replace(node))
+            copy.left, copy.right = visit(node.left), visit(node.right)
             return own
 
         visit(0)
         return Tree(made)
 
-    def leaves(self) -> NDArray[np.int32]:
-        """Return the number of each node's leaf, from left to right; -1 for nodes with children.
+    def ends(self) -> list[int]:
+        """Return the nodes without children, from left to right."""
+        found, waiting = [], [0]
+        while waiting:
+            place = waiting.pop()
+            node = self.nodes[place]
+            if node.feature < 0:
+                found.append(place)
+            else:
+                waiting += [node.right, node.left]
+        return found
 
-        Holds for a tree numbered as `pruned` does.
-        """
-        found = np.full(len(self.nodes), -1, np.int32)
-        ends = [place for place, node in enumerate(self.nodes) if node.feature < 0]
+    def leaves(self) -> NDArray[np.int32]:
+        """Return the number of each node's leaf, from left to right; -1 for nodes with children."""
+        found, ends = np.full(len(self.nodes), -1, np.int32), self.ends()
         found[ends] = np.arange(len(ends))
         return found
 
@@ -135,13 +145,7 @@ class Tree:
                 cuts[place] = node.cut
             if node.categories is not None:
                 links[place, 4] = len(sides)
-                left, right = node.categories
-                table = [int(node.missing_left)] * known[node.feature]
-                for code in left:
-                    table[code] = 1
-                for code in right:
-                    table[code] = 0
-                sides += table
+                sides += node.sides(known[node.feature]).tolist()
         return Routes(links, cuts, np.array(sides, np.uint8))
 
 
