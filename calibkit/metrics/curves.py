@@ -50,13 +50,21 @@ def _bins(view: View, confidence: float | None) -> pl.DataFrame | None:
     found = view.once(chosen_bins)
     if found is None:
         return None
-    count, positive = np.array(found.count), np.array(found.positive)
+    ends, counts = (
+        (found.edges[:-1], found.edges[1:]),
+        (np.array(found.count), np.array(found.positive)),
+    )
+    frame = _frame(view, "bins", ends, *counts, found.mass)
+    counted = view.unit.size == 1.0 and view.settings.weight_kind == "frequency"
+    return with_intervals(frame, confidence if counted and view.sample.group is None else None)
+
+
+def with_intervals(frame: pl.DataFrame, confidence: float | None) -> pl.DataFrame:
+    """Add the exact interval (Clopper, Pearson) of the share of positives of each bin with rows."""
+    count, positive = frame["count"].to_numpy(), frame["positives"].to_numpy()
     held = count > 0
-    frame = _frame(view, "bins", (found.edges[:-1], found.edges[1:]), count, positive, found.mass)
     low, high = np.full(count.size, np.nan), np.full(count.size, np.nan)
-    settings = view.settings
-    counted = view.unit.size == 1.0 and settings.weight_kind == "frequency"
-    if confidence is not None and counted and view.sample.group is None:
+    if confidence is not None:
         low[held], high[held] = interval(positive[held], count[held], confidence)
     return frame.with_columns(
         pl.Series("low", low, nan_to_null=True), pl.Series("high", high, nan_to_null=True)

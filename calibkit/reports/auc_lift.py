@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from calibkit.errors import DataError, UsageError
+from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import evaluate
 from calibkit.metrics.slices import ALL
 from calibkit.options.plot import AucLiftOptions
 from calibkit.reports.judged import judged
-from calibkit.reports.points import Points, in_per_cent, per_cent
+from calibkit.reports.points import Points, in_per_cent, per_cent, undrawable
 from calibkit.reports.style import Sheet, shown_name
 
 if TYPE_CHECKING:
@@ -73,10 +73,7 @@ def points(source: Source, options: AucLiftOptions) -> Points:
             rows.append((score, part, own["count"], base, own["auc"], lift, low, high))
     table = pl.DataFrame(rows, schema=SCHEMA, orient="row")
     if table["lift"].count() == 0:
-        raise DataError(
-            f"{source.parts[0].path}: no slice has rows of both classes, which an AUC needs",
-            file=source.parts[0].path,
-        )
+        raise undrawable(source, "no slice has rows of both classes, which an AUC needs")
     interval = per_cent(spec.confidence, spec.intervals)
     words = {"baseline": baseline, "by": spec.by or "", "interval": interval}
     return Points.of("auc-lift", table, found, **words)

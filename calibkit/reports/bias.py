@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import polars as pl
 
-from calibkit.errors import DataError
 from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import evaluate
 from calibkit.options.plot import BiasOptions
@@ -22,6 +21,7 @@ from calibkit.reports.points import (
     ends_of,
     in_per_cent,
     per_cent,
+    undrawable,
 )
 from calibkit.reports.style import Sheet
 
@@ -62,10 +62,10 @@ def points(source: Source, options: BiasOptions) -> Points:
             rows.append({"score": score, "top": top, **own})
     table = pl.DataFrame(rows, schema=SCHEMA)
     if table["calibration_bias"].count() == 0:
-        raise DataError(
-            f"{source.parts[0].path}: no share of the rows has a positive one and probabilities to "
-            "compare with; take larger shares by --top, or name the --scale of the scores",
-            file=source.parts[0].path,
+        raise undrawable(
+            source,
+            "no share of the rows has a positive one and probabilities to compare with; take larger "
+            "shares by --top, or name the --scale of the scores",
         )
     interval = per_cent(spec.confidence, spec.intervals)
     return Points.of("bias", table, found, by=spec.top_by or spec.ranked[0], interval=interval)

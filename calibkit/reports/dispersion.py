@@ -12,13 +12,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from calibkit.errors import DataError
 from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import evaluate
 from calibkit.metrics.slices import ALL
 from calibkit.options.plot import DispersionOptions
 from calibkit.reports.judged import judged
-from calibkit.reports.points import Points, check_lines, columns_of_ends, ends_of, per_cent
+from calibkit.reports.points import (
+    Points,
+    check_lines,
+    columns_of_ends,
+    ends_of,
+    per_cent,
+    undrawable,
+)
 from calibkit.reports.style import Sheet
 
 if TYPE_CHECKING:
@@ -55,11 +61,7 @@ def points(source: Source, options: DispersionOptions) -> Points:
     table = pl.DataFrame(rows, schema=SCHEMA)
     check_lines(table["name"].to_list(), "predictors", "--probs")
     if not table["dispersion_loss"].count():
-        raise DataError(
-            f"{source.parts[0].path}: no row has two votes, without which there is no dispersion "
-            "loss",
-            file=source.parts[0].path,
-        )
+        raise undrawable(source, "no row has two votes, without which there is no dispersion loss")
     interval = per_cent(spec.confidence, spec.intervals)
     return Points.of("dispersion", table, found, interval=interval)
 

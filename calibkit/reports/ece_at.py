@@ -11,13 +11,12 @@ from dataclasses import replace
 import polars as pl
 
 from calibkit.bins.binning import Grid, fit_grid
-from calibkit.errors import DataError
 from calibkit.files.sources import Source
 from calibkit.metrics import cells
 from calibkit.metrics.rows import grid_of
 from calibkit.metrics.views import Sample, Settings
 from calibkit.options.grid_plots import EceAtOptions
-from calibkit.reports.points import Points, check_lines
+from calibkit.reports.points import Points, check_lines, undrawable
 from calibkit.reports.style import Sheet
 from calibkit.rows.columns import read_score_rows, score_column
 
@@ -62,9 +61,7 @@ def points(source: Source, options: EceAtOptions) -> Points:
         frames.append(_one(name, given, cells.compute(sample, place, settings)))
     table = pl.concat(frames)
     if not table["ece_at"].count():
-        raise DataError(
-            f"{source.parts[0].path}: no cell of the grid has rows", file=source.parts[0].path
-        )
+        raise undrawable(source, "no cell of the grid has rows")
     shape = str(given.shape[0])
     return Points.of("ece-at", table, rows, grid=columns.score, levels=shape)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,7 @@ from calibkit.bins.binning import check_bins, fit_grid, grid_frame
 from calibkit.bins.grid_table import is_grid_table, read_grid_table
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
-from calibkit.maths.binomial import interval
+from calibkit.metrics.curves import with_intervals
 from calibkit.options.grid_plots import GridPlot
 from calibkit.options.shared import ColumnOptions
 from calibkit.rows.columns import ScoreRows, read_score_rows
@@ -34,10 +35,9 @@ class GridCells:
         The rows it counts, None where a table was read.
     whole
         Whether counts are numbers of rows, so that they have exact intervals.
-    score, uncertainty
-        The columns.
-    scale
-        Of the scores.
+    words
+        What axes and legends say: the columns `score` and `uncertainty`, empty without one, and the
+        `scale` of the scores.
     warnings, notes
         What the user has to be told, and what a summary should say.
     """
@@ -45,16 +45,9 @@ class GridCells:
     frame: pl.DataFrame
     rows: ScoreRows | None
     whole: bool
-    score: str
-    uncertainty: str | None
-    scale: str
+    words: Mapping[str, str]
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-
-    @property
-    def words(self) -> dict[str, str]:
-        """What axes and legends say."""
-        return {"score": self.score, "scale": self.scale, "uncertainty": self.uncertainty or ""}
 
     @property
     def highest(self) -> float:
@@ -66,15 +59,7 @@ class GridCells:
 
     def with_intervals(self, confidence: float | None) -> pl.DataFrame:
         """Return the cells with the exact interval (Clopper, Pearson) of their positivity."""
-        low = np.full(self.frame.height, np.nan)
-        high = low.copy()
-        held = self.frame["count"].to_numpy() > 0
-        if confidence is not None and self.whole:
-            counts = [self.frame[name].to_numpy()[held] for name in ("positives", "count")]
-            low[held], high[held] = interval(counts[0], counts[1], confidence)
-        return self.frame.with_columns(
-            pl.Series("low", low, nan_to_null=True), pl.Series("high", high, nan_to_null=True)
-        )
+        return with_intervals(self.frame, confidence if self.whole else None)
 
 
 def grid_cells(source: Source, options: GridPlot, levels: int, most: int) -> GridCells:
@@ -108,9 +93,11 @@ def grid_cells(source: Source, options: GridPlot, levels: int, most: int) -> Gri
         frame=grid_frame(grid),
         rows=rows,
         whole=grid.unit.size == 1.0 and not options.columns.sampled,
-        score=rows.options.score,
-        uncertainty=rows.options.uncertainty,
-        scale=rows.options.scale,
+        words={
+            "score": rows.options.score,
+            "scale": rows.options.scale,
+            "uncertainty": rows.options.uncertainty or "",
+        },
         warnings=rows.warnings,
         notes=rows.notes,
     )
@@ -133,9 +120,11 @@ def _from_table(source: Source, columns: ColumnOptions) -> GridCells:
         frame=frame.with_columns(given["mean_score"].cast(pl.Float64)),
         rows=None,
         whole=found.grid.unit.size == 1.0,
-        score=score.name,
-        uncertainty=spread.name if spread is not None and found.grid.shape[0] > 1 else None,
-        scale=score.scale or "probability",
+        words={
+            "score": score.name,
+            "scale": score.scale or "probability",
+            "uncertainty": spread.name if spread is not None and found.grid.shape[0] > 1 else "",
+        },
     )
 
 

@@ -6,12 +6,11 @@ from collections.abc import Callable
 
 from calibkit.boundary.model import BoundaryModel
 from calibkit.metrics.result import Metrics
+from calibkit.metrics.rows import BOUNDARY
+from calibkit.metrics.slices import ALL
 from calibkit.reports.html import Cell, Span, Table, number
 
-ALL = "all"
-
-#: The name of the decisions of a boundary among the scores, and of quantities of certificates there.
-BOUNDARY = "boundary"
+#: Bounds that metrics call otherwise.
 _METRICS = {"capacity": "selected_share"}
 
 

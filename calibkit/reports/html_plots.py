@@ -12,19 +12,14 @@ from calibkit.boundary.model import BoundaryModel
 from calibkit.errors import CalibkitError
 from calibkit.files.sources import Source
 from calibkit.metrics.evaluate import Evaluated
+from calibkit.metrics.slices import ALL
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.grid_plots import HeatmapOptions
-from calibkit.options.plot import (
-    DispersionOptions,
-    PrecisionRecallOptions,
-    RocOptions,
-)
+from calibkit.options.plot import DispersionOptions, PrecisionRecallOptions, RocOptions
 from calibkit.reports import disagreement, plots, reliability
 from calibkit.reports.html import Markup, escaped, figure, number
 from calibkit.reports.judged import curves_of
 from calibkit.reports.points import MOST_LINES, Points
-
-ALL = "all"
 
 #: What the light style draws with, and the names of these colours on the page.
 _COLOURS = {
@@ -97,18 +92,13 @@ def _kinds(
     if source is None:
         return
     if options.counts is not None:
-        yield lambda: plots.points(source, _map(options))
+        yield lambda: plots.points(source, options.part(DispersionOptions, probs=options.patterns))
     if options.patterns or len(options.ranked) > MOST_LINES:
         return
     yield lambda: plots.points(source, curves_of(PrecisionRecallOptions, options))
     yield lambda: plots.points(source, curves_of(RocOptions, options))
     if boundary is not None and "uncertainty" in boundary.columns:
         yield lambda: plots.points(source, _grid(options, boundary))
-
-
-def _map(options: EvaluateOptions) -> DispersionOptions:
-    """Return of which predictors to draw the map."""
-    return options.part(DispersionOptions, probs=options.patterns)
 
 
 def _grid(options: EvaluateOptions, boundary: BoundaryModel) -> HeatmapOptions:

@@ -10,11 +10,11 @@ import polars as pl
 from calibkit import __version__
 from calibkit.metrics.evaluate import Evaluated
 from calibkit.metrics.result import Difference, Metrics, Number
+from calibkit.metrics.slices import ALL
 from calibkit.reports import html, html_pictures
 from calibkit.reports.html import NOTHING, Cell, Markup, Span, Table
 from calibkit.reports.html_glossary import meaning, stem
-
-ALL = "all"
+from calibkit.views.metrics import alike
 
 #: Metrics shown large, the first six that a score has.
 HEADLINES = (
@@ -70,7 +70,7 @@ def report(found: Evaluated, context: Context) -> bytes:
         *(_glance(metrics, score) for score in metrics.metrics),
         _story(metrics, context),
         _pictures(found, context),
-        html.section("All rows", *(_all_rows(metrics, scores) for scores in _alike(metrics))),
+        html.section("All rows", *(_all_rows(metrics, scores) for scores in alike(metrics))),
         html.section("Differences", *(_differences(metrics, pair) for pair in metrics.differences)),
         html.section("Slices", *(_slices(metrics, score) for score in metrics.metrics)),
         html.section("What the figures mean", _glossary(metrics)),
@@ -199,14 +199,6 @@ def _slice_pictures(metrics: Metrics) -> Iterator[Markup]:
                     f"{name} of {score} in each slice; the dashed line is that of all rows.{more}"
                 )
                 yield html.figure(drawing, words)
-
-
-def _alike(metrics: Metrics) -> list[list[str]]:
-    """Return the scores in groups that have the same metrics."""
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for score, slices in metrics.metrics.items():
-        groups.setdefault(tuple(slices[ALL]), []).append(score)
-    return list(groups.values())
 
 
 def _folding(main: Table, summary: str, rest: Table) -> Markup:

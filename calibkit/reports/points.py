@@ -8,7 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from calibkit.errors import UsageError
+from calibkit.errors import DataError, UsageError
+from calibkit.files.sources import Source
 from calibkit.metrics.result import Interval
 
 #: How many lines of one picture can be told apart.
@@ -62,6 +63,12 @@ def check_lines(names: Sequence[str], what: str, option: str) -> None:
             f"{len(names)} {what} are too many to tell apart in one picture; expected at most "
             f"{MOST_LINES}: name fewer by {option}."
         )
+
+
+def undrawable(source: Source, why: str, column: str | None = None) -> DataError:
+    """Return the error for rows that leave nothing to draw."""
+    path = source.parts[0].path
+    return DataError(f"{path}: {why}", file=path, column=column)
 
 
 def per_cent(share: float | None, shown: object = True) -> str | None:

@@ -9,7 +9,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.errors import DataError
 from calibkit.files.sources import Source
 from calibkit.metrics import registry
 from calibkit.metrics.evaluate import evaluate
@@ -19,7 +18,14 @@ from calibkit.metrics.views import Sample, View, view_of
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.plot import CurveOptions
 from calibkit.reports.judged import judged
-from calibkit.reports.points import Points, check_lines, columns_of_ends, ends_of, per_cent
+from calibkit.reports.points import (
+    Points,
+    check_lines,
+    columns_of_ends,
+    ends_of,
+    per_cent,
+    undrawable,
+)
 from calibkit.reports.style import Sheet
 
 if TYPE_CHECKING:
@@ -73,10 +79,10 @@ def curve_points(source: Source, options: CurveOptions, kind: str, area: str) ->
     rows = read_evaluate_rows(plain, source)
     if rows.base_rate in (0.0, 1.0):
         only = "positive" if rows.base_rate else "negative"
-        raise DataError(
-            f"{source.parts[0].path}: all rows are {only}, but a curve needs both classes; name the "
-            "positive class by --positive if labels are not 0/1",
-            file=source.parts[0].path,
+        raise undrawable(
+            source,
+            f"all rows are {only}, but a curve needs both classes; name the positive class by "
+            "--positive if labels are not 0/1",
             column=plain.label,
         )
     samples = {

@@ -108,11 +108,11 @@ def boundary_regions(
 
 
 def _remarks(path: str, model: BoundaryModel, cells: GridCells) -> list[str]:
-    drawn = {"score": cells.score, "uncertainty": cells.uncertainty}
+    drawn = {role: cells.words[role] for role in ("score", "uncertainty")}
     return [
         f"{path} decides by the {role} {model.columns[role].name!r}, but the picture shows {name!r}"
         for role, name in drawn.items()
-        if role in model.columns and model.columns[role].name != name and name is not None
+        if role in model.columns and name not in ("", model.columns[role].name)
     ]
 
 

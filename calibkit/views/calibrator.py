@@ -23,10 +23,8 @@ def headline(model: CalibratorModel) -> str:
 
 def lines(model: CalibratorModel) -> list[str]:
     """Return the summary of a calibrator."""
-    import msgspec
-
     fit = model.fit
-    if model.classes is not msgspec.UNSET:
+    if model.classes:
         return _class_lines(model)
     weighted = " (sums of weights)" if "weight" in model.columns else ""
     lines = []
@@ -50,7 +48,7 @@ def lines(model: CalibratorModel) -> list[str]:
         lines.append(
             f"{cell_text(fit.outputs_clipped)} rows have a result nearer to 0 or 1 than --clip allows."
         )
-    if model.groups is not msgspec.UNSET:
+    if model.groups:
         shared = model.pooled_groups or []
         pooled = f", {len(shared)} with that of all rows" if shared else ""
         lines.append(
@@ -62,8 +60,6 @@ def lines(model: CalibratorModel) -> list[str]:
 
 def _class_lines(model: CalibratorModel) -> list[str]:
     """Return the summary of a calibrator of class probabilities."""
-    import msgspec
-
     fit = model.fit
     lines = [
         f"{model.method}: {_change('log loss', fit.log_loss_before, fit.log_loss or 0.0)}, "
@@ -71,7 +67,7 @@ def _class_lines(model: CalibratorModel) -> list[str]:
         "expect a little less gain on new ones.",
         f"{cell_text(fit.rows)} rows, {cell_text(fit.votes)} votes.",
     ]
-    if model.regularization is not msgspec.UNSET:
+    if model.regularization:
         intercept, beside = model.regularization
         off = f", weights off the diagonal {beside:g}" if model.method == "matrix" else ""
         lines.append(f"Penalties: intercept {intercept:g}{off}.")
@@ -109,25 +105,22 @@ def map_text(one: ScoreMap) -> str:
 
 def view(model: CalibratorModel, page: Page) -> None:
     """Print a calibrator: its summary, its steps, its segments."""
-    import msgspec
-
     page.say(*lines(model))
-    if model.classes is not msgspec.UNSET:
+    if model.classes:
         from calibkit.views.alpha import logit_map_view
 
         page.say("")
         logit_map_view(model.logit_map, model.classes, page)
         return
-    grouped = model.groups is not msgspec.UNSET
     if model.knots is not None and model.values is not None:
         what = model.columns["score"].name if model.a is None else "expit(a x + b)"
         steps: list[list[object]] = [
             list(pair) for pair in zip(model.knots, model.values, strict=True)
         ]
         page.say("")
-        _some([f"{what} from", "becomes"], steps, "steps", 5 if grouped else 11, page)
-    if model.groups is not msgspec.UNSET:
-        shared = model.pooled_groups if model.pooled_groups is not msgspec.UNSET else []
+        _some([f"{what} from", "becomes"], steps, "steps", 5 if model.groups else 11, page)
+    if model.groups:
+        shared = model.pooled_groups or []
         table: list[list[object]] = [
             [name, one.fit.rows if one.fit else None, map_text(one)]
             for name, one in model.groups.items()

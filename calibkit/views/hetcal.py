@@ -60,11 +60,8 @@ def lines(model: HetcalModel) -> list[str]:
 def _named_leaves(model: HetcalModel) -> list[str]:
     if model.partition != "tree":
         return []
-    noted = [
-        f"leaf {place}: {leaf.note}"
-        for place, leaf in enumerate(model.parts()[0].maps)
-        if isinstance(leaf.note, str)
-    ]
+    maps = model.parts()[0].maps
+    noted = [f"leaf {place}: {leaf.note}" for place, leaf in enumerate(maps) if leaf.note]
     return ["Calibration rows are scarce in " + "; ".join(noted) + "."] if noted else []
 
 
@@ -88,22 +85,14 @@ def view(model: HetcalModel, page: Page) -> None:
 
 def _in_short(part: PartitionPart, page: Page) -> None:
     """Print the largest leaves, each on one line, and what splits on each feature bring."""
-    rules, width = _rules(part), page.width
-    sizes = {
-        place: made.rows
-        for place, made in enumerate(part.maps)
-        if isinstance(made.rows, int | float)
-    }
-    largest = sorted(rules, key=lambda place: -sizes.get(place, 0))[:_LEAVES]
+    rules, room = _rules(part), max(20, page.width - _BESIDE_RULE)
+    largest = sorted(rules, key=lambda place: -(part.maps[place].rows or 0))[:_LEAVES]
     rows: list[list[object]] = []
     for place in largest:
-        made = part.maps[place]
-        hits = made.positives if isinstance(made.positives, int | float) else None
-        rate = hits / sizes[place] if hits is not None and sizes.get(place) else None
+        count, rate = _counted(part.maps[place])
         rule = " and ".join(reversed(rules[place])) or "all rows"
-        room = max(20, width - _BESIDE_RULE)
         text = rule if len(rule) <= room else rule[: room - 1] + "…"
-        rows.append([place, sizes.get(place), None if rate is None else round(rate, 4), text])
+        rows.append([place, count, None if rate is None else round(rate, 4), text])
     page.table(["leaf", "rows", "positive rate", "rule, its last split first"], rows)
     page.say(f"The largest of {len(rules)} leaves; --all shows them, the splits and the losses.")
     brought: dict[str, tuple[float, int]] = {}
@@ -122,16 +111,19 @@ def _in_short(part: PartitionPart, page: Page) -> None:
         page.say(f"… {len(brought) - _LEAVES} more features.")
 
 
+def _counted(made: LeafMap) -> tuple[float | None, float | None]:
+    """Return the rows of a leaf and the share of positive ones; None where it does not say."""
+    rows = made.rows if isinstance(made.rows, int | float) else None
+    hits = made.positives if isinstance(made.positives, int | float) else None
+    return rows, hits / rows if rows and hits is not None else None
+
+
 def _leaf_table(part: PartitionPart, page: Page) -> None:
     rules = _rules(part)
     rows: list[list[object]] = []
     for place, made in enumerate(part.maps):
-        count = made.rows if isinstance(made.rows, int | float) else None
-        hits = made.positives if isinstance(made.positives, int | float) else None
-        rate = hits / count if hits is not None and count else None
-        note = made.note if isinstance(made.note, str) else ""
         rule = " and ".join(rules[place]) or "all rows"
-        rows.append([place, count, rate, _map_text(made), note, rule])
+        rows.append([place, *_counted(made), _map_text(made), made.note or "", rule])
     header = ["leaf", "rows", "positive rate", "map", "note", "rule"]
     if not any(row[4] for row in rows):
         header, rows = [*header[:4], "rule"], [[*row[:4], row[5]] for row in rows]
@@ -151,13 +143,14 @@ def _signed(number: float) -> str:
 
 
 def _split_table(part: PartitionPart, page: Page) -> None:
-    names = _paths(part)
+    above = _conditions(part)
     table: list[list[object]] = []
     for place, node in enumerate(part.tree):
         if isinstance(node.feature, str):
             rows = node.rows if isinstance(node.rows, int | float) else None
             gain = node.gain if isinstance(node.gain, float) else None
-            table.append([rows, gain, _condition(node, "left"), names[place]])
+            among = " and ".join(above[place]) or "all rows"
+            table.append([rows, gain, _condition(node, "left"), among])
     if table:
         page.say("")
         page.table(["rows grown on", "gain a row", "split", "among"], table)
@@ -165,27 +158,22 @@ def _split_table(part: PartitionPart, page: Page) -> None:
 
 def _rules(part: PartitionPart) -> dict[int, list[str]]:
     """Return the conditions of each leaf, from the root."""
-    found: dict[int, list[str]] = {}
+    above = _conditions(part)
+    return {
+        node.leaf: above[place]
+        for place, node in enumerate(part.tree)
+        if isinstance(node.leaf, int)
+    }
+
+
+def _conditions(part: PartitionPart) -> dict[int, list[str]]:
+    """Return what is known of the rows at each node, from the root."""
     above: dict[int, list[str]] = {0: []}
-    for place, node in enumerate(part.tree):
-        if isinstance(node.leaf, int):
-            found[node.leaf] = above[place]
-            continue
-        for side, child in (("left", node.left), ("right", node.right)):
-            assert isinstance(child, int)
-            above[child] = [*above[place], _condition(node, side)]
-    return found
-
-
-def _paths(part: PartitionPart) -> list[str]:
-    """Return what is known of the rows at each node, in short."""
-    texts = ["all rows"] * len(part.tree)
     for place, node in enumerate(part.tree):
         for side, child in (("left", node.left), ("right", node.right)):
             if isinstance(child, int):
-                own = _condition(node, side)
-                texts[child] = own if place == 0 else f"{texts[place]} and {own}"
-    return texts
+                above[child] = [*above[place], _condition(node, side)]
+    return above
 
 
 def _condition(node: TreeNode, side: str) -> str:

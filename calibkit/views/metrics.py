@@ -44,13 +44,13 @@ def headline(metrics: Metrics) -> str:
 
 def view(metrics: Metrics, page: Page) -> None:
     """Print metrics: all rows first, a table for scores and one for decisions; then the slices."""
-    for scores in _alike(metrics):
+    for scores in alike(metrics):
         _print_all(metrics, scores, page)
     for score, slices in metrics.metrics.items():
         _print_slices(metrics, score, [part for part in slices if part != ALL], page)
 
 
-def _alike(metrics: Metrics) -> list[list[str]]:
+def alike(metrics: Metrics) -> list[list[str]]:
     """Return the scores in groups that have the same metrics."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for score, slices in metrics.metrics.items():
