@@ -6,7 +6,7 @@ import errno
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -97,9 +97,9 @@ def say(asked: Said) -> None:
     console.summary("done")
 
 
-def build_app(commands: Sequence[str] = main.COMMANDS) -> typer.Typer:
+def build_app(commands: Iterable[str] = main.COMMANDS, *, brief: bool = False) -> typer.Typer:
     """Return the application with the trial commands added."""
-    app = _build_app(commands)
+    app = _build_app(commands, brief=brief)
     for function in (endless, wait):
         app.command()(function)
     declare.add(app, "fail", "Raise an error.", fail, How)
