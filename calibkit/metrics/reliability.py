@@ -16,8 +16,6 @@ from calibkit.metrics.metric import metric
 from calibkit.metrics.views import Settings, View
 from calibkit_kernels import reliability, tally
 
-STRATEGIES = ("equal-width", "equal-mass", "range")
-
 Floats = NDArray[np.float64]
 
 

@@ -97,9 +97,10 @@ def cells_of(view: View, bins: Sequence[Int64s], most: int) -> Cells:
     return Cells(found[:, :2] * view.unit.size, mean, found[:, 3].astype(np.int64))
 
 
-def _bin_ends(view: View, found: Bins) -> Int64s:
+def _bin_ends(view: View, bins: Callable[[View], Bins | None]) -> Int64s:
     """Return the entry after the last of each bin, from the highest bin on."""
-    assert view.probability is not None
+    found = view.once(bins)
+    assert found is not None and view.probability is not None
     places = np.empty(found.edges.size - 2, np.int64)
     reliability.entries_from(view.probability, found.edges[1:-1].copy(), places)
     return np.array([*places[::-1], view.probability.size], np.int64)
@@ -118,13 +119,13 @@ class Statistics:
         plain = {name.partition(":")[0] for name in metrics}
         bins: dict[str, Int64s] = {}
         if plain & {"ece", "mce", "ece_debiased"}:
-            bins["chosen"] = _ends_of(view, chosen_bins)
+            bins["chosen"] = _bin_ends(view, chosen_bins)
         if "ace" in plain:
-            bins["equal-mass"] = _ends_of(view, equal_mass_bins)
+            bins["equal-mass"] = _bin_ends(view, equal_mass_bins)
         self.cells = cells_of(view, list(bins.values()), most)
         self.share = 1.0
         if by_rows(view) and view.probability is not None:
-            near = _independent(view, _ends_of(view, equal_mass_bins))
+            near = _independent(view, _bin_ends(view, equal_mass_bins))
             self.share = 1.0 / float(np.mean(1.0 / near))
         self.parts: list[tuple[tuple[str, ...], Statistic]] = []
         for kind, ends in bins.items():
@@ -162,12 +163,6 @@ class Statistics:
         kernels.corp_statistics(table, self.cells.score, np.empty_like(table), out)
         noise = _POOL_NOISE * float(out[2]) / self.share
         return [float(out[0]) - noise, float(out[1]) - noise, noise]
-
-
-def _ends_of(view: View, bins: Callable[[View], Bins | None]) -> Int64s:
-    found = view.once(bins)
-    assert found is not None
-    return _bin_ends(view, found)
 
 
 def _independent(view: View, ends: Int64s) -> Floats:

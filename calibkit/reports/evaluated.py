@@ -18,9 +18,9 @@ from calibkit.options.plot import RocOptions
 from calibkit.reports import disagreement, plots, reliability
 from calibkit.reports.html import Cell, Markup, Table
 from calibkit.reports.html_boundary import beside
-from calibkit.reports.html_report import Context, report
+from calibkit.reports.html_report import report
 from calibkit.reports.judged import curves_of
-from calibkit.views import view_of
+from calibkit.views import page_of as viewed
 from calibkit.views.page import Page
 
 _NO_PICTURES: Final = (
@@ -66,14 +66,14 @@ def page_of(options: EvaluateOptions, source: Source, found: Evaluated) -> bytes
         fits = source.memory is None or source.rows <= source.memory.entries
         drawn = pictures(source if fits else None, options, found, boundary)
         remark = "" if fits else _TOO_MANY
-    context = Context(
+    return report(
+        found,
         inputs=[_named(part) for part in source.parts],
         confidence=options.confidence if options.intervals else None,
         story=[] if model is None else [*_story(model, found)],
         pictures=drawn,
         remark=remark,
     )
-    return report(found, context)
 
 
 def _named(part: Part) -> str:
@@ -84,9 +84,7 @@ def _story(model: Model, found: Evaluated) -> Iterator[str | Table]:
     """Yield what a boundary led to expect beside what was found, and all that is to say of it."""
     if isinstance(model, BoundaryModel):
         yield from beside(model, found.metrics)
-    page = Page(everything=True)
-    view_of(model.kind)(model, page)
-    for part in page.parts:
+    for part in viewed(model, Page(everything=True)).parts:
         if isinstance(part, str):
             if part:
                 yield part

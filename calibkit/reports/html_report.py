@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import polars as pl
 
@@ -35,12 +34,21 @@ _MOST_IN_FULL = 100
 _CONFUSION = ("tp", "fp", "fn", "tn")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Context:
-    """What a page says beside the metrics.
+def report(
+    found: Evaluated,
+    *,
+    inputs: Sequence[str],
+    confidence: float | None,
+    story: Sequence[str | Table],
+    pictures: Sequence[Markup],
+    remark: str,
+) -> bytes:
+    """Return the page of an evaluation: UTF-8, one file, the same bytes for the same findings.
 
-    Attributes
+    Parameters
     ----------
+    found
+        What was found.
     inputs
         Names of the files that were evaluated, or of the input as the user knows it.
     confidence
@@ -52,24 +60,14 @@ class Context:
     remark
         A line that stands in for pictures which are not there.
     """
-
-    inputs: Sequence[str] = ()
-    confidence: float | None = None
-    story: Sequence[str | Table] = ()
-    pictures: Sequence[Markup] = ()
-    remark: str = ""
-
-
-def report(found: Evaluated, context: Context) -> bytes:
-    """Return the page of an evaluation: UTF-8, one file, the same bytes for the same findings."""
     metrics = found.metrics
     return html.page(
-        f"Evaluation of {_listed(context.inputs)}" if context.inputs else "Evaluation",
-        _head(metrics, context),
+        f"Evaluation of {_listed(inputs)}",
+        _head(metrics, inputs, confidence),
         _remarks([*found.warnings, *found.notes]),
         *(_glance(metrics, score) for score in metrics.metrics),
-        _story(metrics, context),
-        _pictures(found, context),
+        _story(metrics, story),
+        _pictures(found, pictures, remark),
         html.section("All rows", *(_all_rows(metrics, scores) for scores in alike(metrics))),
         html.section("Differences", *(_differences(metrics, pair) for pair in metrics.differences)),
         html.section("Slices", *(_slices(metrics, score) for score in metrics.metrics)),
@@ -84,13 +82,12 @@ def _listed(names: Sequence[str]) -> str:
     return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
 
 
-def _head(metrics: Metrics, context: Context) -> Markup:
-    of = html.tag("code", html.escaped(_listed(context.inputs)))
-    title = html.joined([html.escaped("Evaluation of "), of]) if context.inputs else None
+def _head(metrics: Metrics, inputs: Sequence[str], confidence: float | None) -> Markup:
+    of = html.tag("code", html.escaped(_listed(inputs)))
+    heading = html.tag("h1", html.joined([html.escaped("Evaluation of "), of]))
     line = f"{metrics.rows:,} rows; scores: {', '.join(metrics.metrics)}."
-    if context.confidence is not None and metrics.intervals:
-        line += f" Intervals hold the true value with confidence {context.confidence:g}."
-    heading = html.tag("h1", title or html.escaped("Evaluation"))
+    if confidence is not None and metrics.intervals:
+        line += f" Intervals hold the true value with confidence {confidence:g}."
     return html.tag("header", html.joined([heading, html.paragraphs([line], class_="soft")]))
 
 
@@ -125,11 +122,10 @@ def _glance(metrics: Metrics, score: str) -> Markup:
     return html.section(f"{score} at a glance", html.tag("dl", html.joined(cards), class_="cards"))
 
 
-def _story(metrics: Metrics, context: Context) -> Markup:
+def _story(metrics: Metrics, story: Sequence[str | Table]) -> Markup:
     """Return what decisions came to: the boundary's own words, and each confusion matrix."""
     told = [
-        html.table(part) if isinstance(part, Table) else html.paragraphs([part])
-        for part in context.story
+        html.table(part) if isinstance(part, Table) else html.paragraphs([part]) for part in story
     ]
     counted = [
         _confusion(score, slices[ALL])
@@ -158,13 +154,13 @@ def _confusion(score: str, values: dict[str, Number]) -> Markup:
     return html.tag("div", html.tag("table", inside, class_="confusion"), class_="wide")
 
 
-def _pictures(found: Evaluated, context: Context) -> Markup:
-    drawn = list(context.pictures) or [*_diagrams(found.curves)]
+def _pictures(found: Evaluated, pictures: Sequence[Markup], remark: str) -> Markup:
+    drawn = [*(pictures or _diagrams(found.curves))]
     drawn += [*_slice_pictures(found.metrics)]
     return html.section(
         "Pictures",
         html.tag("div", html.joined(drawn), class_="pictures") if drawn else NOTHING,
-        html.paragraphs([context.remark] if context.remark else [], class_="soft"),
+        html.paragraphs([remark] if remark else [], class_="soft"),
     )
 
 

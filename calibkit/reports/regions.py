@@ -121,18 +121,14 @@ def _rectangles(model: BoundaryModel) -> list[tuple[float, float, float, float, 
     if model.order == "score-uncertainty":
         return _by_score_bin(model)
     edges = [-np.inf, *map(float, model.uncertainty_edges), np.inf]  # type: ignore[arg-type]  # one list, no lists
-    found = []
-    for level, (low, high) in enumerate(pairwise(edges)):
-        threshold = threshold_value(model.score_thresholds[level])
-        if not np.isnan(threshold) and low < high:
-            found.append((low, high, threshold, np.inf, False))
+    levels = list(pairwise(edges))
+    sure = [threshold_value(threshold) for threshold in model.score_thresholds]
+    found = [(*ends, start, np.inf, False) for ends, start in zip(levels, sure, strict=True)]
     if model.random_thresholds is not msgspec.UNSET:
-        for level, (low, high) in enumerate(pairwise(edges)):
-            start = threshold_value(model.random_thresholds[level])
-            end = threshold_value(model.score_thresholds[level])
-            if not np.isnan(start) and low < high:
-                found.append((low, high, start, np.inf if np.isnan(end) else end, True))
-    return found
+        chance = map(threshold_value, model.random_thresholds)
+        for ends, start, end in zip(levels, chance, sure, strict=True):
+            found.append((*ends, start, np.inf if np.isnan(end) else end, True))
+    return [one for one in found if one[0] < one[1] and not np.isnan(one[2])]
 
 
 def _by_score_bin(model: BoundaryModel) -> list[tuple[float, float, float, float, bool]]:
