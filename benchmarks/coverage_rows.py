@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from calibkit import simulate_posterior
 from calibkit.bins.binning import Levels
-from calibkit.boundary import exact
-from calibkit.boundary.goals import RecallAtPrecision, Totals
-from calibkit.maths.bounds import decimal_bound
-from calibkit.rows.columns import ColumnOptions, ScoreRows
+from calibkit.columns.columns import ColumnOptions, ScoreRows
+from calibkit.methods.boundary import exact
+from calibkit.methods.boundary.goals import RecallAtPrecision, Totals
+from calibkit.numerics.bounds import decimal_bound
 from calibkit.summaries.tally import count_rows
 
 Floats = NDArray[np.float64]

@@ -27,8 +27,8 @@ from typing import Any
 #: Step, module, attribute (of a class: Class.method), in the order in which they are shown.
 STEPS = (
     ("open the file", "calibkit.files.sources", "open_source"),
-    ("read the columns", "calibkit.rows.columns", "read_rows"),
-    ("check the values", "calibkit.rows.columns", "read_score_rows"),
+    ("read the columns", "calibkit.columns.columns", "read_rows"),
+    ("check the values", "calibkit.columns.columns", "read_score_rows"),
     ("quantiles of uncertainty", "calibkit.bins.binning", "quantile_edges"),
     ("level of each row", "calibkit.bins.binning", "assign"),
     ("keys of the scores", "calibkit.summaries.tally", "falling_keys"),
@@ -36,15 +36,15 @@ STEPS = (
     ("sort", "calibkit_kernels.sorting", "sort_words"),
     ("group equal scores", "calibkit.summaries.tally", "_count_plain"),
     ("quantiles of score", "calibkit.summaries.tally", "Tally.quantiles"),
-    ("hash of the rows", "calibkit.rows.columns", "data_hash"),
-    ("other counts of the rows", "calibkit.boundary.summary", "summarise"),
+    ("hash of the rows", "calibkit.columns.columns", "data_hash"),
+    ("other counts of the rows", "calibkit.methods.boundary.summary", "summarise"),
     ("prefixes with a positive", "calibkit.summaries.tally", "Tally.points"),
-    ("isotonic blocks", "calibkit.boundary.exact", "isotonic_blocks"),
-    ("search", "calibkit.boundary.exact", "solve"),
-    ("one threshold for all levels", "calibkit.boundary.fit", "_score_only"),
+    ("isotonic blocks", "calibkit.methods.boundary.exact", "isotonic_blocks"),
+    ("search", "calibkit.methods.boundary.exact", "solve"),
+    ("one threshold for all levels", "calibkit.methods.boundary.fit", "_score_only"),
     ("deal rows to folds", "calibkit.summaries.tally", "Tally.deal"),
-    ("fit and judge the folds", "calibkit.boundary.fit", "cross_validate"),
-    ("model and figures", "calibkit.boundary.fit", "fit_summary"),
+    ("fit and judge the folds", "calibkit.methods.boundary.fit", "cross_validate"),
+    ("model and figures", "calibkit.methods.boundary.fit", "fit_summary"),
 )
 IMPORTS, STARTING, REST = "import the libraries", "load the first kernel", "all else"
 
@@ -138,9 +138,9 @@ def measure(path: str, folds: int, output: str) -> dict[str, Any]:
     with clock.step(IMPORTS):
         main = import_module("calibkit_cli.main")
         for module in (
-            "calibkit.boundary.fit",
+            "calibkit.methods.boundary.fit",
             "calibkit.files.outputs",
-            "calibkit.boundary.run",
+            "calibkit.methods.boundary.run",
         ):
             import_module(module)
     put_clocks(clock)

@@ -19,11 +19,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.apply import apply_model
+from calibkit.apply.apply import apply_model
 from calibkit.files.sources import open_source
-from calibkit.hetcal.fit import fit_hetcal
-from calibkit.hetcal.model import HetcalModel
-from calibkit.hetcal.reading import read_hetcal_rows
+from calibkit.methods.hetcal.fit import fit_hetcal
+from calibkit.methods.hetcal.model import HetcalModel
+from calibkit.methods.hetcal.reading import read_hetcal_rows
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.hetcal import HetcalOptions
 

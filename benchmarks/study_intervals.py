@@ -20,11 +20,11 @@ from pathlib import Path
 
 import numpy as np
 
-from calibkit.maths.bounds import decimal_bound
-from calibkit.metrics import decisions, registry
-from calibkit.metrics.decisions import confusion_of
-from calibkit.metrics.intervals import IntervalOptions, differences, intervals
-from calibkit.metrics.views import Confusion, Pair, Sample, Settings, View, view_of
+from calibkit.measures import decisions, registry
+from calibkit.measures.decisions import confusion_of
+from calibkit.measures.intervals import IntervalOptions, differences, intervals
+from calibkit.measures.views import Confusion, Pair, Sample, Settings, View, view_of
+from calibkit.numerics.bounds import decimal_bound
 
 ROWS, GROUP, REPLICATES = 2000, 10, 200
 GRID = 100_001

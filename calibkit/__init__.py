@@ -32,9 +32,7 @@ if TYPE_CHECKING:
     from calibkit.api.simulation import simulate_selection as simulate_selection
     from calibkit.api.vad import fit_vad as fit_vad
     from calibkit.api.validation import validate as validate
-    from calibkit.boundary.model import BoundaryModel as BoundaryModel
     from calibkit.bundles.model import BundleModel as BundleModel
-    from calibkit.calibrators.model import CalibratorModel as CalibratorModel
     from calibkit.errors import CalibkitError as CalibkitError
     from calibkit.errors import CalibkitWarning as CalibkitWarning
     from calibkit.errors import DataError as DataError
@@ -42,30 +40,32 @@ if TYPE_CHECKING:
     from calibkit.errors import ModelError as ModelError
     from calibkit.errors import ResourceError as ResourceError
     from calibkit.errors import UsageError as UsageError
-    from calibkit.hetcal.model import HetcalModel as HetcalModel
-    from calibkit.metrics.result import Metrics as Metrics
-    from calibkit.models import Model as Model
-    from calibkit.models import load as load
-    from calibkit.raters.model import AlphaModel as AlphaModel
-    from calibkit.vad.model import VadModel as VadModel
+    from calibkit.evaluation.result import Metrics as Metrics
+    from calibkit.methods.boundary.model import BoundaryModel as BoundaryModel
+    from calibkit.methods.calibrators.model import CalibratorModel as CalibratorModel
+    from calibkit.methods.hetcal.model import HetcalModel as HetcalModel
+    from calibkit.methods.raters.model import AlphaModel as AlphaModel
+    from calibkit.methods.vad.model import VadModel as VadModel
+    from calibkit.models.model import Model as Model
+    from calibkit.models.model import load as load
 
 #: Where each public name is defined; it is loaded when it is first asked for.
 _PLACES = {
-    "AlphaModel": "calibkit.raters.model",
-    "BoundaryModel": "calibkit.boundary.model",
+    "AlphaModel": "calibkit.methods.raters.model",
+    "BoundaryModel": "calibkit.methods.boundary.model",
     "BundleModel": "calibkit.bundles.model",
     "CalibkitError": "calibkit.errors",
     "CalibkitWarning": "calibkit.errors",
-    "CalibratorModel": "calibkit.calibrators.model",
+    "CalibratorModel": "calibkit.methods.calibrators.model",
     "DataError": "calibkit.errors",
-    "HetcalModel": "calibkit.hetcal.model",
+    "HetcalModel": "calibkit.methods.hetcal.model",
     "InfeasibleError": "calibkit.errors",
-    "Metrics": "calibkit.metrics.result",
-    "Model": "calibkit.models",
+    "Metrics": "calibkit.evaluation.result",
+    "Model": "calibkit.models.model",
     "ModelError": "calibkit.errors",
     "ResourceError": "calibkit.errors",
     "UsageError": "calibkit.errors",
-    "VadModel": "calibkit.vad.model",
+    "VadModel": "calibkit.methods.vad.model",
     "bin": "calibkit.api.binning",
     "compare": "calibkit.api.boundary",
     "bundle": "calibkit.api.bundling",
@@ -78,7 +78,7 @@ _PLACES = {
     "fit_hetcal": "calibkit.api.hetcal",
     "fit_vad": "calibkit.api.vad",
     "gate": "calibkit.api.gates",
-    "load": "calibkit.models",
+    "load": "calibkit.models.model",
     "plot": "calibkit.api.plot",
     "report": "calibkit.api.evaluation",
     "simulate_partitions": "calibkit.api.simulation",

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from unittest import mock
 
-from calibkit.memory import Memory, memory_budget
+from calibkit.runtime.memory import Memory, memory_budget
 
 #: A size below all floors, so that they alone count; text files are larger than an eighth of it.
 SIZE = "1KB"
@@ -26,12 +26,12 @@ SIZE = "1KB"
 def floors(rows: int, entries: int) -> dict[str, int]:
     """Return what the floors become.  A new floor of any module belongs here."""
     return {
-        "calibkit.memory._FEWEST_ROWS": rows,
-        "calibkit.memory.FEWEST_ENTRIES": entries,
-        "calibkit.memory._LEAST_ROOM": 128 * rows,
-        "calibkit.memory._MOST_BATCH": max(2, rows // 2),
-        "calibkit.vad.summary._FEWEST_ROWS": rows,
-        "calibkit.applying._FEWEST_ROWS": rows,
+        "calibkit.runtime.memory._FEWEST_ROWS": rows,
+        "calibkit.runtime.memory.FEWEST_ENTRIES": entries,
+        "calibkit.runtime.memory._LEAST_ROOM": 128 * rows,
+        "calibkit.runtime.memory._MOST_BATCH": max(2, rows // 2),
+        "calibkit.methods.vad.summary._FEWEST_ROWS": rows,
+        "calibkit.apply.passes._FEWEST_ROWS": rows,
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from calibkit.engines.dask import DaskEngine, R, T
-from calibkit.progress import Progress, silent
+from calibkit.runtime.progress import Progress, silent
 
 
 class LocalEngine(DaskEngine):

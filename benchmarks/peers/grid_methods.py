@@ -13,13 +13,13 @@ from collections.abc import Callable
 from typing import Any
 
 from calibkit.bins.binning import fit_grid
-from calibkit.boundary import grid_methods
-from calibkit.boundary.frontier import precision_recall_frontier
-from calibkit.boundary.goals import GOALS, Totals
-from calibkit.boundary.methods import METHODS
+from calibkit.columns.columns import ColumnOptions, read_score_rows
 from calibkit.files.sources import open_source
-from calibkit.maths.bounds import decimal_bound
-from calibkit.rows.columns import ColumnOptions, read_score_rows
+from calibkit.methods.boundary import grid_methods
+from calibkit.methods.boundary.frontier import precision_recall_frontier
+from calibkit.methods.boundary.goals import GOALS, Totals
+from calibkit.methods.boundary.methods import METHODS
+from calibkit.numerics.bounds import decimal_bound
 
 
 def timed(task: Callable[[], Any], repeats: int) -> tuple[list[float], Any]:

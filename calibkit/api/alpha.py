@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from calibkit.api.functions import fit_function
 from calibkit.files.sources import Source
-from calibkit.fitted import Fitted
+from calibkit.methods.raters import run
+from calibkit.methods.raters.model import AlphaModel
 from calibkit.options.alpha_cal import AlphaOptions
-from calibkit.raters import run
-from calibkit.raters.model import AlphaModel
+from calibkit.summaries.runs import Fitted
 
 
 @fit_function(AlphaOptions)

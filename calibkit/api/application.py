@@ -7,7 +7,7 @@ from typing import Any
 
 from calibkit.api.functions import tell
 from calibkit.api.words import in_python
-from calibkit.apply import apply_model
+from calibkit.apply.apply import apply_model
 from calibkit.errors import UsageError
 from calibkit.files.frames import (
     Array,
@@ -17,7 +17,7 @@ from calibkit.files.frames import (
     open_frame,
     returned,
 )
-from calibkit.models import Model
+from calibkit.models.model import Model
 from calibkit.options.apply import ApplyOptions
 
 
@@ -31,7 +31,7 @@ def apply_to_frame(
     probs: str | Array | None = None,
     **others: Any,
 ) -> Any:
-    """Return the rows with the model's columns; see `calibkit.models.Model.apply`."""
+    """Return the rows with the model's columns; see `calibkit.models.model.Model.apply`."""
     columns: dict[str, Any] = {"score": score, "uncertainty": uncertainty, "probs": probs}
     first = "probs" if "probs" in model.columns else "score"
     given: Any = frame

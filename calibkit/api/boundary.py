@@ -5,11 +5,11 @@ from __future__ import annotations
 import polars as pl
 
 from calibkit.api.functions import fit_function, python_function, tell
-from calibkit.boundary import run
-from calibkit.boundary.model import BoundaryModel
 from calibkit.files.sources import Source
-from calibkit.fitted import Fitted
+from calibkit.methods.boundary import run
+from calibkit.methods.boundary.model import BoundaryModel
 from calibkit.options.boundary import BoundaryOptions
+from calibkit.summaries.runs import Fitted
 
 
 @fit_function(BoundaryOptions)

@@ -9,7 +9,7 @@ from calibkit.api.functions import tell
 from calibkit.api.words import in_python
 from calibkit.bundles import make
 from calibkit.bundles.model import BundleModel
-from calibkit.models import Model
+from calibkit.models.model import Model
 from calibkit.options.option import Options, tagged
 from calibkit.options.shared import model_of
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from calibkit.api.functions import fit_function
-from calibkit.calibrators import run
-from calibkit.calibrators.model import CalibratorModel
 from calibkit.files.sources import Source
-from calibkit.fitted import Fitted
+from calibkit.methods.calibrators import run
+from calibkit.methods.calibrators.model import CalibratorModel
 from calibkit.options.calibrate import CalibrateOptions
+from calibkit.summaries.runs import Fitted
 
 
 @fit_function(CalibrateOptions)

@@ -8,13 +8,13 @@ from calibkit.api.functions import tell
 from calibkit.api.words import in_python
 from calibkit.drift.drift import Drift, drift
 from calibkit.files.frames import Frame, open_frame
-from calibkit.models import Model
+from calibkit.models.model import Model
 from calibkit.options.drift import DriftOptions
 from calibkit.options.option import names_of
 
 
 def drift_of_frame(model: Model, frame: Frame, **given: Any) -> Drift:
-    """Return how far rows are from those of the fit; see `calibkit.models.Model.drift`."""
+    """Return how far rows are from those of the fit; see `calibkit.models.model.Model.drift`."""
     with in_python(names_of(DriftOptions)):
         found = drift(DriftOptions(model=model, **given), open_frame(frame))
     tell(found.warnings, DriftOptions)

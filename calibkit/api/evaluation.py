@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from calibkit.api.functions import python_function, tell
+from calibkit.evaluation.evaluate import Evaluated
+from calibkit.evaluation.result import Metrics
+from calibkit.evaluation.run import fit
 from calibkit.files.sources import Source
-from calibkit.metrics.evaluate import Evaluated
-from calibkit.metrics.result import Metrics
-from calibkit.metrics.run import fit
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.reports.evaluated import page_of
-from calibkit.threads import later, warm_up
+from calibkit.runtime.threads import later, warm_up
 
 
 @python_function(EvaluateOptions)

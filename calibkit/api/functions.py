@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, get_args, o
 
 from calibkit.api.words import in_python, python_words
 from calibkit.errors import CalibkitWarning, UsageError, nearest
-from calibkit.fitted import Fitted
-from calibkit.models import Model
+from calibkit.models.model import Model
 from calibkit.options.option import Entry, Options, entries, names_of
 from calibkit.options.shared import COLUMNS
+from calibkit.summaries.runs import Fitted
 
 if TYPE_CHECKING:
     from calibkit.files.frames import Frame
@@ -91,7 +91,7 @@ def fit_function(
     def decorated(fit: Callable[[Source, Asked], Fitted[M]]) -> FrameFunction[P, M]:
         @functools.wraps(fit)
         def delivered(source: Source, own: Asked) -> M:
-            from calibkit.threads import later, warm_up
+            from calibkit.runtime.threads import later, warm_up
 
             later(getattr(own, "workers", 1), warm_up)
             fitted = fit(source, own)

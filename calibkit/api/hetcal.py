@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from calibkit.api.functions import fit_function
 from calibkit.files.sources import Source
-from calibkit.fitted import Fitted
-from calibkit.hetcal import run
-from calibkit.hetcal.model import HetcalModel
+from calibkit.methods.hetcal import run
+from calibkit.methods.hetcal.model import HetcalModel
 from calibkit.options.hetcal import HetcalOptions
+from calibkit.summaries.runs import Fitted
 
 
 @fit_function(HetcalOptions)

@@ -16,7 +16,7 @@ from calibkit.options.simulate import (
     SelectionOptions,
     SimulateOptions,
 )
-from calibkit.simulations import KINDS, simulate
+from calibkit.registry.simulations import KINDS, simulate
 
 P = ParamSpec("P")
 Asked = TypeVar("Asked", bound=SimulateOptions)

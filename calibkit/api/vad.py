@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from calibkit.api.functions import fit_function
 from calibkit.files.sources import Source
-from calibkit.fitted import Fitted
+from calibkit.methods.vad import run
+from calibkit.methods.vad.model import VadModel
 from calibkit.options.vad import VadOptions
-from calibkit.vad import run
-from calibkit.vad.model import VadModel
+from calibkit.summaries.runs import Fitted
 
 
 @fit_function(VadOptions)

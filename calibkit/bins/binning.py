@@ -16,11 +16,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.bins.edges import equal_width_edges, quantile_edges
+from calibkit.columns.columns import ScoreRows
+from calibkit.columns.weights import Unit
 from calibkit.errors import DataError, UsageError
-from calibkit.models import canonical_text
+from calibkit.models.model import canonical_text
 from calibkit.options.levels import Order
-from calibkit.rows.columns import ScoreRows
-from calibkit.rows.weights import Unit
 from calibkit.summaries.resolution import resolution_of
 from calibkit.summaries.tally import Tally, count_rows
 from calibkit_kernels import tally as kernels

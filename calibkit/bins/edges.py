@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.rows.weights import in_units
+from calibkit.columns.weights import in_units
 from calibkit.summaries.order import few_values
 from calibkit_kernels.selection import order_statistics
 
@@ -41,7 +41,7 @@ def quantile_edges(
 
 
 def quantiles_in_units(values: Floats, units: NDArray[np.int64], bins: int) -> tuple[float, Edges]:
-    """Return what `quantile_edges` does, of weights in `calibkit.rows.weights.in_units`."""
+    """Return what `quantile_edges` does, of weights in `calibkit.columns.weights.in_units`."""
     order = np.argsort(values, kind="stable")
     order = order[units[order] > 0]
     cumulative = np.cumsum(units[order])

@@ -10,14 +10,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.bins.binning import Grid
+from calibkit.columns.columns import ColumnOptions
+from calibkit.columns.numeric import numeric_column
+from calibkit.columns.provenance import data_hash
+from calibkit.columns.rows import RowFinder
+from calibkit.columns.weights import Unit, in_units
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
-from calibkit.models import Column, column_descriptions
-from calibkit.rows.columns import ColumnOptions
-from calibkit.rows.numeric import numeric_column
-from calibkit.rows.provenance import data_hash
-from calibkit.rows.rows import RowFinder
-from calibkit.rows.weights import Unit, in_units
+from calibkit.models.model import Column, column_descriptions
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]

@@ -8,7 +8,7 @@ from typing import Any
 
 from calibkit.errors import ModelError, UsageError
 from calibkit.files.sources import read_bytes
-from calibkit.models import Model, decode_as, decode_object
+from calibkit.models.model import Model, decode_as, decode_object
 
 
 def edges_of(value: Any, flag: str) -> tuple[float, ...]:

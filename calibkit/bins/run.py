@@ -1,4 +1,4 @@
-"""``bin`` from rows to the table of a grid: as `calibkit.fitted.Run` names it."""
+"""``bin`` from rows to the table of a grid: as `calibkit.summaries.runs.Run` names it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from functools import partial
 import polars as pl
 
 from calibkit.bins.binning import fit_grid, grid_frame, grid_metadata
+from calibkit.columns.columns import ColumnOptions, ScoreRows, read_score_rows, resolve
 from calibkit.files.sources import Source
-from calibkit.fitted import Plan
-from calibkit.memory import Memory, memory_budget
 from calibkit.options.bin import BinOptions
 from calibkit.options.option import from_plain, plain
-from calibkit.rows.columns import ColumnOptions, ScoreRows, read_score_rows, resolve
+from calibkit.runtime.memory import Memory, memory_budget
+from calibkit.summaries.runs import Plan
 from calibkit.summaries.score_batches import Reading, Spread, rows_within, summarise_scores
 from calibkit.summaries.score_states import score_state, source_of, summary_of
 from calibkit.summaries.states import State
@@ -32,7 +32,7 @@ class Binned:
     metadata
         What a file of it says of itself.
     warnings, notes, details
-        As in `calibkit.fitted.Fitted`.
+        As in `calibkit.summaries.runs.Fitted`.
     """
 
     frame: pl.DataFrame

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import polars as pl
 
-from calibkit.applier import ACTION, PASS, Applier, Reads, Request
-from calibkit.appliers import PARTS
 from calibkit.bundles.model import BundleModel, Step, makes
+from calibkit.columns.columns import RowFinder
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
-from calibkit.rows.columns import RowFinder
+from calibkit.models.applier import ACTION, PASS, Applier, Reads, Request
+from calibkit.registry.appliers import PARTS
 
 
 class BundleApplier:

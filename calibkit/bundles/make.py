@@ -13,7 +13,7 @@ from calibkit.bundles.model import (
     step_of,
 )
 from calibkit.errors import ModelError, UsageError
-from calibkit.models import Model
+from calibkit.models.model import Model
 
 
 def bundle(

@@ -10,15 +10,15 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from calibkit.applier import ACTION, PASS
-from calibkit.appliers import PARTS
-from calibkit.boundary.model import BoundaryModel
 from calibkit.errors import ModelError
-from calibkit.hetcal.model import HetcalModel
-from calibkit.makers import model_hash
-from calibkit.models import Column, Model, canonical_text, decode
-from calibkit.raters.model import AlphaModel
-from calibkit.vad.model import VadModel
+from calibkit.methods.boundary.model import BoundaryModel
+from calibkit.methods.hetcal.model import HetcalModel
+from calibkit.methods.raters.model import AlphaModel
+from calibkit.methods.vad.model import VadModel
+from calibkit.models.applier import ACTION, PASS
+from calibkit.models.lineage import model_hash
+from calibkit.models.model import Column, Model, canonical_text, decode
+from calibkit.registry.appliers import PARTS
 
 #: Names become parts of column names, which every format and database should take.
 _NAME = re.compile(r"\w[\w-]*")

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.boundary.parts import Reference, threshold_value
-from calibkit.boundary.spreads import place_between
-from calibkit.maths.sums import ExactSum, group_fractions
+from calibkit.methods.boundary.parts import Reference, threshold_value
+from calibkit.methods.boundary.spreads import place_between
+from calibkit.numerics.sums import ExactSum, group_fractions
 
 Floats = NDArray[Any]
 

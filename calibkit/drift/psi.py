@@ -14,8 +14,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from calibkit.maths.normal import critical_value
-from calibkit.metrics.result import Interval
+from calibkit.evaluation.result import Interval
+from calibkit.numerics.normal import critical_value
 
 #: What an empty bin of the new rows counts as, lest the index be infinite.
 _EMPTY = 0.5

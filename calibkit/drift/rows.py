@@ -10,20 +10,20 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.applier import Reads, Request, as_fitted, find_columns
-from calibkit.boundary.application import ROW_NUMBER
-from calibkit.boundary.decide import probabilities
-from calibkit.boundary.model import BoundaryModel
 from calibkit.bundles.application import BundleApplier
 from calibkit.bundles.model import BundleModel
+from calibkit.columns.columns import RowFinder, label_column, weight_column
+from calibkit.columns.gaps import present_in
+from calibkit.columns.rows import missing_mask
 from calibkit.drift.counts import Counts, Outline, outlines
 from calibkit.errors import ModelError, UsageError
 from calibkit.files.sources import Source
-from calibkit.makers import check_makers
+from calibkit.methods.boundary.application import ROW_NUMBER
+from calibkit.methods.boundary.decide import probabilities
+from calibkit.methods.boundary.model import BoundaryModel
+from calibkit.models.applier import Reads, Request, as_fitted, find_columns
+from calibkit.models.lineage import check_makers
 from calibkit.options.drift import DriftOptions
-from calibkit.rows.columns import RowFinder, label_column, weight_column
-from calibkit.rows.gaps import present_in
-from calibkit.rows.rows import missing_mask
 
 Floats = NDArray[Any]
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from calibkit.apply import plan_application
-from calibkit.applying import Run
+from calibkit.apply.apply import plan_application
+from calibkit.apply.passes import Run
 from calibkit.engines.shards import Opening, Shard
 from calibkit.files.sinks import write_frames
-from calibkit.makers import footer
-from calibkit.models import Model
+from calibkit.models.lineage import footer
+from calibkit.models.model import Model
 from calibkit.options.apply import ApplyOptions
 
 

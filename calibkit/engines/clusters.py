@@ -11,8 +11,8 @@ from calibkit.engines.dask import LOCAL, DaskEngine
 from calibkit.engines.shards import Opening, Shard, StateTask, state_of_all
 from calibkit.files.sinks import Transaction, make_folders
 from calibkit.files.sources import Source
-from calibkit.memory import Memory
-from calibkit.progress import Progress
+from calibkit.runtime.memory import Memory
+from calibkit.runtime.progress import Progress
 from calibkit.summaries.states import State
 
 

@@ -19,7 +19,7 @@ from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from calibkit import __version__
 from calibkit.errors import CalibkitError, ResourceError, UsageError
-from calibkit.progress import Progress, silent
+from calibkit.runtime.progress import Progress, silent
 
 #: The address that means a cluster of this machine's processes.
 LOCAL: Final = "local"

@@ -14,11 +14,11 @@ from calibkit.errors import CalibkitError, DataError, UsageError
 from calibkit.files.inputs import STDIN, Named, check_rows, find_files, is_remote
 from calibkit.files.sources import Source, open_files
 from calibkit.files.stretches import Stretch, cuts, size_to_cut, stretches
-from calibkit.memory import Memory
-from calibkit.progress import Progress, silent
-from calibkit.states import state_of
+from calibkit.registry.states import state_of
+from calibkit.runtime.memory import Memory
+from calibkit.runtime.progress import Progress, silent
+from calibkit.runtime.threads import later, warm_up
 from calibkit.summaries.states import State, join_states
-from calibkit.threads import later, warm_up
 
 #: A part has so many rows at least: what comes of it takes longer than its task costs.
 _FEWEST_ROWS: Final = 2**18

@@ -23,9 +23,9 @@ from calibkit.exports.nodes import (
 from calibkit.exports.program import Program
 from calibkit.exports.request import Request
 from calibkit.exports.scales import bind_input
-from calibkit.models import Column
-from calibkit.raters.alpha import LARGEST_LOG
-from calibkit.raters.model import AlphaModel
+from calibkit.methods.raters.alpha import LARGEST_LOG
+from calibkit.methods.raters.model import AlphaModel
+from calibkit.models.model import Column
 
 #: Numbers below this have products that PostgreSQL cannot hold.
 _SMALL = 1e-140

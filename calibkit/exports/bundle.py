@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import msgspec
 
-from calibkit.applier import ACTION, PASS
-from calibkit.boundary.model import BoundaryModel
 from calibkit.bundles.model import BundleModel, Step, makes
-from calibkit.calibrators.methods import METHODS
-from calibkit.calibrators.model import CalibratorModel
 from calibkit.errors import UsageError
 from calibkit.exports.nodes import MISSING, Lacks, Node, Text, when
 from calibkit.exports.parts import PARTS
 from calibkit.exports.program import Program
 from calibkit.exports.request import Request
-from calibkit.models import Model
+from calibkit.methods.boundary.model import BoundaryModel
+from calibkit.methods.calibrators.methods import METHODS
+from calibkit.methods.calibrators.model import CalibratorModel
+from calibkit.models.applier import ACTION, PASS
+from calibkit.models.model import Model
 
 
 def translate(program: Program, model: BundleModel, request: Request) -> dict[str, Node]:

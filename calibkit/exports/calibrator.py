@@ -5,10 +5,6 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from calibkit.calibrators.maps import ScoreMap
-from calibkit.calibrators.method import mapped
-from calibkit.calibrators.methods import METHODS
-from calibkit.calibrators.model import CalibratorModel
 from calibkit.exports import classes
 from calibkit.exports.maps import Maker
 from calibkit.exports.nodes import Node, clipped
@@ -16,7 +12,11 @@ from calibkit.exports.preimages import Function, Inverse
 from calibkit.exports.program import Program, Rising
 from calibkit.exports.request import Request
 from calibkit.exports.scales import bind_input
-from calibkit.models import Column
+from calibkit.methods.calibrators.maps import ScoreMap
+from calibkit.methods.calibrators.method import mapped
+from calibkit.methods.calibrators.methods import METHODS
+from calibkit.methods.calibrators.model import CalibratorModel
+from calibkit.models.model import Column
 
 
 def translate(program: Program, model: CalibratorModel, request: Request) -> dict[str, Node]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from calibkit.apply import apply_model, plan_application
+from calibkit.apply.apply import apply_model, plan_application
 from calibkit.errors import ResourceError, UsageError
 from calibkit.exports.nodes import Compare, Node, Number, Ref, Steps, Words, every_node
 from calibkit.exports.program import Input, Program, columns_of
@@ -23,9 +23,9 @@ from calibkit.exports.request import Request
 from calibkit.exports.scales import scores_of
 from calibkit.exports.writing import Target, export_model, program_of
 from calibkit.files.sources import Source
-from calibkit.models import Model
+from calibkit.methods.raters.application import match_classes
+from calibkit.models.model import Model
 from calibkit.options.apply import ApplyOptions
-from calibkit.raters.application import match_classes
 
 #: How far probabilities and margins may be apart, relatively where they are above 1.
 TOLERANCE = 1e-12

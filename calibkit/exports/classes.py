@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from calibkit.calibrators.model import CalibratorModel
 from calibkit.errors import UsageError
 from calibkit.exports.nodes import Clamped, Every, Exp, Item, Log, Node, Number, Ref, when
 from calibkit.exports.program import Program
 from calibkit.exports.request import Request
 from calibkit.exports.scales import as_fitted, bind_input
-from calibkit.models import Column, Model
-from calibkit.raters.logit_maps import LEAST_PROBABILITY
-from calibkit.raters.model import LogitMapModel
-from calibkit.raters.rows import SUM_SLACK
+from calibkit.methods.calibrators.model import CalibratorModel
+from calibkit.methods.raters.logit_maps import LEAST_PROBABILITY
+from calibkit.methods.raters.model import LogitMapModel
+from calibkit.methods.raters.rows import SUM_SLACK
+from calibkit.models.model import Column, Model
 
 #: What a pattern is recognised by.
 _GLOB = set("*?[")

@@ -35,8 +35,14 @@ from calibkit.exports.scales import (
     near_knots,
     scores_of,
 )
-from calibkit.hetcal.model import SCORE_FEATURE, HetcalModel, LeafMap, PartitionPart, TreeNode
-from calibkit.hetcal.rows import linear_scores
+from calibkit.methods.hetcal.model import (
+    SCORE_FEATURE,
+    HetcalModel,
+    LeafMap,
+    PartitionPart,
+    TreeNode,
+)
+from calibkit.methods.hetcal.rows import linear_scores
 
 #: A tree is written as nested comparisons to this depth; what lies below gets a name first.
 _NESTED = 12

@@ -1,15 +1,15 @@
-"""What the formula of a calibrator is written with, as a program: see `calibkit.calibrators.method`."""
+"""What the formula of a calibrator is written with, as a program."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from calibkit.calibrators.maps import ScoreMap
 from calibkit.exports import scales
 from calibkit.exports.nodes import Log, Node, Operand, Ref, clipped, steps, when
 from calibkit.exports.preimages import Function, Inverse
 from calibkit.exports.program import Program
-from calibkit.models import Column
+from calibkit.methods.calibrators.maps import ScoreMap
+from calibkit.models.model import Column
 from calibkit_kernels.decide import LEAST
 
 

@@ -10,11 +10,11 @@ from calibkit.exports.program import Program
 from calibkit.exports.request import Request
 
 if TYPE_CHECKING:
-    from calibkit.boundary.model import BoundaryModel
-    from calibkit.calibrators.model import CalibratorModel
-    from calibkit.hetcal.model import HetcalModel
-    from calibkit.raters.model import AlphaModel
-    from calibkit.vad.model import VadModel
+    from calibkit.methods.boundary.model import BoundaryModel
+    from calibkit.methods.calibrators.model import CalibratorModel
+    from calibkit.methods.hetcal.model import HetcalModel
+    from calibkit.methods.raters.model import AlphaModel
+    from calibkit.methods.vad.model import VadModel
 
 #: Returns the columns that a model adds, as nodes of a program.
 Translate = Callable[[Program, Any, Request], dict[str, Node]]

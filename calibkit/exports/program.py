@@ -25,7 +25,7 @@ from calibkit.exports.nodes import (
     when,
 )
 from calibkit.exports.preimages import Inverse
-from calibkit.models import Column
+from calibkit.models.model import Column
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from calibkit.applier import Request as Asked
 from calibkit.errors import UsageError
-from calibkit.models import Model
+from calibkit.models.applier import Request as Asked
+from calibkit.models.model import Model
 
 #: The key of `apply` that is no column; a table's rows have no numbers.
 ROW_NUMBER = "row-number"
@@ -15,7 +15,7 @@ ROW_NUMBER = "row-number"
 
 @dataclass(frozen=True, kw_only=True)
 class Request(Asked):
-    """How a model is exported: see also `calibkit.applier.Request`.
+    """How a model is exported: see also `calibkit.models.applier.Request`.
 
     Attributes
     ----------

@@ -9,7 +9,7 @@ from calibkit.errors import CheckError
 from calibkit.exports.check import Agreement, check_export, with_classes
 from calibkit.exports.writing import Target, export_model
 from calibkit.files.sources import Source
-from calibkit.models import Model
+from calibkit.models.model import Model
 from calibkit.options.export import ExportOptions
 
 

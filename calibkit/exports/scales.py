@@ -23,7 +23,7 @@ from calibkit.exports.nodes import (
 )
 from calibkit.exports.preimages import Scores
 from calibkit.exports.program import Input, Program
-from calibkit.models import Column
+from calibkit.models.model import Column
 from calibkit_kernels.decide import LEAST
 
 #: The largest finite float64 and the first number that float32 rounds to infinity.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from calibkit.calibrators.model import CalibratorModel
 from calibkit.exports import calibrator, scales
 from calibkit.exports.nodes import Node, Ref, clipped
 from calibkit.exports.program import Program
 from calibkit.exports.request import Request
 from calibkit.exports.scales import bind_input, expit, line
-from calibkit.vad.model import VadModel
+from calibkit.methods.calibrators.model import CalibratorModel
+from calibkit.methods.vad.model import VadModel
 
 
 def translate(program: Program, model: VadModel, request: Request) -> dict[str, Node]:

@@ -12,7 +12,7 @@ from calibkit.exports.bundle import translate as bundle
 from calibkit.exports.parts import PARTS, Translate
 from calibkit.exports.program import Program, used_bindings
 from calibkit.exports.request import Request
-from calibkit.models import Model
+from calibkit.models.model import Model
 
 #: What can be written.
 LANGUAGES: Final = ("sql", "polars", "python")

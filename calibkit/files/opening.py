@@ -28,7 +28,7 @@ from calibkit.files.scratch import Scratch
 from calibkit.files.streams import decompressed, held, text_of
 from calibkit.files.table import Table
 from calibkit.files.text import text_table
-from calibkit.memory import Memory
+from calibkit.runtime.memory import Memory
 
 if TYPE_CHECKING:
     import pyarrow as pa

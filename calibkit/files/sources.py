@@ -24,8 +24,8 @@ from calibkit.files.inputs import STDIN, Part, check_rows, find_files, repeated
 from calibkit.files.opening import open_part
 from calibkit.files.schemas import in_one_schema, misread, refuse_pattern
 from calibkit.files.table import Schema, Table
-from calibkit.memory import Memory
-from calibkit.progress import Progress, silent
+from calibkit.runtime.memory import Memory
+from calibkit.runtime.progress import Progress, silent
 
 __all__ = ["STDIN", "Part", "Source", "open_source", "read_bytes", "suffix_format"]
 

@@ -20,13 +20,13 @@ from calibkit.options.shared import (
 )
 
 if TYPE_CHECKING:
-    from calibkit.applier import Request
-    from calibkit.maths.bounds import Bound
+    from calibkit.models.applier import Request
+    from calibkit.numerics.bounds import Bound
 
 
 def _share(value: Any, flag: str) -> str:
     """Return a share in its shortest decimal form."""
-    from calibkit.maths.bounds import decimal_bound
+    from calibkit.numerics.bounds import decimal_bound
 
     return str(decimal_bound(value, flag))
 
@@ -95,7 +95,7 @@ class ApplyOptions(Options):
     @property
     def request(self) -> Request:
         """What is asked of the model besides its own word."""
-        from calibkit.applier import Request
+        from calibkit.models.applier import Request
 
         columns = {"score": self.score, "uncertainty": self.uncertainty, "probs": self.probs}
         named = {role: name for role, name in columns.items() if name is not None}
@@ -104,6 +104,6 @@ class ApplyOptions(Options):
     @property
     def most_missing(self) -> Bound | None:
         """The largest share of rows that may lack a value."""
-        from calibkit.maths.bounds import decimal_bound
+        from calibkit.numerics.bounds import decimal_bound
 
         return None if self.max_missing is None else decimal_bound(str(self.max_missing))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
-from calibkit.calibrators.methods import METHODS, Entry
 from calibkit.errors import UsageError, nearest
+from calibkit.methods.calibrators.methods import METHODS, Entry
 from calibkit.options.maps import (
     LOGIT_MAPS,
     METHOD,

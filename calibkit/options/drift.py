@@ -19,7 +19,7 @@ from calibkit.options.shared import (
 )
 
 if TYPE_CHECKING:
-    from calibkit.models import Model
+    from calibkit.models.model import Model
 
 
 @dataclass(frozen=True, kw_only=True)

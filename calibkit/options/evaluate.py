@@ -52,14 +52,14 @@ from calibkit.options.shared import (
 )
 
 if TYPE_CHECKING:
-    from calibkit.maths.bounds import Bound
-    from calibkit.metrics.settings import Share
-    from calibkit.metrics.views import Settings
-    from calibkit.models import Model
+    from calibkit.measures.settings import Share
+    from calibkit.measures.views import Settings
+    from calibkit.models.model import Model
+    from calibkit.numerics.bounds import Bound
 
 
 def _prevalence(value: Any, flag: str) -> str:
-    from calibkit.metrics.settings import read_prevalence
+    from calibkit.measures.settings import read_prevalence
 
     return read_prevalence(str(value))
 
@@ -260,13 +260,13 @@ class EvaluateOptions(Threaded):
     @cached_property
     def tops(self) -> tuple[Share, ...]:
         """The shares of the rows with the highest scores that are slices."""
-        from calibkit.metrics.settings import read_shares
+        from calibkit.measures.settings import read_shares
 
         return read_shares(cast("Sequence[str]", self.top or ()))
 
     @cached_property
     def _chosen(self) -> tuple[tuple[str, ...] | None, dict[str, list[Bound]]]:
-        from calibkit.metrics.settings import read_bounds, read_metrics
+        from calibkit.measures.settings import read_bounds, read_metrics
 
         bounds = read_bounds(
             cast("Sequence[str]", self.recall_at_precision or ()),
@@ -282,7 +282,7 @@ class EvaluateOptions(Threaded):
     @cached_property
     def settings(self) -> Settings:
         """What shapes the metrics."""
-        from calibkit.metrics.views import Settings
+        from calibkit.measures.views import Settings
 
         bounds = self._chosen[1]
         return Settings(

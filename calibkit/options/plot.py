@@ -33,7 +33,7 @@ from calibkit.options.shared import (
 from calibkit.reports.look import Look, read_size
 
 if TYPE_CHECKING:
-    from calibkit.models import Model
+    from calibkit.models.model import Model
 
     #: Boundaries, or their files; `read_models` makes them a tuple.
     Boundaries: TypeAlias = (

@@ -14,7 +14,7 @@ from calibkit.options.option import Options, listed, option, tagged
 
 if TYPE_CHECKING:
     from calibkit.files.frames import Frame
-    from calibkit.models import Model
+    from calibkit.models.model import Model
 
     #: A model, or its file.
     ModelLike: TypeAlias = Model | str | os.PathLike[str]
@@ -37,7 +37,7 @@ def model_of(value: Any, flag: str) -> Model:
     UsageError, ModelError
         No such file, or one that holds no model.
     """
-    from calibkit.models import Model, canonical_text, decode, load
+    from calibkit.models.model import Model, canonical_text, decode, load
 
     if isinstance(value, dict):
         return decode(canonical_text(value).encode(), flag)
@@ -276,7 +276,7 @@ class Threaded(Options):
     @property
     def workers(self) -> int:
         """How many threads to use."""
-        from calibkit.threads import thread_count
+        from calibkit.runtime.threads import thread_count
 
         return thread_count(self.threads)
 

@@ -21,7 +21,7 @@ from calibkit.options.shared import (
 )
 
 if TYPE_CHECKING:
-    from calibkit.models import Model
+    from calibkit.models.model import Model
 
 METHOD, TANDEM = "Method", "In tandem with a calibrator"
 

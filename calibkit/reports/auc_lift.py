@@ -14,9 +14,9 @@ import numpy as np
 import polars as pl
 
 from calibkit.errors import UsageError
+from calibkit.evaluation.evaluate import evaluate
+from calibkit.evaluation.slices import ALL
 from calibkit.files.sources import Source
-from calibkit.metrics.evaluate import evaluate
-from calibkit.metrics.slices import ALL
 from calibkit.options.plot import AucLiftOptions
 from calibkit.reports.judged import judged
 from calibkit.reports.points import Points, in_per_cent, per_cent, undrawable

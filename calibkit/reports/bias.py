@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import polars as pl
 
+from calibkit.evaluation.evaluate import evaluate
 from calibkit.files.sources import Source
-from calibkit.metrics.evaluate import evaluate
 from calibkit.options.plot import BiasOptions
 from calibkit.reports.judged import judged
 from calibkit.reports.points import (

@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 
 from calibkit.errors import DataError
+from calibkit.evaluation.evaluate import Evaluated, evaluate
 from calibkit.files.sources import Source
-from calibkit.metrics.evaluate import Evaluated, evaluate
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.plot import DisagreementOptions
 from calibkit.reports.judged import judged
@@ -25,7 +25,7 @@ from calibkit.reports.style import Sheet
 def points(source: Source, options: DisagreementOptions) -> Points:
     """Return predicted and observed disagreement in the bins of each predictor.
 
-    The table is that of `calibkit.metrics.vote_curves.disagreement_rows`.  With strengths
+    The table is that of `calibkit.measures.vote_curves.disagreement_rows`.  With strengths
     (``--alpha0``) each predictor stands there twice, with its strength and without.
 
     Raises

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from calibkit.evaluation.evaluate import evaluate
+from calibkit.evaluation.slices import ALL
 from calibkit.files.sources import Source
-from calibkit.metrics.evaluate import evaluate
-from calibkit.metrics.slices import ALL
 from calibkit.options.plot import DispersionOptions
 from calibkit.reports.judged import judged
 from calibkit.reports.points import (

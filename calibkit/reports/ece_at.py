@@ -11,14 +11,14 @@ from dataclasses import replace
 import polars as pl
 
 from calibkit.bins.binning import Grid, fit_grid
+from calibkit.columns.columns import read_score_rows, score_column
+from calibkit.evaluation.rows import grid_of
 from calibkit.files.sources import Source
-from calibkit.metrics import cells
-from calibkit.metrics.rows import grid_of
-from calibkit.metrics.views import Sample, Settings
+from calibkit.measures import cells
+from calibkit.measures.views import Sample, Settings
 from calibkit.options.grid_plots import EceAtOptions
 from calibkit.reports.points import Points, check_lines, undrawable
 from calibkit.reports.style import Sheet
-from calibkit.rows.columns import read_score_rows, score_column
 
 
 def points(source: Source, options: EceAtOptions) -> Points:

@@ -7,12 +7,12 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import Final
 
-from calibkit.boundary.model import BoundaryModel
+from calibkit.evaluation.evaluate import Evaluated
+from calibkit.evaluation.slices import ALL
 from calibkit.files.inputs import Part
 from calibkit.files.sources import Source
-from calibkit.metrics.evaluate import Evaluated
-from calibkit.metrics.slices import ALL
-from calibkit.models import Model
+from calibkit.methods.boundary.model import BoundaryModel
+from calibkit.models.model import Model
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.plot import RocOptions
 from calibkit.reports import disagreement, plots, reliability

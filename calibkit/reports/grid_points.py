@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from calibkit.bins.binning import check_bins, fit_grid, grid_frame
 from calibkit.bins.grid_table import is_grid_table, read_grid_table
+from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
-from calibkit.metrics.curves import with_intervals
+from calibkit.measures.curves import with_intervals
 from calibkit.options.grid_plots import GridPlot
 from calibkit.options.shared import ColumnOptions
-from calibkit.rows.columns import ScoreRows, read_score_rows
 
 #: Rows that a cell should have on average, where the user names no number of bins.
 LEAST_ROWS = 25

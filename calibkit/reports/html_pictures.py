@@ -43,7 +43,7 @@ def reliability(curve: pl.DataFrame) -> Markup:
     """Return the reliability diagram of one score in one slice, nothing where it has no rows.
 
     Bins are dots with their intervals, isotonic regression (CORP) is a line, and the number of rows
-    of each bin stands below.  `curve` has the columns of `calibkit.metrics.curves.SCHEMA`.
+    of each bin stands below.  `curve` has the columns of `calibkit.measures.curves.SCHEMA`.
     """
     bins = curve.filter((pl.col("curve") == "bins") & (pl.col("count") > 0)).to_dicts()
     if not bins:

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import polars as pl
 
-from calibkit.boundary.model import BoundaryModel
 from calibkit.errors import CalibkitError
+from calibkit.evaluation.evaluate import Evaluated
+from calibkit.evaluation.slices import ALL
 from calibkit.files.sources import Source
-from calibkit.metrics.evaluate import Evaluated
-from calibkit.metrics.slices import ALL
+from calibkit.methods.boundary.model import BoundaryModel
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.grid_plots import HeatmapOptions
 from calibkit.options.plot import DispersionOptions, PrecisionRecallOptions, RocOptions

@@ -16,8 +16,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 from calibkit.bins.grid_table import is_grid_table
+from calibkit.columns.columns import resolve
+from calibkit.evaluation.rows import columns_used
 from calibkit.files.sources import Source
-from calibkit.metrics.rows import columns_used
 from calibkit.options.grid_plots import BinnedPlot
 from calibkit.options.pictures import KINDS, kind_of
 from calibkit.options.plot import JudgedPlot, PlotOptions
@@ -39,7 +40,6 @@ from calibkit.reports.judged import judged
 from calibkit.reports.look import Look
 from calibkit.reports.points import Points
 from calibkit.reports.style import Sheet, need_matplotlib, settings, to_png, to_svg
-from calibkit.rows.columns import resolve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,12 +9,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from calibkit.evaluation.evaluate import evaluate
+from calibkit.evaluation.rows import BOUNDARY, read_evaluate_rows
+from calibkit.evaluation.slices import ALL
 from calibkit.files.sources import Source
-from calibkit.metrics import registry
-from calibkit.metrics.evaluate import evaluate
-from calibkit.metrics.rows import BOUNDARY, read_evaluate_rows
-from calibkit.metrics.slices import ALL
-from calibkit.metrics.views import Sample, View, view_of
+from calibkit.measures import registry
+from calibkit.measures.views import Sample, View, view_of
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.plot import CurveOptions
 from calibkit.reports.judged import judged

@@ -11,16 +11,16 @@ from typing import Any
 
 import polars as pl
 
-from calibkit.boundary.methods import METHODS
+from calibkit.columns.columns import read_score_rows
 from calibkit.errors import InfeasibleError, UsageError, nearest
 from calibkit.files.sources import Source
-from calibkit.maths.bounds import decimal_bound
+from calibkit.methods.boundary.methods import METHODS
+from calibkit.numerics.bounds import decimal_bound
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.grid_plots import RecallGainOptions
 from calibkit.options.judging import decimals
 from calibkit.reports.points import Points, check_lines
 from calibkit.reports.style import Sheet
-from calibkit.rows.columns import read_score_rows
 
 #: What the others are compared with.
 BASELINE = "st"
@@ -51,7 +51,7 @@ def points(source: Source, options: RecallGainOptions) -> Points:
     DataError
         Values that are missing, out of range or of the wrong type.
     """
-    from calibkit.boundary.fit import fit_boundary  # which no other picture needs
+    from calibkit.methods.boundary.fit import fit_boundary  # which no other picture needs
 
     _check_methods(options.methods)
     bounds = sorted(

@@ -11,12 +11,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.boundary.model import BoundaryModel
-from calibkit.boundary.parts import threshold_value
+from calibkit.columns.weights import in_units
 from calibkit.errors import UsageError
-from calibkit.models import Model, load
+from calibkit.methods.boundary.model import BoundaryModel
+from calibkit.methods.boundary.parts import threshold_value
+from calibkit.models.model import Model, load
 from calibkit.reports.grid_points import GridCells, level_ends
-from calibkit.rows.weights import in_units
 
 Floats = NDArray[np.float64]
 

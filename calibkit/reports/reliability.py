@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 
 from calibkit.errors import DataError
+from calibkit.evaluation.evaluate import Evaluated, evaluate
 from calibkit.files.sources import Source
-from calibkit.metrics.evaluate import Evaluated, evaluate
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.plot import ReliabilityOptions
 from calibkit.reports.judged import judged
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 def points(source: Source, options: ReliabilityOptions) -> Points:
     """Return the bins and the pools of isotonic regression of each score and slice.
 
-    The table is that of `calibkit.metrics.curves.curve_rows`.
+    The table is that of `calibkit.measures.curves.curve_rows`.
 
     Raises
     ------
     UsageError, DataError
-        As `calibkit.metrics.evaluate.evaluate`; scores that are no probabilities.
+        As `calibkit.evaluation.evaluate.evaluate`; scores that are no probabilities.
     """
     spec = replace(judged(options), metrics=("count",))
     return of_evaluated(evaluate(spec, source, curves=True), spec)

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from calibkit.maths.streams import stream
+from calibkit.numerics.streams import stream
 from calibkit.options.simulate import PartitionsOptions
 from calibkit.simulate.streams import BLOCK_ROWS, block_sizes, kept_columns
 

@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.maths.positivity import beta_entropy
-from calibkit.maths.streams import stream
+from calibkit.numerics.positivity import beta_entropy
+from calibkit.numerics.streams import stream
 from calibkit.options.simulate import PosteriorOptions
 from calibkit.simulate.streams import BLOCK_ROWS, block_sizes, kept_columns
 

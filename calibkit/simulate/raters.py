@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.maths.streams import stream
+from calibkit.numerics.streams import stream
 from calibkit.options.simulate import RatersOptions
 from calibkit.simulate.streams import BLOCK_ROWS, block_sizes, kept_columns
 

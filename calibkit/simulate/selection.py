@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
-from calibkit.maths.streams import stream
+from calibkit.numerics.streams import stream
 from calibkit.options.simulate import SelectionOptions
 from calibkit.simulate.streams import BLOCK_ROWS, block_sizes, kept_columns
 from calibkit_kernels.dense import affine_rows

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from calibkit.files.scratch import disk_room, unnamed_file
-from calibkit.memory import Memory
+from calibkit.runtime.memory import Memory
 
 #: Seconds between two looks at how much is resident.
 _INTERVAL: Final = 0.02

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from calibkit.rows.rows import NothingLeft, OffendingRows
+from calibkit.columns.rows import NothingLeft, OffendingRows
+from calibkit.runtime.threads import in_order
 from calibkit.summaries.summary import merge_all
-from calibkit.threads import in_order
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -18,9 +18,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from calibkit.columns.weights import Unit, whole_units
 from calibkit.errors import ResourceError
-from calibkit.memory import Memory
-from calibkit.rows.weights import Unit, whole_units
+from calibkit.runtime.memory import Memory
 from calibkit.summaries.coarse import SIGNIFICAND, keys_of, least_of
 from calibkit.summaries.distinct import COUNT, Role
 from calibkit_kernels.cells import count_cells, list_cells

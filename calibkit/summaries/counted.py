@@ -18,8 +18,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.memory import Memory
-from calibkit.rows.weights import Unit
+from calibkit.columns.weights import Unit
+from calibkit.runtime.memory import Memory
 from calibkit.summaries.cells import COMMON, Cells, Scale, cells_within, finest_scale
 from calibkit.summaries.distinct import COUNT, Distinct, NoRoomError, Role, spread_bits
 from calibkit.summaries.summary import summed

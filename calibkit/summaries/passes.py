@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Generic, TypeVar
 
+from calibkit.columns.rows import NothingLeft, OffendingRows, Remark, merge_remarks
 from calibkit.files.sources import Source
-from calibkit.memory import Memory
-from calibkit.rows.rows import NothingLeft, OffendingRows, Remark, merge_remarks
+from calibkit.runtime.memory import Memory
 from calibkit.summaries.summary import merge_all
 
 T = TypeVar("T")

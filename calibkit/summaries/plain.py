@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from calibkit.errors import ModelError, UsageError
-from calibkit.maths.bounds import Bound
+from calibkit.numerics.bounds import Bound
 
 T = TypeVar("T")
 

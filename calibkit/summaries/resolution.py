@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from calibkit.rows.columns import Condensing
+from calibkit.columns.columns import Condensing
 
 
 class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

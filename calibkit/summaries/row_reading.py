@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from calibkit.columns.rows import NothingLeft
 from calibkit.files.formats import TEXT_FORMATS
 from calibkit.files.sources import Source
-from calibkit.memory import Memory
-from calibkit.rows.rows import NothingLeft
+from calibkit.runtime.memory import Memory
 from calibkit.summaries.passes import read_in_windows
 
 

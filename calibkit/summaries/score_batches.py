@@ -14,15 +14,16 @@ import numpy as np
 import polars as pl
 
 from calibkit.bins.edges import equal_width_edges, quantile_edges
+from calibkit.columns.columns import ScoreRows
+from calibkit.columns.numeric import weightless
+from calibkit.columns.provenance import merge_hashes
+from calibkit.columns.rows import NothingLeft, Remark, merge_remarks
+from calibkit.columns.weights import Unit, bit_range, common_unit
 from calibkit.errors import ResourceError
 from calibkit.files.sources import Source
-from calibkit.maths.sums import ExactSum
-from calibkit.memory import Memory, memory_budget
-from calibkit.rows.columns import ScoreRows
-from calibkit.rows.numeric import weightless
-from calibkit.rows.provenance import merge_hashes
-from calibkit.rows.rows import NothingLeft, Remark, merge_remarks
-from calibkit.rows.weights import Unit, bit_range, common_unit
+from calibkit.numerics.sums import ExactSum
+from calibkit.runtime.memory import Memory, memory_budget
+from calibkit.runtime.threads import one_behind
 from calibkit.summaries.cells import COMMON, UnitError
 from calibkit.summaries.counted import Counted, Counter, Room
 from calibkit.summaries.distinct import COUNT, SCORE, SPREAD, NoRoomError, Role
@@ -37,7 +38,6 @@ from calibkit.summaries.score_summary import (
     row_sums,
 )
 from calibkit.summaries.stored_scores import stored_rows
-from calibkit.threads import one_behind
 
 #: Reads a source, or a window of one.
 Read = Callable[[Source], ScoreRows]

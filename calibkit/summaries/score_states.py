@@ -9,13 +9,13 @@ import msgspec
 import polars as pl
 from numpy.typing import NDArray
 
+from calibkit.columns.columns import HASHED, ColumnOptions
+from calibkit.columns.provenance import data_hash
+from calibkit.columns.rows import Remark
 from calibkit.errors import ModelError
 from calibkit.files.inputs import Part
 from calibkit.files.sources import Source
 from calibkit.files.table import Table
-from calibkit.rows.columns import HASHED, ColumnOptions
-from calibkit.rows.provenance import data_hash
-from calibkit.rows.rows import Remark
 from calibkit.summaries.coarse import SIGNIFICAND
 from calibkit.summaries.counted import Counted, Room
 from calibkit.summaries.distinct import COUNT, Role

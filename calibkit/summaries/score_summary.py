@@ -11,13 +11,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.bins.binning import assign
+from calibkit.columns.columns import HASHED, ColumnOptions, Condensing, RowFinder, ScoreRows
+from calibkit.columns.numeric import weightless
+from calibkit.columns.provenance import data_hash, data_hashes, merge_hashes
+from calibkit.columns.rows import Remark, merge_remarks
 from calibkit.errors import DataError, ResourceError
 from calibkit.files.sources import Source
-from calibkit.memory import Memory
-from calibkit.rows.columns import HASHED, ColumnOptions, Condensing, RowFinder, ScoreRows
-from calibkit.rows.numeric import weightless
-from calibkit.rows.provenance import data_hash, data_hashes, merge_hashes
-from calibkit.rows.rows import Remark, merge_remarks
+from calibkit.runtime.memory import Memory
 from calibkit.summaries.cells import UnitError
 from calibkit.summaries.counted import Counted
 from calibkit.summaries.distinct import COUNT
@@ -46,7 +46,7 @@ class ScoreSummary:
     notes
         What a summary should say.
     hashes
-        See `calibkit.rows.columns.Condensing`.
+        See `calibkit.columns.columns.Condensing`.
     lowest
         The smallest uncertainty; None without uncertainties.
     dtypes
@@ -54,7 +54,7 @@ class ScoreSummary:
     edges
         The values that uncertainties are moved down to, but for the smallest; None: not moved.
     level_error
-        See `calibkit.rows.columns.Condensing`.
+        See `calibkit.columns.columns.Condensing`.
     """
 
     counted: Counted

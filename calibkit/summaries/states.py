@@ -18,13 +18,13 @@ from typing import IO, Annotated, Any, Final
 import msgspec
 import polars as pl
 
+from calibkit.columns.provenance import merge_hashes
 from calibkit.errors import DataError, ModelError
 from calibkit.files.explain import reading
 from calibkit.files.scratch import Scratch
 from calibkit.files.sinks import arrow_file
-from calibkit.maths.bounds import Bound
-from calibkit.models import canonical_text
-from calibkit.rows.provenance import merge_hashes
+from calibkit.models.model import canonical_text
+from calibkit.numerics.bounds import Bound
 from calibkit.summaries.summary import merge_all
 
 KEY: Final = "calibkit"
@@ -59,7 +59,7 @@ Stored = bytes | Path | Scratch
 
 @dataclass(frozen=True)
 class State(ABC):
-    """A state; each kind has a class of its own: see `calibkit.states.KINDS`.
+    """A state; each kind has a class of its own: see `calibkit.registry.states.KINDS`.
 
     Attributes
     ----------

@@ -10,10 +10,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.memory import Memory
-from calibkit.rows.columns import Condensing, ScoreRows
-from calibkit.rows.provenance import merge_hashes, row_hashes
-from calibkit.rows.rows import Remark, RowFinder, merge_remarks
+from calibkit.columns.columns import Condensing, ScoreRows
+from calibkit.columns.provenance import merge_hashes, row_hashes
+from calibkit.columns.rows import Remark, RowFinder, merge_remarks
+from calibkit.runtime.memory import Memory
 from calibkit.summaries.arrays import Arrays
 from calibkit.summaries.passes import Passes
 from calibkit.summaries.row_store import ColumnSummaries, RowStore, buckets, record_type

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.rows.weights import AS_THEY_ARE, ROW, ClassWeights, Unit, carried, in_units, joined
+from calibkit.columns.weights import AS_THEY_ARE, ROW, ClassWeights, Unit, carried, in_units, joined
 from calibkit.summaries.order import falling_keys, falling_places
 from calibkit_kernels import gains as gains_of
 from calibkit_kernels import sorting, splits, surface

@@ -10,11 +10,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from calibkit.columns.labels import label_column
+from calibkit.columns.numeric import FloatArray, numeric_column
+from calibkit.columns.rows import OffendingRows, RowFinder, missing_mask
 from calibkit.errors import DataError
 from calibkit.files.sources import Source
-from calibkit.rows.labels import label_column
-from calibkit.rows.numeric import FloatArray, numeric_column
-from calibkit.rows.rows import OffendingRows, RowFinder, missing_mask
 from calibkit.validation.report import ERROR, NOTE, WARNING, Checked, Finding, refused
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from calibkit.errors import DataError
-from calibkit.models import canonical_json
+from calibkit.models.model import canonical_json
 from calibkit.views.page import Shown
 
 #: How bad a finding is: a fit refuses the rows; a fit would run, and its result needs a second

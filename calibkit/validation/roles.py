@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
+from calibkit.columns.patterns import match_columns, natural_key
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
-from calibkit.hetcal.features import find_features
+from calibkit.methods.hetcal.features import find_features
 from calibkit.options.shared import Names
 from calibkit.options.validate import ValidateOptions
-from calibkit.rows.patterns import match_columns, natural_key
 
 #: The columns that are looked at without being named, where the inputs have them.
 SCORE, LABEL, UNCERTAINTY = "score", "label", "uncertainty"

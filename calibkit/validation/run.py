@@ -9,13 +9,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from calibkit.columns import remarks
+from calibkit.columns.numeric import weight_column
+from calibkit.columns.patterns import natural_key
+from calibkit.columns.segments import segment_name
 from calibkit.errors import FIRST_ROWS, DataError
 from calibkit.files.sources import Source
 from calibkit.options.validate import ValidateOptions
-from calibkit.rows import remarks
-from calibkit.rows.numeric import weight_column
-from calibkit.rows.patterns import natural_key
-from calibkit.rows.segments import segment_name
 from calibkit.validation.checks import (
     Findings,
     Values,

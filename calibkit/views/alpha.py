@@ -9,7 +9,7 @@ from calibkit.views.page import Page
 from calibkit.views.rules import spread
 
 if TYPE_CHECKING:
-    from calibkit.raters.model import AlphaModel
+    from calibkit.methods.raters.model import AlphaModel
 
 #: Features shown, those of the largest weights.
 _SHOWN = 20
@@ -104,7 +104,7 @@ def logit_map_view(
     logit_map: object, classes: list[str], page: Page, on_screen: int = _LINES
 ) -> None:
     """Print a map of logits: a temperature, or the weights and intercept of each class."""
-    from calibkit.raters.model import LogitMapModel
+    from calibkit.methods.raters.model import LogitMapModel
 
     assert isinstance(logit_map, LogitMapModel)
     if logit_map.method == "temperature":

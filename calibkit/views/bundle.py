@@ -23,7 +23,7 @@ def headline(model: BundleModel) -> str:
 
 def lines(model: BundleModel) -> list[str]:
     """Return the summary of a bundle."""
-    from calibkit.applier import PASS
+    from calibkit.models.applier import PASS
 
     names = [str(step.name) for step in model.steps() if step.decides]
     inputs = _listed([column.name for column in model.columns.values()])
@@ -35,7 +35,7 @@ def lines(model: BundleModel) -> list[str]:
 
 def view(model: BundleModel, page: Page) -> None:
     """Print a bundle: its summary, a line a part, and what to expect of each decision."""
-    from calibkit.boundary.model import BoundaryModel
+    from calibkit.methods.boundary.model import BoundaryModel
     from calibkit.views import boundary
 
     steps = model.steps()

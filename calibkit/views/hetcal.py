@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from calibkit.views.page import Page, cell_text
 
 if TYPE_CHECKING:
-    from calibkit.hetcal.model import HetcalModel, LeafMap, PartitionPart, TreeNode
+    from calibkit.methods.hetcal.model import HetcalModel, LeafMap, PartitionPart, TreeNode
 
 #: Categories that a rule names; of more only their number.
 SHOWN_CATEGORIES = 4

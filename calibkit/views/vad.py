@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from calibkit.views.page import Page, cell_text
 
 if TYPE_CHECKING:
-    from calibkit.vad.model import VadModel
+    from calibkit.methods.vad.model import VadModel
 
 #: Segments shown.
 _SHOWN = 20

@@ -18,7 +18,7 @@ from .each_input import Rows, Tell, write_rows
 
 if TYPE_CHECKING:
     from calibkit.files.sources import Source
-    from calibkit.models import Model
+    from calibkit.models.model import Model
 
 HELP = """\
 A boundary adds `decision` (0 or 1) and `margin`: how far the score lies beyond the threshold of the
@@ -54,10 +54,10 @@ def register(app: typer.Typer) -> None:
 
 def run(options: ApplyOptions, line: ApplyLine) -> None:
     """Do what the line asks for: here, on a cluster, or only as a plan."""
-    from calibkit.apply import plan_application
-    from calibkit.applying import Run
-    from calibkit.makers import footer
-    from calibkit.models import load
+    from calibkit.apply.apply import plan_application
+    from calibkit.apply.passes import Run
+    from calibkit.models.lineage import footer
+    from calibkit.models.model import load
 
     console = line.console(tabular=True, output_format=line.output_format)
     model = load(line.model)

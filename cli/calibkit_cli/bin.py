@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from calibkit import fits
 from calibkit.options.bin import BinOptions
+from calibkit.registry import fits
 
 from . import declare
 from .console import Console

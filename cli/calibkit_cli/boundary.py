@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from calibkit import fits
 from calibkit.errors import CalibkitError, UsageError
 from calibkit.options.boundary import METHOD, BoundaryOptions
 from calibkit.options.option import option
 from calibkit.options.shared import OUTPUT
+from calibkit.registry import fits
 
 from . import declare
 from .console import Console
@@ -22,9 +22,9 @@ from .lines import StateLine
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from calibkit.boundary.compare import Compared
-    from calibkit.boundary.fit import FittedBoundary
     from calibkit.files.sources import Source
+    from calibkit.methods.boundary.compare import Compared
+    from calibkit.methods.boundary.fit import FittedBoundary
 
 HELP = """\
 In each uncertainty level the rows from one score threshold up are selected; the thresholds together
@@ -120,9 +120,9 @@ def _write_both(
 
 def _compare(options: BoundaryOptions, line: BoundaryLine, console: Console) -> None:
     """Print all methods side by side; the model of the chosen one goes to ``-o``."""
-    from calibkit.boundary.run import compare
     from calibkit.files.outputs import spare_inputs
     from calibkit.files.sinks import write_bytes
+    from calibkit.methods.boundary.run import compare
 
     check_paths(options, line, console)
     source = line.open(console)
@@ -155,7 +155,7 @@ def _compare(options: BoundaryOptions, line: BoundaryLine, console: Console) -> 
 
 def _print(console: Console, methods: Sequence[Compared]) -> None:
     """Print what is known of any method; on standard error where the model is on standard output."""
-    from calibkit.boundary.compare import HEADER
+    from calibkit.methods.boundary.compare import HEADER
 
     rows = [one.row() for one in methods]
     kept = [name for name in HEADER if any(row[name] for row in rows)]

@@ -88,7 +88,7 @@ def bundle(line: BundleLine) -> None:
     """Bundle, print."""
     from calibkit.bundles.make import bundle as make
     from calibkit.bundles.make import misread
-    from calibkit.models import load
+    from calibkit.models.model import load
 
     from .views.bundle import bundle_lines, view
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
 from calibkit.errors import DataError, UsageError
-from calibkit.progress import Progress
+from calibkit.runtime.progress import Progress
 from calibkit.views.page import Table, cell_text, numeric, table_text
 from calibkit.views.printable import printable
 
@@ -185,7 +185,7 @@ class Console:
             )
 
     def progress(self) -> Progress:
-        """Return what is to be told how far the run has come: `calibkit.progress.Progress`."""
+        """Return what is to be told how far the run has come: `calibkit.runtime.progress.Progress`."""
         return progress_line(
             quiet=self.quiet, rows_on_terminal=self.output == "-" and self.on_terminal
         )

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from calibkit import fits
 from calibkit.errors import UsageError
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.option import option
 from calibkit.options.shared import OUTPUT
+from calibkit.registry import fits
 
 from . import declare
 from .console import Console
@@ -22,9 +22,9 @@ from .judging import TEXTS, Delivery, Gated
 from .lines import StateLine
 
 if TYPE_CHECKING:
+    from calibkit.evaluation.evaluate import Evaluated
     from calibkit.files.sinks import Transaction
     from calibkit.files.sources import Source
-    from calibkit.metrics.evaluate import Evaluated
 
 HELP = """\
 The result is metrics.json, as DVC and MLflow read it: a number for each score, slice and metric.

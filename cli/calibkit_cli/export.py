@@ -15,7 +15,7 @@ from .lines import Dtype, InputFormat, Results
 
 if TYPE_CHECKING:
     from calibkit.files.sources import Source
-    from calibkit.models import Model
+    from calibkit.models.model import Model
 
 HELP = """\
 SQL is one SELECT of every column of the table and the columns that `apply` would add. Python files

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from calibkit.files.sources import Source
-    from calibkit.fitted import Fit, Fitted, Run
-    from calibkit.models import Model
+    from calibkit.models.model import Model
+    from calibkit.summaries.runs import Fit, Fitted, Run
     from calibkit.summaries.states import State
 
 _STDIN = "-"
@@ -60,7 +60,7 @@ def add_fit(
     options
         The class of what is fitted.
     method
-        Loads what fits it; one of `calibkit.fits`.
+        Loads what fits it; one of `calibkit.registry.fits`.
     """
 
     def run(asked: Any, line: StateLine) -> None:
@@ -87,13 +87,13 @@ def run_states(
     Parameters
     ----------
     method, options, line, console
-        What is made and how, as `calibkit.fitted.Run` names it; the rest of the line; its voice.
+        What is made and how, as `summaries.runs.Run` names it; the rest of the line; its voice.
     write
         Makes the results of a source, and delivers them.
     deliver
         Delivers the result of a state.
     """
-    from calibkit.threads import later, warm_up
+    from calibkit.runtime.threads import later, warm_up
 
     check_paths(options, line, console)
     if line.dask is not None and not line.dry_run:

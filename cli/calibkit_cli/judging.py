@@ -14,11 +14,11 @@ from calibkit.options.shared import OUTPUT
 from .console import Console
 
 if TYPE_CHECKING:
+    from calibkit.evaluation.outputs import Judged
     from calibkit.files.sinks import Transaction
     from calibkit.files.sources import Source
     from calibkit.gates.expressions import Expression
     from calibkit.gates.figures import Outcome
-    from calibkit.metrics.outputs import Judged
 
 GATE_FAILED = 1
 
@@ -116,8 +116,8 @@ class Delivery:
 
     def deliver(self, console: Console, found: Judged) -> None:
         """Write all outputs, and show what was found."""
+        from calibkit.evaluation.outputs import content
         from calibkit.files.sinks import Transaction
-        from calibkit.metrics.outputs import content
 
         with Transaction() as outputs:
             if self.beside is not None:

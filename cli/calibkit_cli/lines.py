@@ -13,7 +13,7 @@ from .console import Console
 
 if TYPE_CHECKING:
     from calibkit.files.sources import Source
-    from calibkit.memory import Memory
+    from calibkit.runtime.memory import Memory
 
 #: How states are named.
 STATE = ".state"
@@ -141,7 +141,7 @@ class Budget(Options):
     @property
     def budget(self) -> Memory:
         """How much memory there is."""
-        from calibkit.memory import memory_budget
+        from calibkit.runtime.memory import memory_budget
 
         return memory_budget(self.memory)
 
@@ -166,7 +166,7 @@ class Inputs(Options):
     @property
     def budget(self) -> Memory:
         """How much memory there is."""
-        from calibkit.memory import memory_budget
+        from calibkit.runtime.memory import memory_budget
 
         return memory_budget(None)
 

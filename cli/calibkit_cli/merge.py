@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from calibkit.errors import UsageError
-from calibkit.fits import FITS
 from calibkit.options.option import option
 from calibkit.options.shared import INPUT, Threaded
+from calibkit.registry.fits import FITS
 
 from . import declare
 from .bin import deliver_grid
@@ -84,7 +84,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _merge(line: MergeLine) -> None:
-    from calibkit.states import merge_files
+    from calibkit.registry.states import merge_files
 
     paths, merged = merge_files(line.inputs, line.expect)
     kind, whole = merged.header.kind, (line.output or "").endswith(STATE)

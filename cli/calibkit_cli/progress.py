@@ -8,7 +8,7 @@ from collections.abc import Callable
 from threading import RLock, Timer
 from typing import TYPE_CHECKING, Any, TextIO
 
-from calibkit.progress import Progress, silent
+from calibkit.runtime.progress import Progress, silent
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -23,7 +23,7 @@ _lines: list[ProgressLine] = []
 class ProgressLine:
     """A line on standard error that shows after a while, and goes away without a trace.
 
-    Called with the rows done and the rows in all, see `calibkit.progress.Progress`.
+    Called with the rows done and the rows in all, see `calibkit.runtime.progress.Progress`.
     """
 
     def __init__(self, stream: TextIO, now: Callable[[], float] = time.monotonic) -> None:

@@ -72,8 +72,8 @@ def register(app: typer.Typer) -> None:
 
 def show(line: ShowLine) -> None:
     """Load, print."""
-    from calibkit.kinds import KINDS
-    from calibkit.models import kind_class, load
+    from calibkit.models.model import kind_class, load
+    from calibkit.registry.kinds import KINDS
 
     console = Console(as_json=line.as_json, everything=line.everything)
     if line.schema is not None:
@@ -88,7 +88,7 @@ def show(line: ShowLine) -> None:
     if line.as_json:
         console.content(model.to_json())
         return
-    from calibkit.boundary.model import BoundaryModel
+    from calibkit.methods.boundary.model import BoundaryModel
 
     from .views import view_of
 

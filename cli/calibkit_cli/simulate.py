@@ -10,7 +10,7 @@ import typer
 from calibkit.options.option import option
 from calibkit.options.shared import OUTPUT
 from calibkit.options.simulate import SimulateOptions
-from calibkit.simulations import KINDS, simulate
+from calibkit.registry.simulations import KINDS, simulate
 
 from . import declare
 from .console import Console

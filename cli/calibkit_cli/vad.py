@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from calibkit import fits
 from calibkit.options.vad import VadOptions
+from calibkit.registry import fits
 
 from .fitting import add_fit
 

@@ -11,7 +11,7 @@ import polars as pl
 from boundary_study import mean, table
 
 import calibkit as ck
-from calibkit.maths.positivity import expected_test_positivity
+from calibkit.numerics.positivity import expected_test_positivity
 
 BOUND = "0.8"
 RUNS = 20

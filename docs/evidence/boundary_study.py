@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.boundary.decide import decide
-from calibkit.boundary.model import BoundaryModel
-from calibkit.rows.columns import ScoreRows
+from calibkit.columns.columns import ScoreRows
+from calibkit.methods.boundary.decide import decide
+from calibkit.methods.boundary.model import BoundaryModel
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -11,10 +11,10 @@ from boundary_study import table
 from numpy.typing import NDArray
 from small_networks import auc
 
-from calibkit.apply import apply_model
+from calibkit.apply.apply import apply_model
 from calibkit.files.sources import Source
-from calibkit.hetcal.fit import fit_hetcal
-from calibkit.hetcal.reading import read_hetcal_rows
+from calibkit.methods.hetcal.fit import fit_hetcal
+from calibkit.methods.hetcal.reading import read_hetcal_rows
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.hetcal import HetcalOptions
 

@@ -17,7 +17,7 @@ from arora_recall import recall_section
 from boundary_study import ROOT, Floats, table
 
 import calibkit as ck
-from calibkit.maths.positivity import (
+from calibkit.numerics.positivity import (
     beta_entropy,
     digamma,
     expected_test_positivity,

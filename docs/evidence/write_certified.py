@@ -21,11 +21,11 @@ from boundary_study import DATA, ROOT, part, row
 from numpy.typing import NDArray
 from write_auto import SETS, bounds, read
 
-from calibkit.boundary.certificate import certify_boundary
-from calibkit.boundary.decide import decide
+from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError
+from calibkit.methods.boundary.certificate import certify_boundary
+from calibkit.methods.boundary.decide import decide
 from calibkit.options.boundary import AUTO, BoundaryOptions
-from calibkit.rows.columns import ScoreRows
 
 PAGE = ROOT / "docs" / "evidence" / "certified.md"
 CONFIDENCE = "0.9"

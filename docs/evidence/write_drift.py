@@ -19,18 +19,18 @@ import polars as pl
 from boundary_study import DATA, ROOT, row
 from numpy.typing import NDArray
 
-from calibkit.boundary.fit import fit_boundary
-from calibkit.boundary.model import BoundaryModel
-from calibkit.boundary.parts import threshold_json
-from calibkit.boundary.spreads import spread_of_rows
+from calibkit.columns.columns import ColumnOptions, read_score_rows
 from calibkit.drift.counts import Outline
 from calibkit.drift.drift import ALL, drift
 from calibkit.drift.psi import Stability, stability
 from calibkit.drift.rows import BOUNDARY
 from calibkit.files.sources import Source
+from calibkit.methods.boundary.fit import fit_boundary
+from calibkit.methods.boundary.model import BoundaryModel
+from calibkit.methods.boundary.parts import threshold_json
+from calibkit.methods.boundary.spreads import spread_of_rows
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.drift import DriftOptions
-from calibkit.rows.columns import ColumnOptions, read_score_rows
 
 PAGE = ROOT / "docs" / "evidence" / "drift.md"
 FITTED = 12_500

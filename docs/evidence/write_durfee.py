@@ -23,10 +23,10 @@ from durfee_paper import PAPER
 from durfee_rows import prepared
 from small_networks import Network, auc, train
 
-from calibkit.apply import apply_model
+from calibkit.apply.apply import apply_model
 from calibkit.files.sources import Source
-from calibkit.hetcal.fit import fit_hetcal
-from calibkit.hetcal.reading import read_hetcal_rows
+from calibkit.methods.hetcal.fit import fit_hetcal
+from calibkit.methods.hetcal.reading import read_hetcal_rows
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.hetcal import HetcalOptions
 

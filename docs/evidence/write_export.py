@@ -39,7 +39,7 @@ from calibkit.exports.program import columns_of  # noqa: E402
 from calibkit.exports.request import Request  # noqa: E402
 from calibkit.exports.writing import Target, export_model, program_of  # noqa: E402
 from calibkit.files.sources import Source  # noqa: E402
-from calibkit.models import Model, load  # noqa: E402
+from calibkit.models.model import Model, load  # noqa: E402
 from tests import export_models  # noqa: E402
 from tests.postgres.server import Server, find_programs, running  # noqa: E402
 

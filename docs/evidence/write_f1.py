@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 
-from calibkit.boundary.fit import fit_boundary
-from calibkit.boundary.model import BoundaryModel
+from calibkit.columns.columns import ColumnOptions, ScoreRows, read_score_rows
 from calibkit.files.sources import open_source
+from calibkit.methods.boundary.fit import fit_boundary
+from calibkit.methods.boundary.model import BoundaryModel
 from calibkit.options.boundary import BoundaryOptions
-from calibkit.rows.columns import ColumnOptions, ScoreRows, read_score_rows
 
 PAGE = ROOT / "docs" / "evidence" / "f1.md"
 NEIGHBOURS = (5, 15, 50)

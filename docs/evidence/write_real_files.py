@@ -18,13 +18,13 @@ from pathlib import Path
 import numpy as np
 from boundary_study import DATA, ROOT, Gain, gain, mean, part, table
 
-from calibkit.boundary.compare import Compared, compare_methods
-from calibkit.boundary.fit import fit_boundary
-from calibkit.boundary.model import BoundaryModel
-from calibkit.boundary.parts import CrossValidated, TestFigures
+from calibkit.columns.columns import ColumnOptions, ScoreRows, read_score_rows
 from calibkit.files.sources import open_source
+from calibkit.methods.boundary.compare import Compared, compare_methods
+from calibkit.methods.boundary.fit import fit_boundary
+from calibkit.methods.boundary.model import BoundaryModel
+from calibkit.methods.boundary.parts import CrossValidated, TestFigures
 from calibkit.options.boundary import BoundaryOptions
-from calibkit.rows.columns import ColumnOptions, ScoreRows, read_score_rows
 
 PAGE = ROOT / "docs" / "evidence" / "real_files.md"
 

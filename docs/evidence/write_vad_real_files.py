@@ -14,17 +14,17 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from calibkit.apply import apply_model
-from calibkit.calibrators.fit import fit_calibrator
-from calibkit.calibrators.rows import read_calibration_rows
+from calibkit.apply.apply import apply_model
+from calibkit.evaluation.evaluate import evaluate
 from calibkit.files.sources import Source
-from calibkit.metrics.evaluate import evaluate
-from calibkit.models import Model
+from calibkit.methods.calibrators.fit import fit_calibrator
+from calibkit.methods.calibrators.rows import read_calibration_rows
+from calibkit.methods.vad import run
+from calibkit.models.model import Model
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.vad import VadOptions
-from calibkit.vad import run
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = Path(__file__).with_name("vad_real_files.md")

@@ -15,13 +15,13 @@ from pathlib import Path
 import numpy as np
 
 from calibkit import simulate_selection
-from calibkit.apply import apply_model
+from calibkit.apply.apply import apply_model
+from calibkit.evaluation.evaluate import evaluate
 from calibkit.files.sources import Source
-from calibkit.metrics.evaluate import evaluate
+from calibkit.methods.vad import run
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.vad import VadOptions
-from calibkit.vad import run
 
 PAGE = Path(__file__).with_name("vad_simulation.md")
 ROWS = 30_000

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from calibkit.errors import ModelError
-from calibkit.models import decode
+from calibkit.models.model import decode
 from tests.conftest import Outcome
 
 Invoke = Callable[..., Outcome]

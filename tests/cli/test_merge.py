@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 from pyarrow import feather
 
-from calibkit.states import read_state
+from calibkit.registry.states import read_state
 from tests.cli.score_files import simulate, write
 from tests.conftest import ROOT, Outcome, clean_environment
 

@@ -101,8 +101,8 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
     """Return what becomes of files, of which some hundred rows are large ones."""
     monkeypatch.setattr("calibkit.files.stretches._SMALL_BYTES", 10_000)
     monkeypatch.setattr("calibkit.engines.shards._FEWEST_ROWS", GROUP)
-    monkeypatch.setattr("calibkit.memory.FEWEST_ENTRIES", 200)
-    monkeypatch.setattr("calibkit.memory._FEWEST_ROWS", 200)
+    monkeypatch.setattr("calibkit.runtime.memory.FEWEST_ENTRIES", 200)
+    monkeypatch.setattr("calibkit.runtime.memory._FEWEST_ROWS", 200)
     return Seen(monkeypatch)
 
 

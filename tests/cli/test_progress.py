@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from calibkit.files.sources import Source
-from calibkit.progress import silent
+from calibkit.runtime.progress import silent
 from calibkit_cli import progress
 from calibkit_cli.progress import ProgressLine, clear_line, end_lines, progress_line
 from tests.conftest import clean_environment

@@ -69,8 +69,8 @@ def frame() -> pl.DataFrame:
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the floor of rows that fit, and write the rows: as one file, in another order, split."""
-    monkeypatch.setattr("calibkit.memory._FEWEST_ROWS", FEWEST)
-    monkeypatch.setattr("calibkit.memory.FEWEST_ENTRIES", FEWEST)
+    monkeypatch.setattr("calibkit.runtime.memory._FEWEST_ROWS", FEWEST)
+    monkeypatch.setattr("calibkit.runtime.memory.FEWEST_ENTRIES", FEWEST)
     monkeypatch.chdir(tmp_path)
     rows = frame()
     rows.write_parquet("all.parquet")

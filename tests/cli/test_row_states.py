@@ -20,9 +20,9 @@ from pyarrow import ipc
 
 from calibkit.errors import ModelError
 from calibkit.files.sources import Source, open_source
-from calibkit.hetcal import run
+from calibkit.methods.hetcal import run
 from calibkit.options.hetcal import HetcalOptions
-from calibkit.states import state_of
+from calibkit.registry.states import state_of
 from calibkit.summaries.row_states import sources_of
 from calibkit.summaries.states import State, join_states, merge_states, metadata_of
 from tests.conftest import Outcome
@@ -159,7 +159,7 @@ def rows_of(state: State) -> pl.DataFrame:
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let states have batches of few rows, which are read some at a time."""
     monkeypatch.setattr("calibkit.summaries.row_states._BATCH", 16)
-    monkeypatch.setattr("calibkit.memory._MOST_BATCH", 23)
+    monkeypatch.setattr("calibkit.runtime.memory._MOST_BATCH", 23)
 
 
 @pytest.mark.usefixtures("small_batches")
@@ -190,7 +190,7 @@ def test_equal_rows_are_equal_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     pieces = pl.concat([FRAME[:1], FRAME[1:90], FRAME[90:]], rechunk=False)
     assert state(pieces, FRAME[:40]).to_bytes() == whole
     for most in (1, 16, 50):
-        monkeypatch.setattr("calibkit.memory._MOST_BATCH", most)
+        monkeypatch.setattr("calibkit.runtime.memory._MOST_BATCH", most)
         assert state(FRAME, FRAME[:40]).to_bytes() == whole
 
 

@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 
 from calibkit.errors import ModelError
 from calibkit.files.sources import Source
+from calibkit.methods.vad import summary
+from calibkit.methods.vad.fit import fit_vad
+from calibkit.methods.vad.states import fit_state, vad_state
+from calibkit.methods.vad.summary import read_vad_rows
 from calibkit.options.vad import VadOptions
-from calibkit.states import read_state, state_of
+from calibkit.registry.states import read_state, state_of
 from calibkit.summaries.states import State, join_states, merge_states
-from calibkit.vad import summary
-from calibkit.vad.fit import fit_vad
-from calibkit.vad.states import fit_state, vad_state
-from calibkit.vad.summary import read_vad_rows
 from tests.conftest import Outcome
 
 Invoke = Callable[..., Outcome]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from calibkit.maths import normal as library
+from calibkit.numerics import normal as library
 from calibkit_kernels.normal import mills_ratio, normal_cdf, normal_density, normal_quantile
 from tests.naive import normal as naive
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.maths import sums
-from calibkit.maths.sums import ExactSum, exact_group_sums, exact_sum, exact_sum_products
+from calibkit.numerics import sums
+from calibkit.numerics.sums import ExactSum, exact_group_sums, exact_sum, exact_sum_products
 from calibkit_kernels import sums as kernels
 from tests.naive import sums as naive
 

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from calibkit.hetcal.bins import Bins, sorted_bins
-from calibkit.hetcal.features import Features
-from calibkit.hetcal.grow import Rules, grow
-from calibkit.hetcal.payload import vectors_of
-from calibkit.hetcal.trees import Tree
-from calibkit.models import Column
-from calibkit.rows.weights import ROW
+from calibkit.columns.weights import ROW
+from calibkit.methods.hetcal.bins import Bins, sorted_bins
+from calibkit.methods.hetcal.features import Features
+from calibkit.methods.hetcal.grow import Rules, grow
+from calibkit.methods.hetcal.payload import vectors_of
+from calibkit.methods.hetcal.trees import Tree
+from calibkit.models.model import Column
 from calibkit_kernels import criteria
 from calibkit_kernels import tree as kernels
 from tests.naive import trees as naive

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.vad.moments import Columns, Setting, sum_moments
+from calibkit.methods.vad.moments import Columns, Setting, sum_moments
 from calibkit_kernels import vad as kernels
 from tests.conftest import INTERPRETED
 from tests.naive import vad as naive

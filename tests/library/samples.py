@@ -12,9 +12,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from calibkit.bins.binning import Grid, assign
-from calibkit.boundary.fit import FittedBoundary, fit_boundary
+from calibkit.columns.columns import ColumnOptions, ScoreRows
+from calibkit.methods.boundary.fit import FittedBoundary, fit_boundary
 from calibkit.options.boundary import BoundaryOptions
-from calibkit.rows.columns import ColumnOptions, ScoreRows
 from tests.conftest import INTERPRETED, ROOT
 
 Values = Sequence[float] | np.ndarray

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.apply import Applied, apply_model
-from calibkit.boundary.model import BoundaryModel
+from calibkit.apply.apply import Applied, apply_model
 from calibkit.errors import DataError, UsageError
 from calibkit.files.sources import Source
+from calibkit.methods.boundary.model import BoundaryModel
 from calibkit.options.apply import ApplyOptions
 from tests.library.samples import example, fit, score_rows
 from tests.naive import boundaries as naive

@@ -11,14 +11,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from calibkit import applying
-from calibkit.apply import apply_model, plan_application
-from calibkit.applying import Run
+from calibkit.apply import passes as applying
+from calibkit.apply.apply import apply_model, plan_application
+from calibkit.apply.passes import Run
 from calibkit.errors import DataError
 from calibkit.files.sources import Source, open_source
-from calibkit.memory import Memory
-from calibkit.models import Model
+from calibkit.models.model import Model
 from calibkit.options.apply import ApplyOptions
+from calibkit.runtime.memory import Memory
 from tests.library.samples import example, fit, score_rows
 
 TABLE = example(150, seed=11)

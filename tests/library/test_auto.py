@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from calibkit.bins.binning import fit_grid
-from calibkit.boundary import auto
-from calibkit.boundary.auto import LEVELS, candidates, choose_method, fit_choice
-from calibkit.boundary.fit import FittedBoundary, fit_boundary
+from calibkit.columns.columns import ScoreRows
 from calibkit.errors import DataError, InfeasibleError
+from calibkit.methods.boundary import auto
+from calibkit.methods.boundary.auto import LEVELS, candidates, choose_method, fit_choice
+from calibkit.methods.boundary.fit import FittedBoundary, fit_boundary
 from calibkit.options.boundary import BoundaryOptions
-from calibkit.rows.columns import ScoreRows
 
 from .samples import score_rows
 
@@ -80,8 +80,8 @@ def test_the_model_is_that_of_the_chosen_method(kind: str) -> None:
 def test_folds_of_any_kind(options: dict[str, object]) -> None:
     import polars as pl
 
+    from calibkit.columns.columns import RowFinder
     from calibkit.files.sources import open_source
-    from calibkit.rows.columns import RowFinder
     from tests.conftest import ROOT
 
     data = rows(2000, "steps")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from calibkit.maths.binomial import interval, lower_bound, upper_bound
+from calibkit.numerics.binomial import interval, lower_bound, upper_bound
 
 
 @pytest.mark.parametrize("confidence", [0.3, 0.5, 0.9, 0.95, 0.999])

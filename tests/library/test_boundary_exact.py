@@ -10,11 +10,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from calibkit.boundary.exact import Solution, isotonic_blocks, solve
-from calibkit.boundary.goals import GOALS, Goal, Totals
-from calibkit.boundary.methods import METHODS
 from calibkit.errors import InfeasibleError
-from calibkit.maths.bounds import decimal_bound
+from calibkit.methods.boundary.exact import Solution, isotonic_blocks, solve
+from calibkit.methods.boundary.goals import GOALS, Goal, Totals
+from calibkit.methods.boundary.methods import METHODS
+from calibkit.numerics.bounds import decimal_bound
 from calibkit.summaries.tally import Points, Tally, count_rows
 from tests.conftest import INTERPRETED
 from tests.library.samples import BOUNDS, FEWER, example, fit, score_rows, tables

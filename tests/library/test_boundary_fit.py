@@ -17,12 +17,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from calibkit.bins.binning import fit_grid
-from calibkit.boundary.decide import decide
-from calibkit.boundary.model import BoundaryModel
+from calibkit.columns.columns import ScoreRows
+from calibkit.columns.weights import in_units
 from calibkit.errors import DataError, InfeasibleError, UsageError
-from calibkit.models import decode
-from calibkit.rows.columns import ScoreRows
-from calibkit.rows.weights import in_units
+from calibkit.methods.boundary.decide import decide
+from calibkit.methods.boundary.model import BoundaryModel
+from calibkit.models.model import decode
 from tests.conftest import INTERPRETED, ROOT, clean_environment
 from tests.library.samples import BOUNDS, FEWER, bins_of, example, fit, score_rows, tables
 from tests.naive import boundaries as naive

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 
-from calibkit.boundary.classic import level_sets
-from calibkit.boundary.exact import Blocks
-from calibkit.boundary.goals import GOALS, Totals
-from calibkit.boundary.methods import METHODS, Found, method
-from calibkit.boundary.target import OPTIONS
 from calibkit.errors import UsageError
-from calibkit.maths.bounds import decimal_bound
+from calibkit.methods.boundary.classic import level_sets
+from calibkit.methods.boundary.exact import Blocks
+from calibkit.methods.boundary.goals import GOALS, Totals
+from calibkit.methods.boundary.methods import METHODS, Found, method
+from calibkit.methods.boundary.target import OPTIONS
+from calibkit.numerics.bounds import decimal_bound
 from calibkit.summaries.tally import Tally, count_rows
 from tests.library.samples import BOUNDS, tables
 

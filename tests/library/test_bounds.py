@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit.errors import UsageError
-from calibkit.maths.bounds import Bound, decimal_bound
+from calibkit.numerics.bounds import Bound, decimal_bound
 
 
 @pytest.mark.parametrize(

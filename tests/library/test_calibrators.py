@@ -14,12 +14,12 @@ from scipy.special import expit, logit
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
-from calibkit.calibrators.fit import fit_calibrator
-from calibkit.calibrators.method import mapped
-from calibkit.calibrators.methods import METHODS
-from calibkit.calibrators.model import CalibratorModel
 from calibkit.errors import DataError, ModelError, UsageError
-from calibkit.models import decode
+from calibkit.methods.calibrators.fit import fit_calibrator
+from calibkit.methods.calibrators.method import mapped
+from calibkit.methods.calibrators.methods import METHODS
+from calibkit.methods.calibrators.model import CalibratorModel
+from calibkit.models.model import decode
 from calibkit.options.calibrate import CalibrateOptions
 from tests.conftest import INTERPRETED
 from tests.library.samples import FEWER, score_rows

@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from calibkit.boundary.certificate import (
+from calibkit.columns.columns import ScoreRows
+from calibkit.errors import DataError, InfeasibleError, UsageError
+from calibkit.methods.boundary.certificate import (
     certify_boundary,
     deal_rows,
     fitting_share,
     written_out,
 )
-from calibkit.boundary.certificate_paths import CURVED, Path, fit_path
-from calibkit.boundary.certificate_tests import (
+from calibkit.methods.boundary.certificate_paths import CURVED, Path, fit_path
+from calibkit.methods.boundary.certificate_tests import (
     Quantity,
     Sequence,
     certified,
@@ -23,13 +25,11 @@ from calibkit.boundary.certificate_tests import (
     rows_needed,
     sequence,
 )
-from calibkit.boundary.curved import fit_curved
-from calibkit.boundary.decide import decide
-from calibkit.boundary.fit import fit_boundary
-from calibkit.errors import DataError, InfeasibleError, UsageError
-from calibkit.maths.bounds import decimal_bound
+from calibkit.methods.boundary.curved import fit_curved
+from calibkit.methods.boundary.decide import decide
+from calibkit.methods.boundary.fit import fit_boundary
+from calibkit.numerics.bounds import decimal_bound
 from calibkit.options.boundary import BoundaryOptions
-from calibkit.rows.columns import ScoreRows
 from calibkit.summaries.tally import count_rows
 from tests.library.samples import score_rows
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calibkit.boundary.choose import CANDIDATES, choose_levels, chosen_note, marginal_rate
-from calibkit.boundary.fit import fit_boundary
-from calibkit.boundary.summary import summarise
+from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError, UsageError
+from calibkit.methods.boundary.choose import CANDIDATES, choose_levels, chosen_note, marginal_rate
+from calibkit.methods.boundary.fit import fit_boundary
+from calibkit.methods.boundary.summary import summarise
 from calibkit.options.boundary import BoundaryOptions
-from calibkit.rows.columns import ScoreRows
 
 from .samples import score_rows
 

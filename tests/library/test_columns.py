@@ -11,9 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.errors import CalibkitError, DataError, UsageError
-from calibkit.files.sources import Source, open_source
-from calibkit.rows.columns import (
+from calibkit.columns.columns import (
     ColumnOptions,
     RowFinder,
     ScoreRows,
@@ -22,6 +20,8 @@ from calibkit.rows.columns import (
     read_rows,
     read_score_rows,
 )
+from calibkit.errors import CalibkitError, DataError, UsageError
+from calibkit.files.sources import Source, open_source
 
 NAN, INF = math.nan, math.inf
 

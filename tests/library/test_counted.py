@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given, reject
 from hypothesis import strategies as st
 
+from calibkit.columns.weights import Unit
 from calibkit.errors import ResourceError
-from calibkit.memory import Memory
-from calibkit.rows.weights import Unit
+from calibkit.runtime.memory import Memory
 from calibkit.summaries.cells import (
     FEW_CELLS,
     MOST_CELLS,

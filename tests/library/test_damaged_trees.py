@@ -11,7 +11,7 @@ import pytest
 
 import calibkit as ck
 from calibkit.errors import ModelError
-from calibkit.models import decode
+from calibkit.models.model import decode
 
 Change = Callable[[dict[str, Any]], object]
 

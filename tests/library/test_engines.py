@@ -23,7 +23,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from calibkit.calibrators import run
+from calibkit.columns.provenance import data_hash
+from calibkit.columns.rows import NothingLeft, OffendingRows, Remark
 from calibkit.engines import dask as engine_module
 from calibkit.engines.dask import DaskEngine
 from calibkit.engines.dask import _of_one_version as of_one_version
@@ -45,16 +46,15 @@ from calibkit.errors import (
 )
 from calibkit.files.sources import open_source
 from calibkit.files.stretches import Stretch
-from calibkit.memory import Memory
+from calibkit.methods.calibrators import run
+from calibkit.methods.vad.fit import fit_vad
+from calibkit.methods.vad.states import fit_state, vad_state
+from calibkit.methods.vad.summary import read_vad_rows
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.vad import VadOptions
-from calibkit.rows.provenance import data_hash
-from calibkit.rows.rows import NothingLeft, OffendingRows, Remark
+from calibkit.runtime.memory import Memory
 from calibkit.summaries.score_states import source_of, summary_of
 from calibkit.summaries.states import State, join_states
-from calibkit.vad.fit import fit_vad
-from calibkit.vad.states import fit_state, vad_state
-from calibkit.vad.summary import read_vad_rows
 from tests.local_engine import LocalEngine
 
 OPTIONS = VadOptions(by="country")

@@ -17,8 +17,15 @@ from calibkit.exports.check import check_export
 from calibkit.exports.request import Request
 from calibkit.exports.writing import LANGUAGES, Target, export_model
 from calibkit.files.sources import Source
-from calibkit.hetcal.model import SCORE_FEATURE, HetcalModel, LeafMap, Line, PartitionPart, TreeNode
-from calibkit.models import Column, load
+from calibkit.methods.hetcal.model import (
+    SCORE_FEATURE,
+    HetcalModel,
+    LeafMap,
+    Line,
+    PartitionPart,
+    TreeNode,
+)
+from calibkit.models.model import Column, load
 from tests import export_models
 
 KINDS = ("a", "it's", "c")

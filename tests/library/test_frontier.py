@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.boundary import frontier as module
-from calibkit.boundary.frontier import (
+from calibkit.columns.weights import Unit
+from calibkit.errors import UsageError
+from calibkit.methods.boundary import frontier as module
+from calibkit.methods.boundary.frontier import (
     frontier_table,
     pareto_frontier,
     precision_recall_frontier,
     supported_frontier,
 )
-from calibkit.boundary.grid_methods import evaluate
-from calibkit.boundary.grid_tables import LevelPrefixes
-from calibkit.errors import UsageError
-from calibkit.rows.weights import Unit
+from calibkit.methods.boundary.grid_methods import evaluate
+from calibkit.methods.boundary.grid_tables import LevelPrefixes
 from calibkit.summaries.tally import Points
 from tests.library.test_grid_methods import GRID_CASES, Grid, golden, golden_grid, grids
 from tests.naive.boundaries import naive_boundaries, naive_pareto, naive_precision_frontier

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from calibkit.bins.binning import Grid, fit_grid
-from calibkit.boundary.goals import GOALS
-from calibkit.boundary.methods import METHODS
-from calibkit.boundary.model import BoundaryModel
-from calibkit.boundary.problem import binned_problem
+from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError
-from calibkit.maths.bounds import decimal_bound
-from calibkit.rows.columns import ScoreRows
+from calibkit.methods.boundary.goals import GOALS
+from calibkit.methods.boundary.methods import METHODS
+from calibkit.methods.boundary.model import BoundaryModel
+from calibkit.methods.boundary.problem import binned_problem
+from calibkit.numerics.bounds import decimal_bound
 from tests.library.samples import bins_of, fit, golden, golden_rows
 
 BINS = {

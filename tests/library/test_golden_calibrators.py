@@ -8,12 +8,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from calibkit.calibrators.fit import fit_calibrator
-from calibkit.calibrators.method import mapped
-from calibkit.calibrators.methods import METHODS
-from calibkit.calibrators.model import ScoreMap
-from calibkit.calibrators.points import pooled
 from calibkit.errors import DataError
+from calibkit.methods.calibrators.fit import fit_calibrator
+from calibkit.methods.calibrators.method import mapped
+from calibkit.methods.calibrators.methods import METHODS
+from calibkit.methods.calibrators.model import ScoreMap
+from calibkit.methods.calibrators.points import pooled
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.summaries.tally import count_rows
 from tests.conftest import ROOT

@@ -9,16 +9,16 @@ import polars as pl
 import pytest
 from scipy.special import expit
 
-from calibkit.apply import apply_model
+from calibkit.apply.apply import apply_model
+from calibkit.columns.weights import ROW
 from calibkit.files.sources import open_source
-from calibkit.hetcal.application import HetcalApplier
-from calibkit.hetcal.fit import cell_gaps, fit_hetcal
-from calibkit.hetcal.model import HetcalModel, TreeNode
-from calibkit.hetcal.payload import vectors_of
-from calibkit.hetcal.reading import read_hetcal_rows
+from calibkit.methods.hetcal.application import HetcalApplier
+from calibkit.methods.hetcal.fit import cell_gaps, fit_hetcal
+from calibkit.methods.hetcal.model import HetcalModel, TreeNode
+from calibkit.methods.hetcal.payload import vectors_of
+from calibkit.methods.hetcal.reading import read_hetcal_rows
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.hetcal import HetcalOptions
-from calibkit.rows.weights import ROW
 from calibkit_kernels import criteria, leaf_maps
 from tests.conftest import ROOT
 from tests.library.samples import golden

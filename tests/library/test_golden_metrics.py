@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from calibkit.bins.binning import fit_grid, grid_frame, grid_metadata
+from calibkit.evaluation.evaluate import evaluate
 from calibkit.files.sinks import write_frames
 from calibkit.files.sources import open_source
-from calibkit.metrics.evaluate import evaluate
 from calibkit.options.evaluate import EvaluateOptions
 from tests.conftest import ROOT
 from tests.library.samples import golden_rows

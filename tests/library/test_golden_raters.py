@@ -11,16 +11,16 @@ import numpy as np
 import polars as pl
 import pytest
 
-from calibkit.raters.alpha import fit_strength, positive_probabilities
-from calibkit.raters.histograms import (
+from calibkit.methods.raters.alpha import fit_strength, positive_probabilities
+from calibkit.methods.raters.histograms import (
     bin_sums,
     disagreement_shares,
     disagreement_targets,
     predicted_disagreement,
 )
-from calibkit.raters.losses import losses
-from calibkit.raters.map_fit import fit_logit_map
-from calibkit.raters.metrics import Judged, ensemble, measure
+from calibkit.methods.raters.losses import losses
+from calibkit.methods.raters.map_fit import fit_logit_map
+from calibkit.methods.raters.metrics import Judged, ensemble, measure
 from calibkit_kernels.dirichlet import histogram_costs
 from tests.conftest import ROOT
 from tests.library.samples import golden

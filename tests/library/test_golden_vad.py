@@ -10,13 +10,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from calibkit.apply import apply_model
+from calibkit.apply.apply import apply_model
 from calibkit.files.sources import open_source
-from calibkit.models import decode
+from calibkit.methods.vad.fit import fit_vad
+from calibkit.methods.vad.summary import read_vad_rows
+from calibkit.models.model import decode
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.vad import VadOptions
-from calibkit.vad.fit import fit_vad
-from calibkit.vad.summary import read_vad_rows
 from tests.conftest import ROOT
 
 GOLDEN = ROOT / "tests" / "golden"

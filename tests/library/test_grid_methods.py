@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.boundary import grid_methods
-from calibkit.boundary.goals import GOALS, Goal, Totals
-from calibkit.boundary.grid_methods import evaluate, most_positives_by_bins
-from calibkit.boundary.methods import METHODS
 from calibkit.errors import UsageError
-from calibkit.maths.bounds import decimal_bound
+from calibkit.methods.boundary import grid_methods
+from calibkit.methods.boundary.goals import GOALS, Goal, Totals
+from calibkit.methods.boundary.grid_methods import evaluate, most_positives_by_bins
+from calibkit.methods.boundary.methods import METHODS
+from calibkit.numerics.bounds import decimal_bound
 from tests.conftest import ROOT
 from tests.naive.boundaries import (
     naive_best,
@@ -200,7 +200,7 @@ def test_one_long_level_makes_a_table_too_long() -> None:
 
 @given(grids())
 def test_estimates_of_size_are_those_of_the_tables(grid: Grid) -> None:
-    from calibkit.boundary.grid_tables import LevelPrefixes, LevelTables
+    from calibkit.methods.boundary.grid_tables import LevelPrefixes, LevelTables
 
     prefixes = LevelPrefixes.of(*grid)
     tables = LevelTables.fill(prefixes.hits, prefixes.rows)

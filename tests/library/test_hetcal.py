@@ -18,23 +18,23 @@ from sklearn.metrics import roc_auc_score
 from sklearn.tree import DecisionTreeClassifier
 
 from calibkit import simulate_partitions
-from calibkit.apply import apply_model
+from calibkit.apply.apply import apply_model
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
-from calibkit.fitted import Fitted
-from calibkit.hetcal import maps as leaf_maps
-from calibkit.hetcal.choose import discounted
-from calibkit.hetcal.features import find_features
-from calibkit.hetcal.fit import fit_hetcal
-from calibkit.hetcal.folds import Folds
-from calibkit.hetcal.grow import Rules, grow
-from calibkit.hetcal.model import HetcalModel
-from calibkit.hetcal.reading import read_hetcal_rows
-from calibkit.hetcal.rows import HetcalRows
-from calibkit.models import decode
+from calibkit.methods.hetcal import maps as leaf_maps
+from calibkit.methods.hetcal.choose import discounted
+from calibkit.methods.hetcal.features import find_features
+from calibkit.methods.hetcal.fit import fit_hetcal
+from calibkit.methods.hetcal.folds import Folds
+from calibkit.methods.hetcal.grow import Rules, grow
+from calibkit.methods.hetcal.model import HetcalModel
+from calibkit.methods.hetcal.reading import read_hetcal_rows
+from calibkit.methods.hetcal.rows import HetcalRows
+from calibkit.models.model import decode
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.hetcal import HetcalOptions
 from calibkit.simulate.partitions import BEST_WEIGHT
+from calibkit.summaries.runs import Fitted
 from tests.library.samples import FEWER
 
 

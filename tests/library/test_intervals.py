@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from calibkit.errors import UsageError
-from calibkit.maths.bounds import decimal_bound
-from calibkit.metrics import decisions, registry
-from calibkit.metrics.decisions import confusion_of
-from calibkit.metrics.evaluate import Evaluated
-from calibkit.metrics.intervals import IntervalOptions, differences, intervals, method
-from calibkit.metrics.outputs import WRITERS, content
-from calibkit.metrics.rates import Level, wilson
-from calibkit.metrics.result import Difference, Interval, Metrics
-from calibkit.metrics.views import Confusion, Pair, Sample, Settings, View, view_of
+from calibkit.evaluation.evaluate import Evaluated
+from calibkit.evaluation.outputs import WRITERS, content
+from calibkit.evaluation.result import Difference, Interval, Metrics
+from calibkit.measures import decisions, registry
+from calibkit.measures.decisions import confusion_of
+from calibkit.measures.intervals import IntervalOptions, differences, intervals, method
+from calibkit.measures.rates import Level, wilson
+from calibkit.measures.views import Confusion, Pair, Sample, Settings, View, view_of
+from calibkit.numerics.bounds import decimal_bound
 from tests.naive import intervals as naive
 
 Z = 1.959963984540054

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit.bins.binning import uncertainty_levels
-from calibkit.boundary.decide import decide, level_thresholds
-from calibkit.boundary.logistic import best_cut, distinct
-from calibkit.boundary.model import BoundaryModel
-from calibkit.boundary.surface_fit import Shared, fit_surface
-from calibkit.boundary.target import read_target
+from calibkit.columns.columns import ScoreRows
 from calibkit.errors import DataError, ModelError, UsageError
-from calibkit.rows.columns import ScoreRows
+from calibkit.methods.boundary.decide import decide, level_thresholds
+from calibkit.methods.boundary.logistic import best_cut, distinct
+from calibkit.methods.boundary.model import BoundaryModel
+from calibkit.methods.boundary.surface_fit import Shared, fit_surface
+from calibkit.methods.boundary.target import read_target
 from calibkit.summaries.tally import Tally, count_rows
 from tests.naive import surface as naive
 
@@ -121,7 +121,7 @@ def test_small_tables_with_ties(seed: int, size: int, digits: int) -> None:
 
 
 def fit_totals(tally: Tally):  # type: ignore[no-untyped-def]
-    from calibkit.boundary.problem import tally_totals
+    from calibkit.methods.boundary.problem import tally_totals
 
     return tally_totals(tally)
 

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics as oracle
 
-from calibkit.maths.bounds import decimal_bound
-from calibkit.metrics import blocks, registry
-from calibkit.metrics.reliability import bins_of
-from calibkit.metrics.result import Metrics
-from calibkit.metrics.smooth import Series
-from calibkit.metrics.views import Sample, Settings, View, view_of
+from calibkit.evaluation.result import Metrics
+from calibkit.measures import blocks, registry
+from calibkit.measures.reliability import bins_of
+from calibkit.measures.smooth import Series
+from calibkit.measures.views import Sample, Settings, View, view_of
+from calibkit.numerics.bounds import decimal_bound
 from tests.naive import metrics as naive
 
 STRATEGIES = ("equal-width", "equal-mass", "range")

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit import models
-from calibkit.boundary.decide import decide
-from calibkit.boundary.model import BoundaryModel
-from calibkit.boundary.parts import threshold_json, threshold_value
 from calibkit.errors import ModelError, UsageError
-from calibkit.kinds import KINDS
-from calibkit.models import canonical_text, decode, kind_class, load, save
+from calibkit.methods.boundary.decide import decide
+from calibkit.methods.boundary.model import BoundaryModel
+from calibkit.methods.boundary.parts import threshold_json, threshold_value
+from calibkit.models import model as models
+from calibkit.models.model import canonical_text, decode, kind_class, load, save
+from calibkit.registry.kinds import KINDS
 from tests.library.samples import example, fit, score_rows
 
 FITS = {

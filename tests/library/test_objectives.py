@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.boundary import exact
-from calibkit.boundary.goals import Totals
-from calibkit.boundary.measures import KINDS, Measure
-from calibkit.boundary.target import OPTIONS, read_target
 from calibkit.errors import UsageError
+from calibkit.methods.boundary import exact
+from calibkit.methods.boundary.goals import Totals
+from calibkit.methods.boundary.measures import KINDS, Measure
+from calibkit.methods.boundary.target import OPTIONS, read_target
 from calibkit.summaries.tally import Tally, count_rows
 from tests.naive import boundaries as naive
 

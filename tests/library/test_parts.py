@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibkit.calibrators import run
 from calibkit.engines.shards import (
     Opening,
     Shard,
@@ -28,12 +27,13 @@ from calibkit.engines.shards import (
 from calibkit.errors import DataError, ModelError
 from calibkit.files.sources import open_source
 from calibkit.files.stretches import Stretch, cuts, size_to_cut, stretches
-from calibkit.memory import Memory
+from calibkit.methods.calibrators import run
+from calibkit.methods.vad.states import vad_state
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.vad import VadOptions
-from calibkit.states import state_of
+from calibkit.registry.states import state_of
+from calibkit.runtime.memory import Memory
 from calibkit.summaries.states import join_states, merge_states
-from calibkit.vad.states import vad_state
 from tests.local_engine import LocalEngine
 
 ROWS = 120

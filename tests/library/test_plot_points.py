@@ -16,9 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from calibkit.boundary.fit import fit_boundary
+from calibkit.columns.columns import read_score_rows
 from calibkit.errors import DataError, UsageError
-from calibkit.metrics.evaluate import evaluate
+from calibkit.evaluation.evaluate import evaluate
+from calibkit.methods.boundary.fit import fit_boundary
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.grid_plots import HeatmapOptions, PositivityOptions, RecallGainOptions
@@ -35,7 +36,6 @@ from calibkit.reports.grid_points import level_names
 from calibkit.reports.judged import judged
 from calibkit.reports.ranking_curves import MOST_POINTS, visible
 from calibkit.reports.regions import outline
-from calibkit.rows.columns import read_score_rows
 from tests.cli.score_files import decisions
 from tests.library.pictures import (
     BOTH,

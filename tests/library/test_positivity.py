@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from calibkit.errors import DataError, UsageError
-from calibkit.maths import positivity
-from calibkit.maths.positivity import (
+from calibkit.numerics import positivity
+from calibkit.numerics.positivity import (
     beta_entropy,
     digamma,
     expected_test_positivity,

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calibkit as ck
-from calibkit.rows import remarks
-from calibkit.rows.remarks import inverted, of_tally
+from calibkit.columns import remarks
+from calibkit.columns.remarks import inverted, of_tally
 
 
 def of_rows(name: str, scale: str, score: np.ndarray, label: np.ndarray) -> list[str]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from calibkit.errors import ResourceError
-from calibkit.memory import Memory
+from calibkit.runtime.memory import Memory
 from calibkit.summaries import arrays as of_arrays
 from calibkit.summaries import row_store
 from calibkit.summaries.arrays import Arrays

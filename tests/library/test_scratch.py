@@ -22,7 +22,7 @@ from polars.testing import assert_frame_equal
 from calibkit.errors import DataError, ResourceError
 from calibkit.files import scratch
 from calibkit.files.sources import Source, open_source
-from calibkit.memory import Memory
+from calibkit.runtime.memory import Memory
 
 ROWS = 3000
 FRAME = pl.DataFrame(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from calibkit import simulate_posterior
 from calibkit.api import simulation
 from calibkit.errors import UsageError
-from calibkit.maths.positivity import beta_entropy, expected_true_positivity, train_score
+from calibkit.numerics.positivity import beta_entropy, expected_true_positivity, train_score
 from calibkit.options.simulate import PosteriorOptions
 from calibkit.simulate.posterior import POSTERIOR_COLUMNS, blocks
 from calibkit.simulate.streams import BLOCK_ROWS

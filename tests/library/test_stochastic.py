@@ -15,19 +15,19 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from calibkit.bins.binning import uncertainty_levels
-from calibkit.boundary import exact
-from calibkit.boundary.compare import compare_methods
-from calibkit.boundary.decide import decide, draw, probabilities
-from calibkit.boundary.found import Found
-from calibkit.boundary.goals import Totals
-from calibkit.boundary.measures import KINDS
-from calibkit.boundary.model import BoundaryModel
-from calibkit.boundary.problem import deal, raw_problem
-from calibkit.boundary.stochastic import random_block, random_tie
-from calibkit.boundary.target import read_target
+from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError, UsageError
+from calibkit.methods.boundary import exact
+from calibkit.methods.boundary.compare import compare_methods
+from calibkit.methods.boundary.decide import decide, draw, probabilities
+from calibkit.methods.boundary.found import Found
+from calibkit.methods.boundary.goals import Totals
+from calibkit.methods.boundary.measures import KINDS
+from calibkit.methods.boundary.model import BoundaryModel
+from calibkit.methods.boundary.problem import deal, raw_problem
+from calibkit.methods.boundary.stochastic import random_block, random_tie
+from calibkit.methods.boundary.target import read_target
 from calibkit.options.boundary import BoundaryOptions
-from calibkit.rows.columns import ScoreRows
 from calibkit.summaries.tally import Tally, count_rows
 from tests.conftest import ROOT
 from tests.library.samples import example, fit, golden, score_rows, tables

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit.files.sources import Source
-from calibkit.memory import Memory
-from calibkit.raters.logit_maps import logits_of, softmax
-from calibkit.raters.rows import RaterOptions
-from calibkit.raters.stored import StoredRows, read_rater_rows
+from calibkit.methods.raters.logit_maps import logits_of, softmax
+from calibkit.methods.raters.rows import RaterOptions
+from calibkit.methods.raters.stored import StoredRows, read_rater_rows
+from calibkit.runtime.memory import Memory
 
 ARRAYS = ("prediction", "counts", "features", "key")
 
@@ -41,7 +41,7 @@ def read(frame: pl.DataFrame, memory: Memory | None, **changed: object) -> Store
         on_missing="drop",
         **changed,  # type: ignore[arg-type]
     )
-    with patch("calibkit.memory._FEWEST_ROWS", 20):
+    with patch("calibkit.runtime.memory._FEWEST_ROWS", 20):
         return read_rater_rows(Source.from_frame(frame), options, memory)
 
 

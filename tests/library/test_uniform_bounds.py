@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.boundary.uniform_bounds import (
+from calibkit.errors import UsageError
+from calibkit.methods.boundary.uniform_bounds import (
     confusion_deviation,
     lipschitz_constant,
     regret_bound,
 )
-from calibkit.errors import UsageError
 
 CASE = Path(__file__).parent.parent / "golden" / "p28_bounds"
 

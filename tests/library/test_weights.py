@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.rows.weights import (
+from calibkit.columns.weights import (
     Unit,
     at_prevalence,
     bit_range,

@@ -15,7 +15,7 @@ from calibkit.exports.program import columns_of
 from calibkit.exports.request import Request
 from calibkit.exports.writing import Target, export_model, program_of
 from calibkit.files.sources import Source
-from calibkit.models import Column, Model, load
+from calibkit.models.model import Column, Model, load
 from tests import export_models
 from tests.library.test_export import HOSTILE, MODEL, TABLE
 from tests.postgres.server import Server, find_programs, running
@@ -130,8 +130,8 @@ def test_texts_are_texts_whatever_they_hold(server: Server, folder: Path) -> Non
 
 
 def test_a_name_that_postgres_would_cut_off_is_refused() -> None:
-    from calibkit.calibrators.model import CalibratorModel
     from calibkit.errors import UsageError
+    from calibkit.methods.calibrators.model import CalibratorModel
 
     model = load_classes("c" * 60)
     assert isinstance(model, CalibratorModel)
@@ -140,7 +140,7 @@ def test_a_name_that_postgres_would_cut_off_is_refused() -> None:
 
 
 def load_classes(name: str) -> Model:
-    from calibkit.calibrators.model import CalibratorModel, MapFit
+    from calibkit.methods.calibrators.model import CalibratorModel, MapFit
 
     seen = dict.fromkeys(MapFit.__struct_fields__[:8], 0)
     return CalibratorModel(

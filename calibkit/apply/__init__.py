@@ -1,0 +1,1 @@
+"""Models applied to rows, batch by batch."""

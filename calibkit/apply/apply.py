@@ -1,0 +1,267 @@
+"""Applying a model: every row kept, in order, with the model's columns added.
+
+What a kind of model reads and computes is its `Applier`; everything else is the same for all kinds
+and stands here: which columns are kept, names that clash, rows that lack a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from polars.selectors import by_name
+
+from calibkit.columns.columns import RowFinder
+from calibkit.columns.gaps import Gaps, placed, present_in
+from calibkit.errors import DataError, UsageError, nearest
+from calibkit.files.sources import Source
+from calibkit.models.applier import ACTION, PASS, Applier, Reads
+from calibkit.models.lineage import check_makers, model_hash, read_makers
+from calibkit.models.model import Model
+from calibkit.options.apply import ApplyOptions
+from calibkit.options.option import listed
+from calibkit.registry.appliers import PARTS
+
+if TYPE_CHECKING:
+    from calibkit.bundles.model import BundleModel
+
+
+@dataclass(frozen=True)
+class Applied:
+    """The rows with the added columns.
+
+    Attributes
+    ----------
+    frame
+        The rows.
+    added
+        The names of the added columns.
+    warnings
+        What the user should be told.
+    made_by
+        The hash of the model that made a column, where it is known.
+    chosen
+        Which rows of the source these are, from 0; None: all.
+    """
+
+    frame: pl.DataFrame
+    added: tuple[str, ...]
+    warnings: tuple[str, ...]
+    made_by: dict[str, str]
+    chosen: NDArray[np.int64] | None
+
+
+@dataclass(frozen=True)
+class Application:
+    """A model about to be applied, settled before any row is read.
+
+    Attributes
+    ----------
+    applier, reads
+        What the model does, and with which columns.
+    kept
+        The columns of the input that stay.
+    added
+        The names of the added columns.
+    made_by
+        The hash of the model that made a column of the result, where it is known.
+    chosen
+        Which rows of the result ``--selected`` keeps.
+    """
+
+    applier: Applier
+    reads: Reads
+    kept: list[str]
+    added: list[str]
+    made_by: dict[str, str]
+    chosen: pl.Expr | None
+
+    @property
+    def read(self) -> list[str]:
+        """The columns of the inputs that are read."""
+        needed = [*self.reads.needed.values(), *self.reads.optional, *self.kept]
+        return list(dict.fromkeys(needed))
+
+
+def bundle(model: BundleModel) -> Applier:
+    """Return what a bundle does."""
+    from calibkit.bundles.application import BundleApplier
+
+    return BundleApplier(model)
+
+
+#: What applies each kind.
+APPLIERS: Final[Mapping[str, Callable[[Any], Applier]]] = {**PARTS, "bundle": bundle}
+
+
+def applier_of(model: Model) -> Applier:
+    """Return what a model does with rows.
+
+    Raises
+    ------
+    UsageError
+        For a kind that is not applied to rows.
+    """
+    if model.kind not in APPLIERS:
+        raise UsageError(f"a model of kind {model.kind!r} is not applied to rows.")
+    return APPLIERS[model.kind](model)
+
+
+def apply_model(model: Model, source: Source, options: ApplyOptions) -> Applied:
+    """Return the rows of a source with a model's columns added.
+
+    Raises
+    ------
+    UsageError
+        A column that is not there, or an added column that exists already.
+    DataError
+        Missing values (unless they become null), values out of range or of the wrong type.
+    """
+    plan = plan_application(model, source, options)
+    made = apply_rows(plan, source.read(plan.read, rechunk=False), RowFinder(source), options)
+    warnings = [*source.warnings, *missing_note(made.gaps, source, options)]
+    return Applied(made.frame, tuple(plan.added), tuple(warnings), plan.made_by, made.chosen)
+
+
+@dataclass(frozen=True)
+class AppliedRows:
+    """Rows with the added columns, which of them lack a value, and which were chosen (None: all)."""
+
+    frame: pl.DataFrame
+    gaps: Gaps
+    chosen: NDArray[np.int64] | None = None
+
+
+def apply_rows(
+    plan: Application, rows: pl.DataFrame, where: RowFinder, options: ApplyOptions
+) -> AppliedRows:
+    """Return rows, all of the inputs or a batch of them, with the added columns.
+
+    Parameters
+    ----------
+    plan
+        From `plan_application`.
+    rows
+        The columns ``plan.read``.
+    where
+        Finds a row in the inputs.
+    options
+        How the model is applied.
+
+    Raises
+    ------
+    DataError
+        See `apply_model`.
+    """
+    frame, present = rows, None
+    where = replace(where, remedy="write null for them by --on-missing null")
+    gaps = Gaps()
+    if options.on_missing == "null":
+        present = present_in([frame[name] for name in plan.reads.needed.values()])
+    if present is not None:
+        gaps = Gaps.of(where.numbers(np.flatnonzero(~present)))
+        frame = frame.filter(pl.Series(present))
+        where = replace(where, kept=np.flatnonzero(present))
+    values = plan.applier.values(frame, where, plan.reads, options.request)
+    added = [
+        placed(column.alias(name), present) for name, column in zip(plan.added, values, strict=True)
+    ]
+    # In one step: there may be no kept column.  As columns: a name may look like a pattern.
+    result = rows.select(*(rows[name] for name in plan.kept), *added)
+    if options.selected:
+        assert plan.chosen is not None  # `plan_application` refused models that decide nothing
+        chosen = result.select(plan.chosen.fill_null(False)).to_series()
+        return AppliedRows(result.filter(chosen), gaps, np.flatnonzero(chosen))
+    return AppliedRows(result, gaps)
+
+
+def plan_application(model: Model, source: Source, options: ApplyOptions) -> Application:
+    """Return which columns are read, kept and added; refuse what cannot work before reading."""
+    applier = applier_of(model)
+    request = options.request
+    reads = applier.reads(source, request)
+    check_makers(model, request.columns, source)
+    kept = list(source.schema) if options.keep is None else _matching(source, listed(options.keep))
+    added = list(applier.added)
+    if options.column is not None:
+        added[0] = options.column
+    if len(set(added)) < len(added):
+        raise UsageError(f"--column {options.column} is the name of another added column.")
+    clash = [name for name in added if name in kept]
+    if clash and not options.overwrite_columns:
+        raise UsageError(
+            f"the input has a column {clash[0]!r} already; rename the added one by --column, leave "
+            "the old one out by --keep, or replace it by --overwrite-columns.",
+            column=clash[0],
+        )
+    chosen = _chosen(applier, added)
+    if options.selected and chosen is None:
+        raise UsageError(f"--selected: a model of kind {model.kind!r} decides nothing.")
+    kept = [name for name in kept if name not in added]
+    makers = read_makers(source).agreed
+    made_by = {name: makers[name] for name in kept if name in makers}
+    made_by |= {name: model_hash(one) for name, one in model.makers(added).items()}
+    return Application(applier, reads, kept, added, made_by, chosen)
+
+
+def _chosen(applier: Applier, added: Sequence[str]) -> pl.Expr | None:
+    """Return which rows are selected: those with a positive decision, or an action but pass."""
+    if applier.added[0] == "decision":
+        return by_name(added[0]).as_expr() == 1
+    if applier.added[-1] == ACTION and any(one.startswith("decision_") for one in applier.added):
+        return by_name(added[-1]).as_expr() != PASS
+    return None
+
+
+def _matching(source: Source, patterns: Sequence[str]) -> list[str]:
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in source.schema):
+            raise UsageError(
+                f"--keep {pattern!r} matches no column{nearest(pattern, source.schema)}; "
+                f"the columns are {', '.join(map(repr, source.schema))}."
+            )
+    return [
+        name for name in source.schema if any(fnmatchcase(name, pattern) for pattern in patterns)
+    ]
+
+
+def too_many(gaps: Gaps, source: Source, options: ApplyOptions) -> bool:
+    """Tell whether more rows lack a value than are allowed."""
+    most = options.most_missing
+    return most is not None and gaps.count * most.denominator > most.numerator * source.rows
+
+
+def missing_note(gaps: Gaps, source: Source, options: ApplyOptions) -> list[str]:
+    """Return what the user should be told of rows that lack a value.
+
+    Parameters
+    ----------
+    gaps
+        These rows.
+    source, options
+        The inputs, and how many of their rows may lack a value.
+
+    Raises
+    ------
+    DataError
+        Where there are more than are allowed.
+    """
+    lost = gaps.count
+    if not lost:
+        return []
+    if too_many(gaps, source, options):
+        file, first = source.locate(gaps.first)
+        raise DataError(
+            f"{file}: {lost} of {source.rows} rows lack a value (first: row "
+            f"{', '.join(map(str, first))}), more than --max-missing {options.max_missing}; fill these "
+            "rows, or allow a larger share",
+            rows=lost,
+            file=file,
+            first_rows=first,
+        )
+    return [f"{lost} of {source.rows} rows lack a value: null in the added columns"]

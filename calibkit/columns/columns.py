@@ -1,0 +1,337 @@
+"""Named columns as checked arrays: the only place where option text becomes numbers.
+
+`numeric_column`, `weight_column` and `label_column` turn one column into an array or refuse it;
+`read_rows` reads columns together and drops rows as asked; `read_score_rows` is both, for the
+columns that nearly every command uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calibkit.columns.labels import label_column
+from calibkit.columns.numeric import FloatArray, numeric_column, weight_column
+from calibkit.columns.provenance import data_hash
+from calibkit.columns.rows import Remark, RowFinder, Rows, read_rows
+from calibkit.errors import ResourceError, UsageError
+from calibkit.files.sources import Source
+from calibkit.options.shared import ColumnOptions
+
+__all__ = [
+    "HASHED",
+    "ColumnOptions",
+    "Condensing",
+    "FloatArray",
+    "RowFinder",
+    "Rows",
+    "ScoreRows",
+    "label_column",
+    "numeric_column",
+    "read_rows",
+    "read_score_rows",
+    "resolve",
+    "score_column",
+    "weight_column",
+]
+
+#: The roles over which the hash of rows that were made coarser is known.
+HASHED: Final = ("label", "score", "uncertainty", "weight")
+
+_DEFAULT_UNCERTAINTY: Final = "uncertainty"
+_NO_UNCERTAINTY: Final = "no column 'uncertainty': one uncertainty level (K = 1)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Condensing:
+    """How equal rows were counted.
+
+    Attributes
+    ----------
+    times
+        How many rows each row stands for.
+    hashes
+        The sums of the hashes of the rows as they were, by their roles in alphabetical order.
+    weight
+        The weight of each of the rows that a row stands for; None without weights.
+    score_bits, uncertainty_bits
+        How many bits after the exponent were kept where values were made coarser; None: all.
+    levels
+        Whether uncertainties were moved down to the edges of levels.
+    level_error
+        By which share of the rows these edges may miss their quantiles.
+    """
+
+    times: NDArray[np.int64]
+    hashes: Mapping[str, str]
+    weight: NDArray[np.float64] | None = None
+    score_bits: int | None = None
+    uncertainty_bits: int | None = None
+    levels: bool = False
+    level_error: float = 0.0
+
+    @property
+    def exact(self) -> bool:
+        """Whether the rows are as they were."""
+        return self.score_bits is None and self.uncertainty_bits is None and not self.levels
+
+    @property
+    def lossless(self) -> bool:
+        """Whether all that results depend on is as it was: levels with exact edges lose nothing."""
+        return self.score_bits is None and self.uncertainty_bits is None and not self.level_error
+
+    def only(self, rows: NDArray[np.int64]) -> Condensing:
+        """Return what it is for some of the rows."""
+        weight = None if self.weight is None else self.weight[rows]
+        return replace(self, times=self.times[rows], weight=weight)
+
+    def fingerprint(self, used: Mapping[str, NDArray[Any]]) -> str:
+        """Return the hash of the rows over some columns."""
+        if not self.exact:
+            weighted = self.weight is not None
+            roles = [r for r in HASHED if (weighted if r == "weight" else r in used)]
+            return self.hashes[",".join(roles)]
+        as_read = {role: values for role, values in used.items() if role != "weight"}
+        if self.weight is not None:
+            as_read["weight"] = self.weight
+        return data_hash(as_read, self.times)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreRows:
+    """The columns of a score file, checked.
+
+    Parameters
+    ----------
+    score, uncertainty
+        float32 where the column is, else float64.
+    label
+        0 and 1 as uint8; None if it was not asked for.
+    weight
+        float64; None without a weight column.
+    options
+        The options, with the uncertainty column resolved (None: there is none).
+    rows_read, dropped
+        How many rows the inputs have, and how many of them were dropped.
+    warnings
+        What the user has to be told, whatever the verbosity.
+    notes
+        What a summary should say (that there is no uncertainty column).
+    others
+        The further columns that were asked for, as they are.
+    where
+        Finds a row in the inputs.
+    source
+        The inputs.
+    remarks
+        Those of the warnings that are about a number of rows or values.
+    level_edges
+        The inner edges of the uncertainty levels, where they are given.
+    condensing
+        How many rows each of these stands for, where equal rows were counted; `weight` is then that
+        of all of them together.
+    hashes
+        Hashes that are known already, by their roles in alphabetical order.
+    """
+
+    score: FloatArray
+    uncertainty: FloatArray | None
+    label: NDArray[np.uint8] | None
+    weight: NDArray[np.float64] | None
+    options: ColumnOptions
+    rows_read: int
+    dropped: int
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    others: pl.DataFrame | None = None
+    where: RowFinder | None = None
+    source: Source | None = None
+    remarks: tuple[Remark, ...] = ()
+    level_edges: tuple[float, ...] | None = None
+    condensing: Condensing | None = None
+    hashes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are, whatever they weigh."""
+        if self.condensing is None:
+            return int(self.score.size)
+        return int(self.condensing.times.sum())
+
+    @property
+    def positive_rows(self) -> int:
+        """How many of the rows are positive, whatever they weigh."""
+        assert self.label is not None
+        if self.condensing is None:
+            return int(np.count_nonzero(self.label))
+        return int(self.condensing.times[self.label == 1].sum())
+
+    def need_each(self, option: str) -> None:
+        """Raise `ResourceError` if equal rows were counted, for an option that needs each of them."""
+        counted = self.condensing
+        if counted is not None and not (counted.lossless and (counted.times == 1).all()):
+            raise ResourceError(
+                f"memory: {self.rows:,} rows do not fit, and {option} needs every one of them; raise "
+                "--memory, or leave it out"
+            )
+
+    def fingerprint(self, used: Mapping[str, NDArray[Any]]) -> str:
+        """Return the hash of the rows over some columns, by role; see `provenance.data_hash`.
+
+        Of rows that were made coarser it is the hash of the rows as they were, over score, label,
+        uncertainty and weight.
+        """
+        if self.condensing is not None:
+            return self.condensing.fingerprint(used)
+        return self.hashes.get(",".join(sorted(used))) or data_hash(used)
+
+    def only(self, rows: NDArray[np.int64]) -> ScoreRows:
+        """Return some of the rows, named by their place."""
+        where = self.where
+        if where is not None:
+            where = replace(where, kept=rows if where.kept is None else where.kept[rows])
+        return replace(
+            self,
+            score=_taken(self.score, rows),
+            uncertainty=None if self.uncertainty is None else _taken(self.uncertainty, rows),
+            label=None if self.label is None else self.label[rows],
+            weight=None if self.weight is None else _taken(self.weight, rows),
+            others=None if self.others is None else self.others[rows],
+            where=where,
+            condensing=None if self.condensing is None else self.condensing.only(rows),
+            hashes={},
+        )
+
+
+F = TypeVar("F", NDArray[np.float64], FloatArray)
+
+
+def _taken(values: F, rows: NDArray[np.int64]) -> F:
+    """Return some values as `numeric_column` gives all, for which kernels are compiled."""
+    found = values[rows]
+    found.flags.writeable = False
+    return found
+
+
+def read_score_rows(
+    source: Source,
+    options: ColumnOptions,
+    *,
+    label: bool = True,
+    uncertainty: bool = True,
+    finite_scores: bool = False,
+    positive_must_occur: bool = True,
+    others: Sequence[str] = (),
+    features: Sequence[str] = (),
+) -> ScoreRows:
+    """Read and check score, label, uncertainty and weight; of a window of rows as of all.
+
+    Parameters
+    ----------
+    source
+        The inputs.
+    options
+        The column options as the user gave them.
+    label, uncertainty
+        Whether these columns are used at all.
+    finite_scores
+        Whether infinite scores are refused under ``logit`` and ``raw`` too: where scores are
+        summed, not only ordered.
+    positive_must_occur
+        Whether a `positive` that no row has is refused; else it is a warning (one shard of many
+        may hold no positive row).
+    others
+        Further columns to read along; numeric ones count for `on_missing`.
+    features
+        Further columns whose missing values mean something: they drop no row.
+
+    Raises
+    ------
+    UsageError
+        A column is not there, or one column has two roles.
+    DataError
+        Values that are missing, out of range or of the wrong type.
+    """
+    options = resolve(source, options, label=label, uncertainty=uncertainty)
+    numeric = [options.score, options.uncertainty, options.weight]
+    used = [name for name in (*numeric, *others) if name is not None]
+    rows = read_rows(
+        source,
+        [*used, *features, *([options.label] if label else [])],
+        missing=used if options.on_missing == "drop" else (),
+        unlabelled=options.label if label and options.unlabelled == "drop" else None,
+    )
+    frame, where = rows.frame, rows.where
+    score = score_column(frame[options.score], where, options.scale, finite=finite_scores)
+    spread = None if options.uncertainty is None else frame[options.uncertainty]
+    weight = None if options.weight is None else frame[options.weight]
+    labels, remarks = None, tuple[str, ...]()
+    if label:
+        must_occur = positive_must_occur and source.whole  # a window may hold no positive row
+        labels, remarks = label_column(
+            frame[options.label], where, positive=options.positive, must_occur=must_occur
+        )
+    return ScoreRows(
+        score=score,
+        uncertainty=None if spread is None else numeric_column(spread, where),
+        label=labels,
+        weight=None if weight is None else weight_column(weight, where),
+        options=options,
+        rows_read=rows.rows_read,
+        dropped=rows.dropped,
+        warnings=(*source.warnings, *rows.warnings, *remarks),
+        remarks=rows.remarks,
+        notes=(_NO_UNCERTAINTY,) if uncertainty and spread is None else (),
+        others=frame.select(frame[name] for name in dict.fromkeys([*others, *features]))
+        if others or features
+        else None,
+        where=where,
+        source=source,
+    )
+
+
+def score_column(
+    column: pl.Series, where: RowFinder, scale: str, *, finite: bool = False
+) -> FloatArray:
+    """Return scores as their scale allows them; `finite`: infinite ones are refused anyway."""
+    if scale != "probability":
+        return numeric_column(column, where, finite=finite)
+    advice = "probabilities lie in [0, 1]; use --scale logit or --scale raw for other scores"
+    return numeric_column(column, where, low=0.0, high=1.0, advice=advice)
+
+
+def resolve(
+    source: Source, options: ColumnOptions, *, label: bool, uncertainty: bool
+) -> ColumnOptions:
+    """Return the options with the default uncertainty column filled in.
+
+    Raises
+    ------
+    UsageError
+        A column that is not there, or one column in two roles.
+    """
+    if options.weight_kind != "frequency" and options.weight is None:
+        raise UsageError(f"--weight-kind {options.weight_kind} says what --weight is; name it.")
+    roles = [("--score", options.score)]
+    roles += [("--label", options.label)] if label else []
+    roles += [("--weight", options.weight)] if options.weight is not None else []
+    name = options.uncertainty if uncertainty else None
+    taken = {column for _, column in roles}
+    if uncertainty and name is None and _DEFAULT_UNCERTAINTY in source.schema.keys() - taken:
+        name = _DEFAULT_UNCERTAINTY
+    roles += [("--uncertainty", name)] if name is not None else []
+    first: dict[str, str] = {}
+    for option, column in roles:
+        source.require([column], option)
+        if column in first:
+            raise UsageError(
+                f"column {column!r} is both {first[column]} and {option}; name two columns",
+                column=column,
+            )
+        first[column] = option
+    return replace(options, uncertainty=name)

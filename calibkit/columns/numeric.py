@@ -1,0 +1,187 @@
+"""One column as checked numbers."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NoReturn, cast
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calibkit.columns.rows import RowFinder, is_text
+from calibkit.errors import DataError
+
+FloatArray = NDArray[np.float32] | NDArray[np.float64]
+
+#: Integers beyond this are not all float64 numbers.
+_EXACT_INTEGER: Final = 2**53
+
+_SMALL_INTEGERS: Final = (pl.Int8, pl.Int16, pl.Int32, pl.UInt8, pl.UInt16, pl.UInt32)
+
+
+def numeric_column(
+    column: pl.Series,
+    where: RowFinder,
+    *,
+    finite: bool = True,
+    low: float | None = None,
+    high: float | None = None,
+    advice: str = "",
+) -> FloatArray:
+    """Return a column as checked numbers.
+
+    Parameters
+    ----------
+    column
+        Numbers of any type, or booleans (as 0 and 1).
+    where
+        Finds a row in the inputs.
+    finite
+        Whether infinities are refused.
+    low, high
+        The range of the values, ends included.
+    advice
+        What to do about values outside this range.
+
+    Returns
+    -------
+    numpy.ndarray
+        float32 for float32 and float16, else float64; contiguous and read-only, mostly the frame's
+        own memory.  -0.0 has become 0.0.
+
+    Raises
+    ------
+    DataError
+        Null or NaN, a value out of range, an infinity, text or another type, or an integer that
+        float64 cannot hold.
+    """
+    array = _as_floats(column, where)
+    lowest, highest = array.min(), array.max()  # NaN, if there is one
+    bottom = -np.inf if low is None else low
+    top = np.inf if high is None else high
+    fits = bool(lowest >= bottom and highest <= top)
+    if not fits or (finite and not (np.isfinite(lowest) and np.isfinite(highest))):
+        _refuse_values(column, array, where, bottom, top, advice)
+    if lowest <= 0 <= highest and _has_negative_zero(array):
+        array = array + array.dtype.type(0.0)  # -0.0 + 0.0 = 0.0
+        array.flags.writeable = False
+    return array
+
+
+def _has_negative_zero(array: FloatArray) -> bool:
+    bits = array.view(np.uint32 if array.dtype == np.float32 else np.uint64)
+    return bool((bits == np.uint64(1 << (8 * array.itemsize - 1))).any())
+
+
+def weightless(file: str | None, column: str | None, rows: int) -> DataError:
+    """Return what is said of rows that all have weight 0, where only a summary of them is left."""
+    where = f"{file}: " if file else ""
+    return DataError(
+        f"{where}column {column!r}: weight 0 in all {rows} rows; give some row a positive weight",
+        file=file,
+        column=column,
+        rows=rows,
+    )
+
+
+def weight_column(column: pl.Series, where: RowFinder) -> NDArray[np.float64]:
+    """Return weights: finite, not negative, not all zero (but in a window); always float64.
+
+    Raises
+    ------
+    DataError
+        As `numeric_column`, or if the weights sum to zero, or to what floats cannot hold.
+    """
+    array = numeric_column(column, where, low=0.0, advice="weights cannot be negative")
+    if not array.any():
+        if where.source.whole:
+            where.refuse(column, None, "weight 0", "give some row a positive weight")
+        return array.astype(np.float64, copy=False)
+    largest = float(array.max())
+    if largest < 2.0**-900 or largest * array.size > 2.0**1000:
+        where.refuse(
+            column,
+            array == largest,
+            "weights too large or too small to be summed",
+            "scale the weights, their ratios alone count",
+        )
+    return array.astype(np.float64, copy=False)
+
+
+def _as_floats(column: pl.Series, where: RowFinder) -> FloatArray:
+    kind = column.dtype
+    if not (kind.is_numeric() or kind in (pl.Boolean, pl.Null)):
+        _refuse_type(column, where)
+    if column.null_count():
+        _refuse_absent(column, where)
+    if kind.is_integer() and kind not in _SMALL_INTEGERS:
+        lowest, highest = cast(int, column.min()), cast(int, column.max())
+        if max(-lowest, highest) > _EXACT_INTEGER:
+            where.refuse(
+                column,
+                ((column > _EXACT_INTEGER) | (column < -_EXACT_INTEGER)).to_numpy(),
+                "an integer beyond 2^53, which float64 cannot hold",
+                "write the column as floats",
+            )
+    if kind in (pl.Float32, pl.Float64):
+        return read_only(column)
+    return read_only(column.cast(pl.Float32 if kind == pl.Float16 else pl.Float64))
+
+
+def read_only(column: pl.Series) -> NDArray[Any]:
+    """Return the values as a read-only array: the frame's own memory where it is in one chunk.
+
+    Always read-only, since numba compiles a kernel once for arrays that are and once for others.
+    """
+    array = column.to_numpy()
+    array.flags.writeable = False
+    return array
+
+
+def _refuse_type(column: pl.Series, where: RowFinder) -> NoReturn:
+    """Refuse text and other types, naming the first values that are no numbers."""
+    kind = column.dtype
+    if not is_text(kind):
+        where.refuse(column, None, f"{kind} instead of numbers", "name a column of numbers")
+    text = column.cast(pl.String)
+    numbers = text.str.strip_chars().cast(pl.Float64, strict=False)
+    odd = (numbers.is_null() & text.is_not_null()).to_numpy()
+    if odd.any():
+        where.refuse(column, odd, "text instead of numbers", "mend the values, or leave them empty")
+    where.refuse(column, None, "numbers written as text", "write the column as numbers")
+
+
+def _refuse_absent(column: pl.Series, where: RowFinder) -> NoReturn:
+    """Refuse rows with null or NaN, all of them at once: whoever fills them, fills both."""
+    null = column.is_null().to_numpy()
+    nan = (
+        column.is_nan().fill_null(False).to_numpy()
+        if column.dtype.is_float()
+        else np.zeros_like(null)
+    )
+    both = " or ".join(name for name, rows in (("null", null), ("NaN", nan)) if rows.any())
+    where.refuse(column, null | nan, f"no value ({both})", f"fill these rows, or {where.remedy}")
+
+
+def _refuse_values(
+    column: pl.Series,
+    array: FloatArray,
+    where: RowFinder,
+    low: float,
+    high: float,
+    advice: str,
+) -> NoReturn:
+    if np.isnan(array).any():
+        _refuse_absent(column, where)
+    outside = (array < low) | (array > high)
+    if outside.any():
+        where.refuse(column, outside, f"not in {_interval(low, high)}", advice)
+    where.refuse(
+        column, np.isinf(array), "infinite", "only finite values can be used here; mend these rows"
+    )
+
+
+def _interval(low: float, high: float) -> str:
+    if np.isinf(high):
+        return f"[{low:g}, inf)"
+    return f"[{low:g}, {high:g}]"

@@ -1,0 +1,180 @@
+"""Columns named by patterns: members, class probabilities, votes, features."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calibkit.columns.numeric import numeric_column
+from calibkit.columns.rows import RowFinder
+from calibkit.errors import UsageError, nearest
+from calibkit.files.sources import Source
+
+
+@dataclass(frozen=True)
+class Matched:
+    """The columns that a pattern stands for, in natural order (`prob_2` before `prob_10`).
+
+    Attributes
+    ----------
+    pattern
+        As typed.
+    columns
+        Their names; one column of lists or arrays stands for all of them.
+    keys
+        What the pattern's first ``*`` matched in each column, else its index as text; empty for a
+        column of lists, whose length only its values tell.
+    nested
+        Whether there is one column of lists or arrays.
+    """
+
+    pattern: str
+    columns: tuple[str, ...]
+    keys: tuple[str, ...]
+    nested: bool = False
+
+
+def match_columns(source: Source, pattern: str, option: str) -> Matched:
+    """Return the columns that a shell glob matches, in natural order.
+
+    Raises
+    ------
+    UsageError
+        If none matches, or a column of lists is one of several.
+    """
+    found = sorted((name for name in source.schema if fnmatchcase(name, pattern)), key=natural_key)
+    if not found:
+        raise UsageError(
+            f"{option} {pattern!r} matches no column{nearest(pattern, source.schema)}; "
+            f"the columns are {', '.join(map(repr, source.schema))}.",
+            column=pattern,
+        )
+    lists = [name for name in found if isinstance(source.schema[name], pl.List | pl.Array)]
+    if lists and len(found) > 1:
+        raise UsageError(
+            f"{option} {pattern!r} matches {', '.join(map(repr, found))}, of which {lists[0]!r} holds "
+            "lists; name this one column, or columns of numbers.",
+            column=lists[0],
+        )
+    if lists:
+        return Matched(pattern, (found[0],), (), nested=True)
+    keys = [_first_star(name, pattern) for name in found]
+    named = [str(place) if key is None else key for place, key in enumerate(keys)]
+    if len(set(named)) < len(named):
+        named = [str(place) for place in range(len(named))]
+    return Matched(pattern, tuple(found), tuple(named))
+
+
+def natural_key(name: str) -> tuple[tuple[int, int | str], ...]:
+    """Return a key that sorts numbers within names by their value."""
+    return tuple(
+        (0, int(part)) if part.isdecimal() else (1, part)
+        for part in re.split(r"(\d+)", name)
+        if part
+    )
+
+
+def _first_star(name: str, pattern: str) -> str | None:
+    """Return what the first ``*`` of a glob matched."""
+    place = pattern.find("*")
+    if place < 0:
+        return None
+    before, after = pattern[:place], pattern[place + 1 :]
+    found = (  # as short as the rest allows
+        name[start:end]
+        for start in range(len(name) + 1)
+        if fnmatchcase(name[:start], before)
+        for end in range(start, len(name) + 1)
+        if fnmatchcase(name[end:], after)
+    )
+    return next(found, None)
+
+
+def read_matrix(
+    frame: pl.DataFrame, matched: Matched, where: RowFinder, *, low: float | None = None
+) -> NDArray[np.float64]:
+    """Return the matched columns as a matrix, one row a row, one column a key.
+
+    Parameters
+    ----------
+    frame
+        Holds the columns.
+    matched
+        What a pattern stands for.
+    where
+        Finds a row in the inputs.
+    low
+        The least value that is allowed.
+
+    Raises
+    ------
+    DataError
+        Missing values, infinities, text, values below `low`, lists of different lengths.
+    """
+    if not matched.nested:
+        advice = "" if low is None else f"values below {low:g} make no sense"
+        columns = [
+            numeric_column(frame[name], where, low=low, advice=advice) for name in matched.columns
+        ]
+        return np.column_stack(columns).astype(np.float64, copy=False)
+    column = frame[matched.columns[0]]
+    if column.null_count():
+        mask = column.is_null().to_numpy()
+        where.refuse(column, mask, "no value (null)", f"fill these rows, or {where.remedy}")
+    lists = column.arr.to_list() if isinstance(column.dtype, pl.Array) else column
+    lengths = lists.list.len()
+    width = int(lengths[0]) if lengths.len() else 0
+    if (lengths != width).any():
+        where.refuse(column, (lengths != width).to_numpy(), *odd_length(width))
+    if width == 0:
+        where.refuse(column, None, "empty lists", "give every row one number a class")
+    flat = lists.explode()
+    if not (flat.dtype.is_numeric() or flat.dtype == pl.Boolean):
+        problem = f"lists of {flat.dtype} instead of numbers"
+        where.refuse(column, None, problem, "give lists of numbers")
+    values = flat.cast(pl.Float64).to_numpy(writable=True).reshape(-1, width)
+    bad: NDArray[np.bool_] = ~np.isfinite(values).min(axis=1)
+    if bad.any():
+        where.refuse(column, bad, "a missing or infinite number", f"mend them, or {where.remedy}")
+    if low is not None and values.min() < low:
+        mask = values.min(axis=1) < low
+        where.refuse(column, mask, f"a number below {low:g}", "such values make no sense here")
+    values += 0.0  # -0.0 becomes 0.0
+    return values
+
+
+def odd_length(width: int) -> tuple[str, str]:
+    """Return what is said of lists that have not as many numbers as the first one, and what to do."""
+    problem = f"a list that is not of length {width}, as the first row's is"
+    return problem, "give every row one number a class"
+
+
+def class_keys(matched: Matched, width: int) -> tuple[str, ...]:
+    """Return the keys of the classes: what the pattern matched, or the indices of a list."""
+    return matched.keys or tuple(str(place) for place in range(width))
+
+
+def paired(first: Matched, second: Matched, options: Sequence[str]) -> Matched:
+    """Return `second` with its columns in the order of the keys of `first`.
+
+    Raises
+    ------
+    UsageError
+        If both are wide and their keys differ.
+    """
+    if first.nested or second.nested:
+        return second
+    if sorted(first.keys) != sorted(second.keys):
+        extra = sorted(set(first.keys) ^ set(second.keys), key=natural_key)
+        raise UsageError(
+            f"{options[0]} {first.pattern!r} and {options[1]} {second.pattern!r} do not pair: "
+            f"class{'es' if len(extra) > 1 else ''} {', '.join(extra[:5])} only in one of them."
+        )
+    column_of = dict(zip(second.keys, second.columns, strict=True))
+    return Matched(second.pattern, tuple(column_of[key] for key in first.keys), first.keys)

@@ -1,0 +1,159 @@
+"""What is odd about scores though they can be used: said by every fit, and by ``validate``.
+
+Each remark is about rows that no method can make good: a score that says nothing, or the contrary of
+what it should, or that is on another scale than claimed.  Good data get none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import sqrt
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.columns.weights import in_units
+
+#: Of fewer rows nothing is said: too little is known.
+FEWEST: Final = 20
+
+#: Fewer rows of a class tell nothing of the order.
+_FEWEST_OF_A_CLASS: Final = 5
+#: Of more distinct scores neighbours are counted together.
+_BLOCKS: Final = 1 << 16
+
+#: From this sum on weights were rounded: `calibkit.columns.weights`.
+_ROUNDED: Final = 2**60
+#: Units that the weights of a class should come to: then half a unit is below 1e-9 of them.
+_ENOUGH_UNITS: Final = 2**29
+
+#: How many standard errors below 1/2 an AUC has to be to be called inverted.
+_CERTAIN: Final = 4.0
+
+Numbers = NDArray[Any]
+
+
+def constant_score(name: str) -> str:
+    """Say that a score is the same in all rows."""
+    return f"column {name!r}: one score in all rows, which tells no two of them apart"
+
+
+def looks_like_probabilities(name: str, low: float, high: float, scale: str) -> str | None:
+    """Say that scores claimed to be logits look like probabilities; None where they do not."""
+    if scale != "logit" or not 0.0 <= low < high <= 1.0:
+        return None
+    return (
+        f"column {name!r}: scores from {low:.6g} to {high:.6g} look like probabilities, not like "
+        "logits; is --scale probability meant?"
+    )
+
+
+def inverted(name: str, rows: Numbers, positives: Numbers, size: int | None = None) -> str | None:
+    """Say that higher scores go with fewer positives; None where they do not.
+
+    Parameters
+    ----------
+    name
+        The score's column.
+    rows, positives
+        Rows and positive rows (or their weights) of each distinct score, in rising order of scores.
+    size
+        How many rows there are, where `rows` are weights.
+
+    Notes
+    -----
+    The AUC of a score without any relation to the label has the variance ``(n + 1) / (12 P N)``
+    (Mann and Whitney, "On a test of whether one of two random variables is stochastically larger
+    than the other"; ties make it smaller).
+    """
+    hits = positives.astype(np.float64)
+    misses = rows.astype(np.float64) - hits
+    total_hits, total_misses = float(hits.sum()), float(misses.sum())
+    if not total_hits or not total_misses:
+        return None
+    below = np.cumsum(misses) - misses
+    auc = float(((below + 0.5 * misses) * hits).sum()) / (total_hits * total_misses)
+    if size is not None:
+        scale = size / (total_hits + total_misses)
+        total_hits, total_misses = scale * total_hits, scale * total_misses
+    if min(total_hits, total_misses) < _FEWEST_OF_A_CLASS:
+        return None
+    spread = sqrt((total_hits + total_misses + 1) / (12 * total_hits * total_misses))
+    if auc > 0.5 - _CERTAIN * spread:
+        return None
+    return (
+        f"column {name!r}: higher scores go with fewer positives (AUC {auc:.3f}); is the score that of "
+        "the other class, or --positive the wrong one?"
+    )
+
+
+def far_apart(rows: int, hits: int) -> str | None:
+    """Say that one class is too light beside the other to be added up to nine digits.
+
+    Parameters
+    ----------
+    rows, hits
+        Units of weight of all rows, and of positive rows.
+    """
+    lighter = min(hits, rows - hits)
+    if rows < _ROUNDED or not 0 < lighter < _ENOUGH_UNITS:
+        return None
+    kind, other = ("positive", "negative") if hits == lighter else ("negative", "positive")
+    return (
+        f"weights: {kind} rows together weigh {lighter / (rows - lighter):.0e} of the {other} ones; "
+        f"their sums are rounded, by up to {0.5 / lighter:.0e} of them; weights of whole numbers or "
+        "less far apart are exact"
+    )
+
+
+def of_weights(label: Numbers, weight: Numbers | None) -> list[str]:
+    """Return the remark on the weights of rows in any order, if there is one."""
+    if weight is None or not weight.any():
+        return []
+    units, _ = in_units(weight, label)
+    said = far_apart(int(units.sum()), int(units[label == 1].sum()))
+    return [] if said is None else [said]
+
+
+def of_tally(
+    name: str, scale: str, falling: Numbers, count: Numbers, positive: Numbers, size: int
+) -> list[str]:
+    """Return the remarks on scores that were counted.
+
+    Parameters
+    ----------
+    name, scale
+        The score's column, and what it is claimed to hold.
+    falling, count, positive
+        Scores by falling value (equal ones next to each other), and the weight of their rows and of
+        their positive rows.
+    size
+        How many rows there are.
+    """
+    score, rows, hits = falling[::-1], count[::-1], positive[::-1]
+    if score.size > _BLOCKS:  # neighbours counted together: the AUC is as good, and it is cheap
+        starts = np.arange(0, score.size, score.size // _BLOCKS)
+        ends = score[[0, -1]]
+    else:
+        starts = np.flatnonzero(np.append(True, score[1:] != score[:-1]))
+        ends = score[starts]
+    rows, hits = (np.add.reduceat(part, starts, dtype=np.int64) for part in (rows, hits))
+    if ends.size > 1 and ends[0] == ends[-1]:
+        ends = ends[:1]
+    said = far_apart(int(rows.sum()), int(hits.sum()))
+    return [*([] if said is None else [said]), *_remarks(name, scale, ends, rows, hits, size)]
+
+
+def _remarks(
+    name: str, scale: str, score: Numbers, rows: Numbers, hits: Numbers, size: int
+) -> Iterator[str]:
+    if size < FEWEST:
+        return
+    if score.size == 1:
+        yield constant_score(name)
+        return
+    said = looks_like_probabilities(name, float(score[0]), float(score[-1]), scale)
+    for remark in (said, inverted(name, rows, hits, size)):
+        if remark is not None:
+            yield remark

@@ -1,0 +1,71 @@
+"""Rows in segments: the values of a ``--by`` column, as codes with names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calibkit.columns.patterns import natural_key
+from calibkit.columns.rows import RowFinder, missing_mask
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Which segment each row is in.
+
+    Attributes
+    ----------
+    column
+        The column's name.
+    code
+        The segment of each row, as a place in `names`.
+    names
+        The values of the column as text, in natural order.
+    """
+
+    column: str
+    code: NDArray[np.uint32]
+    names: tuple[str, ...]
+
+
+def read_segments(column: pl.Series, where: RowFinder) -> Segments:
+    """Return the segments of a column of any type whose values have a text.
+
+    Whole floats are written as integers, so that a column reads the same from CSV and Parquet.
+
+    Raises
+    ------
+    DataError
+        For a row without a value.
+    """
+    absent = missing_mask(column, empty=True)
+    if absent is not None:
+        where.refuse(column, absent, "no value", f"fill these rows, or {where.remedy}")
+    distinct = column.unique()
+    names = tuple(sorted(set(map(segment_name, distinct.to_list())), key=natural_key))
+    return Segments(column.name, _places(column, distinct, names).astype(np.uint32), names)
+
+
+def known_codes(column: pl.Series, names: tuple[str, ...]) -> NDArray[np.int64]:
+    """Return the place of each row's value among `names`, -1 for another value or none."""
+    return _places(column, column.unique(), names)
+
+
+def _places(column: pl.Series, distinct: pl.Series, names: tuple[str, ...]) -> NDArray[np.int64]:
+    place = {name: code for code, name in enumerate(names)}
+    codes = [-1 if one is None else place.get(segment_name(one), -1) for one in distinct.to_list()]
+    coded = column.replace_strict(distinct, pl.Series(codes, dtype=pl.Int64), return_dtype=pl.Int64)
+    found: NDArray[np.int64] = coded.to_numpy()
+    return found
+
+
+def segment_name(value: object) -> str:
+    """Return the text of a value: ``true``, ``false``, whole floats as integers."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)

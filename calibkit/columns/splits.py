@@ -1,0 +1,95 @@
+"""Splits that follow a column: groups that stay together, blocks that follow each other in time."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calibkit.columns.rows import RowFinder, is_text, missing_mask
+
+Parts = NDArray[np.uint8]
+
+
+def group_parts(groups: pl.Series, parts: int, seed: int, where: RowFinder) -> Parts:
+    """Return the part of each row: rows of one group are in one part.
+
+    A group's part is a hash of the seed and the group's value as text, so it does not depend on
+    other groups, and the parts are of about equal size where groups are many.
+
+    Raises
+    ------
+    DataError
+        For a row without a group.
+    """
+    refuse_missing(groups, where)
+    if not groups.dtype.is_integer():
+        groups = groups.cast(pl.String)
+    values = groups.unique()
+    part_of = [_hash(f"{seed}:{value}") % parts for value in values.cast(pl.String)]
+    found: Parts = groups.replace_strict(values, part_of, return_dtype=pl.UInt8).to_numpy()
+    return found
+
+
+def time_parts(times: pl.Series, parts: int, where: RowFinder) -> Parts:
+    """Return the block of each row: blocks of about equal size in the order of time.
+
+    Any column that can be ordered will do: numbers, dates, times, text in ISO 8601; categories are
+    text.  Rows of one time are in one block.
+
+    Raises
+    ------
+    DataError
+        For a row without a time.
+    """
+    seen = TimeParts()
+    seen.add(times, where)
+    return seen.parts(times, parts)
+
+
+class TimeParts:
+    """What deals rows to blocks in the order of time: the distinct times, with their rows."""
+
+    def __init__(self) -> None:
+        self._counts = pl.DataFrame()
+
+    def add(self, times: pl.Series, where: RowFinder) -> None:
+        """Add rows.
+
+        Raises
+        ------
+        DataError
+            For a row without a time.
+        """
+        refuse_missing(times, where)
+        fresh = _as_times(times).to_frame().group_by("time").len("rows")
+        if self._counts.height:
+            fresh = pl.concat([self._counts, fresh]).group_by("time").agg(pl.col("rows").sum())
+        self._counts = fresh
+
+    def parts(self, times: pl.Series, parts: int) -> Parts:
+        """Return the block of each of some rows, once all have been added; see `time_parts`."""
+        rows = pl.col("rows").cast(pl.Int64)
+        part = (rows.cum_sum() - rows) * parts // rows.sum()
+        known = self._counts.sort("time").select("time", part.cast(pl.UInt8).alias("part"))
+        found = (
+            _as_times(times).to_frame().join(known, on="time", how="left", maintain_order="left")
+        )
+        return found["part"].to_numpy()
+
+
+def _as_times(times: pl.Series) -> pl.Series:
+    return (times.cast(pl.String) if is_text(times.dtype) else times).alias("time")
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def refuse_missing(column: pl.Series, where: RowFinder) -> None:
+    """Raise a `DataError` for rows without a group or a time."""
+    absent = missing_mask(column, empty=False)
+    if absent is not None:
+        where.refuse(column, absent, "no value", "fill these rows, or leave them out")

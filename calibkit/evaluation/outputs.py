@@ -1,0 +1,131 @@
+"""Metrics as files for other tools: Prometheus text, CSV, Markdown, beside metrics.json itself.
+
+All have one line a number, with its interval; numbers that are not defined are left out of
+Prometheus text, which has no word for them, and empty elsewhere.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from calibkit.errors import UsageError
+from calibkit.evaluation.result import Metrics
+from calibkit.files.outputs import is_stream
+
+#: A metric's name in pieces: ``recall_at_precision:0.9``, ``class_squared_loss[3]``.
+_PIECES = re.compile(r"(?P<name>[^:\[]*)(?::(?P<at>.*)|\[(?P<class>.*)\])?", re.DOTALL)
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_]")
+
+
+def prometheus(metrics: Metrics) -> bytes:
+    """Return the metrics in the text format of Prometheus, for its node exporter's folder of files.
+
+    ``calibkit_auc{score="s",slice="all"} 0.83``; ``calibkit_auc_low`` and ``calibkit_auc_high`` are
+    the interval, ``calibkit_auc_difference`` a difference of two scores.  What follows a metric's
+    name becomes a label: ``recall_at_precision:0.9`` has ``at="0.9"``.
+    """
+    families: dict[str, list[str]] = {"calibkit_rows": [f"calibkit_rows {metrics.rows}"]}
+    for line in metrics.lines():
+        pieces = _PIECES.fullmatch(line.metric)
+        assert pieces is not None  # the pattern takes any text
+        labels = {"score": line.score, "slice": line.slice, "at": pieces["at"]}
+        labels["class"] = pieces["class"]
+        shown = ",".join(
+            f'{name}="{_escaped(text)}"' for name, text in labels.items() if text is not None
+        )
+        stem = "calibkit_" + _NOT_IN_NAMES.sub("_", pieces["name"])
+        stem += "_difference" if line.part else ""
+        for end, value in zip(("", "_low", "_high"), line.numbers, strict=True):
+            if value is not None:
+                families.setdefault(stem + end, []).append(f"{stem}{end}{{{shown}}} {value!r}")
+    text = "".join(
+        "\n".join([f"# TYPE {family} gauge", *found]) + "\n" for family, found in families.items()
+    )
+    return text.encode()
+
+
+def table(metrics: Metrics) -> bytes:
+    """Return the metrics as CSV: score, slice, metric, value, low, high.
+
+    A difference has the metric's name with ``.delta``; what is not defined is empty.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(_HEADER)
+    for line in metrics.lines():
+        numbers = ("" if n is None else repr(n) for n in line.numbers)
+        writer.writerow([line.score, line.slice, line.name, *numbers])
+    return out.getvalue().encode()
+
+
+def markdown(metrics: Metrics) -> bytes:
+    """Return the metrics as a Markdown table with six significant digits."""
+    rows = [list(_HEADER), ["---", "---", "---", "---:", "---:", "---:"]]
+    for line in metrics.lines():
+        numbers = (
+            "" if n is None else (str(n) if isinstance(n, int) else f"{n:.6g}")
+            for n in line.numbers
+        )
+        names = (_cell(text) for text in (line.score, line.slice, line.name))
+        rows.append([*names, *numbers])
+    text = "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return f"{metrics.rows:,} rows.\n\n{text}".encode()
+
+
+class Judged(Protocol):
+    """What has metrics, and JSON of its own."""
+
+    @property
+    def metrics(self) -> Metrics:
+        """All numbers."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the user should be told."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON as plain dictionaries."""
+
+    def to_json(self) -> bytes:
+        """Return the JSON."""
+
+
+def content(found: Judged, output: str) -> bytes:
+    """Return the content of an output file, in the format of its suffix; JSON to pipes and devices.
+
+    Raises
+    ------
+    UsageError
+        For a suffix that none of them has.
+    """
+    for suffix, write in WRITERS.items():
+        if output.endswith(suffix):
+            return write(found.metrics)
+    if output.endswith(_JSON) or is_stream(output):
+        return found.to_json()
+    raise UsageError(
+        f"{output}: metrics are written as {', '.join([_JSON, *WRITERS])}.", file=output
+    )
+
+
+_HEADER = ("score", "slice", "metric", "value", "low", "high")
+
+_JSON = ".json"
+
+WRITERS: dict[str, Callable[[Metrics], bytes]] = {
+    ".prom": prometheus,
+    ".csv": table,
+    ".md": markdown,
+}
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _cell(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")

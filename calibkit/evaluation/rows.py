@@ -1,0 +1,381 @@
+"""The rows of an evaluation: every column that its options need, read together and checked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calibkit.apply.apply import applier_of
+from calibkit.bins.grid_table import GridTable, is_grid_table, read_grid_table
+from calibkit.columns.columns import (
+    ColumnOptions,
+    Condensing,
+    ScoreRows,
+    read_score_rows,
+    resolve,
+    score_column,
+)
+from calibkit.columns.labels import label_column
+from calibkit.columns.numeric import numeric_column
+from calibkit.columns.patterns import match_columns
+from calibkit.columns.rows import RowFinder, missing_mask
+from calibkit.columns.segments import Segments, read_segments
+from calibkit.columns.weights import in_units
+from calibkit.errors import DataError, ModelError, UsageError
+from calibkit.files.frames import open_frame
+from calibkit.files.sources import Source, open_source
+from calibkit.measures.cells import Cells, place
+from calibkit.models.applier import Request
+from calibkit.models.lineage import check_makers
+from calibkit.models.model import Model
+from calibkit.options.evaluate import EvaluateOptions
+from calibkit.options.shared import FrameLike
+from calibkit.summaries.score_batches import Reading, rows_within
+
+Floats = NDArray[Any]
+
+#: The score under which the decisions of ``--boundary`` stand.
+BOUNDARY = "boundary"
+
+#: How a further score is called among the columns that are made.
+_SCORE = "score "
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateRows:
+    """The rows of an evaluation.
+
+    Attributes
+    ----------
+    scores
+        The scores by name, the baseline first.
+    label, weight, group
+        As in `calibkit.measures.views.Sample`; weights are rescaled by ``--prevalence`` already.
+    top
+        What ``--top`` ranks rows by.
+    segments
+        The values of the ``--by`` column.
+    decision
+        The name under which decisions are reported, and the decisions.
+    cells
+        The cell of each row in the grid.
+    base_rate
+        The share of positives among all rows.
+    warnings, notes
+        What the user has to be told, and what a summary should say.
+    condensing
+        How many rows each of these stands for, where equal rows were counted.
+    """
+
+    scores: dict[str, Floats]
+    label: NDArray[np.uint8]
+    weight: NDArray[np.float64] | None
+    group: NDArray[np.int64] | None
+    top: Floats | None
+    segments: Segments | None
+    decision: tuple[str, Floats] | None
+    cells: Cells | None
+    base_rate: float
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+    condensing: Condensing | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are, whatever they weigh."""
+        return int(self.label.size if self.condensing is None else self.condensing.times.sum())
+
+
+def columns_used(options: EvaluateOptions, source: Source) -> dict[str, str]:
+    """Return the column of each role that an evaluation reads."""
+    if options.patterns:
+        found = {}
+        for pattern in options.patterns:
+            for column in match_columns(source, pattern, "--probs").columns:
+                found[f"{pattern} ({column})"] = column
+        if options.counts is not None:
+            votes = match_columns(source, options.counts, "--counts")
+            found |= {f"votes ({column})": column for column in votes.columns}
+            found |= vote_columns(options, source)
+        else:
+            source.require([options.label], "--label")
+            found["label"] = options.label
+        return found | ({"by": options.by} if options.by else {})
+    columns = resolve(source, options.columns, label=True, uncertainty=False)
+    found = {"score": columns.score, "label": columns.label}
+    if columns.weight is not None:
+        found["weight"] = columns.weight
+    beside: dict[str, list[str]] = {}
+    for role, one in _beside(options, source).items():
+        shown = "scores" if role.startswith(_SCORE) else "grid" if role == "cell" else role
+        beside.setdefault(shown, []).extend(one.columns)
+    for role, names in beside.items():
+        for number, column in enumerate(names, 1):
+            found[f"{role} {number}" if len(names) > 1 else role] = column
+    return found
+
+
+def vote_columns(options: EvaluateOptions, source: Source) -> dict[str, str]:
+    """Return the columns that are read beside class probabilities and votes, by role.
+
+    Raises
+    ------
+    UsageError
+        For one that is not there.
+    """
+    named = {f"alpha0 {place}": name for place, name in enumerate(options.strengths, 1)}
+    source.require(options.strengths, "--alpha0")
+    if options.disagreement:
+        source.require([options.disagreement], "--disagreement")
+        named["disagreement"] = options.disagreement
+    if options.class_disagreement:
+        matched = match_columns(source, options.class_disagreement, "--class-disagreement")
+        named |= {f"class disagreement ({name})": name for name in matched.columns}
+    return named
+
+
+@dataclass(frozen=True)
+class _Beside:
+    """Columns that are read beside score, label and weight, and what makes one column of them."""
+
+    columns: list[str]
+    make: Callable[[pl.DataFrame, RowFinder], Any]
+
+
+def read_evaluate_rows(options: EvaluateOptions, source: Source) -> EvaluateRows:
+    """Read and check the columns that an evaluation needs; rows that do not fit are counted.
+
+    Raises
+    ------
+    UsageError
+        A column, a model or a grid that is not there or does not fit.
+    ModelError
+        A model that does not make one decision.
+    DataError
+        Values that are missing, out of range or of the wrong type.
+    ResourceError
+        Rows that do not fit, and options that need them as they are.
+    """
+    reading = reading_of(options, source)
+    if options.prevalence is not None:  # which rounds the weight of each row
+        reading = replace(reading, needs_each="--prevalence")
+    rows = rows_within(source, reading, source.memory)
+    table = grid_of(options.grid)
+    return rows_of(options, rows, None if table is None else table.grid.shape)
+
+
+def reading_of(options: EvaluateOptions, source: Source) -> Reading:
+    """Return how the rows of an evaluation are read; what is made of other columns stands beside."""
+    probability = options.scale == "probability"
+    others = {_SCORE + name: probability for name in options.ranked[1:]}
+    if options.top_by is not None:
+        others["top"] = False
+    return Reading(
+        columns=list(dict.fromkeys(columns_used(options, source).values())),
+        read=partial(_read, columns=options.columns, beside=_beside(options, source)),
+        needs_each=options.needs_each,
+        others=others,
+        threads=options.workers,
+    )
+
+
+def _read(source: Source, columns: ColumnOptions, beside: Mapping[str, _Beside]) -> ScoreRows:
+    """Return score, label and weight of some rows, and beside them a column for each role."""
+    rows = read_score_rows(
+        source,
+        columns,
+        uncertainty=False,
+        positive_must_occur=False,
+        others=[name for one in beside.values() for name in one.columns],
+    )
+    where, frame = rows.where, rows.others if rows.others is not None else pl.DataFrame()
+    assert where is not None  # `read_score_rows` finds its rows
+    made = {role: one.make(frame, where) for role, one in beside.items()}
+    return replace(rows, others=pl.DataFrame(made) if made else None)
+
+
+def rows_of(
+    options: EvaluateOptions, rows: ScoreRows, shape: tuple[int, int] | None
+) -> EvaluateRows:
+    """Return the rows of an evaluation from those that `reading_of` reads.
+
+    `shape` is that of the grid whose cells were placed.
+    """
+    assert rows.label is not None and rows.where is not None  # `read_score_rows` reads labels
+    frame = rows.others if rows.others is not None else pl.DataFrame()
+
+    def column(name: str) -> Any:
+        return frame[name].to_numpy() if name in frame.columns else None
+
+    first, *others = options.ranked
+    scores = {first: rows.score} | {name: column(_SCORE + name) for name in others}
+    weight = _reweighted(options, rows)
+    top, decision, cell = column("top"), column("decision"), column("cell")
+    return EvaluateRows(
+        scores=scores,
+        label=rows.label,
+        weight=weight,
+        group=None if options.groups is None else _numbered(frame["groups"]),
+        top=rows.score if options.tops and top is None else top,
+        segments=None
+        if options.by is None
+        else read_segments(frame["by"].alias(options.by), rows.where),
+        decision=None if decision is None else (options.decision or BOUNDARY, decision),
+        cells=None if cell is None or shape is None else Cells(cell, *shape),
+        base_rate=_base_rate(rows.label, weight),
+        warnings=rows.warnings,
+        notes=rows.notes,
+        condensing=rows.condensing,
+    )
+
+
+def _beside(options: EvaluateOptions, source: Source) -> dict[str, _Beside]:
+    """Return what is read beside the first score, by role, for the roles that there are."""
+    others, score = options.ranked[1:], partial(score_column, scale=options.scale)
+    source.require(others, "--score")
+    found = {_SCORE + name: _one(name, score) for name in others}
+    for role, flag, named, make in (
+        ("top", "--top-by", options.top_by, partial(numeric_column, finite=False)),
+        ("by", "--by", options.by, _segments),
+        ("groups", "--groups", options.groups, _present),
+        ("decision", "--decision", options.decision, lambda c, where: label_column(c, where)[0]),
+    ):
+        if named is not None:
+            source.require([named], flag)
+            found[role] = _one(named, make)
+    if options.model is not None:
+        found["decision"] = _boundary(options, source, options.model)
+    table = grid_of(options.grid)
+    if table is not None:
+        found["cell"] = _grid(options, source, table)
+    return found
+
+
+def _one(name: str, make: Callable[[pl.Series, RowFinder], Any]) -> _Beside:
+    """Return what is made of one column."""
+    return _Beside([name], lambda frame, where: make(frame[name], where))
+
+
+def _present(column: pl.Series, where: RowFinder) -> pl.Series:
+    """Return a column that has a value in every row."""
+    absent = missing_mask(column, empty=True)
+    if absent is not None:
+        where.refuse(column, absent, "no value", f"fill these rows, or {where.remedy}")
+    return column
+
+
+def _segments(column: pl.Series, where: RowFinder) -> pl.Series:
+    """Return the values of a column; of a window as text, which other windows can be told by."""
+    if where.source.whole:
+        return _present(column, where)
+    found = read_segments(column, where)
+    return pl.Series(found.names, dtype=pl.String).gather(found.code)
+
+
+def _numbered(column: pl.Series) -> NDArray[np.int64]:
+    """Return the place of each value among the distinct ones: there may be millions."""
+    found: NDArray[np.int64] = column.rank("dense").cast(pl.Int64).to_numpy() - 1
+    return found
+
+
+def _boundary(options: EvaluateOptions, source: Source, model: Model) -> _Beside:
+    """Return what reads the columns of a model, and decides."""
+    file = (
+        str(options.boundary) if isinstance(options.boundary, str | os.PathLike) else "--boundary"
+    )
+    applier = applier_of(model)
+    if model.kind == "bundle":
+        raise ModelError(
+            "a bundle decides more than one thing: apply it, and judge a decision of it by "
+            "--decision decision_NAME",
+            file=file,
+        )
+    if applier.added[0] != "decision":
+        raise ModelError(f"a model of kind {model.kind!r} decides nothing", file=file)
+    if "decision_probability" in applier.added:
+        raise UsageError(
+            f"{file}: a stochastic boundary decides by a key: apply it with --key, and "
+            "judge its decisions by --decision decision.",
+            file=file,
+        )
+    elsewhere = options.uncertainty
+    moved = elsewhere is not None and "uncertainty" in model.columns
+    apply = Request(columns={"uncertainty": str(elsewhere)} if moved else {})
+    reads = applier.reads(source, apply)
+    check_makers(model, apply.columns, source)
+
+    def decide(frame: pl.DataFrame, where: RowFinder) -> pl.Series:
+        return applier.values(frame, where, reads, apply)[0].cast(pl.UInt8)
+
+    return _Beside([*reads.needed.values(), *reads.optional], decide)
+
+
+def grid_of(grid: FrameLike | None) -> GridTable | None:
+    """Return the grid over whose cells calibration is judged, if there is one.
+
+    Raises
+    ------
+    UsageError
+        A table that is none of `calibkit bin`.
+    """
+    if grid is None:
+        return None
+    table = open_source(grid) if isinstance(grid, list) else open_frame(grid, "grid")
+    if not is_grid_table(table):
+        file = table.parts[0].path
+        raise UsageError(f"{file}: is no table of `calibkit bin`.", file=file)
+    return read_grid_table(table, ColumnOptions())
+
+
+def _grid(options: EvaluateOptions, source: Source, found: GridTable) -> _Beside:
+    """Return what places rows in the cells of the grid."""
+    score = options.grid_score or found.columns["score"].name
+    source.require([score], "--grid-score")
+    spread = _spread(options, source, found)
+
+    def cells(frame: pl.DataFrame, where: RowFinder) -> NDArray[np.uint16]:
+        scores = numeric_column(frame[score], where, finite=False)
+        spreads = None if spread is None else numeric_column(frame[spread], where)
+        return place(found.grid, scores, spreads).cell
+
+    return _Beside([score] if spread is None else [score, spread], cells)
+
+
+def _spread(options: EvaluateOptions, source: Source, found: GridTable) -> str | None:
+    """Return the uncertainty column of a grid; None where it has one level."""
+    if found.grid.shape[0] == 1:
+        return None
+    made_from = found.columns.get("uncertainty")
+    name = options.uncertainty or (made_from.name if made_from else "uncertainty")
+    source.require([name], "the grid's uncertainty (see --uncertainty)")
+    return name
+
+
+def _reweighted(options: EvaluateOptions, rows: ScoreRows) -> NDArray[np.float64] | None:
+    """Return the weights, with classes rescaled to the prevalence asked for.
+
+    The sum of weights stays what it was.
+    """
+    if options.prevalence is None or rows.label is None:
+        return rows.weight
+    share, target = _base_rate(rows.label, rows.weight), float(options.prevalence)
+    if not 0.0 < share < 1.0:
+        raise DataError("--prevalence reweights two classes, but the rows have only one.")
+    factors = np.array([(1.0 - target) / (1.0 - share), target / share])
+    rescaled: NDArray[np.float64] = factors[rows.label]
+    return rescaled if rows.weight is None else rescaled * rows.weight
+
+
+def _base_rate(label: NDArray[np.uint8], weight: NDArray[np.float64] | None) -> float:
+    """Return the share of positive rows, which does not depend on the order of rows."""
+    if weight is None:
+        return int(np.count_nonzero(label)) / label.size
+    units, _ = in_units(weight, label)
+    return int(units[label == 1].sum()) / int(units.sum())

@@ -1,0 +1,74 @@
+"""CORP: the Brier score as miscalibration less discrimination plus uncertainty.
+
+Scores are compared with their isotonic regression on the labels (Dimitriadis, Gneiting, Jordan,
+Stable reliability diagrams for probabilistic classifiers, 2021, section 2).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.measures.metric import metric
+from calibkit.measures.reliability import brier
+from calibkit.measures.views import View
+from calibkit_kernels import reliability
+
+_ONE_EACH = np.empty(0, np.int64)
+
+
+def pools(view: View) -> NDArray[np.int64]:
+    """Return the pools of isotonic regression by falling score: rows, positive rows, entries."""
+    return pool(view.each(pool_block, view.count, view.positive))
+
+
+def pool(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Return the pools of several stretches, by falling score, from the pools of each."""
+    if len(parts) < 2:
+        return parts[0] if parts else np.empty((0, 3), np.int64)
+    rows, hits, entries = np.ascontiguousarray(np.concatenate(parts).T)
+    return _pool_arrays(rows, hits, entries)
+
+
+def pool_block(count: NDArray[np.int64], positive: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the pools of one stretch of a tally."""
+    return _pool_arrays(count, positive, _ONE_EACH)
+
+
+def _pool_arrays(
+    count: NDArray[np.int64], positive: NDArray[np.int64], entries: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    out = np.empty((count.size, 3), np.int64)
+    return out[: reliability.pool_rates(count, positive, entries, out)].copy()
+
+
+def isotonic_brier(view: View) -> float | None:
+    """Return the Brier score of the isotonic regression; None without rows."""
+    if not view.total:
+        return None
+    terms = ((hits / rows) * (rows - hits) for rows, hits, _ in view.once(pools).tolist())
+    return math.fsum(terms) / view.total
+
+
+@metric("miscalibration")
+def miscalibration(view: View) -> float | None:
+    """Return how much the isotonic regression of the scores lowers their Brier score."""
+    own, best = brier(view), view.once(isotonic_brier)
+    return None if own is None or best is None else max(0.0, own - best)
+
+
+@metric("discrimination")
+def discrimination(view: View) -> float | None:
+    """Return how much lower the Brier score of the isotonic regression is than the base rate's."""
+    base, best = brier_uncertainty(view), view.once(isotonic_brier)
+    return None if base is None or best is None else max(0.0, base - best)
+
+
+@metric("brier_uncertainty", compared=False)
+def brier_uncertainty(view: View) -> float | None:
+    """Return the Brier score of the base rate."""
+    if not view.total:
+        return None
+    return (view.positives / view.total) * (view.negatives / view.total)

@@ -1,0 +1,109 @@
+"""Reliability diagrams as rows: bins, and the pools of isotonic regression (CORP)."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from calibkit.measures.corp import pools
+from calibkit.measures.reliability import chosen_bins, stretch_sums
+from calibkit.measures.views import Floats, View
+from calibkit.numerics.binomial import interval
+
+#: Columns of the table: ``low`` and ``high`` are of the mean label.
+SCHEMA = pl.Schema(
+    {
+        "score": pl.String,
+        "slice": pl.String,
+        "curve": pl.String,
+        "bin": pl.Int64,
+        "score_low": pl.Float64,
+        "score_high": pl.Float64,
+        "count": pl.Float64,
+        "positives": pl.Float64,
+        "mean_score": pl.Float64,
+        "mean_label": pl.Float64,
+        "low": pl.Float64,
+        "high": pl.Float64,
+    }
+)
+
+_NOTHING = pl.DataFrame(schema=SCHEMA)
+
+
+def curve_rows(view: View, confidence: float | None) -> pl.DataFrame:
+    """Return the reliability diagram of a score in a slice, one row a bin, from the lowest.
+
+    ``curve`` is ``bins`` (the bins of `ece`, empty ones too, ends as cut) or ``corp`` (the pools of
+    isotonic regression, ends the smallest and the largest probability in them; ``mean_label`` is the
+    fitted probability).  With a confidence, bins of whole rows have the exact interval (Clopper and
+    Pearson) of their mean label.  No rows where scores are no probabilities.
+    """
+    frames = [_bins(view, confidence), _corp(view)]
+    return pl.concat([_NOTHING, *(frame.cast(SCHEMA) for frame in frames if frame is not None)])
+
+
+def _bins(view: View, confidence: float | None) -> pl.DataFrame | None:
+    found = view.once(chosen_bins)
+    if found is None:
+        return None
+    ends, counts = (
+        (found.edges[:-1], found.edges[1:]),
+        (np.array(found.count), np.array(found.positive)),
+    )
+    frame = _frame(view, "bins", ends, *counts, found.mass)
+    counted = view.unit.size == 1.0 and view.settings.weight_kind == "frequency"
+    return with_intervals(frame, confidence if counted and view.sample.group is None else None)
+
+
+def with_intervals(frame: pl.DataFrame, confidence: float | None) -> pl.DataFrame:
+    """Add the exact interval (Clopper, Pearson) of the share of positives of each bin with rows."""
+    count, positive = frame["count"].to_numpy(), frame["positives"].to_numpy()
+    held = count > 0
+    low, high = np.full(count.size, np.nan), np.full(count.size, np.nan)
+    if confidence is not None:
+        low[held], high[held] = interval(positive[held], count[held], confidence)
+    return frame.with_columns(
+        pl.Series("low", low, nan_to_null=True), pl.Series("high", high, nan_to_null=True)
+    )
+
+
+def _corp(view: View) -> pl.DataFrame | None:
+    found, probability = view.once(pools), view.probability
+    if probability is None or not found.size:
+        return None
+    ends = np.cumsum(found[:, 2])
+    sums = stretch_sums(view, list(pairwise([0, *ends.tolist()])))
+    mass = np.array([own for _, _, own in sums])
+    low, high = probability[ends - 1], probability[ends - found[:, 2]]
+    rising = (column[::-1] for column in (found[:, 0], found[:, 1], mass))
+    return _frame(view, "corp", (low[::-1], high[::-1]), *rising).with_columns(low=None, high=None)
+
+
+def _frame(
+    view: View, curve: str, ends: tuple[Floats, Floats], count: Floats, positive: Floats, mass: Any
+) -> pl.DataFrame:
+    """Return a curve from the rows, positive rows and the sum of scores of each of its bins."""
+    return pl.DataFrame(
+        {
+            "score": view.name,
+            "slice": view.part,
+            "curve": curve,
+            "bin": np.arange(count.size),
+            "score_low": ends[0].astype(np.float64),
+            "score_high": ends[1].astype(np.float64),
+            "count": count * view.unit.size,
+            "positives": positive * view.unit.size,
+            "mean_score": _shares(np.array(mass), count),
+            "mean_label": _shares(positive, count),
+        }
+    )
+
+
+def _shares(part: Floats, whole: Floats) -> pl.Series:
+    """Return the ratios, null where there is no row."""
+    with np.errstate(invalid="ignore"):
+        return pl.Series(part / whole, nan_to_null=True)

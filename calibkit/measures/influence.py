@@ -1,0 +1,248 @@
+"""Variances of metrics by their influence functions: what each row contributes to the estimate.
+
+A smooth metric of n rows is, but for terms that vanish faster, its true value plus a sum over rows
+of what each contributes; the variance is the sum of their squares (Hampel, The influence curve and
+its role in robust estimation, 1974).  Contributions depend on score and label alone, so they are
+functions of the tally, computed block by block.  Where rows are not exchangeable units they go to
+the rows: summed by group (``--groups``), times the weight (``--weight-kind sampling``), subtracted
+for two scores of the same rows.
+
+For the AUC the contributions are DeLong's structural components, and the variance is DeLong's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.measures.basic import score_sum
+from calibkit.measures.blocks import added
+from calibkit.measures.ranking import auc, average_precision
+from calibkit.measures.reliability import brier, log_loss
+from calibkit.measures.views import Floats, Sample, Settings, View
+from calibkit.numerics.sums import exact_sum, exact_sum_products
+from calibkit_kernels import influence as kernels
+
+Float64s = NDArray[np.float64]
+
+#: Bits of the lower half of a float's digits.
+_HALF = np.uint64(27)
+
+#: What a positive and a negative row of each entry of a block of a view contribute to a metric.
+Shares = tuple[Float64s, Float64s]
+Contributions = Callable[[View, int], Shares]
+
+
+def _filled(view: View, block: int, kernel: Callable[..., None], *given: Any) -> Shares:
+    """Return what a kernel writes for a block, from its counts."""
+    part = view.blocks[block]
+    plus, minus = np.empty(part.stop - part.start), np.empty(part.stop - part.start)
+    kernel(view.count[part], view.positive[part], *given, plus, minus)
+    return plus, minus
+
+
+def _probability(view: View, block: int) -> Floats:
+    assert view.probability is not None
+    found: Floats = view.probability[view.blocks[block]]
+    return found
+
+
+def _to_mean(view: View, mean: float | None, shares: Shares) -> Shares:
+    """Return the contributions to a mean over rows from the values of rows."""
+    plus, minus = ((values - (mean or 0.0)) / view.total for values in shares)
+    return plus, minus
+
+
+def _auc(view: View, block: int) -> Shares:
+    """DeLong's components, each class scaled for the n - 1 of its variance."""
+    centre, classes = auc(view) or 0.0, (view.positives, view.negatives)
+    shares = _filled(view, block, kernels.delong_shares, *view.starts[block], *classes)
+    found = []
+    for own, units in zip(shares, classes, strict=True):
+        n = view.unit.size * units
+        # A class of one row has no variance to be seen; what it has is at most that of two.
+        found.append((own - centre) * (math.sqrt(n / max(n - 1.0, 1.0)) / units))
+    return found[0], found[1]
+
+
+def _steps_below(view: View) -> list[tuple[float, float]]:
+    """Return the steps of precision summed over all blocks from each one on, and 0 at the end."""
+    steps = view.each(kernels.precision_steps, view.count, view.positive, given=view.starts[:-1])
+    rising = accumulate(
+        reversed(steps), lambda a, b: (a[0] + b[0], a[1] + b[1]), initial=(0.0, 0.0)
+    )
+    return list(rising)[::-1]
+
+
+def _average_precision(view: View, block: int) -> Shares:
+    centre, below = average_precision(view) or 0.0, view.once(_steps_below)[block + 1]
+    ends = view.starts[block + 1]
+    plus, minus = _filled(view, block, kernels.precision_shares, *ends, *below)
+    return (plus - centre) / view.positives, minus / view.positives
+
+
+def _log_loss(view: View, block: int) -> Shares:
+    probability = _probability(view, block)
+
+    def losses(count: Floats, positive: Floats, plus: Float64s, minus: Float64s) -> None:
+        kernels.log_losses(probability, count, positive, plus, minus)
+
+    return _to_mean(view, log_loss(view), _filled(view, block, losses))
+
+
+def _brier(view: View, block: int) -> Shares:
+    p = _probability(view, block).astype(np.float64)
+    return _to_mean(view, brier(view), ((1.0 - p) * (1.0 - p), p * p))
+
+
+def _mean_score(view: View, block: int) -> Shares:
+    score = view.score if view.settings.scale == "raw" else view.probability
+    assert score is not None
+    own = score[view.blocks[block]].astype(np.float64)
+    return _to_mean(view, (view.once(score_sum) or 0.0) / view.total, (own, own))
+
+
+def _calibration_bias(view: View, block: int) -> Shares:
+    """Of the ratio of the sum of scores to the sum of labels."""
+    ratio = (view.once(score_sum) or 0.0) / view.positives
+    own = _probability(view, block) / float(view.positives)
+    return own - ratio / view.positives, own
+
+
+def _base_rate(view: View, block: int) -> Shares:
+    part = view.blocks[block]
+    values = np.ones(part.stop - part.start), np.zeros(part.stop - part.start)
+    return _to_mean(view, view.positives / view.total, values)
+
+
+CONTRIBUTIONS: dict[str, Contributions] = {
+    "auc": _auc,
+    "average_precision": _average_precision,
+    "log_loss": _log_loss,
+    "brier": _brier,
+    "mean_score": _mean_score,
+    "calibration_bias": _calibration_bias,
+    "base_rate": _base_rate,
+}
+
+
+def variance(metric: str, view: View) -> float:
+    """Return the variance of a metric's estimate.
+
+    Parameters
+    ----------
+    metric
+        A key of `CONTRIBUTIONS`, whose value is defined for this view.
+    view
+        The rows: by themselves, in groups, or with sampling weights, as its sample and settings say.
+    """
+    if by_rows(view):
+        return rows_variance(row_contributions(metric, view), view.sample, view.settings)
+    if metric == "average_precision":
+        view.once(_steps_below)  # before threads would each compute it
+
+    def squares(count: Floats, positive: Floats, block: int) -> tuple[float]:
+        return (kernels.sum_of_squares(count, positive, *CONTRIBUTIONS[metric](view, block)),)
+
+    blocks = [(block,) for block in range(len(view.blocks))]
+    (total,) = added(view.each(squares, view.count, view.positive, given=blocks))
+    return float(total) / view.unit.size
+
+
+def by_rows(view: View) -> bool:
+    """Whether rows are no units of their own that the tally could count."""
+    return view.sample.group is not None or sampled(view.sample, view.settings)
+
+
+def sampled(sample: Sample, settings: Settings) -> bool:
+    """Whether a row stands for others, so that its weight is no number of rows."""
+    rescaled = settings.weight_kind == "sampling" or settings.prevalence is not None
+    return rescaled and sample.weight is not None
+
+
+def row_contributions(metric: str, view: View) -> Float64s:
+    """Return what each row contributes to a metric for each unit of its weight."""
+    blocks = [CONTRIBUTIONS[metric](view, block) for block in range(len(view.blocks))]
+    plus, minus = (np.concatenate([block[side] for block in blocks]) for side in (0, 1))
+    entry = view.once(entries)
+    found: Float64s = np.where(view.sample.label == 1, plus[entry], minus[entry])
+    return found / view.unit.size
+
+
+def entries(view: View) -> NDArray[np.int64]:
+    """Return the entry of the tally at which each row stands."""
+    # Sorted scores are found many times faster: each search begins where the last one ended.
+    order = np.argsort(view.sample.score)
+    rising = view.score[::-1]
+    found = np.empty(order.size, np.int64)
+    found[order] = rising.size - 1 - np.searchsorted(rising, view.sample.score[order])
+    np.maximum(found, 0, out=found)  # a row of weight 0 may stand above all entries
+    return found
+
+
+def rows_variance(contribution: Float64s, sample: Sample, settings: Settings) -> float:
+    """Return the variance of a sum over rows from what each contributes, in any order of rows.
+
+    Parameters
+    ----------
+    contribution
+        What each row contributes for each unit of its weight.
+    sample, settings
+        A weight w is w independent rows (``frequency``) or one row (``sampling``).  Rows of a group
+        are summed first.  G groups or sampled rows have the factor G / (G - 1).
+
+    Notes
+    -----
+    Under ``--prevalence`` the weight of each class is fixed, so that contributions are centred
+    within the classes.
+    """
+    weight = sample.weight
+    if sample.group is None and not sampled(sample, settings):
+        if weight is None:
+            return exact_sum_products(contribution, contribution)
+        # In two halves, whose products with numbers of rows are exact: counted or written out, rows
+        # give the same.
+        high = (contribution.view(np.uint64) >> _HALF << _HALF).view(np.float64)
+        halves = np.concatenate([high * weight, (contribution - high) * weight])
+        return exact_sum_products(np.concatenate([contribution, contribution]), halves)
+    sums = contribution if weight is None else contribution * weight
+    if settings.prevalence is not None and weight is not None:
+        for value in (0, 1):
+            own = sample.label == value
+            if total := exact_sum(weight[own]):
+                sums[own] -= weight[own] * (exact_sum(sums[own]) / total)
+    units = sums.size if weight is None else int(np.count_nonzero(weight))
+    if sample.group is not None:
+        sums = group_sums(sums, sample.group)
+        units = sums.size
+    return exact_sum_products(sums, sums) * units / max(units - 1, 1)
+
+
+def group_sums(values: Float64s, group: NDArray[np.int64]) -> Float64s:
+    """Return the sum of the values of each group that has rows, whatever the order of rows.
+
+    Values are added as multiples of a power of two at most 2^-61 of the largest sum there can be.
+    """
+    largest = float(np.abs(values).max(initial=0.0))
+    # frexp: largest < 2^exponent; so many of them stay below 2^62.
+    exponent = 61 - math.frexp(largest)[1] - values.size.bit_length()
+    sums = np.zeros(int(group.max()) + 1, np.int64)
+    np.add.at(sums, group, np.rint(np.ldexp(values, exponent)).astype(np.int64))
+    present = np.bincount(group, minlength=sums.size) > 0
+    found: Float64s = np.ldexp(sums[present].astype(np.float64), -exponent)
+    return found
+
+
+def class_contributions(cells: Sequence[float], sample: Sample) -> Float64s:
+    """Return what each row contributes, for each unit of its weight, by decision and label.
+
+    `cells` has that of a true negative, false negative, false positive and true positive.
+    """
+    place = 2 * sample.score.astype(np.int64) + sample.label
+    found: Float64s = np.array(cells)[place]
+    return found

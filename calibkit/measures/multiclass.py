@@ -1,0 +1,109 @@
+"""Metrics of class probabilities against one label a row.
+
+Each is a sum of metrics of scores over tallies, so that none depends on the order of rows: the top
+probability against being right, the probability of the label, and each class against the rest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.evaluation.result import Number
+from calibkit.measures import basic, reliability
+from calibkit.measures.metric import signed
+from calibkit.measures.views import Sample, Settings, View, view_of
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Classes:
+    """One predictor in one slice.
+
+    Attributes
+    ----------
+    top
+        The largest probability of each row, and whether its class is the label (of equal
+        probabilities the first class counts).
+    chosen
+        The probability of the label, as a score whose labels are all 1.
+    each
+        The probability of each class, and whether it is the label.
+    """
+
+    top: View
+    chosen: View
+    each: tuple[View, ...]
+
+
+def classes_of(
+    probability: Floats, label: NDArray[np.int64], name: str, part: str, settings: Settings
+) -> Classes:
+    """Return what metrics are computed from: rows x classes of probabilities, and labels."""
+    rows = np.arange(label.size)
+
+    def view(score: Floats, hit: NDArray[np.bool_]) -> View:
+        sample = Sample(score=np.ascontiguousarray(score), label=hit.astype(np.uint8))
+        return view_of(sample, name, part, settings)
+
+    best = probability.argmax(axis=1)
+    return Classes(
+        view(probability[rows, best], best == label),
+        view(probability[rows, label], np.ones(label.size, np.bool_)),
+        tuple(view(probability[:, k], label == k) for k in range(probability.shape[1])),
+    )
+
+
+def classwise_ece(classes: Classes) -> Number:
+    """Return the mean over classes of the ECE of the class's probability against the rest."""
+    return _mean([reliability.expected_calibration_error(view) for view in classes.each])
+
+
+def brier(classes: Classes) -> Number:
+    """Return the mean over rows of the squared differences, summed over classes."""
+    found = _mean([reliability.brier(view) for view in classes.each])
+    return None if found is None else found * len(classes.each)
+
+
+METRICS: dict[str, Callable[[Classes], Number]] = {
+    "count": lambda c: basic.count(c.top),
+    "accuracy": lambda c: basic.base_rate(c.top),
+    "log_loss": lambda c: reliability.log_loss(c.chosen),
+    "brier": brier,
+    "ece": lambda c: reliability.expected_calibration_error(c.top),
+    "classwise_ece": classwise_ece,
+}
+
+#: Metrics that are one of a view, so that intervals of scores serve them: the metric, the view.
+AS_SCORES: dict[str, tuple[str, Callable[[Classes], View]]] = {
+    "accuracy": ("base_rate", lambda c: c.top),
+    "log_loss": ("log_loss", lambda c: c.chosen),
+    "ece": ("ece", lambda c: c.top),
+}
+
+_BINNED = ("ece", "classwise_ece")
+
+
+def compute(classes: Classes, wanted: Sequence[str]) -> dict[str, Number]:
+    """Return the values of metrics."""
+    return {name: METRICS[name](classes) for name in wanted}
+
+
+def signature(name: str, settings: Settings, interval: str | None = None) -> str:
+    """Return the signature of a metric of class probabilities."""
+    options: dict[str, object] = {"of": "top-label"} if name == "ece" else {}
+    if name in _BINNED:
+        options |= {"bins": settings.bins, "strategy": settings.strategy, "norm": "l1"}
+    if name == "log_loss":
+        options["clip"] = "1e-15"
+    return signed(name, options, settings, interval)
+
+
+def _mean(values: Sequence[Number]) -> Number:
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if len(known) == len(values) and known else None

@@ -1,0 +1,188 @@
+"""Metrics of the values of scores: losses and calibration errors over bins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.bins.edges import equal_width_edges
+from calibkit.measures.blocks import added, cut, each_block
+from calibkit.measures.metric import metric
+from calibkit.measures.views import Settings, View
+from calibkit_kernels import reliability, tally
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Rows in bins of probability, from the lowest.
+
+    Attributes
+    ----------
+    edges
+        Ends of the bins: bin j is ``[edges[j], edges[j + 1])``, the last closed.
+    count, positive
+        Rows and positive rows of each bin, in units; together all rows.
+    mass
+        The sum of probabilities of each bin.
+    """
+
+    edges: Floats
+    count: list[int]
+    positive: list[int]
+    mass: list[float]
+
+    def gaps(self) -> list[tuple[int, float]]:
+        """Return rows, and mean label less mean probability, of each bin that has rows."""
+        return [
+            (count, (positive - mass) / count)
+            for count, positive, mass in zip(self.count, self.positive, self.mass, strict=True)
+            if count
+        ]
+
+
+def bins_of(view: View, strategy: str) -> Bins | None:
+    """Return the rows in bins; None where scores are no probabilities, or there are no rows.
+
+    ``equal-width`` cuts [0, 1], ``range`` the range of the scores, both at
+    ``low + (high - low) * j / bins``; ``equal-mass`` at the values that ``j * rows // bins`` rows
+    do not exceed, so that equal values share a bin and bins may be empty.
+    """
+    probability = view.probability
+    if probability is None or not view.total:
+        return None
+    count = view.settings.bins
+    lowest, highest = float(probability[-1]), float(probability[0])
+    low, high = (0.0, 1.0) if strategy == "equal-width" else (lowest, highest)
+    if strategy == "equal-mass":
+        inner = np.empty(count - 1)
+        below = np.array([j * view.total // count for j in range(1, count)], np.int64)
+        tally.tally_quantiles(probability, view.count, below, inner)
+    else:
+        inner = equal_width_edges(low, high, count)
+    places = np.empty(count - 1, np.int64)
+    reliability.entries_from(probability, inner, places)
+    ends = [probability.size, *places.tolist(), 0]
+    found = stretch_sums(view, [(start, end) for end, start in pairwise(ends)])
+    counts, positives, masses = map(list, zip(*found, strict=True))
+    return Bins(np.array([low, *inner, high]), counts, positives, masses)
+
+
+def stretch_sums(view: View, stretches: Sequence[tuple[int, int]]) -> list[tuple[int, int, float]]:
+    """Return rows, positive rows and the sum of probabilities of stretches of the tally."""
+    assert view.probability is not None
+    cuts = [cut(start, end) for start, end in stretches]
+    arrays = (view.probability, view.count, view.positive)
+    blocks = [block for stretch in cuts for block in stretch]
+    sums = iter(each_block(reliability.range_sums, arrays, blocks, view.settings.threads))
+    found = []
+    for stretch in cuts:
+        rows, hits, mass = added([next(sums) for _ in stretch]) if stretch else (0, 0, 0.0)
+        found.append((rows, hits, mass))
+    return found
+
+
+def chosen_bins(view: View) -> Bins | None:
+    """Return the rows in the bins that the settings ask for."""
+    return bins_of(view, view.settings.strategy)
+
+
+def equal_mass_bins(view: View) -> Bins | None:
+    """Return the rows in bins of equal mass."""
+    return (
+        view.once(chosen_bins)
+        if view.settings.strategy == "equal-mass"
+        else bins_of(view, "equal-mass")
+    )
+
+
+def losses(view: View) -> tuple[float, float] | None:
+    """Return the means of logarithmic loss and squared error; None as `bins_of`."""
+    probability = view.probability
+    if probability is None or not view.total:
+        return None
+    _, log_loss_, squares = added(
+        view.each(reliability.loss_sums, probability, view.count, view.positive)
+    )
+    return log_loss_ / view.total, squares / view.total
+
+
+def _binned(settings: Settings) -> dict[str, object]:
+    return {"bins": settings.bins, "strategy": settings.strategy}
+
+
+def _equal_mass(settings: Settings) -> dict[str, object]:
+    return {"bins": settings.bins, "strategy": "equal-mass"}
+
+
+@metric("log_loss", clip="1e-15")
+def log_loss(view: View) -> float | None:
+    """Return the mean of -ln of the probability given to the label, clipped to [1e-15, 1 - 1e-15]."""
+    found = view.once(losses)
+    return found and found[0]
+
+
+@metric("log_loss_reduction", lambda _: {"clip": "1e-15"}, compared=False)
+def log_loss_reduction(view: View) -> float | None:
+    """Return log loss / log loss of the baseline on the same rows - 1; None if that is 0."""
+    own, base = log_loss(view), log_loss(view.baseline or view)
+    return own / base - 1.0 if own is not None and base else None
+
+
+@metric("brier")
+def brier(view: View) -> float | None:
+    """Return the mean squared difference of probability and label."""
+    found = view.once(losses)
+    return found and found[1]
+
+
+@metric("ece", _binned, norm="l1", ties="whole")
+def expected_calibration_error(view: View) -> float | None:
+    """Return the mean over rows of |mean label - mean probability| of the row's bin."""
+    return _mean_gap(view.once(chosen_bins))
+
+
+@metric("ace", _equal_mass, norm="l1", ties="whole")
+def adaptive_calibration_error(view: View) -> float | None:
+    """Return the calibration error over bins of equal mass."""
+    return _mean_gap(view.once(equal_mass_bins))
+
+
+@metric("mce", _binned, norm="max", ties="whole")
+def maximum_calibration_error(view: View) -> float | None:
+    """Return the largest |mean label - mean probability| of a bin that has rows."""
+    found = view.once(chosen_bins)
+    return None if found is None else max(abs(gap) for _, gap in found.gaps())
+
+
+@metric("ece_debiased", _binned, norm="l2", ties="whole")
+def debiased_calibration_error(view: View) -> float | None:
+    """Return the root of the mean squared gap less its expectation under sampling noise.
+
+    Bins of one row are left out (Kumar, Liang, Ma, Verified uncertainty calibration, 2019).
+    """
+    found = view.once(chosen_bins)
+    if found is None:
+        return None
+    terms = []
+    for count, positive, mass in zip(found.count, found.positive, found.mass, strict=True):
+        rows = view.unit.amount(float(count))
+        if rows > 1:
+            rate = positive / count
+            terms.append(
+                count * (((positive - mass) / count) ** 2 - rate * (1 - rate) / (rows - 1))
+            )
+    return math.sqrt(max(0.0, math.fsum(terms) / view.total))
+
+
+def _mean_gap(found: Bins | None) -> float | None:
+    if found is None:
+        return None
+    gaps = found.gaps()
+    return math.fsum(count * abs(gap) for count, gap in gaps) / sum(count for count, _ in gaps)

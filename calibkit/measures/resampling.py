@@ -1,0 +1,309 @@
+"""The bootstrap of metrics that have no smooth influence function, on a tally of few cells.
+
+The tally is gathered into cells that keep the bins of the calibration errors whole; where there are
+more distinct scores than cells, a cell takes neighbours, and their mean score stands for them.  Each
+replicate draws Poisson numbers of positive and negative rows for every cell, or, where rows belong
+together or stand for others, one number for each group or row.  All metrics share the replicates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.measures.influence import by_rows, entries
+from calibkit.measures.rates import IntervalOptions
+from calibkit.measures.reliability import Bins, chosen_bins, equal_mass_bins
+from calibkit.measures.smooth import smooth_calibration_error
+from calibkit.measures.units import independent_shares, units_of, units_of_cells
+from calibkit.measures.views import Pair, View
+from calibkit_kernels import bootstrap as kernels
+from calibkit_kernels import reliability, smooth
+from calibkit_kernels.digest import mix
+
+Floats = NDArray[np.float64]
+Int64s = NDArray[np.int64]
+
+#: Cells of a tally that is resampled by itself, and of one that is resampled with its rows; of two
+#: tallies together when rows are many, since their cells multiply.
+MOST_CELLS, FEW_CELLS, PAIR_CELLS = 4096, 1024, 256
+_MANY_ROWS = 20_000
+
+#: An odd constant: how keys of successive replicates differ.
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+
+#: The name of what isotonic regression fits too well, and its size in the noise of pools: between
+#: 1, exact for one pool, and the 3/2 of a curve that rises everywhere.
+NOISE, _POOL_NOISE = "corp_noise", 1.25
+
+#: The name of the excess of the variance of `ece_debiased` squared.
+EXCESS = "excess"
+
+#: Terms of the cosine series of smooth ECE; narrower kernels are no smoother than these.
+_MOST_TERMS, _DROPPED, _POINTS = 512, 7.1, 4
+
+#: From a table of positive and negative rows a cell to the values of some metrics.
+Statistic = Callable[[Floats], Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A view in cells, by falling score.
+
+    Attributes
+    ----------
+    table
+        Positive and negative rows of each cell.
+    score
+        The mean score of each.
+    ends
+        The entry of the tally after the last of each.
+    """
+
+    table: Floats
+    score: Floats
+    ends: Int64s
+
+    def after(self, entry: NDArray[np.int64]) -> Int64s:
+        """Return how many cells end before an entry of the tally."""
+        return np.searchsorted(self.ends, entry, side="right").astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A metric on the cells themselves, and its mean and standard deviation over the replicates."""
+
+    own: float
+    mean: float
+    deviation: float
+
+
+def cells_of(view: View, bins: Sequence[Int64s], most: int) -> Cells:
+    """Gather a view into cells that never straddle the bins, given by the entries after each."""
+    breaks = np.unique(np.concatenate([*bins, np.empty(0, np.int64)]))
+    room = np.empty((most + 2 * breaks.size + 2, 4))
+    least = 1 if view.score.size <= most else -(-view.total // most)
+    score = view.score if view.probability is None else view.probability
+    size = kernels.fill_cells(score, view.count, view.positive, breaks, least, room)
+    found = room[:size]
+    rows = found[:, 0] + found[:, 1]
+    mean = np.divide(found[:, 2], rows, out=np.zeros(size), where=rows > 0)
+    return Cells(found[:, :2] * view.unit.size, mean, found[:, 3].astype(np.int64))
+
+
+def _bin_ends(view: View, bins: Callable[[View], Bins | None]) -> Int64s:
+    """Return the entry after the last of each bin, from the highest bin on."""
+    found = view.once(bins)
+    assert found is not None and view.probability is not None
+    places = np.empty(found.edges.size - 2, np.int64)
+    reliability.entries_from(view.probability, found.edges[1:-1].copy(), places)
+    return np.array([*places[::-1], view.probability.size], np.int64)
+
+
+class Statistics:
+    """The metrics of one view that are resampled, as functions of a table of its cells.
+
+    Where the noise of the rows makes a metric larger, and by how much is known, it is left out: of
+    the gaps of bins (`ece`, `ace`) and of smoothed residuals (`smooth_ece`), and of what isotonic
+    regression fits too well (CORP; the amount is the metric `NOISE`).  `ece_debiased` is squared,
+    and may be negative.
+    """
+
+    def __init__(self, view: View, metrics: Sequence[str], most: int) -> None:
+        plain = {name.partition(":")[0] for name in metrics}
+        bins: dict[str, Int64s] = {}
+        if plain & {"ece", "mce", "ece_debiased"}:
+            bins["chosen"] = _bin_ends(view, chosen_bins)
+        if "ace" in plain:
+            bins["equal-mass"] = _bin_ends(view, equal_mass_bins)
+        self.cells = cells_of(view, list(bins.values()), most)
+        self.share = 1.0
+        if by_rows(view) and view.probability is not None:
+            near = _independent(view, _bin_ends(view, equal_mass_bins))
+            self.share = 1.0 / float(np.mean(1.0 / near))
+        self.parts: list[tuple[tuple[str, ...], Statistic]] = []
+        for kind, ends in bins.items():
+            chosen = kind == "chosen"
+            names = ("ece", "mce", "ece_debiased", EXCESS) if chosen else ("ace", "", "", "")
+            gaps = partial(self._gaps, self.cells.after(ends), _independent(view, ends))
+            self.parts.append((names, gaps))
+        if plain & {"miscalibration", "discrimination"}:
+            self.parts.append((("miscalibration", "discrimination", NOISE), self._corp))
+        if "smooth_ece" in plain:
+            self.parts.append((("smooth_ece",), _Smooth(view, self.cells, self.share)))
+        for name in metrics:
+            kind, _, bound = name.partition(":")
+            if kind == "recall_at_precision":
+                self.parts.append(((name,), partial(_recall, float(bound))))
+            elif kind == "precision_at_recall":
+                self.parts.append(((name,), partial(_precision, float(bound))))
+
+    def of(self, table: Floats) -> dict[str, float]:
+        """Return the metrics of a table; NaN where one is not defined."""
+        return {
+            name: value
+            for names, statistic in self.parts
+            for name, value in zip(names, statistic(table), strict=True)
+            if name
+        }
+
+    def _gaps(self, ends: Int64s, share: Floats, table: Floats) -> Sequence[float]:
+        out = np.empty(4)
+        kernels.gap_statistics(table, self.cells.score, ends, share, out)
+        return out.tolist()
+
+    def _corp(self, table: Floats) -> Sequence[float]:
+        out = np.empty(3)
+        kernels.corp_statistics(table, self.cells.score, np.empty_like(table), out)
+        noise = _POOL_NOISE * float(out[2]) / self.share
+        return [float(out[0]) - noise, float(out[1]) - noise, noise]
+
+
+def _independent(view: View, ends: Int64s) -> Floats:
+    """Return how many independent rows a row of each bin is worth."""
+    if not by_rows(view):
+        return np.ones(ends.size)
+    return independent_shares(view, _places(view, ends), ends.size)
+
+
+def _recall(precision: float, table: Floats) -> Sequence[float]:
+    return [float(kernels.largest_recall(table, precision))]
+
+
+def _precision(recall: float, table: Floats) -> Sequence[float]:
+    return [float(kernels.largest_precision(table, recall))]
+
+
+class _Smooth:
+    """Smooth ECE of a table less what noise adds to it, to first order about the value of the rows.
+
+    At a fixed width sigma it is the mean size of smoothed residuals, each of which is larger than
+    what is behind it by the bias of a folded normal variable.  The fixed point moves by a change at
+    fixed width over 1 - f'(sigma).
+    """
+
+    def __init__(self, view: View, cells: Cells, share: float) -> None:
+        self.sigma = max(smooth_calibration_error(view) or 0.0, 1e-3)
+        self.terms = min(_MOST_TERMS, 1 + math.ceil(_DROPPED / (math.pi * self.sigma)))
+        self.points = 1 + max(256, _POINTS * self.terms)
+        # Cells of equal width, narrow beside sigma: few, whatever the tally has.
+        size = _POINTS * max(self.terms, 32)
+        self.score = cells.score
+        self.place = np.minimum((cells.score * size).astype(np.int64), size - 1)
+        self.middle = (np.arange(size) + 0.5) / size
+        self.noise = self._noise(cells.table, share)
+        step = 0.05 * self.sigma
+        own = self._coefficients(cells.table)
+        low, self.size, high = (
+            self._at(own, self.sigma + shift)[0] for shift in (-step, 0.0, step)
+        )
+        self.slope = min((high - low) / (2.0 * step), 0.0)
+
+    def __call__(self, table: Floats) -> Sequence[float]:
+        size, residual = self._at(self._coefficients(table), self.sigma)
+        size -= float(kernels.mean_folded_bias(residual, self.noise))
+        return [self.sigma + (size - self.size) / (1.0 - self.slope)]
+
+    def _coefficients(self, table: Floats) -> Floats:
+        rows = table[:, 0] + table[:, 1]
+        residual = (table[:, 0] - rows * self.score) / max(math.fsum(rows), 1e-300)
+        out = np.zeros(self.terms)
+        smooth.cosine_sums(self.middle, self._gathered(residual)[:, None], out)
+        return out
+
+    def _gathered(self, values: Floats) -> Floats:
+        found: Floats = np.bincount(self.place, values, self.middle.size).astype(np.float64)
+        return found
+
+    def _at(self, coefficients: Floats, sigma: float) -> tuple[float, Floats]:
+        """Return the mean size of smoothed residuals, and these at equally spaced points."""
+        series = np.empty((self.points, 2))
+        smooth.damped_series(coefficients, sigma, series)
+        return float(smooth.absolute_integral(series)), series[:, 0].copy()
+
+    def _noise(self, table: Floats, share: float) -> Floats:
+        """Return the standard deviation of the smoothed residual at each point."""
+        hits, misses = table.T
+        square = hits * (1.0 - self.score) ** 2 + misses * self.score**2
+        square = self._gathered(square / (share * max(math.fsum(hits + misses), 1e-300) ** 2))
+        held, square = self.middle[square > 0.0], square[square > 0.0]
+        found = np.empty(self.points)
+        for place, t in enumerate(np.linspace(0.0, 1.0, self.points)):
+            near = [np.exp(-0.5 * ((t - f) / self.sigma) ** 2) for f in (held, -held, 2.0 - held)]
+            kernel = (near[0] + near[1] + near[2]) / (self.sigma * math.sqrt(2.0 * math.pi))
+            found[place] = math.sqrt(float(np.sum(kernel * kernel * square)))
+        return found
+
+
+def spreads(view: View, metrics: Sequence[str], options: IntervalOptions) -> dict[str, Spread]:
+    """Return how metrics of one view vary: of those in `Statistics`, all with defined values."""
+    rows = by_rows(view)
+    own = Statistics(view, metrics, FEW_CELLS if rows else MOST_CELLS)
+    if rows:
+        units = units_of(view.sample, view.settings, (_places(view, own.cells.ends),))
+    else:
+        units = units_of_cells(own.cells.table)
+    size = own.cells.score.size
+    return _repeated(
+        options, lambda key: own.of(*units.tables([size], key)), own.of(own.cells.table)
+    )
+
+
+def paired_spreads(
+    pair: Pair, metrics: Sequence[str], options: IntervalOptions
+) -> dict[str, Spread]:
+    """Return how differences of metrics vary, both scores drawn with the same rows."""
+    views = (pair.baseline, pair.other)
+    most = FEW_CELLS if pair.other.rows <= _MANY_ROWS else PAIR_CELLS
+    one, two = (Statistics(view, metrics, most) for view in views)
+    cell = tuple(_places(v, s.cells.ends) for v, s in zip(views, (one, two), strict=True))
+    units = units_of(pair.other.sample, pair.other.settings, cell)
+    sizes = [one.cells.score.size, two.cells.score.size]
+
+    def differences(tables: Sequence[Floats]) -> dict[str, float]:
+        first, second = (_unsquared(s.of(t)) for s, t in zip((one, two), tables, strict=True))
+        return {name: second[name] - first[name] for name in first}
+
+    return _repeated(
+        options,
+        lambda key: differences(units.tables(sizes, key)),
+        differences([one.cells.table, two.cells.table]),
+    )
+
+
+def _unsquared(found: dict[str, float]) -> dict[str, float]:
+    if "ece_debiased" in found:
+        found["ece_debiased"] = math.sqrt(max(0.0, found["ece_debiased"]))
+    return found
+
+
+def _places(view: View, ends: Int64s) -> Int64s:
+    """Return where each row stands among stretches of the tally, given the entry after each."""
+    return np.searchsorted(ends, view.once(entries), side="right").astype(np.int64)
+
+
+def _repeated(
+    options: IntervalOptions,
+    draw: Callable[[np.uint64], Mapping[str, float]],
+    value: Mapping[str, float],
+) -> dict[str, Spread]:
+    """Return how values vary over replicates; one that is defined in few of them is left out."""
+    with np.errstate(over="ignore"):
+        seed = mix(np.uint64(options.seed))
+        keys = [mix(seed + np.uint64(b) * _STEP) for b in range(1, options.replicates + 1)]
+    with ThreadPoolExecutor(options.threads) as pool:
+        drawn = list(pool.map(draw, map(np.uint64, keys)))
+    found = {}
+    for name, own in value.items():
+        values = [one[name] for one in drawn if math.isfinite(one[name])]
+        if len(values) > 0.9 * len(drawn) and math.isfinite(own):
+            mean = math.fsum(values) / len(values)
+            square = math.fsum((x - mean) ** 2 for x in values) / (len(values) - 1)
+            found[name] = Spread(own, mean, math.sqrt(square))
+    return found

@@ -1,0 +1,236 @@
+"""What a metric is computed from: one score in one slice of the rows, as its sorted tally."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.columns.weights import ROW, Unit
+from calibkit.measures.blocks import cut, each_block
+from calibkit.numerics.bounds import Bound
+from calibkit.summaries.tally import count_rows
+from calibkit_kernels import ranking, reliability
+
+Floats = NDArray[Any]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The options that shape metrics.
+
+    Attributes
+    ----------
+    scale
+        ``probability``, ``logit`` or ``raw``.
+    bins, strategy
+        Number and kind of the bins of `ece`, `mce` and `ece_debiased`: ``equal-width`` (over
+        [0, 1]), ``equal-mass`` or ``range`` (equal width over the range of the scores).
+    precisions, recalls
+        The bounds of ``recall_at_precision:P`` and ``precision_at_recall:R``.
+    weighted, weight_kind
+        Whether rows have weights, and what a weight 2 is: ``frequency`` (two rows) or ``sampling``
+        (one row that stands for two).
+    prevalence
+        The base rate (its decimal) to which classes are reweighted; the weights of the rows are so
+        already.
+    threads
+        How many threads may work; no result depends on it.
+    """
+
+    scale: str = "probability"
+    bins: int = 15
+    strategy: str = "equal-width"
+    precisions: tuple[Bound, ...] = ()
+    recalls: tuple[Bound, ...] = ()
+    weighted: bool = False
+    weight_kind: str = "frequency"
+    prevalence: str | None = None
+    threads: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """The rows behind a view, in row order.
+
+    Attributes
+    ----------
+    score
+        float32 or float64 as read (logits and raw scores as they are); no NaN, no -0.0.
+    label
+        0 and 1.
+    weight
+        float64; None counts rows.
+    group
+        Which group (``--groups``) each row belongs to, from 0; None: every row is its own.
+    times
+        How many rows each of these stands for, where equal ones were counted (their weight is in
+        `weight`); None: one.
+    """
+
+    score: Floats
+    label: NDArray[np.uint8]
+    weight: NDArray[np.float64] | None = None
+    group: NDArray[np.int64] | None = None
+    times: NDArray[np.int64] | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are, whatever they weigh."""
+        return int(self.label.size if self.times is None else self.times.sum())
+
+    @property
+    def positive_rows(self) -> int:
+        """How many of them are positive."""
+        return int(self.label.sum() if self.times is None else self.times[self.label == 1].sum())
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """One score in one slice.
+
+    Attributes
+    ----------
+    name, part
+        The score and the slice, such as ``all`` or ``top:0.1``.
+    score
+        The distinct scores, falling, as read (float32 or float64).
+    count, positive
+        Rows and positive rows (in units of weight) of each distinct score: uint8, int32 or int64.
+    unit
+        What one unit of `count` is worth.
+    sample
+        The rows.  Two scores of one slice have the same rows in the same order.
+    settings
+        The options that shape metrics.
+    base_rate
+        The share of positives among *all* rows, what `lift` compares with; None if there are none.
+    baseline
+        The same slice under the baseline score, what `log_loss_reduction` compares with.
+    """
+
+    name: str
+    part: str
+    score: Floats
+    count: NDArray[Any]
+    positive: NDArray[Any]
+    sample: Sample
+    unit: Unit = ROW
+    settings: Settings = field(default_factory=Settings)
+    base_rate: float | None = None
+    baseline: View | None = None
+    memory: dict[Callable[[Any], Any], Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are, whatever their weight."""
+        return self.sample.rows
+
+    @property
+    def total(self) -> int:
+        """All rows, in units."""
+        return self.starts[-1][0]
+
+    @property
+    def positives(self) -> int:
+        """All positive rows, in units."""
+        return self.starts[-1][1]
+
+    @property
+    def negatives(self) -> int:
+        """All negative rows, in units."""
+        return self.total - self.positives
+
+    @cached_property
+    def blocks(self) -> list[slice]:
+        """The stretches that kernels work on beside each other."""
+        return cut(0, self.score.size)
+
+    @cached_property
+    def starts(self) -> list[tuple[int, int]]:
+        """Rows and positive rows (in units) above each block, and of all at the end."""
+        counts = self.each(ranking.count_entries, self.count, self.positive)
+        steps = ((int(rows), int(hits)) for rows, hits in counts)
+        return list(accumulate(steps, lambda a, b: (a[0] + b[0], a[1] + b[1]), initial=(0, 0)))
+
+    @cached_property
+    def probability(self) -> Floats | None:
+        """The scores as probabilities, None where they are raw or infinite."""
+        scale = self.settings.scale
+        if scale == "raw" or (scale == "logit" and not self.finite):
+            return None
+        if scale == "probability":
+            return self.score
+        found = np.empty(self.score.size)
+        reliability.expit(self.score, found)
+        return found
+
+    @property
+    def finite(self) -> bool:
+        """Whether no score is infinite, so that scores can be summed."""
+        ends = self.score[[0, -1]] if self.score.size else self.score
+        return bool(np.isfinite(ends).all())
+
+    def each(self, kernel: Callable[..., Any], *arrays: Floats, **more: Any) -> list[Any]:
+        """Return what a kernel gives for each block of some arrays of the tally."""
+        return each_block(kernel, arrays, self.blocks, self.settings.threads, **more)
+
+    def once(self, work: Callable[[View], T]) -> T:
+        """Return what a function makes of this view, computed the first time it is asked for."""
+        if work not in self.memory:
+            self.memory[work] = work(self)
+        return cast(T, self.memory[work])
+
+
+def view_of(sample: Sample, name: str, part: str, settings: Settings, **more: Any) -> View:
+    """Return the view of some rows: sorted and counted."""
+    weight = sample.weight
+    score, unit = sample.score[:0], ROW
+    count = positive = np.empty(0, np.int64)
+    if sample.label.size and (weight is None or weight.any()):
+        level = np.zeros(sample.label.size, np.uint16)
+        found = count_rows(
+            sample.score, level, sample.label, 1, weight=weight, threads=settings.threads
+        )
+        score, count, positive, unit = found.score, found.count, found.positive, found.unit
+    tally: dict[str, Any] = {"score": score, "count": count, "positive": positive, "unit": unit}
+    return View(name=name, part=part, sample=sample, settings=settings, **tally, **more)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Confusion:
+    """Decisions against labels in one slice, in units of weight.
+
+    Attributes
+    ----------
+    tp, fp, fn, tn
+        True and false positives, false and true negatives.
+    unit
+        What one unit is worth.
+    sample
+        The rows; `Sample.score` is the decision, 0 or 1.
+    """
+
+    name: str
+    part: str
+    tp: int
+    fp: int
+    fn: int
+    tn: int
+    sample: Sample
+    unit: Unit = ROW
+    settings: Settings = field(default_factory=Settings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """Two scores in one slice, row by row: `other` is compared with `baseline`."""
+
+    baseline: View
+    other: View

@@ -1,0 +1,1 @@
+"""Each method: options, rows and summaries in, a model out; none knows another."""

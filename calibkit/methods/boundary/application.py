@@ -1,0 +1,94 @@
+"""Applying a boundary: the columns it reads, and the key of a stochastic one."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from calibkit.columns.columns import RowFinder
+from calibkit.columns.rows import is_text
+from calibkit.errors import DataError, UsageError
+from calibkit.files.sources import Source
+from calibkit.methods.boundary.decide import decide, draw, probabilities
+from calibkit.methods.boundary.model import BoundaryModel
+from calibkit.models.applier import Reads, Request, as_fitted, find_columns
+
+#: The key that is no column but the number of the row.
+ROW_NUMBER = "row-number"
+
+
+class BoundaryApplier:
+    """Adds `decision` and `margin`; a stochastic boundary also `decision_probability`."""
+
+    def __init__(self, model: BoundaryModel) -> None:
+        self.model = model
+        self.random = model.randomise is not msgspec.UNSET
+        self.added = ("decision", "margin") + (("decision_probability",) if self.random else ())
+
+    def reads(self, source: Source, request: Request) -> Reads:
+        """Return score, uncertainty and key; refuse a key that is missing or of no use."""
+        used = find_columns(self.model, source, request, ("score", "uncertainty"))
+        by = self._by(source)
+        if self.random and request.key is None:
+            raise UsageError(
+                "a stochastic boundary decides some rows by the hash of a key: name a column that "
+                f"identifies a row by --key, or use --key {ROW_NUMBER}."
+            )
+        if not self.random and (request.key is not None or request.seed is not None):
+            raise UsageError("this model decides without chance; leave --key and --seed out.")
+        if request.key is None or request.key == ROW_NUMBER:
+            return Reads(used, by)
+        _check_key(source, request.key)
+        return Reads(used, (*by, request.key))
+
+    def _by(self, source: Source) -> tuple[str, ...]:
+        """Return the column of segments; a row without a value is one of no known segment."""
+        if "by" not in self.model.columns:
+            return ()
+        name = self.model.columns["by"].name
+        source.require([name], "the model's segments (--by)")
+        return (name,)
+
+    def values(
+        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request
+    ) -> list[pl.Series]:
+        """Return the decisions, their margins and, where chance plays a part, their probabilities."""
+        arrays = {
+            role: as_fitted(self.model.columns[role], frame[name], where, finite=role != "score")
+            for role, name in reads.needed.items()
+        }
+        by = self.model.columns.get("by")
+        segments = None if by is None else frame[by.name]
+        columns = arrays["score"], arrays.get("uncertainty"), segments
+        decision, margin = decide(self.model, *columns)
+        if not self.random:
+            return [pl.Series(decision), pl.Series(margin, nan_to_null=True)]
+        chance = probabilities(self.model, *columns)
+        seed = self.model.seed if request.seed is None else request.seed
+        assert isinstance(seed, int)  # `BoundaryModel.check` holds it
+        decision = draw(chance, _keys(frame, where, request), seed)
+        return [pl.Series(decision), pl.Series(margin, nan_to_null=True), pl.Series(chance)]
+
+
+def _check_key(source: Source, key: str) -> None:
+    source.require([key], "--key")
+    kind = source.schema[key]
+    if not (kind.is_integer() or is_text(kind)):
+        file = source.parts[0].path
+        raise DataError(
+            f"{file}: column {key!r}: type {kind} is no key; a key (--key) is an integer or text, "
+            "which read the same everywhere",
+            file=file,
+            column=key,
+        )
+
+
+def _keys(frame: pl.DataFrame, where: RowFinder, request: Request) -> pl.Series:
+    """Return the keys of the rows; a row's number counts from 1 over all inputs."""
+    if request.key == ROW_NUMBER:
+        return pl.Series(where.numbers(np.arange(frame.height)) + 1)
+    keys = frame[str(request.key)]
+    if keys.null_count():
+        where.refuse(keys, keys.is_null().to_numpy(), "no key (null)", "give every row a key")
+    return keys

@@ -1,0 +1,142 @@
+"""All methods side by side on the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
+
+from calibkit.bins.grid_table import GridTable
+from calibkit.columns.columns import ScoreRows
+from calibkit.errors import InfeasibleError, UsageError
+from calibkit.methods.boundary.auto import fit_rows
+from calibkit.methods.boundary.fit import delivered
+from calibkit.methods.boundary.methods import METHODS
+from calibkit.methods.boundary.model import BoundaryModel
+from calibkit.options.boundary import AUTO, BoundaryOptions
+
+#: The columns of a comparison, and how a table on a terminal calls them.
+HEADER = {
+    "method": "method",
+    "levels": "levels",
+    "score_bins": "score bins",
+    "selected": "selected",
+    "precision": "precision",
+    "recall": "recall",
+    "cross_validated_precision": "cross-validated precision",
+    "cross_validated_recall": "cross-validated recall",
+    "test_precision": "test precision",
+    "test_recall": "test recall",
+    "note": "note",
+}
+
+#: Those that are no shares; rows are selected in whole numbers, or by weight.
+_KINDS = {"method": pl.String, "levels": pl.Int64, "score_bins": pl.Int64, "note": pl.String}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One method of a comparison.
+
+    Attributes
+    ----------
+    method
+        Its name.
+    model
+        The boundary it found, None where it found none.
+    note
+        Why there is none, or what is to be said of it.
+    """
+
+    method: str
+    model: BoundaryModel | None
+    note: str
+
+    @property
+    def rank(self) -> int:
+        """0 where the bound is met, 1 where it is missed, 2 where there is no boundary."""
+        if self.model is None:
+            return 2
+        return 0 if self.model.fit.bound_met else 1
+
+    def row(self) -> dict[str, Any]:
+        """Return the row of the table: a value for each of `HEADER`."""
+        found = dict.fromkeys(HEADER) | {"method": self.method, "note": self.note}
+        if self.model is None:
+            return found
+        fit, origin = self.model.fit, self.model.provenance
+        options = origin.options if origin else {}
+        found |= {"levels": options.get("uncertainty_bins"), "selected": fit.in_sample.selected}
+        found["score_bins"] = options.get("score_bins") or None
+        for start, figures in (
+            ("", fit.in_sample),
+            ("cross_validated_", fit.cross_validated),
+            ("test_", fit.test),
+        ):
+            if figures is not None:
+                found |= {start + "precision": figures.precision, start + "recall": figures.recall}
+        return found
+
+
+def comparison_frame(methods: Sequence[Compared]) -> pl.DataFrame:
+    """Return a comparison as a table, one row a method."""
+    rows = [one.row() for one in methods]
+    kinds = {name: _KINDS.get(name, pl.Float64) for name in HEADER if name != "selected"}
+    return pl.DataFrame(rows, schema_overrides=kinds, infer_schema_length=None)
+
+
+def compare_methods(
+    data: ScoreRows | GridTable, options: BoundaryOptions, test: ScoreRows | None = None
+) -> list[Compared]:
+    """Fit every method that takes the objective.
+
+    A method that selects nothing, or whose table would be too large, is a row that says so.  With
+    the method ``auto`` its choice has a row of its own.
+    """
+    options = replace(options, provenance="hash")  # of which the table says a part
+    chosen = [_one(data, options, test)] if options.method == AUTO else []
+    return chosen + [
+        _one(data, replace(options, method=name), test)
+        for name, method in METHODS.items()
+        if options.target.option in method.objectives
+        and (method.worths or not options.target.worths)
+    ]
+
+
+def _one(data: ScoreRows | GridTable, options: BoundaryOptions, test: ScoreRows | None) -> Compared:
+    if options.method != AUTO:
+        options = _suited(options)
+    try:
+        fitted = delivered(fit_rows(data, options), options, test)
+    except InfeasibleError:
+        return Compared(options.method, None, "infeasible: selects nothing")
+    except UsageError as error:
+        return Compared(options.method, None, f"skipped: {error.message}")
+    note = ""
+    if fitted.model.fit.optimal_in_sample:
+        note = "optimal on its grid" if _binned(fitted.model) else "optimal"
+    if options.method == "st":
+        note = "best single threshold"
+    if options.method == "logistic":
+        note = "best cut of its surface"
+    if options.method == AUTO:
+        note = f"chooses {fitted.model.method}"
+    if not fitted.model.fit.bound_met:
+        note = "misses the bound"
+    return Compared(options.method, fitted.model, note)
+
+
+def _suited(options: BoundaryOptions) -> BoundaryOptions:
+    """Leave out of a specification what its method has no use for."""
+    chosen = METHODS[options.method]
+    if chosen.needs_grid and options.score_bins == 0:
+        options = replace(options, score_bins=None)
+    if chosen.mix is None:
+        options = replace(options, randomise="block")
+    return options if chosen.surface is None else options.at_levels(None)
+
+
+def _binned(model: BoundaryModel) -> bool:
+    return model.provenance is not None and bool(model.provenance.options.get("score_bins"))

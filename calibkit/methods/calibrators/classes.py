@@ -1,0 +1,154 @@
+"""Calibrating class probabilities: temperature, vector and matrix scaling of their logits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calibkit import __version__
+from calibkit.columns.columns import RowFinder
+from calibkit.columns.patterns import Matched
+from calibkit.files.sources import Source
+from calibkit.methods.calibrators.maps import MapFit
+from calibkit.methods.calibrators.model import CalibratorModel
+from calibkit.methods.raters.application import match_classes, needed_columns, read_classes
+from calibkit.methods.raters.histograms import added_bin_sums, class_targets
+from calibkit.methods.raters.logit_maps import (
+    MOST_INVERSE_TEMPERATURE,
+    LogitMap,
+    logits_of,
+    softmax,
+)
+from calibkit.methods.raters.losses import losses
+from calibkit.methods.raters.map_fit import FOLDS, fit_logit_map
+from calibkit.methods.raters.model import LogitMapModel
+from calibkit.methods.raters.stored import StoredRows
+from calibkit.models.applier import Reads, Request
+from calibkit.models.model import Provenance
+from calibkit.options.calibrate import CalibrateOptions
+from calibkit.summaries.draws import folds_of_keys
+from calibkit.summaries.runs import Fitted
+
+Floats = NDArray[np.float64]
+
+
+def fit_class_calibrator(rows: StoredRows, options: CalibrateOptions) -> Fitted[CalibratorModel]:
+    """Fit a map of logits to labels or votes; see `calibkit.methods.raters.map_fit.fit_logit_map`.
+
+    Parameters
+    ----------
+    rows
+        Class probabilities with labels or votes.
+    options
+        What to fit.
+    """
+    method = options.named
+    fitted = fit_logit_map(
+        rows.logits,
+        rows.counts,
+        method,
+        options.penalties,
+        folds=folds_of_keys(rows.key, FOLDS, options.seed),
+    )
+    stored = LogitMapModel.of(fitted)
+    model = CalibratorModel(
+        kind=CalibratorModel.KIND,
+        version=CalibratorModel.VERSION,
+        columns={"probs": rows.column},
+        method=method,
+        clip=0.0,
+        classes=list(rows.classes),
+        temperature=stored.temperature,
+        weights=stored.weights,
+        intercept=stored.intercept,
+        regularization=(msgspec.UNSET if method == "temperature" else list(fitted.regularization)),
+        fit=_figures(rows, fitted),
+        tags=dict(options.tags or {}),
+    )
+    if options.provenance != "none":
+        model.provenance = _origin(options, rows)
+    return Fitted(model, (*rows.warnings, *_warnings(fitted)))
+
+
+def _figures(rows: StoredRows, fitted: LogitMap) -> MapFit:
+    return MapFit(
+        rows=rows.rows,
+        positives=None,
+        votes=sum(int(rows.counts[block].sum()) for block in rows.blocks),
+        log_loss=fitted.loss,
+        log_loss_before=fitted.loss_before,
+        brier=_squared_loss(rows, fitted.probabilities),
+        brier_before=_squared_loss(rows, softmax),
+        inputs_clipped=rows.clipped,
+        outputs_clipped=0,
+        gradient=fitted.gradient,
+        iterations=fitted.iterations,
+        converged=fitted.converged,
+    )
+
+
+def _squared_loss(rows: StoredRows, predict: Callable[[Floats], Floats]) -> float:
+    """Return the mean squared distance of a prediction from logits and a rater's vote."""
+    targets = (
+        class_targets(predict(rows.logits[block]), rows.counts[block]) for block in rows.blocks
+    )
+    return float(np.cumsum(losses(added_bin_sums(targets, len(rows.classes))).squared)[-1])
+
+
+def _warnings(fitted: LogitMap) -> tuple[str, ...]:
+    if fitted.method == "temperature":
+        beta = float(fitted.weights[0])
+        if beta == 0.0:
+            return ("the logits say nothing of the classes: the best temperature is infinite",)
+        if beta == MOST_INVERSE_TEMPERATURE:
+            return (
+                "the most probable class is always right: the best temperature is 0; stopped at "
+                f"{1 / beta:g}",
+            )
+    if not fitted.converged:
+        return (
+            f"the fit did not converge (gradient {fitted.gradient:.1e} after {fitted.iterations} "
+            "steps): give a larger --regularization",
+        )
+    return ()
+
+
+def _origin(asked: CalibrateOptions, rows: StoredRows) -> Provenance:
+    """Return where a model comes from: how many rows, their hash, the options that shaped it."""
+    options: dict[str, object] = {"method": asked.named, "scale": asked.scale}
+    if asked.named != "temperature":
+        chosen = asked.penalties
+        options |= {"regularization": "cv" if chosen is None else list(chosen), "seed": asked.seed}
+    files = rows.source.paths if asked.provenance == "names" else None
+    return Provenance(__version__, options, rows.rows, rows.hash, files)
+
+
+class ClassApplier:
+    """Adds `calibrated_<class>`."""
+
+    def __init__(self, model: CalibratorModel) -> None:
+        assert isinstance(model.classes, list)
+        self.model, self.classes = model, model.classes
+        self.added = tuple(f"calibrated_{name}" for name in self.classes)
+        self.matched: Matched | None = None
+
+    def reads(self, source: Source, request: Request) -> Reads:
+        """Return the columns of class probabilities."""
+        self.matched = match_classes(self.model, self.classes, source, request)
+        return needed_columns(self.matched, [])
+
+    def values(
+        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request
+    ) -> list[pl.Series]:
+        """Return the calibrated class probabilities."""
+        assert self.matched is not None  # `reads` comes first
+        width = len(self.classes)
+        prediction = read_classes(self.model, width, frame, self.matched, where)
+        scale = self.model.columns["probs"].scale
+        logits = prediction if scale == "logit" else logits_of(prediction)
+        found = self.model.logit_map.fitted(width).probabilities(logits)
+        return [pl.Series(np.ascontiguousarray(found[:, place])) for place in range(width)]

@@ -1,0 +1,323 @@
+"""Fitting a calibrator: rows to a tally, a map for all of them and for each segment, the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit import __version__
+from calibkit.columns.columns import ScoreRows
+from calibkit.columns.provenance import random_parts
+from calibkit.columns.remarks import of_tally
+from calibkit.columns.segments import Segments, read_segments
+from calibkit.errors import DataError, UsageError
+from calibkit.measures.blocks import added, cut, each_block
+from calibkit.methods.calibrators.maps import MapFit, ScoreMap
+from calibkit.methods.calibrators.method import Method, mapped
+from calibkit.methods.calibrators.model import CalibratorModel
+from calibkit.methods.calibrators.points import Points, by_level, parts_of, pooled
+from calibkit.methods.calibrators.rows import SEGMENTS
+from calibkit.models.model import Column, Provenance
+from calibkit.options.calibrate import CalibrateOptions
+from calibkit.options.maps import DEFAULTS
+from calibkit.runtime.threads import later
+from calibkit.summaries.resolution import resolution_of
+from calibkit.summaries.runs import Fitted
+from calibkit.summaries.tally import Tally, count_rows
+from calibkit_kernels.maps import mass_outside
+from calibkit_kernels.reliability import expit, loss_sums
+
+Floats = NDArray[Any]
+
+#: A segment needs so many rows of each class for a map of its own.
+FEWEST_OF_A_CLASS: Final = 10
+_MOST_SEGMENTS: Final = 65_535
+_PARTS: Final = 3
+#: Segments that a warning names.
+_NAMED: Final = 10
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums over the rows of a map, in units: losses before and after, rows that were moved."""
+
+    before: tuple[float, float] | None
+    after: tuple[float, float]
+    inputs: int | float
+    outputs: int | float
+
+
+def fit_calibrator(rows: ScoreRows, options: CalibrateOptions) -> Fitted[CalibratorModel]:
+    """Fit a map from scores to probabilities.
+
+    Parameters
+    ----------
+    rows
+        Scores, labels (not needed for prior-shift) and perhaps weights, as
+        `calibkit.methods.calibrators.rows.read_calibration_rows` reads them.
+    options
+        What to fit.
+
+    Raises
+    ------
+    DataError
+        Rows on which the method has no finite solution.
+    """
+    scale, threads = rows.options.scale, options.workers
+    segments = _segments(rows, options)
+    fingerprint = later(threads, _rows_hash, rows, segments)
+    tally = _tally(rows, segments, options)
+    method = options.entry.load()
+    try:
+        whole, warnings = _map(tally, scale, method, options)
+    except DataError as error:
+        raise _located(error, rows) from None
+    points = pooled(tally, scale)
+    total = _sums(points, whole, method, threads)
+    model = CalibratorModel(
+        kind=CalibratorModel.KIND,
+        version=CalibratorModel.VERSION,
+        columns=_columns(rows, options),
+        method=options.named,
+        fit=_figures(points, total, rows),
+        out_of_range=options.out_of_range or "error",
+        tags=dict(options.tags or {}),
+        **{name: getattr(whole, name) for name in ScoreMap.__struct_fields__ if name != "fit"},
+    )
+    if segments is not None:
+        groups, shared, total, more = _by_segment(tally, segments, rows, whole, method, options)
+        warnings = (*warnings, *more)
+        model.groups, model.pooled_groups = groups, shared
+        model.fit = _figures(points, total, rows)
+    if options.provenance != "none":
+        model.provenance = _origin(rows, options, fingerprint())
+    if rows.label is not None:
+        warnings = (*warnings, *_remarks(tally, rows))
+    details = (f"{rows.rows:,} rows used of {rows.rows_read:,} read",)
+    return Fitted(model, (*rows.warnings, *warnings), rows.notes, details)
+
+
+def _remarks(tally: Tally, rows: ScoreRows) -> list[str]:
+    """Return what is odd about the scores."""
+    name, scale, size = rows.options.score, rows.options.scale, int(rows.score.size)
+    return of_tally(name, scale, tally.score, tally.count, tally.positive, size)
+
+
+def _located(error: DataError, rows: ScoreRows) -> DataError:
+    """Return an error about all rows with the file and the column it is about."""
+    column = rows.options.label
+    if rows.source is None:
+        return DataError(f"column {column!r}: {error}", column=column, rows=rows.rows)
+    file = rows.source.parts[0].path
+    message = f"{file}: column {column!r}: {error}"
+    return DataError(message, file=file, column=column, rows=rows.rows)
+
+
+def _segments(rows: ScoreRows, options: CalibrateOptions) -> Segments | None:
+    if options.by is None:
+        return None
+    assert rows.others is not None and rows.where is not None
+    found = read_segments(rows.others[options.by], rows.where)
+    if len(found.names) > _MOST_SEGMENTS:
+        raise UsageError(
+            f"--by {options.by} has {len(found.names):,} values; at most {_MOST_SEGMENTS:,} can have a "
+            "map each."
+        )
+    return found
+
+
+def _tally(rows: ScoreRows, segments: Segments | None, options: CalibrateOptions) -> Tally:
+    """Return the tally of rows, a level for each segment, dealt to parts where they are split."""
+    level = np.zeros(rows.score.size, np.uint16)
+    levels = 1
+    if segments is not None:
+        level, levels = segments.code.astype(np.uint16), len(segments.names)
+    label = np.zeros(rows.score.size, np.uint8) if rows.label is None else rows.label
+    columns = rows.score, level, label, levels
+    tally = count_rows(*columns, weight=rows.weight, threads=options.workers)
+    if options.split != "thirds":
+        return tally
+    if tally.unit.size == 1.0:
+        return tally.deal(_PARTS, options.seed)
+    assert rows.weight is not None  # of rows, the unit is 1
+    used = {"score": rows.score, "label": label, "weight": rows.weight, "by": level}
+    part = random_parts(used, _PARTS, options.seed)
+    return count_rows(*columns, weight=rows.weight, part=part, threads=options.workers)
+
+
+def _map(
+    tally: Tally, scale: str, method: Method, options: CalibrateOptions, what: str = "the rows"
+) -> tuple[ScoreMap, tuple[str, ...]]:
+    """Return the map of the rows of a tally, and what the user should be told."""
+    points = replace(pooled(tally, scale), what=what)
+    parts = []
+    if method.splits and tally.part.size:
+        parts = [replace(part, what=what) for part in parts_of(tally, _PARTS, scale)]
+        if not all(part.score.size for part in parts):
+            raise DataError(f"{what} are too few for --split thirds; use --split same")
+    found = method.fit(points, options, parts)
+    clip = 1.0 / (max(float(points.rows), 1.0) + 2.0) if options.clip is None else options.clip
+    return ScoreMap(clip=clip, **found.fields), found.warnings
+
+
+def _by_segment(
+    tally: Tally,
+    segments: Segments,
+    rows: ScoreRows,
+    whole: ScoreMap,
+    method: Method,
+    options: CalibrateOptions,
+) -> tuple[dict[str, ScoreMap], list[str], Sums, tuple[str, ...]]:
+    """Return the maps of segments, which segments use the one of all rows, and sums over all."""
+    groups: dict[str, ScoreMap] = {}
+    shared: list[str] = []
+    warnings: list[str] = []
+    sums: list[Sums] = []
+    for name, own in zip(segments.names, by_level(tally), strict=True):
+        if not own.score.size:  # its rows have no weight
+            shared.append(name)
+            continue
+        points = pooled(own, rows.options.scale)
+        made = None
+        if _is_large(points, options):
+            try:
+                what = f"the rows with {segments.column} = {name}"
+                made, said = _map(own, rows.options.scale, method, options, what)
+                warnings += said
+            except DataError as error:
+                warnings.append(f"{error}: {name} uses the map of all rows")
+        found = _sums(points, made or whole, method, options.workers)
+        sums.append(found)
+        if made is None:
+            shared.append(name)
+        else:
+            groups[name] = msgspec.structs.replace(made, fit=_figures(points, found, rows))
+    if shared:
+        warnings.append(_shared_note(shared, segments.column, options))
+    return groups, shared, _total(sums), tuple(warnings)
+
+
+def _is_large(points: Points, options: CalibrateOptions) -> bool:
+    rarer = min(float(points.positives), float(points.rows) - float(points.positives))
+    return points.rows >= options.min_rows and rarer >= min(
+        FEWEST_OF_A_CLASS, options.min_rows // 2
+    )
+
+
+def _shared_note(shared: list[str], column: str, options: CalibrateOptions) -> str:
+    named = ", ".join(shared[:_NAMED]) + (", …" if len(shared) > _NAMED else "")
+    count = "1 value uses" if len(shared) == 1 else f"{len(shared)} values use"
+    return (
+        f"--by {column}: {count} the map of all rows ({named}); fewer than {options.min_rows} rows, or "
+        f"than {min(FEWEST_OF_A_CLASS, options.min_rows // 2)} of a class"
+    )
+
+
+def _sums(points: Points, one: ScoreMap, method: Method, threads: int) -> Sums:
+    """Return the losses of scores and of calibrated probabilities, summed in score order."""
+    scale = points.scale
+    raw = msgspec.structs.replace(one, clip=0.0)
+    result = mapped(method, raw, points.score, scale, threads)[0]
+    outputs = 0
+    if one.clip > 0.0:
+        outputs = mass_outside(result, points.count, one.clip, 1.0 - one.clip)
+        np.clip(result, one.clip, 1.0 - one.clip, out=result)
+    before = None
+    if scale != "raw":
+        score = points.score
+        if scale == "logit":
+            score = np.empty(points.score.size)
+            expit(points.score, score)
+        before = _losses(score, points, threads)
+    return Sums(
+        before,
+        _losses(result, points, threads),
+        points.clipped() if method.takes_logits else 0,
+        points.unit.amount(int(outputs)),
+    )
+
+
+def _losses(probability: Floats, points: Points, threads: int) -> tuple[float, float]:
+    """Return the sums of log loss and squared error, in units."""
+    arrays = probability, points.count, points.positive
+    found = each_block(loss_sums, arrays, cut(0, probability.size), threads)
+    _, log_loss, squares = added(found)
+    return log_loss, squares
+
+
+def _total(sums: list[Sums]) -> Sums:
+    def column(values: list[tuple[float, float]]) -> tuple[float, float]:
+        log_loss, squares = added(list(values))
+        return log_loss, squares
+
+    before = [one.before for one in sums if one.before is not None]
+    return Sums(
+        column(before) if before else None,
+        column([one.after for one in sums]),
+        sum(one.inputs for one in sums),
+        sum(one.outputs for one in sums),
+    )
+
+
+def _figures(points: Points, sums: Sums, rows: ScoreRows) -> MapFit:
+    """Return what a model says of the rows of a map."""
+    total = points.totals[0]
+    labelled = rows.label is not None
+    before = sums.before if labelled else None
+    resolution = resolution_of(rows.condensing)
+    return MapFit(
+        rows=points.rows,
+        positives=points.positives if labelled else None,
+        log_loss=sums.after[0] / total if labelled else None,
+        brier=sums.after[1] / total if labelled else None,
+        log_loss_before=before[0] / total if before else None,
+        brier_before=before[1] / total if before else None,
+        inputs_clipped=sums.inputs,
+        outputs_clipped=sums.outputs,
+        resolution=msgspec.UNSET if resolution is None else resolution,
+    )
+
+
+def _columns(rows: ScoreRows, options: CalibrateOptions) -> dict[str, Column]:
+    used = rows.options
+    found = {"score": Column(used.score, str(rows.score.dtype), used.scale)}
+    if rows.label is not None:
+        found["label"] = Column(used.label, positive=used.positive)
+    if used.weight is not None:
+        found["weight"] = Column(used.weight)
+    if options.by is not None:
+        found[SEGMENTS] = Column(options.by)
+    return found
+
+
+def _origin(rows: ScoreRows, asked: CalibrateOptions, fingerprint: str) -> Provenance:
+    options: dict[str, Any] = {
+        "method": asked.named,
+        "clip": asked.clip,
+        "out_of_range": asked.out_of_range or "error",
+        "on_missing": rows.options.on_missing,
+        "unlabelled": rows.options.unlabelled,
+    }
+    own = [name for name in asked.entry.options if name in DEFAULTS]
+    options |= {name: getattr(asked, name) or DEFAULTS[name] for name in own}
+    if asked.split == "thirds":
+        options["seed"] = asked.seed
+    if asked.by is not None:
+        options |= {"by": asked.by, "min_rows": asked.min_rows}
+    files = rows.source.paths if asked.provenance == "names" and rows.source else None
+    return Provenance(__version__, options, rows.rows, fingerprint, files)
+
+
+def _rows_hash(rows: ScoreRows, segments: Segments | None) -> str:
+    used: dict[str, NDArray[Any]] = {"score": rows.score}
+    if rows.label is not None:
+        used["label"] = rows.label
+    if rows.weight is not None:
+        used["weight"] = rows.weight
+    if segments is not None:
+        used[SEGMENTS] = segments.code
+    return rows.fingerprint(used)

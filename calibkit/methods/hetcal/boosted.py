@@ -1,0 +1,268 @@
+"""Boosting: many shallow partitions in turn, each a small step of the linear score."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.methods.hetcal.bins import sorted_bins
+from calibkit.methods.hetcal.describe import Found, described_tree
+from calibkit.methods.hetcal.features import Features
+from calibkit.methods.hetcal.folds import Folds
+from calibkit.methods.hetcal.grow import Room, Rules, Subsets, grow
+from calibkit.methods.hetcal.maps import line_through, mean_loss
+from calibkit.methods.hetcal.model import (
+    SCORE_FEATURE,
+    CrossValidated,
+    LeafMap,
+    Line,
+    PartitionPart,
+)
+from calibkit.methods.hetcal.rows import HetcalRows
+from calibkit.methods.hetcal.trees import Node, Tree
+from calibkit.numerics.streams import stream
+from calibkit.options.hetcal import BOOSTED_BINS, HetcalOptions
+from calibkit_kernels import boosting as kernels
+from calibkit_kernels import criteria
+from calibkit_kernels import leaf_maps as leaf_kernels
+
+Floats = NDArray[np.float64]
+Int64s = NDArray[np.int64]
+Ends = NDArray[np.int32]
+
+#: Partitions at most, their depth, and the least rows of a part, unless the user says otherwise.
+MOST_TREES = 1000
+DEPTH = 5
+LEAST_ROWS = 20
+
+#: Share of its step that a partition takes, and the ridge on its steps.
+RATE = 0.05
+RIDGE = 5.0
+
+#: Share of the features that a partition may use.
+FEATURE_SHARE = 0.5
+
+#: Partitions without a gain on the held-out rows after which no more are tried.
+PATIENCE = 50
+
+#: Up to this many rows each fold is held out in turn; beyond, one of them once.
+FEW_ROWS = 50_000
+
+_FEATURES = 3
+
+
+@dataclass
+class Steps:
+    """The partitions of one run in turn: trees, and the step (a, b) of each of their nodes.
+
+    Attributes
+    ----------
+    trees, steps
+        The partitions.
+    held_ends, losses
+        After each of them: the node of each row held out, and the loss of these.
+    score, best
+        The linear scores after the partition of a number, the last or that of least loss.
+    """
+
+    score: Floats
+    trees: list[Tree] = field(default_factory=list)
+    steps: list[Floats] = field(default_factory=list)
+    held_ends: list[NDArray[Any]] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
+    best: int = 0
+
+
+@dataclass(frozen=True)
+class Booster:
+    """What all runs share."""
+
+    rows: HetcalRows
+    options: HetcalOptions
+    folds: Folds | None
+    scale: float
+    dtype: np.dtype[Any]
+
+    def run(
+        self,
+        most: int,
+        pool: Executor | None,
+        threads: int,
+        part: int | None = None,
+        *,
+        few: bool = False,
+    ) -> Steps:
+        """Return the partitions learnt from all rows, or without a part, which says when to stop.
+
+        `few`: whether the nodes of rows held out are kept, which takes a byte a row and partition.
+        """
+        rows, options, arrays = self.rows, self.options, self.rows.arrays
+        score, weight = arrays.empty(rows.count, np.float64), rows.weight
+        score[:] = rows.score
+        held = None
+        if self.folds is not None and part is not None:
+            held = self.folds.held(part)
+            weight, aside = (arrays.empty(rows.count, rows.weight.dtype) for _ in range(2))
+            np.multiply(rows.weight, self.folds.used(part), out=weight)
+            np.multiply(rows.weight, held, out=aside)
+        payload = arrays.empty((rows.count, 3), self.dtype)
+        room = Room.of(arrays, payload)
+        made = Steps(score if held is None else arrays.empty(rows.count, np.float64))
+        made.score[:] = rows.score
+        rules = Rules(
+            criteria.NEWTON,
+            DEPTH if options.max_depth is None else options.max_depth,
+            max(1, round((options.min_leaf or LEAST_ROWS) / rows.size)),
+            1.0 / self.scale,
+            RIDGE / rows.size,
+        )
+        for number in range(most):
+            kernels.newton_rows(score, rows.label, weight, self.scale, payload)
+            room.fill()
+            tree, ends = grow(
+                rows.features, payload, rules, pool, threads, self._subset(number), room,
+                steady=True,
+            )  # fmt: skip
+            if len(tree.nodes) == 1:
+                break
+            steps = self._steps(tree, ends, payload)
+            kernels.move_scores(score, ends, steps)
+            made.trees.append(tree)
+            made.steps.append(steps)
+            if held is not None:
+                if few:
+                    made.held_ends.append(ends[held].astype(np.min_scalar_type(len(tree.nodes))))
+                made.losses.append(kernels.total_loss(score, rows.label, aside))
+                if number == 0 or made.losses[-1] < made.losses[made.best]:
+                    made.best = number
+                    made.score[:] = score
+                if number - made.best >= PATIENCE:
+                    break
+        return made
+
+    def _steps(self, tree: Tree, ends: Ends, payload: NDArray[Any]) -> Floats:
+        """Return the step of each node: a Newton step, made small."""
+        sums = np.zeros((len(tree.nodes), 3), np.int64)
+        kernels.leaf_sums(ends, payload, sums)
+        steps = np.ones((len(tree.nodes), 2))
+        bend = sums[:, 2] / self.scale + RIDGE / self.rows.size
+        steps[:, 1] = RATE * (sums[:, 1] / self.scale) / bend
+        return steps
+
+    def _subset(self, number: int) -> Subsets:
+        """Return what draws the features (the last is the score) that one partition may use."""
+        features = len(self.rows.features.bins)
+        kept = max(min(features, 2), round(FEATURE_SHARE * features))
+        chosen = np.zeros(features, np.bool_)
+        chosen[stream(self.options.seed, _FEATURES, number).permutation(features)[:kept]] = True
+        return lambda nodes: np.tile(chosen, (nodes, 1))
+
+
+def _scale_of(rows: HetcalRows) -> tuple[float, np.dtype[Any]]:
+    """Return how many units of the sums of gradients one is, and the type of those of a row."""
+    if rows.options.weight is None:  # no row's gradient passes one
+        return 2.0**30, np.dtype(np.int32)
+    return 2.0 ** min(62 - rows.total.bit_length(), 40), np.dtype(np.int64)
+
+
+def fit(rows: HetcalRows, options: HetcalOptions, folds: Folds | None) -> Found:
+    """Return the partitions of a boosted model."""
+    rows = replace(rows, features=_with_scores(rows, options.bins or BOOSTED_BINS))
+    booster = Booster(rows, options, folds, *_scale_of(rows))
+    most = options.trees or MOST_TREES
+    checked = None
+    slope, intercept = 1.0, 0.0
+    with ThreadPoolExecutor(options.workers) as pool:
+        if folds is None:
+            made = booster.run(most, pool, options.workers)
+        else:
+            # Of the parts of many rows only the last: where they go forward in time, the latest.
+            parts = folds.judged() if rows.count <= FEW_ROWS else folds.judged()[-1:]
+
+            def one(part: int, pool: Executor | None = None, threads: int = 1) -> Steps:
+                return booster.run(most, pool, threads, part, few=len(parts) > 1)
+
+            if len(parts) > 1:
+                runs = list(pool.map(one, parts))
+                count = _best_count([run.losses for run in runs])
+                linear = _held_out_scores(rows, [folds.held(part) for part in parts], runs, count)
+                made = booster.run(count, pool, options.workers)
+            else:
+                made = one(parts[0], pool, options.workers)
+                count, linear = _best_count([made.losses]), made.score
+                made.trees, made.steps = made.trees[:count], made.steps[:count]
+            judged = folds.among(parts)
+            slope, intercept = line_through(rows, linear, judged)
+            checked = CrossValidated(
+                pooled=mean_loss(rows, rows.score, judged),
+                calibrated=mean_loss(rows, rows.moved(slope, intercept, linear).score, judged),
+                folds=len(parts),
+            )
+    if not made.trees:  # a partition of one part, which moves nothing
+        made.trees, made.steps = [Tree([Node(rows.count, rows.count, 0)])], [np.array([[1.0, 0.0]])]
+    return _written(rows, made, Line(a=slope, b=intercept), options, checked)
+
+
+def _with_scores(rows: HetcalRows, bins: int) -> Features:
+    """Return the features with the score, whose bins are those of the scores in their order."""
+    rising = rows.score if rows.score[0] <= rows.score[-1] else rows.score[::-1]
+    found = sorted_bins(rising, bins)
+    codes = rows.arrays.empty(rows.count, found.dtype)
+    for own in rows.blocks():
+        codes[own] = found.codes(rows.score[own])
+    return rows.features.with_number(SCORE_FEATURE, found, codes)
+
+
+def _best_count(losses: Sequence[Sequence[float]]) -> int:
+    """Return how many partitions have the least loss over all held-out rows.
+
+    `losses` are those of each run, after each of its partitions; only as many count as all runs have.
+    """
+    shortest = min(map(len, losses))
+    if shortest == 0:
+        return 0
+    total = np.array([own[:shortest] for own in losses]).sum(axis=0)
+    return int(np.argmin(total)) + 1
+
+
+def _held_out_scores(
+    rows: HetcalRows, held: list[NDArray[np.bool_]], runs: list[Steps], count: int
+) -> Floats:
+    """Return the linear score of each row by the run that did not learn from it."""
+    linear = rows.score.copy()
+    for own, run in zip(held, runs, strict=True):
+        score = rows.score[own]
+        for ends, steps in zip(run.held_ends[:count], run.steps[:count], strict=True):
+            kernels.move_scores(score, ends.astype(np.int32), steps)
+        linear[own] = score
+    return linear
+
+
+def _written(
+    rows: HetcalRows,
+    made: Steps,
+    final: Line,
+    options: HetcalOptions,
+    checked: CrossValidated | None,
+) -> Found:
+    """Return the partitions as a model holds them, and what they make of the calibration rows."""
+    parts = []
+    for number, (tree, steps) in enumerate(zip(made.trees, made.steps, strict=True)):
+        ordered = tree.pruned(len(tree.nodes))  # the same leaves from left to right
+        nodes = described_tree(ordered, rows, brief=number > 0)
+        maps = [LeafMap(a=a, b=b) for a, b in steps[tree.ends()].tolist()]
+        parts.append(PartitionPart(tree=nodes, maps=maps))
+    leaf, _ = rows.leaves(made.trees[0])
+    line = np.array([[final.a, final.b]])
+    probability = rows.arrays.empty(rows.count, np.float64)
+    for own in rows.blocks():
+        score, root = made.score[own], np.zeros(own.stop - own.start, np.int32)
+        leaf_kernels.leaf_probabilities(score, root, line, probability[own])
+    least = options.min_leaf or LEAST_ROWS
+    depth = DEPTH if options.max_depth is None else options.max_depth
+    return Found(parts, probability, leaf, depth, least, checked=checked, final=final)

@@ -1,0 +1,298 @@
+"""The maps of leaves: Platt's, beta or steps, each drawn towards the map of all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.methods.hetcal.model import LeafMap
+from calibkit.methods.hetcal.rows import HetcalRows
+from calibkit_kernels import leaf_maps as kernels
+from calibkit_kernels.isotonic import concave_hull
+from calibkit_kernels.logistic import fit_logistic
+from calibkit_kernels.maps import log_parts
+
+Floats = NDArray[np.float64]
+Ends = NDArray[np.int32]
+Int64s = NDArray[np.int64]
+
+#: Fewer calibration rows than this are named in the model.
+FEW_ROWS = 50
+
+_AS_IT_IS = np.array([[1.0, 0.0]])
+
+#: Bins of a histogram map.
+HISTOGRAM_BINS = 15
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A step function of the linear score, and its part in the average with the pooled map."""
+
+    knots: Floats
+    values: Floats
+    share: float
+
+
+@dataclass(frozen=True)
+class Maps:
+    """The maps of the leaves of one partition.
+
+    Attributes
+    ----------
+    lines
+        a and b of each leaf, or a, b and c of beta maps, shrunk; under step maps those of the
+        pooled map.
+    steps
+        The steps of each leaf; None for lines.
+    counts
+        Rows and positives of each leaf; None where they are not kept.
+    """
+
+    lines: Floats
+    steps: tuple[Steps, ...] | None = None
+    counts: Floats | None = None
+
+    def probabilities(self, score: Floats, leaf: Ends) -> Floats:
+        """Return the probability of each row."""
+        out = np.empty(score.size)
+        if self.lines.shape[1] == 3:
+            low, high = log_parts_of(score)
+            score = self.lines[leaf, 0] * low + self.lines[leaf, 1] * high + self.lines[leaf, 2]
+            kernels.leaf_probabilities(score, np.zeros_like(leaf), _AS_IT_IS, out)
+            return out
+        kernels.leaf_probabilities(score, leaf, self.lines, out)
+        if self.steps is None:
+            return out
+        starts = np.cumsum([0, *(step.knots.size for step in self.steps)])
+        knots = np.concatenate([step.knots for step in self.steps])
+        values = np.concatenate([step.values for step in self.steps])
+        found = np.empty(score.size)
+        kernels.leaf_steps(score, leaf, starts, knots, values, found)
+        share = np.array([step.share for step in self.steps])[leaf]
+        return share * found + (1.0 - share) * out
+
+    def composed(self, slope: float, intercept: float) -> Maps:
+        """Return the lines followed by ``slope z + intercept``."""
+        lines = self.lines * slope
+        lines[:, -1] += intercept
+        return Maps(lines, None, self.counts)
+
+    def described(self, rows: HetcalRows) -> list[LeafMap]:
+        """Return the maps, fitted on some rows, as a model holds them."""
+        found = []
+        for leaf in range(len(self.lines)):
+            if self.steps is None:
+                made = LeafMap(**dict(zip("abc", self.lines[leaf].tolist(), strict=False)))
+            else:
+                step = self.steps[leaf]
+                made = LeafMap(
+                    knots=step.knots.tolist(), values=step.values.tolist(), share=step.share
+                )
+            if self.counts is not None:
+                count, hits = self.counts[leaf].tolist()
+                made.rows = rows.unit.amount(round(count / rows.size))
+                made.positives = rows.unit.amount(round(hits / rows.size))
+                made.note = _note(count, hits) or msgspec.UNSET
+            found.append(made)
+        return found
+
+
+def _note(rows: float, hits: float) -> str:
+    """Return what is special about the calibration rows of a leaf, empty where nothing is."""
+    if rows <= 0:
+        return "no rows: the map of all rows"
+    few = "few rows" if rows < FEW_ROWS else ""
+    one = "one class" if hits <= 0 or hits >= rows else ""
+    return ", ".join(text for text in (few, one) if text)
+
+
+def by_leaf(rows: HetcalRows, leaf: Ends, count: int) -> tuple[Ends, Int64s]:
+    """Return the rows sorted by leaf, those of a leaf in their own order, and where each stands.
+
+    Leaves are numbered from 0; rows of leaf -1 are left out.
+    """
+    spans, order = np.empty((count, 2), np.int64), rows.arrays.empty(rows.count, np.int32)
+    kernels.rows_by_leaf(leaf, spans, order)
+    return order, spans
+
+
+def leaf_lines(
+    rows: HetcalRows, order: Ends, spans: Int64s, starts: Floats | None = None
+) -> Floats:
+    """Return Platt's map of each leaf: a, b, rows, positives; NaN where there are none.
+
+    Parameters
+    ----------
+    rows, order, spans
+        As `by_leaf` has them.  Targets are Platt's (smoothed), so a leaf may have one class.
+    starts
+        Leaf x 2: lines to start from, or NaN.
+    """
+    out = np.empty((len(spans), 4))
+    if starts is None:
+        starts = np.full((len(spans), 2), np.nan)
+    most = int((spans[:, 1] - spans[:, 0]).max(initial=0))
+    room = rows.arrays.empty((3, most), np.float64)
+    kernels.fit_leaf_lines(rows.score, rows.label, rows.mass, order, spans, starts, room, out)
+    return out
+
+
+def pooled_line(rows: HetcalRows, used: NDArray[np.bool_] | None = None) -> Floats:
+    """Return (a, b) of Platt's map of all rows, or of some."""
+    leaf = rows.arrays.empty(rows.count, np.int32)
+    for own in rows.blocks():
+        leaf[own] = 0 if used is None else np.where(used[own], 0, -1)
+    line: Floats = leaf_lines(rows, *by_leaf(rows, leaf, 1))[0, :2]
+    return line
+
+
+def shrunk(lines: Floats, pooled: Floats, shrinkage: float) -> Floats:
+    """Return (a, b) of each part, averaged with the pooled map with weights n and `shrinkage`."""
+    out = np.empty((len(lines), 2))
+    kernels.shrunk_lines(lines, pooled, shrinkage, out)
+    return out
+
+
+def fit_maps(
+    rows: HetcalRows, leaf: Ends, count: int, pooled: Floats, shrinkage: float, kind: str
+) -> Maps:
+    """Return the maps of leaves.
+
+    Parameters
+    ----------
+    rows, leaf, count
+        Calibration rows, the leaf of each (-1: takes no part), and how many leaves there are.
+    pooled
+        (a, b) of all rows: what a leaf without rows gets, and what maps are drawn towards.
+    shrinkage
+        In rows; under steps it averages probabilities.
+    kind
+        `platt`, `beta`, `isotonic` or `histogram`.
+    """
+    order, spans = by_leaf(rows, leaf, count)
+    lines = leaf_lines(rows, order, spans, np.tile(pooled, (count, 1)))
+    places = [order[low:high] for low, high in spans.tolist()]
+    if kind == "beta":
+        return Maps(_curves(rows, places, lines, pooled, shrinkage), None, lines[:, 2:])
+    if kind == "platt":
+        return Maps(shrunk(lines, pooled, shrinkage), None, lines[:, 2:])
+    make = {"isotonic": _isotonic, "histogram": _histogram}[kind]
+    steps = []
+    for here, mass in zip(places, lines[:, 2].tolist(), strict=True):
+        if mass <= 0.0:
+            steps.append(Steps(np.zeros(1), np.zeros(1), 0.0))
+            continue
+        steps.append(Steps(*make(*_tally(rows, here)), mass / (mass + shrinkage)))
+    return Maps(np.tile(pooled, (count, 1)), tuple(steps), lines[:, 2:])
+
+
+def _curves(
+    rows: HetcalRows, places: Sequence[Ends], lines: Floats, pooled: Floats, shrinkage: float
+) -> Floats:
+    """Return a, b and c of the beta map of each leaf, averaged with that of all their rows.
+
+    Fitted to Platt's targets, a and b at least 0; `lines`, the maps of the case a = b, are where the
+    fits start.
+
+    Notes
+    -----
+    Kull, Silva Filho, Flach, "Beta calibration", 2017, section 3.
+    """
+    together = _curve(rows, np.sort(np.concatenate(places)), pooled)
+    out = np.tile(together, (len(places), 1))
+    for leaf, (here, line) in enumerate(zip(places, lines, strict=True)):
+        own = float(line[2])
+        if own > 0.0:
+            share = own / (own + shrinkage)
+            out[leaf] = share * _curve(rows, here, line[:2]) + (1.0 - share) * together
+    return out
+
+
+def _curve(rows: HetcalRows, here: Ends, line: Floats) -> Floats:
+    """Return a, b and c of the beta map of some rows."""
+    label, mass = rows.label[here] == 1, rows.mass[here]
+    own, hits = kernels.sum_in_order(mass), kernels.sum_in_order(mass * label)
+    target = np.where(label, (hits + 1.0) / (hits + 2.0), 1.0 / (own - hits + 2.0))
+    slope, intercept = line.tolist()
+    found = fit_logistic(
+        log_parts_of(rows.score[here]),
+        mass * target,
+        mass * (1.0 - target),
+        rising=True,
+        start=None if slope <= 0.0 else (slope, slope, intercept),
+    )
+    return np.array([*found.slopes, found.intercept])
+
+
+def log_parts_of(score: Floats) -> tuple[Floats, Floats]:
+    """Return ln s and -ln(1 - s) of linear scores."""
+    low, high = np.empty(score.size), np.empty(score.size)
+    log_parts(score, False, 0.0, low, high)
+    return low, high
+
+
+def _tally(rows: HetcalRows, here: Ends) -> tuple[Floats, Int64s, Int64s]:
+    """Return the distinct scores of some rows, rising, with their weight and positive weight."""
+    score, weight, label = rows.score[here], rows.weight[here].astype(np.int64), rows.label[here]
+    if score[0] > score[-1]:  # a falling line went before
+        score, weight, label = score[::-1], weight[::-1], label[::-1]
+    starts = np.flatnonzero(np.append(True, score[1:] != score[:-1]))
+    total = np.add.reduceat(weight, starts)
+    hits = np.add.reduceat(weight * label, starts)
+    kept = total > 0
+    return score[starts][kept], total[kept], hits[kept]
+
+
+def _isotonic(score: Floats, total: Int64s, hits: Int64s) -> tuple[Floats, Floats]:
+    """Return the steps of the isotonic regression, each at its lowest score."""
+    rows, positives = np.cumsum(total[::-1]), np.cumsum(hits[::-1])
+    vertices = np.empty(rows.size, np.int64)
+    corners = vertices[: concave_hull(rows, positives, vertices)]
+    x, y = np.append(0, rows[corners]), np.append(0, positives[corners])
+    return score[::-1][corners][::-1].copy(), ((y[1:] - y[:-1]) / (x[1:] - x[:-1]))[::-1].copy()
+
+
+def _histogram(score: Floats, total: Int64s, hits: Int64s) -> tuple[Floats, Floats]:
+    """Return the positive rates of bins of about equal weight, each at its lowest score."""
+    through = np.cumsum(total)
+    edges = np.searchsorted(
+        through, [int(through[-1]) * j // HISTOGRAM_BINS for j in range(HISTOGRAM_BINS)], "right"
+    )
+    starts = np.unique(np.minimum(edges, score.size - 1))
+    rates = np.add.reduceat(hits, starts) / np.add.reduceat(total, starts)
+    return score[starts], rates
+
+
+def line_through(rows: HetcalRows, linear: Floats, kept: NDArray[np.bool_]) -> tuple[float, float]:
+    """Return Platt's map of some rows from linear scores that others gave them."""
+    slope, intercept = pooled_line(replace(rows, score=linear), kept).tolist()
+    return slope, intercept
+
+
+def mean_loss(rows: HetcalRows, linear: Floats, kept: NDArray[np.bool_] | None = None) -> float:
+    """Return the mean log loss of linear scores, in the order of the rows."""
+    total = mass = 0.0
+    for own in rows.blocks():
+        weight = rows.mass[own] if kept is None else np.where(kept[own], rows.mass[own], 0.0)
+        losses, leaf = np.empty((2, weight.size)), np.zeros(weight.size, np.int32)
+        kernels.leaf_losses(linear[own], rows.label[own], weight, leaf, _AS_IT_IS, losses)
+        total += kernels.sum_in_order(losses[1])
+        mass += kernels.sum_in_order(weight)
+    return float(total / mass)
+
+
+def loss_of_probabilities(rows: HetcalRows, probability: Floats) -> float:
+    """Return the mean log loss of probabilities, each kept 1e-15 from 0 and 1."""
+    total = mass = 0.0
+    for own in rows.blocks():
+        weight = rows.mass[own]
+        losses = np.empty(weight.size)
+        kernels.probability_losses(probability[own], rows.label[own], weight, 1e-15, losses)
+        total += kernels.sum_in_order(losses)
+        mass += kernels.sum_in_order(weight)
+    return float(total / mass)

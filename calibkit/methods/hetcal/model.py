@@ -1,0 +1,277 @@
+"""The model that ``hetcal`` writes: a partition (or several) of the rows, and a map for each part."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import msgspec
+
+from calibkit.errors import ModelError
+from calibkit.models.model import Model
+
+PARTITIONS = ("tree", "forest", "boosted")
+
+#: How a boosted model names the linear score, after precalibration, as a feature.
+SCORE_FEATURE = "(score)"
+
+
+class _Part(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A part of a model: strict, like the whole."""
+
+
+class Line(_Part):
+    """The map ``1 / (1 + exp(-(a x + b)))`` of a linear score x, or the step ``a x + b``."""
+
+    a: float
+    b: float
+
+
+class TreeNode(_Part):
+    """A node of a tree; those with children say how rows part, the others which leaf they are.
+
+    Attributes
+    ----------
+    rows
+        Rows (weight) it was grown on.
+    feature
+        The column that parts the rows.
+    cut
+        Of a number: values up to it go left; null: every value does.
+    left_categories, right_categories
+        Of text: which values go left, and which right.
+    missing
+        The side (`left`, `right`) of rows without a value, and of text that is listed on no side.
+    left, right
+        The children, as places in the list of nodes.
+    gain
+        What the split brings a row of all rows grown on, in the criterion's own terms.
+    leaf
+        The number of the leaf, from left to right.
+    """
+
+    rows: int | float | msgspec.UnsetType = msgspec.UNSET
+    feature: str | msgspec.UnsetType = msgspec.UNSET
+    cut: float | msgspec.UnsetType | None = msgspec.UNSET
+    left_categories: list[str] | msgspec.UnsetType = msgspec.UNSET
+    right_categories: list[str] | msgspec.UnsetType = msgspec.UNSET
+    missing: str | msgspec.UnsetType = msgspec.UNSET
+    left: int | msgspec.UnsetType = msgspec.UNSET
+    right: int | msgspec.UnsetType = msgspec.UNSET
+    gain: float | msgspec.UnsetType = msgspec.UNSET
+    leaf: int | msgspec.UnsetType = msgspec.UNSET
+
+
+class LeafMap(_Part):
+    """The map of a leaf: ``a x + b`` for a linear score x, or steps over the score.
+
+    Attributes
+    ----------
+    a, b
+        Of a line; the probability is ``1 / (1 + exp(-(a x + b)))``.
+    a, b, c
+        Of a beta map: ``1 / (1 + exp(-(a ln s - b ln(1 - s) + c)))`` with ``s = 1 / (1 + exp(-x))``.
+    knots, values
+        Of a step function: the value of the greatest knot up to the linear score, the first below.
+    share
+        Of a step function: its part in an average with `pooled`.
+    rows, positives
+        Calibration rows (weight) of the leaf, and how many are positive.
+    note
+        What is special: no rows, few rows, one class.
+    """
+
+    a: float | msgspec.UnsetType = msgspec.UNSET
+    b: float | msgspec.UnsetType = msgspec.UNSET
+    c: float | msgspec.UnsetType = msgspec.UNSET
+    knots: list[float] | msgspec.UnsetType = msgspec.UNSET
+    values: list[float] | msgspec.UnsetType = msgspec.UNSET
+    share: float | msgspec.UnsetType = msgspec.UNSET
+    rows: int | float | msgspec.UnsetType = msgspec.UNSET
+    positives: int | float | msgspec.UnsetType = msgspec.UNSET
+    note: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class PartitionPart(_Part):
+    """One partition of several, with its maps."""
+
+    tree: list[TreeNode]
+    maps: list[LeafMap]
+
+
+class Losses(_Part):
+    """Mean log losses: of the scores as they came, under one map for all rows, and of this model.
+
+    `scores` is null for raw scores, which are no probabilities.
+    """
+
+    scores: float | None
+    pooled: float
+    calibrated: float
+
+
+class CrossValidated(_Part):
+    """Mean log losses on rows that took no part in what they are judged by.
+
+    `by_depth` is that of the best tree of each depth that was tried, from the shallowest.  `dealt` says
+    how rows were dealt to folds where it was not at random: `by hash` of each row.
+    """
+
+    pooled: float
+    calibrated: float
+    folds: int
+    by_depth: dict[str, float] | msgspec.UnsetType = msgspec.UNSET
+    dealt: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class HetcalFit(_Part):
+    """What is known of the model from its fit.
+
+    `max_gap`, `mean_gap`, `cells`: the largest and the mean distance of mean probability and positive
+    rate over the non-empty cells (leaf, one of ten bins of the probability) of the calibration rows.
+    """
+
+    rows: int | float
+    positives: int | float
+    clipped: int
+    leaves: int
+    max_depth: int
+    min_leaf: int
+    shrinkage: float | None
+    in_sample: Losses
+    cross_validated: CrossValidated | None
+    max_gap: float
+    mean_gap: float
+    cells: int
+    growth_rows: int | float
+    exact_arithmetic: bool
+
+
+class HetcalModel(Model):
+    """Calibration by parts: the map of the leaf that a row falls in.
+
+    Attributes
+    ----------
+    partition
+        `tree`; `forest` (mean of the partitions' probabilities); `boosted` (the steps of all
+        partitions in turn, then `final`).
+    criterion, map
+        How trees were grown, and the kind of the maps.
+    precalibrate
+        What the linear score (the logit of a probability) goes through first; null: nothing.
+    pooled
+        The map of all calibration rows together.
+    clip
+        Probabilities are kept this far from 0 and 1.
+    tree, maps
+        Of `tree`: the nodes, the root first, and the map of each leaf.
+    partitions, final
+        Of the others.
+    """
+
+    KIND: ClassVar[str] = "hetcal"
+    VERSION: ClassVar[int] = 1
+
+    partition: str
+    criterion: str
+    map: str
+    precalibrate: Line | None
+    pooled: Line
+    clip: float
+    fit: HetcalFit
+    tree: list[TreeNode] | msgspec.UnsetType = msgspec.UNSET
+    maps: list[LeafMap] | msgspec.UnsetType = msgspec.UNSET
+    partitions: list[PartitionPart] | msgspec.UnsetType = msgspec.UNSET
+    final: Line | msgspec.UnsetType = msgspec.UNSET
+
+    def parts(self) -> list[PartitionPart]:
+        """Return the partitions, one or several."""
+        if self.partitions is not msgspec.UNSET:
+            return self.partitions
+        assert self.tree is not msgspec.UNSET and self.maps is not msgspec.UNSET
+        return [PartitionPart(tree=self.tree, maps=self.maps)]
+
+    def features(self) -> list[str]:
+        """Return the names of the features that some split uses, in the order of `columns`."""
+        used = {node.feature for part in self.parts() for node in part.tree}
+        return [name for name in self._kinds() if name in used]
+
+    def _kinds(self) -> dict[str, str | None]:
+        """Return the kind of each feature column."""
+        columns = self.columns.items()
+        return {column.name: column.kind for role, column in columns if role.startswith("feature")}
+
+    def check(self) -> None:
+        """Raise `ModelError` where nodes, maps and columns do not fit together."""
+        if "score" not in self.columns:
+            raise ModelError("calibration names a score column; 'columns' has none")
+        if self.partition not in PARTITIONS:
+            raise ModelError(f"'partition' is {', '.join(PARTITIONS)}, not {self.partition!r}")
+        single = self.partition == "tree"
+        if single == (self.tree is msgspec.UNSET) or single == (self.maps is msgspec.UNSET):
+            raise ModelError("'tree' and 'maps' belong to partition tree, and only to it")
+        if single == (self.partitions is not msgspec.UNSET):
+            raise ModelError("'partitions' belong to partition forest and boosted")
+        if not self.parts():
+            raise ModelError("'partitions' holds at least one partition")
+        if (self.partition == "boosted") == (self.final is msgspec.UNSET):
+            raise ModelError("'final' belongs to partition boosted, and only to it")
+        if not 0.0 <= self.clip < 0.5:
+            raise ModelError(f"'clip' is in [0, 0.5), not {self.clip}")
+        for part in self.parts():
+            _check_tree(part, self._kinds(), self.partition)
+
+
+def _check_tree(part: PartitionPart, kinds: dict[str, str | None], partition: str) -> None:
+    leaves = 0
+    seen = [0] * len(part.tree)
+    for place, node in enumerate(part.tree):
+        if node.leaf is not msgspec.UNSET:
+            leaves += 1
+            if not 0 <= node.leaf < len(part.maps):
+                raise ModelError(f"leaf {node.leaf} has no map")
+            continue
+        if node.feature is msgspec.UNSET:
+            raise ModelError("a node has neither 'feature' nor 'leaf'")
+        known = kinds.get(node.feature)
+        if known is None and not (partition == "boosted" and node.feature == SCORE_FEATURE):
+            raise ModelError(f"'columns' has no feature {node.feature!r}")
+        if node.missing not in ("left", "right"):
+            raise ModelError("'missing' is left or right")
+        _check_sides(node, known == "category")
+        for child in (node.left, node.right):
+            if not isinstance(child, int) or not place < child < len(part.tree):
+                raise ModelError("the children of a node stand after it in 'tree'")
+            seen[child] += 1
+    if not part.tree or any(count != 1 for count in seen[1:]):
+        raise ModelError("every node of 'tree' but the first is the child of one node")
+    if leaves != len(part.maps):
+        raise ModelError(f"{leaves} leaves, but {len(part.maps)} maps")
+    for leaf in part.maps:
+        _check_map(leaf)
+    if len({leaf.c is msgspec.UNSET for leaf in part.maps}) > 1:
+        raise ModelError("'c' belongs to every beta map, and to no other")
+
+
+def _check_sides(node: TreeNode, category: bool) -> None:
+    named = [side is not msgspec.UNSET for side in (node.left_categories, node.right_categories)]
+    if named != [category, category]:
+        raise ModelError(f"feature {node.feature!r}: categories on both sides belong to text only")
+    if category == (node.cut is not msgspec.UNSET):
+        raise ModelError(f"feature {node.feature!r}: 'cut' belongs to numbers only")
+
+
+def _check_map(leaf: LeafMap) -> None:
+    if leaf.a is not msgspec.UNSET and leaf.b is not msgspec.UNSET:
+        numbers = [leaf.a, leaf.b, 0.0 if leaf.c is msgspec.UNSET else leaf.c]
+        if not all(map(math.isfinite, numbers)):
+            raise ModelError("a map is not finite")
+        return
+    if leaf.knots is msgspec.UNSET or leaf.values is msgspec.UNSET:
+        raise ModelError("a map has 'a' and 'b', or 'knots' and 'values'")
+    if not leaf.knots or len(leaf.knots) != len(leaf.values):
+        raise ModelError("a map has as many values as knots")
+    if any(high <= low for low, high in zip(leaf.knots, leaf.knots[1:], strict=False)):
+        raise ModelError("knots must increase")
+    if any(not 0.0 <= value <= 1.0 for value in leaf.values):
+        raise ModelError("the values of a map are probabilities")

@@ -1,0 +1,358 @@
+"""Reading the rows of a fit: a pass that says what the columns hold, and one that stores the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import DTypeLike, NDArray
+
+from calibkit.columns.columns import ColumnOptions, ScoreRows, read_score_rows
+from calibkit.columns.numeric import weightless
+from calibkit.columns.provenance import hash_text, row_hashes
+from calibkit.columns.rows import Remark, merge_remarks
+from calibkit.columns.splits import TimeParts, group_parts
+from calibkit.columns.weights import ROW, Unit, bit_range, common_unit, whole_units
+from calibkit.errors import UsageError
+from calibkit.files.sources import Source
+from calibkit.methods.hetcal.bins import Bins, most_values, summarised_bins
+from calibkit.methods.hetcal.features import (
+    Features,
+    feature_column,
+    feature_words,
+    read_features,
+    read_known_features,
+)
+from calibkit.methods.hetcal.folds import Folds
+from calibkit.methods.hetcal.rows import HetcalRows, linear_scores
+from calibkit.numerics.sums import ExactSum
+from calibkit.options.hetcal import FOLDS, HetcalOptions
+from calibkit.runtime.memory import Memory
+from calibkit.summaries.arrays import Arrays
+from calibkit.summaries.passes import Passes
+from calibkit.summaries.row_store import (
+    CategoryCounts,
+    ColumnSummaries,
+    RowStore,
+    buckets,
+    record_type,
+)
+from calibkit_kernels import digest
+
+Floats = NDArray[np.float64]
+Categories = Sequence[tuple[str, ...] | None]
+
+#: Row numbers are 32-bit integers.
+MOST_ROWS: Final = 2**31
+
+
+@dataclass(frozen=True)
+class _Window:
+    """Rows as they were read: their columns, their linear scores, and their features by value."""
+
+    data: ScoreRows
+    linear: Floats
+    clipped: int
+    values: Floats
+    categories: Categories
+
+    @property
+    def label(self) -> NDArray[np.uint8]:
+        assert self.data.label is not None
+        return self.data.label
+
+    def beside(self, name: str) -> pl.Series:
+        """Return a further column."""
+        assert self.data.others is not None
+        return self.data.others[name]
+
+    def hashes(self, values: Floats, categories: Categories) -> NDArray[np.uint64]:
+        """Return the hash of each row over all that is used of it, its features as given."""
+        used: dict[str, NDArray[Any]] = {"score": self.data.score, "label": self.label}
+        used |= feature_words(values, categories)
+        if self.data.weight is not None:
+            used["weight"] = self.data.weight
+        return row_hashes(used)
+
+    def values_among(self, known: Categories) -> Floats:
+        """Return the features with categories by their places among those that are known."""
+        found = self.values
+        for place, (own, names) in enumerate(zip(self.categories, known, strict=True)):
+            if own is None or names is None or own == names:
+                continue
+            places = {name: number for number, name in enumerate(names)}
+            numbers = np.array([*(places.get(name, np.nan) for name in own), np.nan])
+            found = found.copy() if found is self.values else found
+            here = np.where(np.isnan(self.values[place]), len(own), self.values[place])
+            found[place] = numbers[here.astype(np.int64)]
+        return found
+
+
+@dataclass
+class _Seen:
+    """What passes see of the rows; the total weight and that of positives only the second one."""
+
+    columns: ColumnSummaries
+    counts: list[CategoryCounts | None]
+    options: ColumnOptions
+    dtype: str = "float64"
+    rows: int = 0
+    positives: int = 0
+    clipped: int = 0
+    hash: int = 0
+    remarks: list[Remark] = field(default_factory=list)
+    total: int = 0
+    hits: int = 0
+    weight: ExactSum = field(default_factory=ExactSum)
+    top: int = -1075
+    last: int = 1075
+    times: TimeParts = field(default_factory=TimeParts)
+
+    def add(self, window: _Window, hashes: NDArray[np.uint64]) -> None:
+        """Note the rows of a window."""
+        self.rows += window.linear.size
+        self.positives += int(np.count_nonzero(window.label))
+        self.clipped += window.clipped
+        self.hash += int(digest.total(hashes))
+        data, weight = window.data, window.data.weight
+        self.dtype, self.options = str(data.score.dtype), data.options
+        self.remarks += data.remarks
+        if weight is not None:
+            self.weight.add(weight)
+            if weight.any():
+                top, last = bit_range(weight)
+                self.top, self.last = max(self.top, top), min(self.last, last)
+
+    @property
+    def unit(self) -> Unit:
+        """What a unit of weight is worth."""
+        return common_unit(self.rows, self.weight.fraction, self.top, self.last)
+
+
+def dealing_columns(options: HetcalOptions) -> list[str]:
+    """Return the columns that deal rows to folds."""
+    return [name for name in (options.groups, options.time) if name is not None]
+
+
+def used_columns(options: HetcalOptions, beside: Sequence[str]) -> list[str]:
+    """Return the columns of scores, labels and weights, and those beside them."""
+    return [options.score, options.label, *([options.weight] if options.weight else []), *beside]
+
+
+def read_hetcal_rows(
+    source: Source,
+    options: HetcalOptions,
+    names: Sequence[str],
+    *,
+    known: Features | None = None,
+    memory: Memory | None = None,
+) -> HetcalRows:
+    """Read rows with their features.
+
+    Parameters
+    ----------
+    source, options
+        The inputs, what their columns are, which of them deals rows to folds, and how many quantile
+        bins a feature with more values has.
+    names
+        The feature columns.
+    known
+        Features of other rows, whose categories and types these rows share: these are then held by
+        value, else by the codes of their bins.
+    memory
+        How much room there is; None: enough.
+
+    Raises
+    ------
+    UsageError
+        2^31 rows or more; as `read_score_rows`.
+    DataError
+        As `read_score_rows`, `read_features`.
+    """
+    if source.rows >= MOST_ROWS:
+        raise UsageError(
+            f"{source.rows:,} rows: a calibration by parts takes fewer than 2^31; fit on a sample"
+        )
+    return _Reader(source, options, list(names), known, memory).rows()
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads rows; see `read_hetcal_rows`."""
+
+    source: Source
+    options: HetcalOptions
+    names: list[str]
+    known: Features | None
+    memory: Memory | None
+
+    @property
+    def beside(self) -> list[str]:
+        """The columns that are read beside scores, labels and weights."""
+        return [*self.names, *dealing_columns(self.options)]
+
+    def rows(self) -> HetcalRows:
+        """Return the rows."""
+        used = used_columns(self.options, self.beside)
+        passes = Passes(self.source, used, self._window, self.memory)
+        seen = self._look(passes)
+        arrays = Arrays(None if passes.whole else self.memory)
+        features = self._described(seen)
+        unit = ROW if self.options.weight is None else seen.unit
+        fields = self._fields(features, unit, seen)
+        ranges = buckets(record_type(fields), seen.rows, arrays)
+        store = RowStore(fields, seen.rows, arrays, seen.columns.borders(0, ranges))
+        for window in passes:
+            store.add(self._stored(window, features, seen, unit))
+        remarks = [*seen.remarks, *passes.remarks]
+        passes.release()
+        found = store.finish()
+        size = seen.rows / seen.total if seen.options.sampled else unit.size
+        weight = found.get("weight")
+        if weight is None:
+            weight = arrays.empty(seen.rows, np.uint8)
+            weight[:] = 1
+        mass = arrays.empty(seen.rows, np.float64)
+        np.multiply(weight, size, out=mass)
+        part = found.get("part")
+        return HetcalRows(
+            score=found["score"],
+            label=found["label"],
+            weight=weight,
+            key=found["key"],
+            mass=mass,
+            features=replace(
+                features,
+                codes=tuple(found[name] for name in sorted(found) if name.startswith("code")),
+                values=found.get("values"),
+            ),
+            unit=unit,
+            size=size,
+            total=seen.total,
+            hits=seen.hits,
+            positives=seen.positives,
+            clipped=seen.clipped,
+            folds=None if part is None else Folds(part, FOLDS, self.options.time is not None),
+            arrays=arrays,
+            options=seen.options,
+            dtype=seen.dtype,
+            files=tuple(self.source.paths),
+            read=self.source.rows,
+            fingerprint=hash_text(seen.hash),
+            warnings=(
+                *self.source.warnings,
+                *(remark.text for remark in merge_remarks(remarks)),
+                *arrays.warnings,
+            ),
+        )
+
+    def _window(self, source: Source) -> _Window:
+        """Read and check the rows of a window."""
+        data = read_score_rows(
+            source,
+            self.options.columns,
+            uncertainty=False,
+            finite_scores=True,
+            features=self.beside,
+        )
+        assert data.others is not None and data.where is not None
+        if self.known is None:
+            values, categories = read_features(data.others, self.names, data.where)
+        else:
+            categories = self.known.categories
+            values = read_known_features(data.others, self.known.columns, categories, data.where)
+        return _Window(data, *linear_scores(data.score, self.options.scale), values, categories)
+
+    def _look(self, passes: Passes[_Window]) -> _Seen:
+        """Go through the rows once."""
+        kinds = [feature_column(name, self.source.schema[name]).kind for name in self.names]
+        text = [kind == "category" and self.known is None for kind in kinds]
+        seen = _Seen(
+            ColumnSummaries(1 + len(self.names), most_values(self.options.bins)[0]),
+            [CategoryCounts() if one else None for one in text],
+            self.options.columns,
+        )
+        for window in passes:
+            values, where = window.values, window.data.where
+            assert where is not None
+            hashes = window.hashes(values, window.categories)
+            seen.add(window, hashes)
+            for name, counts in zip(self.names, seen.counts, strict=True):
+                if counts is not None:
+                    counts.add(window.beside(name))
+            numbers = np.where(np.array(text)[:, None], np.nan, values)
+            seen.columns.add(np.concatenate([window.linear[None], numbers]), hashes)
+            if self.options.time is not None:
+                seen.times.add(window.beside(self.options.time), where)
+            if self.options.groups is not None:
+                group_parts(window.beside(self.options.groups), FOLDS, self.options.seed, where)
+        if self.options.weight is not None and seen.top < -1074:
+            raise weightless(self.source.parts[0].path, self.options.weight, seen.rows)
+        return seen
+
+    def _described(self, seen: _Seen) -> Features:
+        """Return the features, without the rows."""
+        if self.known is not None:
+            return Features(self.known.columns, self.known.categories)
+        columns = tuple(feature_column(name, self.source.schema[name]) for name in self.names)
+        categories = tuple(None if one is None else one.names() for one in seen.counts)
+        bins = most_values(self.options.bins)[1]
+        return Features(
+            columns,
+            categories,
+            tuple(
+                summarised_bins(seen.columns, place, bins)
+                if names is None
+                else Bins(np.arange(float(len(names))))
+                for place, names in enumerate(categories, 1)
+            ),
+        )
+
+    def _fields(
+        self, features: Features, unit: Unit, seen: _Seen
+    ) -> dict[str, DTypeLike | tuple[DTypeLike, int]]:
+        """Return what is stored of each row."""
+        fields: dict[str, DTypeLike | tuple[DTypeLike, int]]
+        fields = {"score": np.float64, "label": np.uint8}
+        if self.options.weight is not None:
+            small = unit == ROW and seen.top <= 8
+            fields["weight"] = np.uint8 if small else np.int64
+        if self.options.groups is not None or self.options.time is not None:
+            fields["part"] = np.uint8
+        if self.known is not None:
+            fields["values"] = np.float64, len(self.names)
+        fields |= {f"code{place:05d}": bins.dtype for place, bins in enumerate(features.bins)}
+        return fields
+
+    def _stored(
+        self, window: _Window, features: Features, seen: _Seen, unit: Unit
+    ) -> dict[str, NDArray[Any]]:
+        """Return the columns of a window as they are stored, and note what they weigh."""
+        data, where = window.data, window.data.where
+        assert where is not None
+        values = window.values_among(features.categories)
+        hashes = window.hashes(values, features.categories)
+        weight: NDArray[Any] = np.ones(hashes.size, np.uint8)
+        if data.weight is not None:
+            weight = whole_units(data.weight, unit)
+        seen.total += int(weight.sum(dtype=np.int64))
+        seen.hits += int(weight[window.label == 1].sum(dtype=np.int64))
+        found: dict[str, NDArray[Any]]
+        found = {"score": window.linear, "label": window.label, "weight": weight}
+        if self.options.groups is not None:
+            found["part"] = group_parts(
+                window.beside(self.options.groups), FOLDS, self.options.seed, where
+            )
+        elif self.options.time is not None:
+            found["part"] = seen.times.parts(window.beside(self.options.time), FOLDS + 1)
+        if "part" in found:
+            digest.absorb(hashes, found["part"].astype(np.uint64), np.uint64(0))
+        found["hash"] = hashes
+        if self.known is not None:
+            found["values"] = values.T
+        for place, bins in enumerate(features.bins):
+            found[f"code{place:05d}"] = bins.codes(values[place])
+        return found

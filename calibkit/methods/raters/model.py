@@ -1,0 +1,168 @@
+"""The model that alpha-calibration writes, and the logit maps it shares with calibrators."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.errors import ModelError
+from calibkit.methods.raters.logit_maps import LogitMap
+from calibkit.models.model import Model
+from calibkit.options.maps import LOGIT_MAPS
+
+Floats = NDArray[np.float64]
+
+
+class LogitMapModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A linear map of logits: softmax(weights u + intercept).
+
+    `temperature` divides the logits (null: infinite, all classes alike); `weights` is one number a
+    class (vector) or one list a class (matrix).
+    """
+
+    method: str
+    temperature: float | msgspec.UnsetType | None = msgspec.UNSET
+    weights: list[float | list[float]] | msgspec.UnsetType = msgspec.UNSET
+    intercept: list[float] | msgspec.UnsetType = msgspec.UNSET
+    loss: float | None = None
+    regularization: list[float] | None = None
+
+    @classmethod
+    def of(cls, fitted: LogitMap) -> Self:
+        """Return what a model says of a fitted map."""
+        if fitted.method == "temperature":
+            beta = float(fitted.weights[0])
+            return cls(
+                method="temperature",
+                temperature=None if beta == 0.0 else 1.0 / beta,
+                loss=fitted.loss,
+            )
+        return cls(
+            method=fitted.method,
+            weights=fitted.weights.tolist(),
+            intercept=fitted.intercept.tolist(),
+            loss=fitted.loss,
+            regularization=list(fitted.regularization),
+        )
+
+    def check(self, classes: int) -> None:
+        """Raise `ModelError` where the fields contradict each other or the number of classes."""
+        if self.method not in LOGIT_MAPS:
+            raise ModelError(
+                f"unknown map of logits {self.method!r}; known: {', '.join(LOGIT_MAPS)}"
+            )
+        if self.method == "temperature":
+            if self.temperature is msgspec.UNSET or (self.temperature or 1.0) <= 0.0:
+                raise ModelError("a temperature must be positive, or null for an infinite one")
+            return
+        shape = (classes,) if self.method == "vector" else (classes, classes)
+        try:
+            found = np.array(self.weights, np.float64).shape, np.array(self.intercept).shape
+        except (TypeError, ValueError):
+            found = ((), ())
+        if found != (shape, (classes,)):
+            raise ModelError(f"weights and intercept do not fit {classes} classes")
+
+    def fitted(self, classes: int) -> LogitMap:
+        """Return the map, ready to be applied."""
+        if self.method == "temperature":
+            assert self.temperature is not msgspec.UNSET  # `check` holds it
+            beta = 0.0 if self.temperature is None else 1.0 / self.temperature
+            weights, intercept = np.array([beta]), np.zeros(classes)
+        else:
+            weights = np.array(self.weights, np.float64)
+            intercept = np.array(self.intercept, np.float64)
+        return LogitMap(
+            method=self.method, weights=weights, intercept=intercept, objective=0.0, loss=0.0
+        )
+
+
+class DisagreementMap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A rising step function of the predicted disagreement: the value of the greatest knot <= x."""
+
+    knots: list[float]
+    values: list[float]
+
+    def mapped(self, phi: Floats) -> Floats:
+        """Return the value of each predicted disagreement; below all knots the first value."""
+        place = np.searchsorted(np.array(self.knots), phi, side="right") - 1
+        found: Floats = np.array(self.values)[np.maximum(place, 0)]
+        return found
+
+
+class AlphaFit(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """How an alpha-calibration came about.
+
+    `objective` counts a row once, however many votes it has: the mean over rows of the negative
+    log-likelihood (without the multinomial coefficient) plus regularization (ln alpha0)^2.
+    """
+
+    rows: int
+    votes: int
+    rows_two_raters: int
+    constant_objective: float
+    gradient: float
+    iterations: int
+    converged: bool
+    disagreement_loss: float | None
+    disagreement_loss_before: float | None
+
+
+class AlphaModel(Model, kw_only=True):
+    """Dirichlet distributions over class probabilities: alpha = alpha0 z."""
+
+    KIND: ClassVar[str] = "alpha"
+
+    classes: list[str]
+    features: list[str] | str | None
+    log_alpha0: float | msgspec.UnsetType = msgspec.UNSET
+    weights: list[float] | msgspec.UnsetType = msgspec.UNSET
+    intercept: float | msgspec.UnsetType = msgspec.UNSET
+    logit_map: LogitMapModel | None
+    disagreement_map: DisagreementMap | None
+    regularization: float
+    objective: float
+    fit: AlphaFit
+
+    def check(self) -> None:
+        """Raise `ModelError` where the fields contradict each other."""
+        if "probs" not in self.columns or len(self.classes) < 2:
+            raise ModelError("an alpha model needs the column pattern 'probs' and two classes")
+        constant = self.log_alpha0 is not msgspec.UNSET
+        if constant == (self.weights is not msgspec.UNSET) or constant == (
+            self.intercept is not msgspec.UNSET
+        ):
+            raise ModelError("an alpha model has either log_alpha0, or weights and intercept")
+        if isinstance(self.features, str) and self.features not in ("probs", "sorted-probs"):
+            raise ModelError(f"unknown features {self.features!r}; known: probs, sorted-probs")
+        if isinstance(self.features, list) and not self.features:
+            raise ModelError("'features' names columns, or is null")
+        if not constant and len(self.weights) != self.width:  # type: ignore[arg-type]  # weights are there unless constant
+            raise ModelError(f"{self.width} weights were expected, one a feature")
+        if self.logit_map is not None:
+            self.logit_map.check(len(self.classes))
+        steps = self.disagreement_map
+        if steps is not None and (
+            not steps.knots
+            or len(steps.knots) != len(steps.values)
+            or any(b <= a for a, b in zip(steps.knots, steps.knots[1:], strict=False))
+        ):
+            raise ModelError("the disagreement map needs as many values as knots, which rise")
+
+    @property
+    def width(self) -> int:
+        """The number of features."""
+        if self.features is None:
+            return 0
+        return len(self.classes) if isinstance(self.features, str) else len(self.features)
+
+    def strength(self) -> tuple[Floats, float]:
+        """Return weights and intercept; no weights for a constant strength."""
+        if isinstance(self.log_alpha0, float):
+            return np.empty(0), self.log_alpha0
+        values: Any = self.weights
+        assert isinstance(self.intercept, float)
+        return np.array(values, np.float64), self.intercept

@@ -1,0 +1,325 @@
+"""Class probabilities and votes as checked arrays, in the order of the inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calibkit.columns.patterns import (
+    Matched,
+    class_keys,
+    match_columns,
+    paired,
+    read_matrix,
+)
+from calibkit.columns.rows import Remark, RowFinder, read_rows, shown
+from calibkit.columns.segments import segment_name
+from calibkit.errors import UsageError
+from calibkit.files.sources import Source
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+#: How far the probabilities of a row may be from summing to 1.
+SUM_SLACK = 1e-4
+_SCALES = ("probability", "logit")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaterOptions:
+    """What the columns are called and how they are read.
+
+    Attributes
+    ----------
+    probs
+        Patterns of class probabilities, one a predictor.
+    counts
+        The pattern of the votes; None where `label` names the class of each row.
+    label
+        The column of class names, or of class indices; None with votes.
+    scale
+        ``probability``, or ``logit``: the softmax of the numbers is the probabilities.
+    others
+        Further columns to read along.
+    logits
+        Whether a fit holds logits, also where probabilities are read.
+    on_missing
+        ``error`` or ``drop``.
+    unlabelled
+        ``error`` or ``drop``: rows without a label.
+    """
+
+    probs: tuple[str, ...]
+    counts: str | None = None
+    label: str | None = None
+    scale: str = "probability"
+    others: tuple[str, ...] = ()
+    logits: bool = False
+    on_missing: str = "error"
+    unlabelled: str = "error"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaterRows:
+    """Rows with class probabilities and votes.
+
+    Attributes
+    ----------
+    predictions
+        Rows x classes for each pattern: probabilities that sum to 1, or logits.
+    matched
+        The columns behind each pattern.
+    counts
+        Rows x classes: votes, at least one a row.
+    classes
+        The names of the classes.
+    others
+        The further columns.
+    remarks
+        What was left out and why.
+    where, source
+        As in `calibkit.columns.columns.ScoreRows`.
+    """
+
+    predictions: dict[str, Floats]
+    matched: dict[str, Matched]
+    counts: Counts
+    classes: tuple[str, ...]
+    others: pl.DataFrame
+    remarks: tuple[Remark, ...]
+    where: RowFinder
+    source: Source
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the user should be told of the rows."""
+        return (*self.source.warnings, *(remark.text for remark in self.remarks))
+
+    @property
+    def votes(self) -> Counts:
+        """The number of votes of each row."""
+        total: Counts = self.counts.sum(axis=1)
+        return total
+
+
+def used_roles(source: Source, options: RaterOptions) -> dict[str, str]:
+    """Return each role and its column; a pattern has one role for each class."""
+    patterns = [(f"--probs {pattern}", pattern, "--probs") for pattern in options.probs]
+    if options.counts is not None:
+        patterns.append((f"--counts {options.counts}", options.counts, "--counts"))
+    found: dict[str, str] = {}
+    for shown_as, pattern, name in patterns:
+        matched = match_columns(source, pattern, name)
+        keys = matched.keys or ("lists",)
+        found |= {
+            f"{shown_as} [{key}]": column for key, column in zip(keys, matched.columns, strict=True)
+        }
+    if options.counts is None and options.label is not None:
+        source.require([options.label], "--label")
+        found["label"] = options.label
+    return found | {f"feature {place}": name for place, name in enumerate(options.others)}
+
+
+def read_window(source: Source, options: RaterOptions) -> RaterRows:
+    """Read and check class probabilities with votes or labels, in the order of the inputs.
+
+    Raises
+    ------
+    UsageError
+        Columns that are not there or do not pair.
+    DataError
+        Missing values, probabilities out of [0, 1] or that do not sum to 1, votes that are
+        negative or no whole numbers, labels that are no class, no row with a vote.
+    """
+    if options.scale not in _SCALES:
+        raise UsageError(
+            f"--scale {options.scale} is not for class probabilities; use one of {', '.join(_SCALES)}."
+        )
+    matched = {pattern: match_columns(source, pattern, "--probs") for pattern in options.probs}
+    first = next(iter(matched.values()))
+    pairs = ("--probs", "--probs")
+    matched = {pattern: paired(first, found, pairs) for pattern, found in matched.items()}
+    votes = None
+    if options.counts is not None:
+        votes = match_columns(source, options.counts, "--counts")
+        votes = paired(first, votes, ("--probs", "--counts"))
+    elif options.label is not None:
+        source.require([options.label], "--label")
+    source.require(options.others, "option")
+    named = [name for found in matched.values() for name in found.columns]
+    named += list(votes.columns) if votes else []
+    label = options.label if votes is None else None
+    rows = read_rows(
+        source,
+        [*named, *([label] if label else []), *options.others],
+        missing=[*named, *options.others] if options.on_missing == "drop" else (),
+        unlabelled=label if label and options.unlabelled == "drop" else None,
+    )
+    where = rows.where
+    predictions = {
+        pattern: read_predictions(rows.frame, found, where, options.scale)
+        for pattern, found in matched.items()
+    }
+    classes = class_keys(first, next(iter(predictions.values())).shape[1])
+    if votes is not None:
+        counts = _votes(rows.frame, votes, where)
+    else:
+        assert label is not None
+        counts = _one_vote(rows.frame[label], classes, where)
+    _check_widths(predictions, counts, options)
+    return _with_votes(
+        RaterRows(
+            predictions=predictions,
+            matched=matched,
+            counts=counts,
+            classes=classes,
+            others=rows.frame.select(rows.frame[name] for name in options.others),
+            remarks=rows.remarks,
+            where=where,
+            source=source,
+        )
+    )
+
+
+def read_predictions(
+    frame: pl.DataFrame,
+    matched: Matched,
+    where: RowFinder,
+    scale: str,
+    dtype: str | None = None,
+) -> Floats:
+    """Return the class probabilities (normalised) or logits of rows, after rounding to a dtype.
+
+    Raises
+    ------
+    UsageError
+        For fewer than two classes.
+    DataError
+        As `read_rater_rows`.
+    """
+    matrix = read_matrix(frame, matched, where)
+    if dtype == "float32":
+        matrix = matrix.astype(np.float32).astype(np.float64)
+    if matrix.shape[1] < 2:
+        raise UsageError(
+            f"--probs {matched.pattern!r} is one column; class probabilities need at least two."
+        )
+    if scale == "logit":
+        return np.ascontiguousarray(matrix)
+    outside = (matrix < 0.0) | (matrix > 1.0)
+    if outside.any():
+        place = int(np.flatnonzero(outside.any(axis=0))[0])
+        where.refuse(
+            _column(frame, matched, matrix, place),
+            outside[:, place],
+            "not in [0, 1]",
+            "class probabilities lie there; use --scale logit for logits",
+        )
+    total = np.zeros(matrix.shape[0])
+    for place in range(matrix.shape[1]):  # in order: the same sum whatever the layout
+        total += matrix[:, place]
+    off = np.abs(total - 1.0) > SUM_SLACK
+    if off.any():
+        where.refuse(
+            pl.Series(matched.pattern, total),
+            off,
+            "class probabilities that do not sum to 1 (within 0.0001)",
+            "name all classes' columns by --probs, or normalise them",
+        )
+    return np.ascontiguousarray(matrix / total[:, None])
+
+
+def _votes(frame: pl.DataFrame, matched: Matched, where: RowFinder) -> Counts:
+    matrix = read_matrix(frame, matched, where)
+    wrong = (matrix < 0.0) | (matrix != np.floor(matrix)) | (matrix > 2.0**31)
+    if wrong.any():
+        place = int(np.flatnonzero(wrong.any(axis=0))[0])
+        where.refuse(
+            _column(frame, matched, matrix, place),
+            wrong[:, place],
+            "not a number of votes",
+            "votes are whole numbers, from 0 to 2^31",
+        )
+    return np.ascontiguousarray(matrix.astype(np.int64))
+
+
+def _column(frame: pl.DataFrame, matched: Matched, matrix: Floats, place: int) -> pl.Series:
+    """Return the column behind one class, for a message."""
+    name = matched.columns[0] if matched.nested else matched.columns[place]
+    return pl.Series(name, matrix[:, place]) if matched.nested else frame[name]
+
+
+def _one_vote(column: pl.Series, classes: Sequence[str], where: RowFinder) -> Counts:
+    """Return one vote a row, for the class that a label names."""
+    codes = class_codes(column, classes, where)
+    counts = np.zeros((codes.size, len(classes)), np.int64)
+    counts[np.arange(codes.size), codes] = 1
+    return counts
+
+
+def class_codes(column: pl.Series, classes: Sequence[str], where: RowFinder) -> NDArray[np.int64]:
+    """Return the place of each label among the classes: by name, else whole numbers as indices.
+
+    Indices are taken where no class has one for a name.
+
+    Raises
+    ------
+    DataError
+        For a row without a label, or with one that is no class.
+    """
+    if column.null_count():
+        where.refuse(
+            column,
+            column.is_null().to_numpy(),
+            "no label",
+            "label these rows, or leave them out by --unlabelled drop",
+        )
+    place: dict[str, int] = {name: code for code, name in enumerate(classes)}
+    distinct = column.unique()
+    names = [segment_name(value) for value in distinct.to_list()]
+    indices = {str(code): code for code in range(len(classes))}
+    # Where a name is an index too, what a label means must not depend on the rows beside it.
+    if not any(name in place for name in [*names, *indices]):
+        place = indices
+    codes = pl.Series([place.get(name, -1) for name in names], dtype=pl.Int64)
+    found: NDArray[np.int64] = column.replace_strict(
+        distinct, codes, return_dtype=pl.Int64
+    ).to_numpy()
+    if (found < 0).any():
+        listed = ", ".join(shown(name) for name in classes[:10])
+        where.refuse(column, found < 0, "a label that is no class", f"the classes are {listed}")
+    return found
+
+
+def _check_widths(predictions: dict[str, Floats], counts: Counts, options: RaterOptions) -> None:
+    for pattern, matrix in predictions.items():
+        if matrix.shape[1] != counts.shape[1]:
+            raise UsageError(
+                f"--probs {pattern!r} has {matrix.shape[1]} classes, but "
+                f"--counts {options.counts!r} has {counts.shape[1]}."
+            )
+
+
+def _with_votes(rows: RaterRows) -> RaterRows:
+    """Leave out the rows without a vote."""
+    voted = rows.votes > 0
+    if voted.all():
+        return rows
+    lost = int(np.count_nonzero(~voted))
+    if lost == voted.size and rows.source.whole:  # a window may hold no vote
+        series = pl.Series("votes", rows.votes)
+        rows.where.refuse(series, None, "no vote", "name the columns of votes by --counts")
+    kept = np.flatnonzero(voted)
+    origin = rows.where.kept
+    return replace(
+        rows,
+        predictions={name: matrix[kept] for name, matrix in rows.predictions.items()},
+        counts=rows.counts[kept],
+        others=rows.others[kept] if rows.others.width else rows.others,
+        where=RowFinder(rows.source, kept if origin is None else origin[kept]),
+        remarks=(*rows.remarks, Remark("", "row", "without a vote left out", lost)),
+    )

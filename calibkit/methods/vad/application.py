@@ -1,0 +1,76 @@
+"""Applying a shrinkage: the first member (or its calibrated column) is all that it reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calibkit.columns.columns import RowFinder
+from calibkit.columns.segments import known_codes
+from calibkit.files.sources import Source
+from calibkit.methods.calibrators.application import calibrator_applier
+from calibkit.methods.calibrators.model import CalibratorModel
+from calibkit.methods.vad.links import from_link, to_link
+from calibkit.methods.vad.model import VadModel
+from calibkit.models.applier import Applier, Reads, Request, as_fitted, find_columns
+from calibkit_kernels.vad import shrink
+
+
+class VadApplier:
+    """Adds `calibrated`."""
+
+    added: tuple[str, ...] = ("calibrated",)
+
+    def __init__(self, model: VadModel) -> None:
+        self.model = model
+        self.inner: Applier | None = None
+        if model.calibrator is not None:
+            self.inner = calibrator_applier(cast(CalibratorModel, model.inner()))
+        self.inner_reads: Reads | None = None
+
+    def reads(self, source: Source, request: Request) -> Reads:
+        """Return the score column, that of the segments, and what a calibrator reads besides."""
+        used = find_columns(self.model, source, request, ("score", "by"))
+        beside = (used.pop("by"),) if "by" in used else ()
+        if self.inner is None:
+            return Reads(used, beside)
+        own = replace(request, columns={"score": used["score"]})
+        self.inner_reads = self.inner.reads(source, own)
+        optional = dict.fromkeys((*self.inner_reads.optional, *beside))
+        return Reads({**self.inner_reads.needed, **used}, tuple(optional))
+
+    def values(
+        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request
+    ) -> list[pl.Series]:
+        """Return the shrunk predictions: probabilities, unless the scores were raw."""
+        model, score = self.model, self.model.columns["score"]
+        scale = score.scale or "probability"
+        if self.inner is None:
+            values = as_fitted(score, frame[reads.needed["score"]], where)
+        else:
+            assert self.inner_reads is not None
+            values = self.inner.values(frame, where, self.inner_reads, request)[0].to_numpy()
+            scale = "probability"
+        links = np.empty(values.size)
+        to_link(values, scale, model.link, links, np.zeros(values.size, np.uint8))
+        shrunk = np.empty(values.size)
+        shrink(links, self._code(frame), *self._lines(), shrunk)
+        return [pl.Series(from_link(shrunk, scale, model.link))]
+
+    def _code(self, frame: pl.DataFrame) -> NDArray[np.int64]:
+        """Return the line of each row: 0 for all rows together, then one a segment."""
+        groups = self.model.groups
+        if groups is None:
+            return np.zeros(frame.height, np.int64)
+        return known_codes(frame[self.model.columns["by"].name], tuple(groups.values)) + 1
+
+    def _lines(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return factor and offset of each line; below 0 a factor counts as 0."""
+        lines = self.model.lines()
+        factor = np.array([max(shrinkage, 0.0) for shrinkage, _ in lines])
+        mean = np.array([mean for _, mean in lines])
+        return factor, (1.0 - factor) * mean

@@ -1,0 +1,220 @@
+"""Moments of replicate predictions: sums that merge exactly, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.methods.vad.links import to_link
+from calibkit.numerics.sums import LEAST_PRODUCT, ExactSum, bins_total, nearest_float
+from calibkit.summaries.summary import summed
+from calibkit_kernels import sums, vad
+
+Floats = NDArray[Any]
+
+#: Rows on the scale of the link at a time, few enough for them to stay in the cache.
+_BLOCK = 8192
+
+#: A product of two float64 lies below 2^2048; the bins begin at the smallest one.
+_WIDTH = 2048 - LEAST_PRODUCT
+
+_UNIT = 1 << -LEAST_PRODUCT
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Predictions, row by row.
+
+    Attributes
+    ----------
+    members
+        The replicates, first the one in service.
+    extra
+        A further prediction, calibrated probabilities, of which only the mean is wanted; or None.
+    weight
+        Non-negative, or None.
+    """
+
+    members: Sequence[Floats]
+    extra: Floats | None = None
+    weight: NDArray[np.float64] | None = None
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return int(self.members[0].size)
+
+    def take(self, rows: NDArray[np.int64] | slice) -> Columns:
+        """Return some of the rows."""
+        return Columns(
+            [column[rows] for column in self.members],
+            None if self.extra is None else self.extra[rows],
+            None if self.weight is None else self.weight[rows],
+        )
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How predictions are compared: their scale, the link, and what kind of replicates they are."""
+
+    scale: str
+    link: str
+    replicates: str
+
+    def spread_from(self) -> int:
+        """Return the first member that enters the conditional variance."""
+        return 1 if self.replicates == "bootstrap" else 0
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What one set of rows says.
+
+    Attributes
+    ----------
+    rows
+        Rows, or the sum of their weights.
+    mean
+        The mean link of the prediction that is shrunk: the extra one if there is one, else that of
+        the first member.
+    variance
+        Of the links of the first member over rows (population form).
+    conditional_variance
+        Of the links of one row over replicates, about the mean shift of each, averaged over rows.
+    shrinkage
+        ``1 - conditional_variance / variance``; 1 where the first member is constant.
+    clipped
+        Rows (or their weight) with a probability that was clipped.
+    """
+
+    rows: int | float
+    mean: float
+    variance: float
+    conditional_variance: float
+    shrinkage: float
+    clipped: int | float
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Sums over rows, without rounding: of parts of the rows, they merge into those of the whole.
+
+    Attributes
+    ----------
+    members, first
+        How many replicates there are, and the first that enters the conditional variance.
+    sums
+        In units of 2^-2148: the weights (1 a row without any), those of rows with a clipped value,
+        each prediction, the squares of the first member, the squares about each row's mean.
+    """
+
+    members: int
+    first: int
+    sums: tuple[int, ...]
+
+    def merge(self, *others: Moments) -> Moments:
+        """Return the sums over the rows of all."""
+        columns = zip(self.sums, *(other.sums for other in others), strict=True)
+        return replace(self, sums=tuple(map(sum, columns)))
+
+    @property
+    def weight(self) -> Fraction:
+        """The sum of the weights, or the number of rows."""
+        return Fraction(self.sums[0], _UNIT)
+
+    def estimate(self) -> Estimate:
+        """Return the variances and the shrinkage; needs a positive weight."""
+        weight, clipped, *totals, squares, spread = self.sums
+        means = [Fraction(total, weight) for total in totals]
+        # Squares below the smallest float are lost: a constant may seem to vary by less than nothing.
+        variance = max(Fraction(squares, weight) - _square(means[0]), Fraction(0))
+        replicates = means[self.first : self.members]
+        middle = sum(replicates, Fraction(0)) / len(replicates)
+        shift = sum((_square(mean - middle) for mean in replicates), Fraction(0))
+        # The squares within rows are rounded one by one: equal replicates may fall below 0.
+        within = max((Fraction(spread, weight) - shift) / (len(replicates) - 1), Fraction(0))
+        shrinkage = 1 - within / variance if variance else Fraction(1)
+        return Estimate(
+            rows=amount(self.weight),
+            mean=nearest_float(means[-1] if len(means) > self.members else means[0]),
+            variance=nearest_float(variance),
+            conditional_variance=nearest_float(within),
+            shrinkage=nearest_float(shrinkage),
+            clipped=amount(Fraction(clipped, _UNIT)),
+        )
+
+
+def _square(number: Fraction) -> Fraction:
+    return number * number
+
+
+def amount(weight: Fraction) -> int | float:
+    """Return a number of rows: an integer where it is whole."""
+    return int(weight) if weight.denominator == 1 else nearest_float(weight)
+
+
+def sum_moments(columns: Columns, setting: Setting) -> Moments:
+    """Return the sums over all rows."""
+    starts = range(0, columns.rows, _BLOCK)
+    blocks = (columns.take(slice(start, start + _BLOCK)) for start in starts)
+    return summed(_Sums(columns, setting), blocks)
+
+
+class _Sums:
+    """The summary of predictions: room for one block of links, and the sums over all so far."""
+
+    def __init__(self, like: Columns, setting: Setting) -> None:
+        self.setting = setting
+        self.members = len(like.members)
+        self.columns = self.members + (like.extra is not None)
+        self.links = np.empty((self.columns, _BLOCK))
+        # Square, its rounding, spread; the means of rows are of no use.
+        self.derived = np.empty((4, _BLOCK))
+        self.bins = np.zeros((self.columns + 2, _WIDTH, 2), np.int64)
+        self.weight, self.clipped = ExactSum(), ExactSum()
+
+    def add(self, block: Columns) -> None:
+        """Add a block of rows."""
+        size, setting = block.rows, self.setting
+        # Contiguous for every size: a kernel is compiled for each layout.
+        links = self.links.reshape(-1)[: self.columns * size].reshape(self.columns, size)
+        square, rest, spread, mean = self.derived[:, :size]
+        clipped = np.zeros(size, np.uint8)
+        predictions = [*block.members, *([] if block.extra is None else [block.extra])]
+        for place, values in enumerate(predictions):
+            scale = setting.scale if place < self.members else "probability"
+            to_link(values, scale, setting.link, links[place], clipped)
+        vad.squares(links[0], square, rest)
+        vad.row_spreads(links, setting.spread_from(), self.members, mean, spread)
+        weight = block.weight
+        for place, values in enumerate(links):
+            self._sum(values, weight, place)
+        self._sum(square, weight, self.columns)
+        self._sum(rest, weight, self.columns)
+        self._sum(spread, weight, self.columns + 1)
+        if weight is None:
+            self.weight.units += size * _UNIT
+            self.clipped.units += int(np.count_nonzero(clipped)) * _UNIT
+        else:
+            self.weight.add(weight)
+            self.clipped.add(weight[clipped > 0])
+
+    def _sum(
+        self, values: NDArray[np.float64], weight: NDArray[np.float64] | None, place: int
+    ) -> None:
+        bits, bins = values.view(np.int64), self.bins[place]
+        if weight is None:
+            sums.sum_floats(bits, LEAST_PRODUCT, bins)
+        else:
+            sums.sum_products(bits, weight.view(np.int64), LEAST_PRODUCT, bins)
+
+    def finish(self) -> Moments:
+        """Return the sums so far."""
+        totals = (bins_total(part) for part in self.bins)
+        sums = (self.weight.units, self.clipped.units, *totals)
+        return Moments(self.members, self.setting.spread_from(), sums)

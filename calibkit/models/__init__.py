@@ -1,0 +1,1 @@
+"""What a model is, where it comes from, and what applies it."""

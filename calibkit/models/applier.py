@@ -1,0 +1,126 @@
+"""What a model does with rows: which columns it reads, and which it adds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calibkit.columns.columns import RowFinder, numeric_column
+from calibkit.errors import UsageError
+from calibkit.files.sources import Source
+from calibkit.models.model import Column, Model
+
+Floats = NDArray[Any]
+
+#: The column of a bundle that says which decision fired first, and what it says where none did.
+ACTION = "action"
+PASS = "pass"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What is asked of a model besides its own word.
+
+    Attributes
+    ----------
+    columns
+        Where a role's column is, if not where the model says: ``{"score": "p"}``.
+    key, seed
+        Of a stochastic boundary: the column whose value decides a row together with the seed
+        (``row-number``: the number of the row, from 1), and a seed other than the model's.
+    """
+
+    columns: dict[str, str] = field(default_factory=dict)
+    key: str | None = None
+    seed: int | None = None
+
+
+@dataclass(frozen=True)
+class Reads:
+    """The columns that an application reads.
+
+    Attributes
+    ----------
+    needed
+        The column of each role without whose value a row has no result.
+    optional
+        Columns whose missing values mean something to the model, or which it checks itself.
+    """
+
+    needed: dict[str, str]
+    optional: tuple[str, ...] = ()
+
+
+class Applier(Protocol):
+    """What one model does with rows.
+
+    Attributes
+    ----------
+    added
+        The names of the columns it adds; the first can be renamed.
+    """
+
+    added: tuple[str, ...]
+
+    def reads(self, source: Source, request: Request) -> Reads:
+        """Return the columns to read, after refusing options and columns that do not fit."""
+
+    def values(
+        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request
+    ) -> list[pl.Series]:
+        """Return the added columns of rows that have every needed value, in the order of `added`.
+
+        `where` finds these rows in the inputs; there may be none.
+        """
+
+
+def find_columns(
+    model: Model, source: Source, request: Request, roles: Sequence[str]
+) -> dict[str, str]:
+    """Return the column of each role that a model uses: where the user says, or as the model does.
+
+    Raises
+    ------
+    UsageError
+        A column that is not there, or a column for a role that the model does not use.
+    """
+    used: dict[str, str] = {}
+    for role in roles:
+        if role in model.columns:
+            used[role] = request.columns.get(role, model.columns[role].name)
+            said = f"--{role}" if role in request.columns else f"the model's {role} (see --{role})"
+            source.require([used[role]], said)
+    for role in request.columns:
+        if role not in used:
+            raise UsageError(f"the model uses no {role} column; leave --{role} out.")
+    return used
+
+
+def as_fitted(
+    column: Column, values: pl.Series, where: RowFinder, *, finite: bool = True
+) -> Floats:
+    """Return values as numbers in the dtype of the fit; probabilities are checked to be some.
+
+    Raises
+    ------
+    DataError
+        Missing values, values of another type or out of range.
+    """
+    if not values.len():
+        return np.empty(0, np.float32 if column.dtype == "float32" else np.float64)
+    probability = column.scale == "probability"
+    array = numeric_column(
+        values,
+        where,
+        finite=finite,
+        low=0.0 if probability else None,
+        high=1.0 if probability else None,
+        advice="the model was fitted on probabilities, which lie in [0, 1]: name their column by "
+        "--score, or fit on these scores with --scale logit or --scale raw",
+    )
+    return array.astype(np.float32, copy=False) if column.dtype == "float32" else array

@@ -1,0 +1,212 @@
+"""Which model made a column: the hash that fits record and later runs compare.
+
+`calibkit apply` writes into the footer of a Parquet file which model made each added column.  A fit
+on such a column keeps the hash in its model (`made_by` of the column).  From then on columns, and
+parts of a bundle, that another model made are refused.  CSV has no footer: there nothing is known,
+and nothing refused, unless the user names the model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import msgspec
+
+from calibkit.columns.columns import ColumnOptions
+from calibkit.errors import DataError, ModelError
+from calibkit.files.sources import Source
+from calibkit.models.model import Column, Model, canonical_text, decode_object
+
+#: The key in a Parquet file's footer: an object with the maker's hash of each column.
+KEY = "calibkit.made_by"
+
+#: What says where a model comes from or what it is called, not what it does.
+_NOT_THE_RULE = ("fit", "provenance", "tags")
+
+
+def model_hash(model: Model) -> str:
+    """Return a hash of what a model does, as 16 hexadecimal digits.
+
+    The first digits of the SHA-256 of its canonical JSON without `fit`, `provenance` and `tags`:
+    the same for the same parameters, wherever and on whatever they were fitted.
+    """
+    content = model.as_dict()
+    for name in _NOT_THE_RULE:
+        content.pop(name, None)
+    return hashlib.sha256(canonical_text(content).encode()).hexdigest()[:16]
+
+
+def footer(makers: Mapping[str, str]) -> dict[str, str]:
+    """Return the entry of a Parquet file's footer that says which model made which column."""
+    return {KEY: canonical_text(dict(makers))} if makers else {}
+
+
+@dataclass(frozen=True)
+class Makers:
+    """What the files of a source say of who made their columns.
+
+    Attributes
+    ----------
+    files
+        Of each column the hashes that are named, with the first file that names them.
+    agreed
+        The hash of each column that all files name, and alike.
+    """
+
+    files: dict[str, dict[str, str]]
+    agreed: dict[str, str]
+
+    def of(self, wanted: str) -> dict[str, str]:
+        """Return the hashes, with files, of a column, or of the columns that a pattern means."""
+        if wanted in self.files:
+            return self.files[wanted]
+        found: dict[str, str] = {}
+        for column, own in self.files.items():
+            if fnmatchcase(column, wanted):
+                found |= own
+        return found
+
+
+def read_makers(source: Source) -> Makers:
+    """Return who made the columns of a source, as the footers of its Parquet files say.
+
+    Raises
+    ------
+    DataError
+        A footer that is damaged.
+    """
+    files: dict[str, dict[str, str]] = {}
+    named: Counter[str] = Counter()
+    for part in source.split() if len(source.parts) > 1 else [source]:
+        own = _footer_of(part)
+        named.update(list(own))
+        for name, maker in own.items():
+            files.setdefault(name, {}).setdefault(maker, part.parts[0].path)
+    agreed = {
+        name: next(iter(own))
+        for name, own in files.items()
+        if len(own) == 1 and named[name] == len(source.parts)
+    }
+    return Makers(files, agreed)
+
+
+def record_makers(model: Model, source: Source, said: Mapping[str, str] | None = None) -> None:
+    """Write into a model's columns which model made them, where that is known.
+
+    Parameters
+    ----------
+    model
+        A model that was fitted on `source`.
+    source
+        The inputs; files that do not say who made a column do not count.
+    said
+        The hash that the user names for the column of a role.
+
+    Raises
+    ------
+    DataError
+        A column that different models made in different files, or another one than the user says.
+    """
+    _record(model.columns, source, said)
+
+
+def _record(columns: dict[str, Column], source: Source, said: Mapping[str, str] | None) -> None:
+    makers = read_makers(source)
+    for role, column in columns.items():
+        found = makers.of(column.name)
+        own = dict.fromkeys([(said or {}).get(role)], "--calibrator")
+        known = {maker: file for maker, file in own.items() if maker is not None} | found
+        if len(known) > 1:
+            (first, before), (second, file) = list(known.items())[:2]
+            raise DataError(
+                f"{file}: column {column.name!r} was made by model {second}, not by model {first} as "
+                f"{before} says; fit on rows that one model was applied to",
+                file=file,
+                column=column.name,
+            )
+        for maker in known:
+            columns[role] = msgspec.structs.replace(column, made_by=maker)
+
+
+def name_makers(model: Model, makers: Mapping[str, str]) -> None:
+    """Write into a model's columns which models made them, as a state says by their roles."""
+    for role, maker in makers.items():
+        if role in model.columns:
+            model.columns[role] = msgspec.structs.replace(model.columns[role], made_by=maker)
+
+
+def makers_of(
+    source: Source, columns: ColumnOptions, said: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return which model made the column of a role, where that is known: what a state keeps.
+
+    Raises
+    ------
+    DataError
+        As `record_makers`.
+    """
+    roles = {"score": columns.score, "label": columns.label, "uncertainty": columns.uncertainty}
+    return makers_in(source, {role: name for role, name in roles.items() if name is not None}, said)
+
+
+def makers_in(
+    source: Source, names: Mapping[str, str], said: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return which model made the column of a role, of the columns named; else as `makers_of`."""
+    used = {role: Column(name) for role, name in names.items()}
+    _record(used, source, said)
+    return {role: column.made_by for role, column in used.items() if column.made_by is not None}
+
+
+def check_makers(model: Model, elsewhere: Mapping[str, str], source: Source) -> None:
+    """Refuse columns that another model made than those of the fit.
+
+    Parameters
+    ----------
+    model
+        The model to apply.
+    elsewhere
+        The columns of roles that are read under another name than the model's.
+    source
+        The inputs; files that do not say who made a column are taken as they are.
+
+    Raises
+    ------
+    DataError
+        A column of another maker.
+    """
+    made = {role: column for role, column in model.columns.items() if column.made_by is not None}
+    if not made:
+        return
+    makers = read_makers(source)
+    for role, column in made.items():
+        name = elsewhere.get(role, column.name)
+        for maker, file in makers.of(name).items():
+            if maker != column.made_by:
+                raise DataError(
+                    f"{file}: column {name!r} was made by model {maker}, but the {model.kind} was "
+                    f"fitted on {column.name!r} of model {column.made_by}; apply that model to these "
+                    "rows, or fit again on theirs",
+                    file=file,
+                    column=name,
+                )
+
+
+def _footer_of(source: Source) -> dict[str, str]:
+    text = source.metadata().get(KEY)
+    if text is None:
+        return {}
+    path = source.parts[0].path
+    try:
+        content = decode_object(text.encode(), path)
+    except ModelError as error:
+        raise DataError(
+            f"{path}: {KEY!r} in its footer, which says what model made which column, is damaged "
+            f"({error.message}); write the file again",
+            file=path,
+        ) from None
+    return {name: str(maker) for name, maker in content.items() if name in source.schema}

@@ -1,0 +1,380 @@
+"""Models: what a fit writes and ``apply`` reads, as canonical JSON.
+
+This module alone turns models into bytes and back.  A model is data only: no code, no pickle.
+Every kind is a strict structure with a version; an unknown kind, a newer version, an unknown or a
+missing field is refused by name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+
+import msgspec
+
+from calibkit.errors import ModelError, UsageError, nearest
+from calibkit.views.page import Shown
+
+if TYPE_CHECKING:
+    # Drift knows models: by its package, so that no module imports itself round a corner.
+    from calibkit.drift import Drift
+    from calibkit.files.frames import Array, Frame, Names
+
+_GIANT = re.compile(rb"[0-9]{300}")
+
+#: Longer files are no models.
+MOST_BYTES = 2**31
+
+D = TypeVar("D")
+
+
+class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A column that a fit used.
+
+    `dtype` is what values are rounded to before they are compared with the model's numbers; it is
+    left out for labels and weights, which are not compared.  `made_by` is the hash of the model that
+    made the column, where the inputs said so (`calibkit.models.lineage`).
+    """
+
+    name: str
+    dtype: str | None = None
+    scale: str | None = None
+    positive: str | None = None
+    kind: str | None = None
+    made_by: str | None = None
+
+
+class Provenance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Where a model comes from: a function of the rows and of the options that shaped the result."""
+
+    calibkit: str
+    options: dict[str, Any]
+    rows: int
+    data_hash: str
+    files: list[str] | None = None
+
+
+class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What every kind of model has.  Subclasses set `KIND` and `VERSION` and add their own fields."""
+
+    KIND: ClassVar[str] = ""
+    VERSION: ClassVar[int] = 1
+
+    kind: str
+    version: int
+    columns: dict[str, Column]
+    provenance: Provenance | None = None
+    tags: dict[str, str] = {}
+
+    def check(self) -> None:
+        """Raise `ModelError` where the fields contradict each other."""
+
+    def makers(self, added: Sequence[str]) -> dict[str, Model]:
+        """Return the model that makes each added column: this one, or the part of a bundle."""
+        return dict.fromkeys(added, self)
+
+    def apply(
+        self,
+        frame: Frame | Array | None = None,
+        *,
+        score: str | Array | None = None,
+        uncertainty: str | Array | None = None,
+        probs: str | Array | None = None,
+        keep: Names | None = None,
+        selected: bool = False,
+        column: str | None = None,
+        overwrite_columns: bool = False,
+        key: str | None = None,
+        seed: int | None = None,
+        on_missing: str = "error",
+        max_missing: float | str | None = None,
+    ) -> Any:
+        """Return every row of a frame, in order, with the model's columns added.
+
+        A frame of polars (also lazy), pandas or pyarrow comes back as one, with the columns and the
+        index that it had; a dictionary as one of arrays; a file as a polars frame; anything else as
+        a pyarrow table.  An array of scores comes back as an array of the first added column, one
+        of class probabilities as one of the calibrated ones.
+
+        Parameters
+        ----------
+        frame
+            Rows with the columns that the model names (see `columns`), or its scores or class
+            probabilities as an array.
+        score, uncertainty, probs
+            Where such a column is, if not where the model says; or its values, with or without a
+            frame.
+        keep
+            Patterns (shell globs) of the columns to keep; None keeps all.
+        selected
+            Only the rows with a positive decision.
+        column, overwrite_columns
+            A name for the first added column; whether it may replace one of that name.
+        key, seed
+            Of a stochastic boundary: the column whose value decides a row (``"row-number"``: its
+            number), and a seed other than the model's.
+        on_missing, max_missing
+            ``"error"``, or ``"null"`` in the added columns where a value is missing, of this share
+            of the rows at most.
+
+        Raises
+        ------
+        UsageError, DataError
+            Columns that are not there; values that are missing or out of range.
+
+        Examples
+        --------
+        >>> import calibkit as ck
+        >>> rows = ck.simulate_posterior(2_000, seed=1)
+        >>> model = ck.fit_calibrator(rows, method="platt")
+        >>> model.apply(rows.head(3), keep="score").columns
+        ['score', 'calibrated']
+        """
+        from calibkit.api.application import apply_to_frame
+
+        return apply_to_frame(
+            self,
+            frame,
+            score=score,
+            uncertainty=uncertainty,
+            probs=probs,
+            keep=keep,
+            selected=selected,
+            column=column,
+            overwrite_columns=overwrite_columns,
+            key=key,
+            seed=seed,
+            on_missing=on_missing,
+            max_missing=max_missing,
+        )
+
+    def drift(
+        self,
+        frame: Frame,
+        *,
+        score: str | None = None,
+        uncertainty: str | None = None,
+        label: str | None = None,
+        positive: str | None = None,
+        unlabelled: str = "error",
+        weight: str | None = None,
+        confidence: float = 0.95,
+    ) -> Drift:
+        """Compare new rows with those that a boundary, or those of a bundle, were fitted on.
+
+        Parameters
+        ----------
+        frame
+            The new rows.
+        score, uncertainty
+            Where such a column is, if not where the model says.
+        label, positive, unlabelled
+            The labels, where there are any, and how they are read.
+        weight, confidence
+            A column of weights; of the intervals.
+
+        Raises
+        ------
+        UsageError, DataError
+            A model that keeps nothing to compare with; columns that are not there; values out of
+            range.
+
+        Examples
+        --------
+        >>> import calibkit as ck
+        >>> model = ck.fit_boundary(ck.simulate_posterior(2_000, seed=1), recall=0.5, method="st")
+        >>> found = model.drift(ck.simulate_posterior(2_000, seed=2))
+        >>> found.metrics.metrics["boundary"]["all"]["psi_score"] < 0.05
+        True
+        """
+        from calibkit.api.drifting import drift_of_frame
+
+        return drift_of_frame(
+            self,
+            frame,
+            score=score,
+            uncertainty=uncertainty,
+            label=label,
+            positive=positive,
+            unlabelled=unlabelled,
+            weight=weight,
+            confidence=confidence,
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a JSON file, whole or not at all; see `save`."""
+        save(self, os.fspath(path))
+
+    @classmethod
+    def schema(cls) -> dict[str, Any]:
+        """Return the JSON schema of this kind."""
+        return msgspec.json.schema(cls)
+
+    def to_json(self) -> bytes:
+        """Return the model as canonical JSON: sorted keys, floats that read back exactly."""
+        return canonical_json(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the model as plain dictionaries and lists, as JSON would read it."""
+        content: dict[str, Any] = msgspec.to_builtins(self)
+        return content
+
+    @classmethod
+    def from_json(cls, data: bytes, file: str | None = None) -> Self:
+        """Return the model that `data` holds; see `decode`."""
+        model = decode(data, file)
+        if not isinstance(model, cls):
+            raise ModelError(
+                f"this is a model of kind {model.kind!r}; a {cls.KIND!r} model was expected",
+                file=file,
+            )
+        return model
+
+
+class _Columns(msgspec.Struct):
+    columns: dict[str, Column]
+
+
+class _Head(msgspec.Struct):
+    kind: str
+    version: int
+
+
+def kind_class(kind: str) -> type[Model]:
+    """Return the structure of a kind of model.
+
+    Raises
+    ------
+    ModelError
+        For a kind that this version does not know.
+    """
+    from calibkit.registry.kinds import KINDS
+
+    if kind not in KINDS:
+        raise ModelError(
+            f"unknown kind of model {kind!r}{nearest(kind, KINDS)}; "
+            f"this version knows {', '.join(sorted(KINDS))}"
+        )
+    return KINDS[kind]()
+
+
+def decode(data: bytes, file: str | None = None) -> Model:
+    """Return the model that canonical or any other JSON text holds.
+
+    Raises
+    ------
+    ModelError
+        For text that is no model: not JSON, an unknown kind, a newer version, unknown or missing
+        fields, values of the wrong type, numbers that contradict each other.
+    """
+    if len(data) > MOST_BYTES:
+        raise ModelError(f"a model file of {len(data)} bytes is not plausible", file=file)
+    _refuse_giants(data, file)
+    try:
+        head = msgspec.json.decode(data, type=_Head)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ModelError(f"this is not a calibkit model: {error}", file=file) from None
+    try:
+        expected = kind_class(head.kind)
+        if head.version != expected.VERSION:
+            raise ModelError(
+                f"version {head.version} of kind {head.kind!r} is unknown here; this calibkit reads "
+                f"version {expected.VERSION}: update calibkit, or fit the model again"
+            )
+        model = msgspec.json.decode(data, type=expected)
+        model.check()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ModelError(f"a damaged {head.kind!r} model: {error}", file=file) from None
+    except ModelError as error:
+        error.file = file
+        raise
+    return model
+
+
+def _refuse_giants(data: bytes, file: str | None) -> None:
+    """Refuse whole numbers beyond the range of floats, which no result has."""
+    if _GIANT.search(data):
+        raise ModelError("no model or result of calibkit: a number of 300 digits", file=file)
+
+
+def column_descriptions(text: str) -> dict[str, Column]:
+    """Return the columns that a grid's footer names (an object with the key ``columns``).
+
+    Raises
+    ------
+    ModelError
+        For text that is no such object.
+    """
+    try:
+        return msgspec.json.decode(text, type=_Columns).columns
+    except msgspec.DecodeError as error:
+        raise ModelError(str(error)) from None
+
+
+def canonical_json(value: object) -> bytes:
+    """Return a structure as a JSON file: sorted keys, indented, floats that read back exactly."""
+    return msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=2) + b"\n"
+
+
+def decode_as(data: bytes, structure: type[D], what: str, file: str | None = None) -> D:
+    """Return the structure that JSON text holds.
+
+    Raises
+    ------
+    ModelError
+        For text that is none; `what` says what was expected.
+    """
+    try:
+        return msgspec.json.decode(data, type=structure)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ModelError(f"this is not {what}: {error}", file=file) from None
+
+
+def decode_object(data: bytes, file: str | None = None) -> dict[str, Any]:
+    """Return any JSON object as a dictionary.
+
+    Raises
+    ------
+    ModelError
+        For text that is none.
+    """
+    _refuse_giants(data, file)
+    try:
+        return msgspec.json.decode(data, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ModelError(f"this is not a JSON object: {error}", file=file) from None
+
+
+def canonical_text(value: object) -> str:
+    """Return any plain value as JSON text with sorted keys."""
+    return msgspec.json.encode(value, order="sorted").decode()
+
+
+def load(path: str | os.PathLike[str]) -> Model:
+    """Return the model in a file; ``-`` reads standard input.
+
+    Raises
+    ------
+    UsageError
+        No such file, or no permission to read it.
+    ModelError
+        See `decode`.
+    """
+    from calibkit.files.sources import read_bytes, suffix_format
+
+    path = os.fspath(path)
+    if suffix_format(path) is not None:
+        raise UsageError(
+            f"{path}: is a table by its name, not a model; the model comes first, then the rows.",
+            file=path,
+        )
+    return decode(read_bytes(path), path)
+
+
+def save(model: Model, path: str) -> None:
+    """Write a model to a file, whole or not at all; ``-`` is standard output."""
+    from calibkit.files.sinks import write_bytes
+
+    write_bytes(model.to_json(), path)

@@ -1,0 +1,359 @@
+"""What a model score says about the true positivity: the Bayesian theory of Arora et al.
+
+At an input with *evidence* n (the weight of the training rows near it, a real number >= 0) the
+training data show a positivity S_train in [0, 1].  The model, a posterior network with the model
+prior (p1, p0), scores it (p1 + n S_train) / (p1 + p0 + n).  The true positivity was drawn from
+Beta(b1, b0), the true prior; in training, negatives were kept at the rate 1/tau.  Hence what the
+score means on new data depends on the score *and* on the evidence.
+
+Every function takes numbers or arrays of any shapes that broadcast, priors and tau included, and
+returns a float64 array of the common shape.
+
+Source: G. Arora, S. Merugu, A. Saladi, R. Rastogi, "Leveraging uncertainty estimates to improve
+classifier performance", section 3 and appendix E.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from calibkit.errors import CalibkitError, DataError, UsageError
+from calibkit.numerics.thinned_beta import thinned_beta_mean
+
+FloatArray = NDArray[np.float64]
+Prior = tuple[ArrayLike, ArrayLike]
+
+#: Range of tau: far beyond any sampling in use, and no exponential can overflow inside it.
+LEAST_TAU, LARGEST_TAU = 1e-12, 1e12
+
+# Asymptotic series in 1/z**2 of log-gamma and digamma; from z = 10 on the terms left out are below
+# 1e-16.  R(z) = ln Gamma(z) - (z - 1/2) ln z + z - ln(2 pi)/2 is (1/z) times the first one, and
+# T(z) = ln z - 1/(2 z) - digamma(z) is (1/z**2) times the second.
+_LOG_GAMMA_SERIES = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
+_DIGAMMA_SERIES = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
+_SERIES_FROM = 10
+_HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
+
+
+def expected_true_positivity(
+    train_score: ArrayLike, evidence: ArrayLike, *, true_prior: Prior, tau: ArrayLike = 1.0
+) -> FloatArray:
+    """Return the mean of the true positivity, given what training showed: E[S_true | S_train].
+
+    It is the mean of the density proportional to r^(a-1) (1-r)^(b-1) (1 + (tau-1) r)^(-n) with
+    a = b1 + n S_train and b = b0 + n (1 - S_train): (b1 + n S_train) / (b1 + b0 + n) for tau = 1,
+    by quadrature otherwise, to a relative error below 1e-10.
+
+    Parameters
+    ----------
+    train_score
+        S_train, the positivity in training, in [0, 1].
+    evidence
+        n >= 0.  The limit n -> 0 is b1 / (b1 + b0), for n -> infinity it is
+        S_train / (S_train + tau (1 - S_train)).
+    true_prior
+        (b1, b0), both positive.
+    tau
+        Negatives were kept at the rate 1/tau in training (tau < 1: they were multiplied).
+
+    Raises
+    ------
+    DataError
+        For a train score outside [0, 1], negative or infinite evidence, NaN.
+    UsageError
+        For a prior that is not positive, or tau outside 1e-12 to 1e12.
+
+    Notes
+    -----
+    Arora et al., theorems E.2 and E.4 (a).  Equals the expected positivity of test rows
+    (theorem E.3).
+
+    Examples
+    --------
+    >>> expected_true_positivity([0.0, 0.5, 1.0], 10, true_prior=(2, 6), tau=1)
+    array([0.11111111, 0.38888889, 0.66666667])
+    >>> expected_true_positivity([0.0, 0.5, 1.0], 10, true_prior=(2, 6), tau=3).round(6)
+    array([0.059494, 0.256964, 0.539849])
+    """
+    score = _checked("the train score", train_score, 0.0, 1.0, DataError)
+    weight = _checked("the evidence", evidence, 0.0, None, DataError)
+    b1, b0 = _checked_prior("the true prior", true_prior)
+    rate = _checked("tau", tau, LEAST_TAU, LARGEST_TAU, UsageError)
+    score, weight, b1, b0, rate = np.broadcast_arrays(score, weight, b1, b0, rate)
+    shape = score.shape
+    score, weight, b1, b0, rate = (item.ravel() for item in (score, weight, b1, b0, rate))
+    mean = (b1 + weight * score) / (b1 + b0 + weight)
+    thinned = np.flatnonzero(rate != 1)
+    mean[thinned] = thinned_beta_mean(*(item[thinned] for item in (score, weight, b1, b0, rate)))
+    return mean.reshape(shape)
+
+
+def expected_test_positivity(
+    score: ArrayLike,
+    evidence: ArrayLike,
+    *,
+    true_prior: Prior,
+    model_prior: Prior,
+    tau: ArrayLike = 1.0,
+) -> FloatArray:
+    """Return the expected positivity of test rows, given the model's score: E[S_test | S_model].
+
+    The same as `expected_true_positivity` of the train score behind `score`.
+
+    Raises
+    ------
+    DataError
+        As `train_score` and `expected_true_positivity` do.
+
+    Notes
+    -----
+    Arora et al., theorems E.3 and E.4 (b).
+
+    Examples
+    --------
+    >>> expected_test_positivity([0.7], 10, true_prior=(2, 6), model_prior=(1, 1), tau=3).round(3)
+    array([0.381])
+    """
+    shown = train_score(score, evidence, model_prior=model_prior)
+    return expected_true_positivity(shown, evidence, true_prior=true_prior, tau=tau)
+
+
+def model_score(train_score: ArrayLike, evidence: ArrayLike, *, model_prior: Prior) -> FloatArray:
+    """Return the score of a posterior network, (p1 + n S_train) / (p1 + p0 + n).
+
+    Parameters
+    ----------
+    train_score, evidence
+        S_train in [0, 1] and n >= 0.
+    model_prior
+        (p1, p0), both positive.
+
+    Notes
+    -----
+    Arora et al., equation 1 and lemma E.1.
+
+    Examples
+    --------
+    >>> model_score(1.0, 2, model_prior=(1, 1))
+    array(0.75)
+    """
+    shown = _checked("the train score", train_score, 0.0, 1.0, DataError)
+    weight = _checked("the evidence", evidence, 0.0, None, DataError)
+    p1, p0 = _checked_prior("the model prior", model_prior)
+    return np.asarray((p1 + weight * shown) / (p1 + p0 + weight))
+
+
+def train_score(score: ArrayLike, evidence: ArrayLike, *, model_prior: Prior) -> FloatArray:
+    """Return the positivity in training behind a model score: the inverse of `model_score`.
+
+    S_train = S_model - (omega - S_model) gamma, omega = p1 / (p1 + p0), gamma = (p1 + p0) / n.
+
+    Parameters
+    ----------
+    score
+        S_model.  Not every score can be reached: it lies between p1 / (p1 + p0 + n) and
+        (p1 + n) / (p1 + p0 + n), as S_train is in [0, 1].  What a rounding of `score` (in its own
+        dtype) puts outside is moved to the end of the interval.
+    evidence
+        n > 0: without evidence the score says nothing about training.
+    model_prior
+        (p1, p0), both positive.
+
+    Raises
+    ------
+    DataError
+        For a score that cannot be reached with this evidence and prior.
+
+    Notes
+    -----
+    Arora et al., lemma E.1.
+
+    Examples
+    --------
+    >>> train_score(0.75, 2, model_prior=(1, 1))
+    array(1.)
+    """
+    given = np.asarray(score)
+    rounding = np.finfo(given.dtype if given.dtype.kind == "f" else np.float64).eps
+    value = _checked("the score", given, 0.0, 1.0, DataError)
+    weight = _checked("the evidence", evidence, 0.0, None, DataError)
+    p1, p0 = _checked_prior("the model prior", model_prior)
+    if np.any(weight == 0):
+        raise DataError(
+            "the evidence is 0, where the score is the model prior's mean whatever training "
+            "showed; expected positive evidence."
+        )
+    gamma = (p1 + p0) / weight
+    shown = np.asarray(value - (p1 / (p1 + p0) - value) * gamma)
+    slack = 4 * float(rounding) * (1 + gamma)
+    beyond = (shown < -slack) | (shown > 1 + slack)
+    if np.any(beyond):
+        value, weight, p1, p0, _ = np.broadcast_arrays(value, weight, p1, p0, shown)
+        first = np.flatnonzero(beyond)
+        place = int(first[0])
+        total = p1.flat[place] + p0.flat[place] + weight.flat[place]
+        low, high = p1.flat[place] / total, (p1.flat[place] + weight.flat[place]) / total
+        raise DataError(
+            f"the score {value.flat[place]:.6g} cannot be reached with evidence "
+            f"{weight.flat[place]:.6g} and this model prior; expected {low:.6g} to {high:.6g}.",
+            rows=first.size,
+            first_rows=(first + 1).tolist(),
+        )
+    return np.asarray(np.clip(shown, 0.0, 1.0))
+
+
+def score_bias(
+    train_score: ArrayLike,
+    evidence: ArrayLike,
+    *,
+    true_prior: Prior,
+    model_prior: Prior,
+    tau: ArrayLike = 1.0,
+) -> FloatArray:
+    """Return by how much the score overstates: S_model - E[S_true | S_train].
+
+    Notes
+    -----
+    Arora et al., theorem 3.1 (b), for any tau.  For tau = 1 it is
+    (S_model (nu - 1) + omega - xi nu) gamma / (1 + nu gamma) with gamma = (p1 + p0) / n,
+    omega = p1 / (p1 + p0), xi = b1 / (b1 + b0) and nu = (b1 + b0) / (p1 + p0).
+
+    Examples
+    --------
+    >>> score_bias(0.5, 8, true_prior=(2, 6), model_prior=(1, 1))
+    array(0.125)
+    """
+    said = model_score(train_score, evidence, model_prior=model_prior)
+    true = expected_true_positivity(train_score, evidence, true_prior=true_prior, tau=tau)
+    return np.asarray(said - true)
+
+
+def beta_entropy(a1: ArrayLike, a0: ArrayLike) -> FloatArray:
+    """Return the differential entropy (in nats) of Beta(a1, a0), a posterior network's uncertainty.
+
+    ln B(a1, a0) - (a1 - 1) psi(a1) - (a0 - 1) psi(a0) + (a1 + a0 - 2) psi(a1 + a0).
+
+    Parameters
+    ----------
+    a1, a0
+        Model prior plus evidence of each class, both positive.
+
+    Notes
+    -----
+    Arora et al., footnotes 3 and 4; their sign of the last term is a misprint.  The entropy is
+    *not* monotone in a1 + a0 at a fixed score where min(a1, a0) is below about 1: it then
+    rises with the evidence, so that it mixes "very sure" with "sparse and extreme".  As an
+    uncertainty -(a1 + a0) serves better.
+
+    The linear terms of the three log-gammas cancel; they are left out here before they can take
+    the digits with them, so that the error stays near 1e-15 for large parameters as well.
+
+    Examples
+    --------
+    >>> beta_entropy([2.0, 198.0], [5.0, 2.0]).round(6)
+    array([-0.484531, -3.723642])
+    """
+    first = _checked("a1", a1, 0.0, None, DataError, open_below=True)
+    second = _checked("a0", a0, 0.0, None, DataError, open_below=True)
+    total = first + second
+    terms = _entropy_term(first) + _entropy_term(second) - _entropy_term(total)
+    return np.asarray(terms - digamma(total))
+
+
+def log_gamma(z: ArrayLike) -> FloatArray:
+    """Return ln Gamma(z) for z > 0, to 1e-13 of max(1, abs(value)).
+
+    Examples
+    --------
+    >>> log_gamma([1.0, 5.0]).round(12)
+    array([0.        , 3.17805383])
+    """
+    value = _checked("z", z, 0.0, None, DataError, open_below=True)
+    raised, product, _ = _raised(value)
+    remainder = _series(_LOG_GAMMA_SERIES, raised) / raised
+    main = (raised - 0.5) * np.log(raised) - raised
+    return np.asarray(main + _HALF_LOG_TWO_PI + remainder - np.log(product))
+
+
+def digamma(z: ArrayLike) -> FloatArray:
+    """Return the derivative of ln Gamma(z) for z > 0, to 1e-13 of max(1, abs(value)).
+
+    Examples
+    --------
+    >>> digamma([1.0]).round(12)
+    array([-0.57721566])
+    """
+    value = _checked("z", z, 0.0, None, DataError, open_below=True)
+    raised, _, inverses = _raised(value)
+    remainder = _series(_DIGAMMA_SERIES, raised) / (raised * raised)
+    return np.asarray(np.log(raised) - 0.5 / raised - remainder - inverses)
+
+
+def _raised(z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return z raised by whole steps to at least 10, with what the steps cost.
+
+    Gamma(z) = Gamma(raised) / product and digamma(z) = digamma(raised) - inverses.
+    """
+    raised = np.array(z, dtype=np.float64)
+    product, inverses = np.ones_like(raised), np.zeros_like(raised)
+    for _ in range(_SERIES_FROM):
+        small = raised < _SERIES_FROM
+        product = np.where(small, product * raised, product)
+        inverses = np.where(small, inverses + 1 / raised, inverses)
+        raised = np.where(small, raised + 1, raised)
+    return raised, product, inverses
+
+
+def _series(coefficients: tuple[float, ...], z: FloatArray) -> FloatArray:
+    square = 1 / (z * z)
+    total = np.full_like(z, coefficients[-1])
+    for coefficient in coefficients[-2::-1]:
+        total = total * square + coefficient
+    return total
+
+
+def _entropy_term(z: FloatArray) -> FloatArray:
+    """Return ln Gamma(z) - (z - 1) digamma(z) + z, which grows like ln(z)/2 only."""
+    direct = log_gamma(z) - (z - 1) * digamma(z) + z
+    large = np.maximum(z, _SERIES_FROM)
+    square = large * large
+    remainders = _series(_LOG_GAMMA_SERIES, large) / large
+    remainders += (large - 1) / square * _series(_DIGAMMA_SERIES, large)
+    series = 0.5 * np.log(large) + _HALF_LOG_TWO_PI + 0.5 - 0.5 / large + remainders
+    return np.where(z < _SERIES_FROM, direct, series)
+
+
+def _checked_prior(name: str, prior: Prior) -> tuple[FloatArray, FloatArray]:
+    if len(prior) != 2:
+        raise UsageError(f"{name} has {len(prior)} numbers; expected 2, positive then negative.")
+    first, second = (_checked(name, item, 0.0, None, UsageError, open_below=True) for item in prior)
+    return first, second
+
+
+def _checked(
+    name: str,
+    values: ArrayLike,
+    least: float,
+    most: float | None,
+    error: type[CalibkitError],
+    *,
+    open_below: bool = False,
+) -> FloatArray:
+    """Return `values` as float64, refusing NaN, infinity and what is out of range."""
+    array = np.asarray(values, dtype=np.float64)
+    fine = np.isfinite(array) & ((array > least) if open_below else (array >= least))
+    if most is not None:
+        fine &= array <= most
+    if not np.all(fine):
+        wanted = f"more than {least:g}" if open_below else f"at least {least:g}"
+        wanted = wanted + " and finite" if most is None else f"{least:g} to {most:g}"
+        offending = np.flatnonzero(~np.atleast_1d(fine))
+        raise error(
+            f"{name} is {np.atleast_1d(array).flat[offending[0]]:g}; expected {wanted}.",
+            rows=offending.size if array.ndim else None,
+            first_rows=(offending + 1).tolist() if array.ndim else (),
+        )
+    return array

@@ -1,0 +1,1 @@
+"""What there is of each kind: models, appliers, fits, states, simulations."""

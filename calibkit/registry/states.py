@@ -1,0 +1,157 @@
+"""States as files: the kinds there are, how one is read, and how several become one."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from calibkit.errors import ModelError, nearest
+from calibkit.files.explain import reading
+from calibkit.files.inputs import STDIN, find_files
+from calibkit.files.scratch import Scratch
+from calibkit.models.model import decode_as
+from calibkit.summaries.states import (
+    KEY,
+    MAGIC,
+    VERSION,
+    Header,
+    State,
+    Stored,
+    merge_states,
+    opened,
+    place_of,
+)
+
+
+def _scores() -> type[State]:
+    from calibkit.summaries.score_states import ScoreState
+
+    return ScoreState
+
+
+def _vad() -> type[State]:
+    from calibkit.methods.vad.states import VadState
+
+    return VadState
+
+
+def _hetcal() -> type[State]:
+    from calibkit.methods.hetcal.states import HetcalState
+
+    return HetcalState
+
+
+def _alpha() -> type[State]:
+    from calibkit.methods.raters.states import AlphaState
+
+    return AlphaState
+
+
+def _classes() -> type[State]:
+    from calibkit.methods.raters.states import ClassState
+
+    return ClassState
+
+
+#: The kinds of states, by the command that finishes them.
+KINDS: Final[Mapping[str, Callable[[], type[State]]]] = {
+    "alpha-cal": _alpha,
+    "bin": _scores,
+    "boundary": _scores,
+    "calibrate": _scores,
+    "calibrate --probs": _classes,
+    "evaluate": _scores,
+    "hetcal": _hetcal,
+    "vad": _vad,
+}
+
+
+class _Start(msgspec.Struct):
+    magic: str
+    kind: str
+    version: int
+
+
+def read_state(path: str) -> State:
+    """Return the state in a file; ``-`` is standard input.
+
+    Raises
+    ------
+    UsageError
+        No such file, or no permission to read it.
+    ModelError
+        Not a state, an unknown kind, another version, or a damaged one.
+    """
+    if path != STDIN:
+        return state_of(Path(path), path)
+    kept = Scratch()
+    with reading(path), closing(kept):
+        shutil.copyfileobj(sys.stdin.buffer, kept)
+    return state_of(kept, path)
+
+
+def state_of(data: Stored, path: str) -> State:
+    """Return the state of a file, or of the bytes of one, which messages call `path`."""
+    with opened(place_of(data), path) as found:
+        text: bytes | None = (found.schema.metadata or {}).get(KEY.encode())
+    if text is None:
+        raise ModelError("an Arrow file, but not a calibkit state", file=path)
+    start = decode_as(text, _Start, "a calibkit state", path)
+    _check_start(start, path)
+    header = decode_as(text, Header, f"a {start.kind!r} state", path)
+    state = KINDS[start.kind]().stored(header, data, path)
+    shards = header.shards
+    if not shards or len(set(shards)) != len(shards) or tuple(sorted(shards)) != shards:
+        raise ModelError("a damaged state: its shards are not in order", file=path)
+    try:
+        state.check()
+    except ModelError as error:
+        error.file = path
+        raise
+    return state
+
+
+def _check_start(start: _Start, path: str) -> None:
+    if start.magic != MAGIC:
+        raise ModelError("this is not a calibkit state", file=path)
+    if start.kind not in KINDS:
+        raise ModelError(
+            f"unknown kind of state {start.kind!r}{nearest(start.kind, KINDS)}; this version knows "
+            f"{', '.join(sorted(KINDS))}",
+            file=path,
+        )
+    if start.version < VERSION:
+        raise ModelError("this state was written by calibkit 0.1: make it again", file=path)
+    if start.version > VERSION:
+        raise ModelError(
+            f"version {start.version} of {start.kind!r} states is unknown here; this calibkit reads "
+            f"version {VERSION}: update calibkit, or make the state again",
+            file=path,
+        )
+
+
+def merge_files(inputs: Sequence[str], expect: int | None = None) -> tuple[list[str], State]:
+    """Return the files that inputs stand for, and the state of the rows of all of them.
+
+    Parameters
+    ----------
+    inputs
+        Files, globs or folders, or ``-`` for standard input.
+    expect
+        How many shards there must be in all; None: any number.
+
+    Raises
+    ------
+    UsageError
+        No such file, or no permission to read it.
+    ModelError, DataError
+        As `read_state` and `merge_states`.
+    """
+    paths = [path for path, _ in find_files(inputs)]
+    return paths, merge_states([read_state(path) for path in paths], expect)

@@ -1,0 +1,1 @@
+"""The budget of memory, the threads, and progress."""

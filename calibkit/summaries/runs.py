@@ -1,0 +1,76 @@
+"""What a fit takes and returns, whichever method it is of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from calibkit.models.model import Model
+from calibkit.options.option import Options
+
+if TYPE_CHECKING:
+    from calibkit.files.sources import Source
+    from calibkit.runtime.memory import Memory
+    from calibkit.summaries.states import State
+
+M = TypeVar("M", bound=Model)
+M_co = TypeVar("M_co", bound=Model, covariant=True)
+R_co = TypeVar("R_co", covariant=True)
+O_contra = TypeVar("O_contra", bound=Options, contravariant=True)
+
+
+@dataclass(frozen=True)
+class Fitted(Generic[M_co]):
+    """A fitted model, and what the user should be told.
+
+    Attributes
+    ----------
+    model
+        The model; its columns say which models made them, where that is known.
+    warnings
+        What the user has to be told, whatever the verbosity.
+    notes, details
+        What a summary says besides the model, and what is said to those who ask for more.
+    """
+
+    model: M_co
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run would do.
+
+    Attributes
+    ----------
+    columns
+        The column of each role.
+    steps
+        In words, after "would".
+    """
+
+    columns: Mapping[str, str]
+    steps: Sequence[str]
+
+
+class Run(Protocol[O_contra, R_co]):
+    """How a result is made of rows, or of a state of them: what a module ``run`` has."""
+
+    def fit(self, options: O_contra, source: Source) -> R_co:
+        """Return the result of all rows."""
+
+    def plan(self, options: O_contra, source: Source) -> Plan:
+        """Return what `fit` would do; no row is read."""
+
+    def state(self, options: O_contra, source: Source) -> State:
+        """Return what `finish` needs of the rows of a shard."""
+
+    def finish(self, state: State, memory: Memory, threads: int) -> R_co:
+        """Return the result of the rows of a merged state."""
+
+
+class Fit(Run[O_contra, Fitted[M_co]], Protocol[O_contra, M_co]):
+    """How a model is fitted."""
