@@ -23,7 +23,7 @@ from calibkit.exports.request import Request
 from calibkit.exports.scales import scores_of
 from calibkit.exports.writing import Target, export_model, program_of
 from calibkit.files.sources import Source
-from calibkit.methods.raters.application import match_classes
+from calibkit.maps.class_application import match_classes
 from calibkit.models.model import Model
 from calibkit.options.apply import ApplyOptions
 
