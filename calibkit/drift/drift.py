@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from calibkit import __version__
 from calibkit.drift.counts import Counts
 from calibkit.drift.psi import Stability, stability
 from calibkit.drift.rows import BOUNDARY, Watched, count, plan_watch
@@ -20,6 +19,7 @@ from calibkit.methods.boundary.model import BoundaryModel
 from calibkit.methods.boundary.parts import Certificate
 from calibkit.models.model import canonical_json
 from calibkit.options.drift import DriftOptions
+from calibkit.version import __version__
 from calibkit.views.page import Shown
 
 #: The slices: the new rows, what the fit said, and what holds by a certificate.
