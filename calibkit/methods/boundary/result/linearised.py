@@ -14,8 +14,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.boundary.goals import Goal
-from calibkit.methods.boundary.measures import Cells, Measure
+from calibkit.methods.boundary.problem.goals import Goal
+from calibkit.methods.boundary.problem.measures import Cells, Measure
 
 Floats = NDArray[np.float64]
 
