@@ -12,10 +12,10 @@ from calibkit.exports.preimages import Function, Inverse
 from calibkit.exports.program import Program, Rising
 from calibkit.exports.request import Request
 from calibkit.exports.scales import bind_input
-from calibkit.methods.calibrators.maps import ScoreMap
-from calibkit.methods.calibrators.method import mapped
-from calibkit.methods.calibrators.methods import METHODS
-from calibkit.methods.calibrators.model import CalibratorModel
+from calibkit.maps.calibrator import CalibratorModel
+from calibkit.maps.method import mapped
+from calibkit.maps.methods import METHODS
+from calibkit.maps.score_map import ScoreMap
 from calibkit.models.model import Column
 
 

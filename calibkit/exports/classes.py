@@ -9,10 +9,9 @@ from calibkit.exports.nodes import Clamped, Every, Exp, Item, Log, Node, Number,
 from calibkit.exports.program import Program
 from calibkit.exports.request import Request
 from calibkit.exports.scales import as_fitted, bind_input
-from calibkit.methods.calibrators.model import CalibratorModel
-from calibkit.methods.raters.logit_maps import LEAST_PROBABILITY
-from calibkit.methods.raters.model import LogitMapModel
-from calibkit.methods.raters.rows import SUM_SLACK
+from calibkit.maps.calibrator import CalibratorModel
+from calibkit.maps.class_rows import SUM_SLACK
+from calibkit.maps.logit_maps import LEAST_PROBABILITY, LogitMapModel
 from calibkit.models.model import Column, Model
 
 #: What a pattern is recognised by.

@@ -8,7 +8,7 @@ from calibkit.exports import scales
 from calibkit.exports.nodes import Log, Node, Operand, Ref, clipped, steps, when
 from calibkit.exports.preimages import Function, Inverse
 from calibkit.exports.program import Program
-from calibkit.methods.calibrators.maps import ScoreMap
+from calibkit.maps.score_map import ScoreMap
 from calibkit.models.model import Column
 from calibkit_kernels.decide import LEAST
 

@@ -10,8 +10,8 @@ from calibkit.exports.program import Program
 from calibkit.exports.request import Request
 
 if TYPE_CHECKING:
+    from calibkit.maps.calibrator import CalibratorModel
     from calibkit.methods.boundary.result.model import BoundaryModel
-    from calibkit.methods.calibrators.model import CalibratorModel
     from calibkit.methods.hetcal.model import HetcalModel
     from calibkit.methods.raters.model import AlphaModel
     from calibkit.methods.vad.model import VadModel

@@ -7,7 +7,7 @@ from calibkit.exports.nodes import Node, Ref, clipped
 from calibkit.exports.program import Program
 from calibkit.exports.request import Request
 from calibkit.exports.scales import bind_input, expit, line
-from calibkit.methods.calibrators.model import CalibratorModel
+from calibkit.maps.calibrator import CalibratorModel
 from calibkit.methods.vad.model import VadModel
 
 

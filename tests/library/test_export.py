@@ -299,7 +299,7 @@ def test_long_tables_keep_the_rows_and_their_order(method: str, language: str) -
     random = np.random.default_rng(1)
     knots = np.sort(random.random(5000)).tolist()
     values = np.sort(random.random(5000)).tolist()
-    from calibkit.methods.calibrators.model import CalibratorModel, MapFit
+    from calibkit.maps.calibrator import CalibratorModel, MapFit
 
     fields: dict[str, Any] = {"knots": knots, "values": values}
     if method == "venn-abers":

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.calibrators.maps import ScoreMap
-from calibkit.methods.calibrators.method import Float64s, Floats, Writer
+from calibkit.maps.method import Float64s, Floats, Writer
+from calibkit.maps.score_map import ScoreMap
 from calibkit_kernels.maps import bucket_starts, step_map
 
 if TYPE_CHECKING:

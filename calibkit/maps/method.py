@@ -1,4 +1,4 @@
-"""What a method of calibration is, once it is loaded: see `calibkit.methods.calibrators.methods`."""
+"""What a method of calibration is, once it is loaded: see `calibkit.maps.methods`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.calibrators.maps import ScoreMap
-from calibkit.methods.calibrators.points import Points
+from calibkit.maps.points import Points
+from calibkit.maps.score_map import ScoreMap
 from calibkit.options.maps import MapOptions
 
 if TYPE_CHECKING:
