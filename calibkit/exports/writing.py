@@ -10,8 +10,8 @@ from calibkit import __version__
 from calibkit.errors import UsageError, nearest
 from calibkit.exports.bundle import translate as bundle
 from calibkit.exports.parts import PARTS, Translate
-from calibkit.exports.program import Program, used_bindings
 from calibkit.exports.request import Request
+from calibkit.expressions.program import Program, used_bindings
 from calibkit.models.model import Model
 
 #: What can be written.
