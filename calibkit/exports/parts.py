@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from calibkit.exports.nodes import Node
-from calibkit.exports.program import Program
 from calibkit.exports.request import Request
+from calibkit.expressions.nodes import Node
+from calibkit.expressions.program import Program
 
 if TYPE_CHECKING:
     from calibkit.maps.calibrator import CalibratorModel
