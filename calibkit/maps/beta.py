@@ -21,8 +21,8 @@ from calibkit_kernels.logistic_sums import is_separated
 from calibkit_kernels.maps import beta_map, log_parts
 
 if TYPE_CHECKING:
-    from calibkit.exports.maps import Maker
-    from calibkit.exports.nodes import Node
+    from calibkit.expressions.nodes import Node
+    from calibkit.methods.calibrators.formulas import Maker
 
 
 def fit(points: Points, options: MapOptions, _: list[Points]) -> Found:

@@ -15,8 +15,8 @@ from calibkit.maps.score_map import ScoreMap
 from calibkit.options.maps import MapOptions
 
 if TYPE_CHECKING:
-    from calibkit.exports.maps import Maker
-    from calibkit.exports.nodes import Node
+    from calibkit.expressions.nodes import Node
+    from calibkit.methods.calibrators.formulas import Maker
 
 Floats = NDArray[Any]
 Float64s = NDArray[np.float64]

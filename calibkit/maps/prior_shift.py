@@ -12,8 +12,8 @@ from calibkit.options.maps import MapOptions
 from calibkit_kernels.maps import line_map
 
 if TYPE_CHECKING:
-    from calibkit.exports.maps import Maker
-    from calibkit.exports.nodes import Node
+    from calibkit.expressions.nodes import Node
+    from calibkit.methods.calibrators.formulas import Maker
 
 
 def fit(points: Points, options: MapOptions, _: list[Points]) -> Found:

@@ -22,8 +22,8 @@ from calibkit_kernels.maps import line_map
 from calibkit_kernels.reliability import loss_sums
 
 if TYPE_CHECKING:
-    from calibkit.exports.maps import Maker
-    from calibkit.exports.nodes import Node
+    from calibkit.expressions.nodes import Node
+    from calibkit.methods.calibrators.formulas import Maker
 
 
 def fit(points: Points, options: MapOptions, parts: list[Points]) -> Found:

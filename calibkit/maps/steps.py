@@ -12,8 +12,8 @@ from calibkit.maps.score_map import ScoreMap
 from calibkit_kernels.maps import bucket_starts, step_map
 
 if TYPE_CHECKING:
-    from calibkit.exports.maps import Maker
-    from calibkit.exports.nodes import Node
+    from calibkit.expressions.nodes import Node
+    from calibkit.methods.calibrators.formulas import Maker
 
 _BUCKETS_A_KNOT: Final = 4
 _MOST_BUCKETS: Final = 65_536

@@ -18,8 +18,8 @@ from calibkit_kernels.logistic import fit_logistic
 from calibkit_kernels.maps import line_map
 
 if TYPE_CHECKING:
-    from calibkit.exports.maps import Maker
-    from calibkit.exports.nodes import Node
+    from calibkit.expressions.nodes import Node
+    from calibkit.methods.calibrators.formulas import Maker
 
 #: The largest inverse temperature: beyond, predictions are certain whatever the logits say.
 MOST_INVERSE: Final = 1e6

@@ -22,8 +22,8 @@ from calibkit_kernels.maps import merged_interval, step_map, step_map_above
 from calibkit_kernels.venn_abers import added_row_fits, next_corners
 
 if TYPE_CHECKING:
-    from calibkit.exports.maps import Maker
-    from calibkit.exports.nodes import Node
+    from calibkit.expressions.nodes import Node
+    from calibkit.methods.calibrators.formulas import Maker
 
 Int64s = NDArray[np.int64]
 

@@ -9,7 +9,7 @@ from calibkit.models.applier import Applier
 
 if TYPE_CHECKING:
     from calibkit.maps.calibrator import CalibratorModel
-    from calibkit.methods.boundary.model import BoundaryModel
+    from calibkit.methods.boundary.result.model import BoundaryModel
     from calibkit.methods.hetcal.model import HetcalModel
     from calibkit.methods.raters.model import AlphaModel
     from calibkit.methods.vad.model import VadModel

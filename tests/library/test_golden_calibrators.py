@@ -88,7 +88,7 @@ def test_scaling_binning_of_three_parts() -> None:
         )
         parts.append(pooled(tally, "probability"))
     options = CalibrateOptions(method="scaling-binning", bins=known["params"]["bins"])
-    method = METHODS["scaling-binning"].load()
+    method = METHODS["scaling-binning"]
     one = ScoreMap(clip=0.0, **method.fit(parts[0], options, parts).fields)
     new = table(CASE, "new.parquet")["score"].to_numpy().clip(0, 1)
     found = mapped(method, one, new, "probability", 1)[0]

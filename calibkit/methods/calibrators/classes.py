@@ -8,7 +8,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit import __version__
 from calibkit.maps.calibrator import CalibratorModel
 from calibkit.maps.logit_maps import (
     MOST_INVERSE_TEMPERATURE,
@@ -25,6 +24,7 @@ from calibkit.models.model import Provenance
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.summaries.draws import folds_of_keys
 from calibkit.summaries.runs import Fitted
+from calibkit.version import __version__
 
 Floats = NDArray[np.float64]
 
