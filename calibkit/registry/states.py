@@ -36,7 +36,7 @@ def _scores() -> type[State]:
 
 
 def _vad() -> type[State]:
-    from calibkit.methods.vad.states import VadState
+    from calibkit.methods.vad.run import VadState
 
     return VadState
 
