@@ -42,19 +42,19 @@ def _vad() -> type[State]:
 
 
 def _hetcal() -> type[State]:
-    from calibkit.methods.hetcal.states import HetcalState
+    from calibkit.methods.hetcal.run import HetcalState
 
     return HetcalState
 
 
 def _alpha() -> type[State]:
-    from calibkit.methods.raters.states import AlphaState
+    from calibkit.methods.raters.run import AlphaState
 
     return AlphaState
 
 
 def _classes() -> type[State]:
-    from calibkit.methods.raters.states import ClassState
+    from calibkit.methods.calibrators.run import ClassState
 
     return ClassState
 

@@ -11,17 +11,17 @@ from calibkit.errors import ModelError
 from calibkit.files.sources import Source
 from calibkit.maps.calibrator import CalibratorModel
 from calibkit.maps.class_rows import RaterOptions, used_roles
-from calibkit.maps.stored import read_rater_rows
+from calibkit.maps.stored import class_state, read_rater_rows
 from calibkit.methods.calibrators.classes import fit_class_calibrator
 from calibkit.methods.calibrators.fit import fit_calibrator
 from calibkit.methods.calibrators.rows import calibration_rows, calibration_summary, used_columns
-from calibkit.methods.raters.states import ClassState, class_options, rater_state
 from calibkit.models.lineage import makers_of, name_makers, record_makers
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.option import from_plain, plain
 from calibkit.runtime.memory import Memory, memory_budget
-from calibkit.summaries import row_states
 from calibkit.summaries.plain import from_plain as texts_from_plain
+from calibkit.summaries.row_fits import finished, options_of
+from calibkit.summaries.row_states import RowState
 from calibkit.summaries.runs import Fitted, Plan
 from calibkit.summaries.score_states import score_state, source_of, summary_of
 from calibkit.summaries.states import State
@@ -48,10 +48,21 @@ def plan(options: CalibrateOptions, source: Source) -> Plan:
     return Plan(columns, options.steps())
 
 
+class ClassState(RowState):
+    """Rows for ``calibrate --probs``."""
+
+    KIND = "calibrate --probs"
+
+    def needed(self) -> list[str]:
+        """Return the columns without which there is nothing to fit, beside those of classes."""
+        options = _class_options(self)
+        return [] if options.counts else [options.label]
+
+
 def state(options: CalibrateOptions, source: Source) -> State:
     """Return a summary of the scores of a shard; of class probabilities the rows."""
     if options.of_classes:
-        return rater_state(options, source, _columns(options))
+        return class_state(ClassState, options, source, _columns(options))
     summary = calibration_summary(source, options, source.memory or memory_budget(None))
     problem = plain(replace(options, threads=None))
     makers = makers_of(source, summary.options)
@@ -62,10 +73,8 @@ def state(options: CalibrateOptions, source: Source) -> State:
 def finish(state: State, memory: Memory, threads: int) -> Fitted[CalibratorModel]:
     """Return the model of the rows of a merged state."""
     if isinstance(state, ClassState):
-        options, source = class_options(state, threads), row_states.sources_of(state)[0]
-        fitted = _fit_classes(options, source, memory)
-        name_makers(fitted.model, row_states.makers_of(state))
-        return fitted
+        options = _class_options(state, threads)
+        return finished(state, options, lambda asked, rows, _: _fit_classes(asked, rows, memory))
     said = state.header.options
     options = from_plain(said.get("problem"), CalibrateOptions, state.path, threads=threads)
     rows = summary_of(state).rows(source_of(state), memory)
@@ -75,6 +84,13 @@ def finish(state: State, memory: Memory, threads: int) -> Fitted[CalibratorModel
     fitted = fit_calibrator(rows, options)
     name_makers(fitted.model, texts_from_plain(said.get("makers"), dict[str, str], state.path))
     return fitted
+
+
+def _class_options(state: State, threads: int | None = None) -> CalibrateOptions:
+    options = options_of(state, CalibrateOptions, threads)
+    if not options.of_classes:
+        raise ModelError("a damaged state: it is of scores", file=state.path)
+    return options
 
 
 def _fit_classes(

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from calibkit.methods.hetcal.choose import Grid, Place, best_place, discounted
 from calibkit.methods.hetcal.counts import cells_of, count_cells
-from calibkit.methods.hetcal.describe import Found, described_tree
 from calibkit.methods.hetcal.folds import Folds
-from calibkit.methods.hetcal.maps import Maps, fit_maps, pooled_line
+from calibkit.methods.hetcal.maps import Found, Maps, fit_maps, pooled_line
 from calibkit.methods.hetcal.model import CrossValidated, PartitionPart
 from calibkit.methods.hetcal.payload import Growth
 from calibkit.methods.hetcal.rows import HetcalRows
@@ -70,7 +69,7 @@ def fit(
             first = leaf if not parts else first
             for own in rows.blocks():
                 probability[own] += maps.probabilities(rows.score[own], leaf[own])
-            nodes = described_tree(tree, growth.rows)
+            nodes = growth.described(tree)
             parts.append(PartitionPart(tree=nodes, maps=maps.described(rows)))
     np.divide(probability, count, out=probability)
     return Found(parts, probability, first, depth, least, shrinkage, checked)

@@ -16,7 +16,6 @@ from calibkit.columns.patterns import match_columns
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.maps.logit_maps import LogitMap, LogitMapModel, logits_of, softmax
-from calibkit.maps.map_fit import FOLDS, fit_logit_map
 from calibkit.maps.stored import StoredRows
 from calibkit.methods.raters.alpha import Strength, fit_strength, log_strength
 from calibkit.methods.raters.histograms import (
@@ -27,11 +26,8 @@ from calibkit.methods.raters.histograms import (
 )
 from calibkit.methods.raters.losses import losses
 from calibkit.methods.raters.model import AlphaFit, AlphaModel, DisagreementMap
-from calibkit.models.model import Provenance
 from calibkit.options.alpha_cal import OWN_FEATURES, AlphaOptions
-from calibkit.summaries.draws import folds_of_keys
-from calibkit.summaries.runs import Fitted
-from calibkit.version import __version__
+from calibkit.summaries.runs import Fitted, provenance
 from calibkit_kernels.isotonic import concave_hull
 
 Floats = NDArray[np.float64]
@@ -88,13 +84,7 @@ def fit_alpha(rows: StoredRows, options: AlphaOptions, named: AlphaFeatures) -> 
     """
     mapped: LogitMap | None = None
     if options.map != "none":
-        mapped = fit_logit_map(
-            rows.logits,
-            rows.counts,
-            options.map,
-            options.penalties,
-            folds=folds_of_keys(rows.key, FOLDS, options.seed),
-        )
+        mapped = rows.fit_map(options.map, options.penalties, options.seed)
     probabilities = _after(rows, mapped)
     features = _features(rows, named, probabilities)
     strength = fit_strength(
@@ -107,6 +97,16 @@ def fit_alpha(rows: StoredRows, options: AlphaOptions, named: AlphaFeatures) -> 
     phi = rows.made(1, lambda block: _disagreement(strength, probabilities, features, block))
     steps = _steps(rows, phi) if options.disagreement_map == "isotonic" else None
     constant = strength.weights.size == 0
+    shaped = {
+        "features": named,
+        "map": options.map,
+        "map_regularization": options.penalties or "cv",
+        "regularization": options.regularization,
+        "disagreement_map": options.disagreement_map,
+        "seed": options.seed,
+    }
+    if options.map in ("none", "temperature"):
+        del shaped["map_regularization"]
     model = AlphaModel(
         kind=AlphaModel.KIND,
         version=AlphaModel.VERSION,
@@ -122,9 +122,8 @@ def fit_alpha(rows: StoredRows, options: AlphaOptions, named: AlphaFeatures) -> 
         objective=strength.objective,
         fit=_figures(rows, strength, phi, steps),
         tags=dict(options.tags or {}),
+        provenance=provenance(options, shaped, rows.rows, rows.hash, rows.source.paths),
     )
-    if options.provenance != "none":
-        model.provenance = _origin(options, rows, named)
     return Fitted(model, (*rows.warnings, *_warnings(model)))
 
 
@@ -203,7 +202,7 @@ def _figures(
     several = sum(int(np.count_nonzero(_several(rows, block))) for block in rows.blocks)
     return AlphaFit(
         rows=rows.rows,
-        votes=sum(int(rows.counts[block].sum()) for block in rows.blocks),
+        votes=rows.votes,
         rows_two_raters=several,
         constant_objective=strength.constant_objective,
         gradient=strength.gradient,
@@ -263,22 +262,6 @@ def with_steps(phi: Floats, steps: DisagreementMap) -> Floats:
     found = np.minimum(phi * ratio[:, None], mapped[:, None])
     found[:, 0] = mapped
     return found
-
-
-def _origin(asked: AlphaOptions, rows: StoredRows, named: AlphaFeatures) -> Provenance:
-    """Return where a model comes from: how many rows, their hash, the options that shaped it."""
-    options = {
-        "features": named,
-        "map": asked.map,
-        "map_regularization": asked.penalties or "cv",
-        "regularization": asked.regularization,
-        "disagreement_map": asked.disagreement_map,
-        "seed": asked.seed,
-    }
-    if asked.map in ("none", "temperature"):
-        del options["map_regularization"]
-    files = rows.source.paths if asked.provenance == "names" else None
-    return Provenance(__version__, options, rows.rows, rows.hash, files)
 
 
 def predict(
