@@ -7,9 +7,12 @@ DuckDB or whatever else has the Arrow C stream interface.  Nothing is loaded bef
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from calibkit.models.kinds import IN_PYTHON as _IN_PYTHON
+from calibkit.registry.methods import give as _give
 from calibkit.version import __version__
 
 if TYPE_CHECKING:
@@ -100,6 +103,23 @@ def __getattr__(name: str) -> Any:
     found = module if place.endswith(f".{name}") else getattr(module, name)
     globals()[name] = found
     return found
+
+
+def _apply() -> Callable[..., Any]:
+    from calibkit.api.application import apply_to_frame
+
+    return apply_to_frame
+
+
+def _drift() -> Callable[..., Any]:
+    from calibkit.api.drifting import drift_of_frame
+
+    return drift_of_frame
+
+
+# Models reach nothing above themselves: what applies them and shows them is given to them here.
+_give()
+_IN_PYTHON.update({"apply": _apply, "drift": _drift})
 
 
 def __dir__() -> list[str]:

@@ -18,9 +18,9 @@ from calibkit.measures.rates import Level, wilson
 from calibkit.methods.boundary.model import BoundaryModel
 from calibkit.methods.boundary.parts import Certificate
 from calibkit.models.model import canonical_json
+from calibkit.models.page import Shown
 from calibkit.options.drift import DriftOptions
 from calibkit.version import __version__
-from calibkit.views.page import Shown
 
 #: The slices: the new rows, what the fit said, and what holds by a certificate.
 ALL, FIT, CERTIFICATE = "all", "fit", "certificate"

@@ -12,7 +12,9 @@ from calibkit.evaluation.slices import ALL
 from calibkit.files.inputs import Part
 from calibkit.files.sources import Source
 from calibkit.methods.boundary.model import BoundaryModel
+from calibkit.models.kinds import view_of
 from calibkit.models.model import Model
+from calibkit.models.page import Page
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.plot import RocOptions
 from calibkit.reports import disagreement, plots, reliability
@@ -20,8 +22,6 @@ from calibkit.reports.html import Cell, Markup, Table
 from calibkit.reports.html_boundary import beside
 from calibkit.reports.html_report import report
 from calibkit.reports.judged import curves_of
-from calibkit.views import page_of as viewed
-from calibkit.views.page import Page
 
 _NO_PICTURES: Final = (
     "More pictures (precision and recall, ROC, the boundary over score and uncertainty) come with the "
@@ -84,7 +84,9 @@ def _story(model: Model, found: Evaluated) -> Iterator[str | Table]:
     """Yield what a boundary led to expect beside what was found, and all that is to say of it."""
     if isinstance(model, BoundaryModel):
         yield from beside(model, found.metrics)
-    for part in viewed(model, Page(everything=True)).parts:
+    page = Page(everything=True)
+    view_of(model).view(model, page)
+    for part in page.parts:
         if isinstance(part, str):
             if part:
                 yield part

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from calibkit.views.printable import printable
+from calibkit.models.kinds import IN_PYTHON, view_of
+
+#: Control characters but line feed and tab, and those that turn the direction of what follows.
+_COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 #: Where there is more than a page shows: on the command line, and in Python.
 _MORE = {"--all shows": "summary() shows", "-o FILE writes": "as_dict() has"}
@@ -59,24 +63,6 @@ class Page:
             printable(part) if isinstance(part, str) else table_text(part) for part in self.parts
         )
 
-    def html(self) -> str:
-        """Return the page as a piece of HTML: paragraphs and tables, without a style."""
-        from calibkit.reports.html import escaped, joined, paragraphs, tag
-
-        shown = []
-        for part in self.parts:
-            if isinstance(part, str):
-                shown.append(paragraphs([part] if part else []))
-                continue
-            lines = [joined(tag("th", escaped(name)) for name in part.header)]
-            lines += [
-                joined(tag("td", escaped(cell_text(cell))) for cell in row) for row in part.rows
-            ]
-            title = tag("caption", escaped(part.title)) if part.title else None
-            rows = joined(tag("tr", line) for line in lines)
-            shown.append(tag("table", joined([title, rows] if title else [rows])))
-        return joined(shown)
-
 
 class Shown:
     """What results have in common: they say in one line, as text and in a notebook what they are."""
@@ -84,12 +70,11 @@ class Shown:
     __slots__ = ()
 
     def __repr__(self) -> str:
-        from calibkit.views import headline
-
-        return f"<{type(self).__name__}: {headline(self)}>"
+        return f"<{type(self).__name__}: {view_of(self).headline(self)}>"
 
     def _repr_html_(self) -> str:
-        return _in_python(self, Page(short=True)).html()
+        shown: str = IN_PYTHON["html"]()(_in_python(self, Page(short=True)))
+        return shown
 
     def summary(self) -> str:
         """Return what the command line prints of it, as text."""
@@ -98,14 +83,21 @@ class Shown:
 
 def _in_python(result: object, page: Page) -> Page:
     """Return a page that shows a result, and says where Python has what it leaves out."""
-    from calibkit.views import page_of
-
-    for place, part in enumerate(page_of(result, page).parts):
+    view_of(result).view(result, page)
+    for place, part in enumerate(page.parts):
         if isinstance(part, str):
             for option, method in _MORE.items():
                 part = part.replace(option, method)
             page.parts[place] = part
     return page
+
+
+def printable(text: str) -> str:
+    r"""Return text with control characters as escapes such as ``\x1b``.
+
+    A name from a file or a model must not command the terminal.
+    """
+    return _COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def cell_text(value: object) -> str:
