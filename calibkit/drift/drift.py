@@ -15,8 +15,8 @@ from calibkit.drift.rows import BOUNDARY, Watched, count, plan_watch
 from calibkit.evaluation.result import Interval, Metrics, Number
 from calibkit.files.sources import Source
 from calibkit.measures.rates import Level, wilson
-from calibkit.methods.boundary.model import BoundaryModel
-from calibkit.methods.boundary.parts import Certificate
+from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.methods.boundary.result.parts import Certificate
 from calibkit.models.model import canonical_json
 from calibkit.models.page import Shown
 from calibkit.options.drift import DriftOptions

@@ -9,12 +9,12 @@ import msgspec
 
 from calibkit.bundles.model import BundleModel, Step, makes
 from calibkit.errors import UsageError
-from calibkit.exports.nodes import MISSING, Lacks, Node, Text, when
-from calibkit.exports.program import Program
 from calibkit.exports.request import Request
-from calibkit.methods.boundary.model import BoundaryModel
-from calibkit.methods.calibrators.methods import METHODS
-from calibkit.methods.calibrators.model import CalibratorModel
+from calibkit.expressions.nodes import MISSING, Lacks, Node, Text, when
+from calibkit.expressions.program import Program
+from calibkit.maps.calibrator import CalibratorModel
+from calibkit.maps.methods import METHODS
+from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.models.applier import ACTION, PASS
 from calibkit.models.kinds import KINDS
 from calibkit.models.model import Model

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from calibkit.exports.program import Program, used_bindings
 from calibkit.exports.request import Request
+from calibkit.expressions.program import Program, used_bindings
 from calibkit.models.kinds import KINDS
 from calibkit.models.model import Model
 from calibkit.version import __version__

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from calibkit.bins.run import Binned
     from calibkit.bundles.model import BundleModel
     from calibkit.evaluation.findings import Evaluated
-    from calibkit.methods.boundary.model import BoundaryModel
-    from calibkit.methods.calibrators.model import CalibratorModel
+    from calibkit.maps.calibrator import CalibratorModel
+    from calibkit.methods.boundary.result.model import BoundaryModel
     from calibkit.methods.hetcal.model import HetcalModel
     from calibkit.methods.raters.model import AlphaModel
     from calibkit.methods.vad.model import VadModel
@@ -74,7 +74,7 @@ class Boundary:
     """``boundary``: score thresholds, one an uncertainty level."""
 
     def structure(self) -> type[BoundaryModel]:
-        from calibkit.methods.boundary.model import BoundaryModel
+        from calibkit.methods.boundary.result.model import BoundaryModel
 
         return BoundaryModel
 
@@ -132,12 +132,12 @@ class Calibrator:
     """``calibrate``: a map from scores, or from class probabilities, to probabilities."""
 
     def structure(self) -> type[CalibratorModel]:
-        from calibkit.methods.calibrators.model import CalibratorModel
+        from calibkit.maps.calibrator import CalibratorModel
 
         return CalibratorModel
 
     def applier(self, model: CalibratorModel) -> Applier:
-        from calibkit.methods.calibrators.application import calibrator_applier
+        from calibkit.maps.application import calibrator_applier
 
         return calibrator_applier(model)
 

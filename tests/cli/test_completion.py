@@ -115,8 +115,8 @@ def test_names_that_options_take_are_completed(complete: Complete) -> None:
 
 
 def test_completed_names_are_those_of_the_library() -> None:
-    from calibkit.methods.boundary.measures import KINDS
-    from calibkit.methods.boundary.methods import METHODS
+    from calibkit.methods.boundary.problem.measures import KINDS
+    from calibkit.methods.boundary.solvers.methods import METHODS
     from calibkit.options import boundary
 
     assert set(boundary.METHODS) == {*METHODS, boundary.AUTO}
