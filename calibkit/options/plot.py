@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 from calibkit.errors import UsageError
 from calibkit.options import judging as own
+from calibkit.options.look import Look, read_size
 from calibkit.options.option import Options, listed, option
 from calibkit.options.shared import (
     By,
@@ -30,7 +31,6 @@ from calibkit.options.shared import (
     Weight,
     WeightKind,
 )
-from calibkit.reports.look import Look, read_size
 
 if TYPE_CHECKING:
     from calibkit.models.model import Model

@@ -20,6 +20,7 @@ from calibkit.columns.columns import resolve
 from calibkit.evaluation.rows import columns_used
 from calibkit.files.sources import Source
 from calibkit.options.grid_plots import BinnedPlot
+from calibkit.options.look import Look
 from calibkit.options.pictures import KINDS, kind_of
 from calibkit.options.plot import JudgedPlot, PlotOptions
 from calibkit.reports import (
@@ -37,7 +38,6 @@ from calibkit.reports import (
 )
 from calibkit.reports.axes import AxesSheet
 from calibkit.reports.judged import judged
-from calibkit.reports.look import Look
 from calibkit.reports.points import Points
 from calibkit.reports.style import Sheet, need_matplotlib, settings, to_png, to_svg
 
