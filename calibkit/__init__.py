@@ -10,7 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from calibkit.version import __version__
 
 if TYPE_CHECKING:
     from calibkit.api import plot as plot
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from calibkit.errors import ResourceError as ResourceError
     from calibkit.errors import UsageError as UsageError
     from calibkit.evaluation.result import Metrics as Metrics
-    from calibkit.methods.boundary.model import BoundaryModel as BoundaryModel
+    from calibkit.methods.boundary.result.model import BoundaryModel as BoundaryModel
     from calibkit.methods.calibrators.model import CalibratorModel as CalibratorModel
     from calibkit.methods.hetcal.model import HetcalModel as HetcalModel
     from calibkit.methods.raters.model import AlphaModel as AlphaModel
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 #: Where each public name is defined; it is loaded when it is first asked for.
 _PLACES = {
     "AlphaModel": "calibkit.methods.raters.model",
-    "BoundaryModel": "calibkit.methods.boundary.model",
+    "BoundaryModel": "calibkit.methods.boundary.result.model",
     "BundleModel": "calibkit.bundles.model",
     "CalibkitError": "calibkit.errors",
     "CalibkitWarning": "calibkit.errors",

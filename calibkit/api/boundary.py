@@ -7,7 +7,7 @@ import polars as pl
 from calibkit.api.functions import fit_function, python_function, tell
 from calibkit.files.sources import Source
 from calibkit.methods.boundary import run
-from calibkit.methods.boundary.model import BoundaryModel
+from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.summaries.runs import Fitted
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from calibkit.errors import ModelError
-from calibkit.methods.boundary.model import BoundaryModel
+from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.hetcal.model import HetcalModel
 from calibkit.methods.raters.model import AlphaModel
 from calibkit.methods.vad.model import VadModel

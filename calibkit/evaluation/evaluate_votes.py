@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit import __version__
 from calibkit.columns.columns import numeric_column, weight_column
 from calibkit.columns.patterns import match_columns, read_matrix
 from calibkit.columns.segments import read_segments
@@ -27,6 +26,7 @@ from calibkit.methods.raters.metrics import Judged, Measured, ensemble, measure,
 from calibkit.methods.raters.rows import RaterOptions, RaterRows, read_window
 from calibkit.numerics.normal import critical_value
 from calibkit.options.evaluate import EvaluateOptions
+from calibkit.version import __version__
 
 Floats = NDArray[np.float64]
 

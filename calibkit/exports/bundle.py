@@ -13,7 +13,7 @@ from calibkit.exports.nodes import MISSING, Lacks, Node, Text, when
 from calibkit.exports.parts import PARTS
 from calibkit.exports.program import Program
 from calibkit.exports.request import Request
-from calibkit.methods.boundary.model import BoundaryModel
+from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.calibrators.methods import METHODS
 from calibkit.methods.calibrators.model import CalibratorModel
 from calibkit.models.applier import ACTION, PASS

@@ -10,7 +10,7 @@ from calibkit.exports.program import Program
 from calibkit.exports.request import Request
 
 if TYPE_CHECKING:
-    from calibkit.methods.boundary.model import BoundaryModel
+    from calibkit.methods.boundary.result.model import BoundaryModel
     from calibkit.methods.calibrators.model import CalibratorModel
     from calibkit.methods.hetcal.model import HetcalModel
     from calibkit.methods.raters.model import AlphaModel

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from calibkit import __version__
 from calibkit.errors import UsageError, nearest
 from calibkit.exports.bundle import translate as bundle
 from calibkit.exports.parts import PARTS, Translate
 from calibkit.exports.program import Program, used_bindings
 from calibkit.exports.request import Request
 from calibkit.models.model import Model
+from calibkit.version import __version__
 
 #: What can be written.
 LANGUAGES: Final = ("sql", "polars", "python")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from calibkit.models.applier import Applier
 
 if TYPE_CHECKING:
-    from calibkit.methods.boundary.model import BoundaryModel
+    from calibkit.methods.boundary.result.model import BoundaryModel
     from calibkit.methods.calibrators.model import CalibratorModel
     from calibkit.methods.hetcal.model import HetcalModel
     from calibkit.methods.raters.model import AlphaModel

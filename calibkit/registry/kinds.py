@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from calibkit.bundles.model import BundleModel
-    from calibkit.methods.boundary.model import BoundaryModel
+    from calibkit.methods.boundary.result.model import BoundaryModel
     from calibkit.methods.calibrators.model import CalibratorModel
     from calibkit.methods.hetcal.model import HetcalModel
     from calibkit.methods.raters.model import AlphaModel
@@ -24,7 +24,7 @@ def alpha() -> type[AlphaModel]:
 
 def boundary() -> type[BoundaryModel]:
     """Return the structure of this kind."""
-    from calibkit.methods.boundary.model import BoundaryModel
+    from calibkit.methods.boundary.result.model import BoundaryModel
 
     return BoundaryModel
 

@@ -11,7 +11,7 @@ from calibkit.evaluation.evaluate import Evaluated
 from calibkit.evaluation.slices import ALL
 from calibkit.files.inputs import Part
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.model import BoundaryModel
+from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.models.model import Model
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.plot import RocOptions

@@ -12,7 +12,7 @@ from calibkit.errors import CalibkitError
 from calibkit.evaluation.evaluate import Evaluated
 from calibkit.evaluation.slices import ALL
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.model import BoundaryModel
+from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.grid_plots import HeatmapOptions
 from calibkit.options.plot import DispersionOptions, PrecisionRecallOptions, RocOptions

@@ -14,7 +14,7 @@ import polars as pl
 from calibkit.columns.columns import read_score_rows
 from calibkit.errors import InfeasibleError, UsageError, nearest
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.methods import METHODS
+from calibkit.methods.boundary.solvers.methods import METHODS
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.grid_plots import RecallGainOptions

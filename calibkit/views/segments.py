@@ -8,7 +8,7 @@ from calibkit.views.page import Page
 from calibkit.views.rules import level_rows, rates
 
 if TYPE_CHECKING:
-    from calibkit.methods.boundary.model import BoundaryModel
+    from calibkit.methods.boundary.result.model import BoundaryModel
 
 #: Segments that one screen has room for.
 _SHOWN = 5

@@ -88,7 +88,7 @@ def show(line: ShowLine) -> None:
     if line.as_json:
         console.content(model.to_json())
         return
-    from calibkit.methods.boundary.model import BoundaryModel
+    from calibkit.methods.boundary.result.model import BoundaryModel
 
     from .views import view_of
 

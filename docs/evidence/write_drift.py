@@ -26,9 +26,9 @@ from calibkit.drift.psi import Stability, stability
 from calibkit.drift.rows import BOUNDARY
 from calibkit.files.sources import Source
 from calibkit.methods.boundary.fit import fit_boundary
-from calibkit.methods.boundary.model import BoundaryModel
-from calibkit.methods.boundary.parts import threshold_json
-from calibkit.methods.boundary.spreads import spread_of_rows
+from calibkit.methods.boundary.problem.spreads import spread_of_rows
+from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.methods.boundary.result.parts import threshold_json
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.drift import DriftOptions
 

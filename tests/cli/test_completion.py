@@ -115,7 +115,7 @@ def test_names_that_options_take_are_completed(complete: Complete) -> None:
 
 
 def test_completed_names_are_those_of_the_library() -> None:
-    from calibkit.methods.boundary.methods import METHODS
+    from calibkit.methods.boundary.solvers.methods import METHODS
     from calibkit.numerics.confusion import OBJECTIVES
     from calibkit.options import boundary
 

@@ -12,7 +12,7 @@ from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError, UsageError
 from calibkit.methods.boundary.choose import CANDIDATES, choose_levels, chosen_note, marginal_rate
 from calibkit.methods.boundary.fit import fit_boundary
-from calibkit.methods.boundary.summary import summarise
+from calibkit.methods.boundary.solvers.summary import summarise
 from calibkit.options.boundary import BoundaryOptions
 
 from .samples import score_rows

@@ -17,8 +17,8 @@ from calibkit.drift.drift import drift
 from calibkit.drift.psi import chi_square_tail, stability
 from calibkit.files.sources import Source
 from calibkit.methods.boundary.fit import fit_boundary
-from calibkit.methods.boundary.model import BoundaryModel
-from calibkit.methods.boundary.spreads import place_between, spread_of_rows, spread_of_tally
+from calibkit.methods.boundary.problem.spreads import place_between, spread_of_rows, spread_of_tally
+from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.models.model import canonical_json
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.drift import DriftOptions

@@ -26,7 +26,7 @@ from calibkit.exports.request import Request
 from calibkit.exports.sql import table_name
 from calibkit.exports.writing import Target, export_model
 from calibkit.files.sources import Source, open_source
-from calibkit.methods.boundary.model import BoundaryModel
+from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.models.model import Column, Model, load
 from calibkit.options.apply import ApplyOptions
 from tests import export_models
@@ -211,7 +211,7 @@ def test_segments_and_categories_are_texts_whatever_they_hold(language: str) -> 
         )
         for place, name in enumerate(HOSTILE)
     }
-    from calibkit.methods.boundary.parts import Segment, SegmentFit
+    from calibkit.methods.boundary.result.parts import Segment, SegmentFit
 
     seen = SegmentFit(rows=1, positives=1, in_sample=None)
     groups = {

@@ -38,13 +38,13 @@ from calibkit.methods.boundary.fit import (
     fold_count,
     need_classes,
 )
-from calibkit.methods.boundary.found import Found
-from calibkit.methods.boundary.goals import Goal
-from calibkit.methods.boundary.logistic import distinct
-from calibkit.methods.boundary.parts import Candidate
-from calibkit.methods.boundary.plan import Plan, plan
-from calibkit.methods.boundary.problem import deal
-from calibkit.methods.boundary.summary import Summary, summarise
+from calibkit.methods.boundary.problem.found import Found
+from calibkit.methods.boundary.problem.goals import Goal
+from calibkit.methods.boundary.problem.problem import deal
+from calibkit.methods.boundary.result.parts import Candidate
+from calibkit.methods.boundary.solvers.logistic import distinct
+from calibkit.methods.boundary.solvers.plan import Plan, plan
+from calibkit.methods.boundary.solvers.summary import Summary, summarise
 from calibkit.methods.boundary.tried import Judge, Tried
 from calibkit.options.boundary import AUTO, MOST_FOLDS, BoundaryOptions
 from calibkit.summaries.tally import Tally

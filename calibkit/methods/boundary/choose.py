@@ -17,11 +17,11 @@ import numpy as np
 from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError, UsageError
-from calibkit.methods.boundary.exact import isotonic_blocks
-from calibkit.methods.boundary.figures import standard_error
 from calibkit.methods.boundary.fit import FittedBoundary, fit_summary
-from calibkit.methods.boundary.goals import CountGoal
-from calibkit.methods.boundary.summary import Summary, summarise
+from calibkit.methods.boundary.problem.goals import CountGoal
+from calibkit.methods.boundary.result.figures import standard_error
+from calibkit.methods.boundary.solvers.exact import isotonic_blocks
+from calibkit.methods.boundary.solvers.summary import Summary, summarise
 from calibkit.options.boundary import BoundaryOptions
 
 #: Counts rows for a specification.

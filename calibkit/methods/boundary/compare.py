@@ -13,8 +13,8 @@ from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError, UsageError
 from calibkit.methods.boundary.auto import fit_rows
 from calibkit.methods.boundary.fit import delivered
-from calibkit.methods.boundary.methods import METHODS
-from calibkit.methods.boundary.model import BoundaryModel
+from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.methods.boundary.solvers.methods import METHODS
 from calibkit.options.boundary import AUTO, BoundaryOptions
 
 #: The columns of a comparison, and how a table on a terminal calls them.

@@ -12,19 +12,19 @@ import polars as pl
 from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import DataError, InfeasibleError
-from calibkit.methods.boundary import exact
-from calibkit.methods.boundary.describe import describe, flatten, reference, warnings_of
-from calibkit.methods.boundary.figures import Judged, cross_validate, figures
-from calibkit.methods.boundary.found import Found
-from calibkit.methods.boundary.frontier import frontier_rows
-from calibkit.methods.boundary.goals import Goal, Totals
-from calibkit.methods.boundary.methods import METHODS, best_choice, on_folds
-from calibkit.methods.boundary.model import BoundaryModel
-from calibkit.methods.boundary.parts import BoundaryFit, CrossValidated, Figures
-from calibkit.methods.boundary.plan import Plan
-from calibkit.methods.boundary.problem import deal
-from calibkit.methods.boundary.segment_figures import judge_stack, judge_test
-from calibkit.methods.boundary.summary import Summary, summarise
+from calibkit.methods.boundary.problem.found import Found
+from calibkit.methods.boundary.problem.goals import Goal, Totals
+from calibkit.methods.boundary.problem.problem import deal
+from calibkit.methods.boundary.result.describe import describe, flatten, reference, warnings_of
+from calibkit.methods.boundary.result.figures import Judged, cross_validate, figures
+from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.methods.boundary.result.parts import BoundaryFit, CrossValidated, Figures
+from calibkit.methods.boundary.result.segment_figures import judge_stack, judge_test
+from calibkit.methods.boundary.solvers import exact
+from calibkit.methods.boundary.solvers.frontier import frontier_rows
+from calibkit.methods.boundary.solvers.methods import METHODS, best_choice, on_folds
+from calibkit.methods.boundary.solvers.plan import Plan
+from calibkit.methods.boundary.solvers.summary import Summary, summarise
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.runtime.threads import later
 from calibkit.summaries.resolution import Range, Resolution, resolution_of

@@ -14,10 +14,10 @@ from calibkit.files.frames import open_frame
 from calibkit.files.sources import Source
 from calibkit.methods.boundary.auto import LEVELS as AUTO_LEVELS
 from calibkit.methods.boundary.choose import CANDIDATES
-from calibkit.methods.boundary.logistic import LEVELS as SURFACE_LEVELS
-from calibkit.methods.boundary.methods import METHODS
-from calibkit.methods.boundary.summary import QUANTILES
-from calibkit.methods.boundary.worths import amounts_of
+from calibkit.methods.boundary.problem.worths import amounts_of
+from calibkit.methods.boundary.solvers.logistic import LEVELS as SURFACE_LEVELS
+from calibkit.methods.boundary.solvers.methods import METHODS
+from calibkit.methods.boundary.solvers.summary import QUANTILES
 from calibkit.options.boundary import AUTO, BoundaryOptions
 from calibkit.runtime.memory import Memory, memory_budget
 from calibkit.summaries.score_batches import Reading, Spread, rows_within, summarise_scores

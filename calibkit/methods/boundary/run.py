@@ -13,12 +13,11 @@ from calibkit.columns.columns import ScoreRows
 from calibkit.columns.remarks import of_tally
 from calibkit.files.sources import Source
 from calibkit.methods.boundary.auto import candidates, fit_rows
-from calibkit.methods.boundary.certificate import certificate_steps, certify_boundary
+from calibkit.methods.boundary.certificate.certificate import certificate_steps, certify_boundary
 from calibkit.methods.boundary.choose import CANDIDATES, chosen_note
 from calibkit.methods.boundary.compare import Compared, compare_methods, comparison_frame
 from calibkit.methods.boundary.fit import FittedBoundary, delivered
-from calibkit.methods.boundary.plan import plan as resolved
-from calibkit.methods.boundary.problem import raw_problem
+from calibkit.methods.boundary.problem.problem import raw_problem
 from calibkit.methods.boundary.reading import (
     merged_rows,
     read_boundary_rows,
@@ -26,6 +25,7 @@ from calibkit.methods.boundary.reading import (
     read_test_rows,
 )
 from calibkit.methods.boundary.segmented import fit_segments
+from calibkit.methods.boundary.solvers.plan import plan as resolved
 from calibkit.models.lineage import makers_of, model_hash, record_makers
 from calibkit.options.boundary import AUTO, BoundaryOptions
 from calibkit.options.option import from_plain, plain

@@ -22,17 +22,17 @@ from calibkit.columns.segments import read_segments
 from calibkit.errors import InfeasibleError, UsageError
 from calibkit.methods.boundary.auto import LEVELS, choose_among, fit_choice, fit_rows
 from calibkit.methods.boundary.choose import choose_levels
-from calibkit.methods.boundary.decide import OTHER
-from calibkit.methods.boundary.describe import never, reference, segment_of, with_segments
-from calibkit.methods.boundary.figures import judge_rows, pooled_figures, standard_error
 from calibkit.methods.boundary.fit import FittedBoundary, fit_summary
-from calibkit.methods.boundary.goals import Goal
-from calibkit.methods.boundary.methods import METHODS, Method, exact_choice
-from calibkit.methods.boundary.model import BoundaryModel
-from calibkit.methods.boundary.parts import BoundaryFit, CrossValidated, Figures, SegmentFit
-from calibkit.methods.boundary.problem import columns_of, count_at
-from calibkit.methods.boundary.summary import Stack, Summary, summarise
-from calibkit.methods.boundary.worths import read_worths
+from calibkit.methods.boundary.problem.goals import Goal
+from calibkit.methods.boundary.problem.problem import columns_of, count_at
+from calibkit.methods.boundary.problem.worths import read_worths
+from calibkit.methods.boundary.result.decide import OTHER
+from calibkit.methods.boundary.result.describe import never, reference, segment_of, with_segments
+from calibkit.methods.boundary.result.figures import judge_rows, pooled_figures, standard_error
+from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.methods.boundary.result.parts import BoundaryFit, CrossValidated, Figures, SegmentFit
+from calibkit.methods.boundary.solvers.methods import METHODS, Method, exact_choice
+from calibkit.methods.boundary.solvers.summary import Stack, Summary, summarise
 from calibkit.options.boundary import AUTO, BoundaryOptions
 
 #: Positive rows that a segment needs for a bound of its own.
@@ -53,7 +53,7 @@ class Split:
     rows
         The rows of each of them.
     pooled
-        The values of the column that share the segment `calibkit.methods.boundary.decide.OTHER`.
+        The values of the column that share the segment `calibkit.methods.boundary.result.decide.OTHER`.
     """
 
     names: tuple[str, ...]

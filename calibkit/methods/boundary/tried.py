@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.boundary.figures import Judged, standard_error
-from calibkit.methods.boundary.goals import Goal
-from calibkit.methods.boundary.parts import Candidate, CrossValidated
-from calibkit.methods.boundary.summary import Summary
+from calibkit.methods.boundary.problem.goals import Goal
+from calibkit.methods.boundary.result.figures import Judged, standard_error
+from calibkit.methods.boundary.result.parts import Candidate, CrossValidated
+from calibkit.methods.boundary.solvers.summary import Summary
 from calibkit.summaries.tally import Tally
 from calibkit_kernels.surface import differing
 

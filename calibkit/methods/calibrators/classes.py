@@ -9,7 +9,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit import __version__
 from calibkit.columns.columns import RowFinder
 from calibkit.columns.patterns import Matched
 from calibkit.files.sources import Source
@@ -32,6 +31,7 @@ from calibkit.models.model import Provenance
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.summaries.draws import folds_of_keys
 from calibkit.summaries.runs import Fitted
+from calibkit.version import __version__
 
 Floats = NDArray[np.float64]
 

@@ -9,7 +9,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit import __version__
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.provenance import random_parts
 from calibkit.columns.remarks import of_tally
@@ -28,6 +27,7 @@ from calibkit.runtime.threads import later
 from calibkit.summaries.resolution import resolution_of
 from calibkit.summaries.runs import Fitted
 from calibkit.summaries.tally import Tally, count_rows
+from calibkit.version import __version__
 from calibkit_kernels.maps import mass_outside
 from calibkit_kernels.reliability import expit, loss_sums
 

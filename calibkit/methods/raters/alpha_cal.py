@@ -11,7 +11,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit import __version__
 from calibkit.columns.columns import RowFinder, numeric_column
 from calibkit.columns.patterns import match_columns
 from calibkit.errors import UsageError
@@ -32,6 +31,7 @@ from calibkit.models.model import Provenance
 from calibkit.options.alpha_cal import OWN_FEATURES, AlphaOptions
 from calibkit.summaries.draws import folds_of_keys
 from calibkit.summaries.runs import Fitted
+from calibkit.version import __version__
 from calibkit_kernels.isotonic import concave_hull
 
 Floats = NDArray[np.float64]

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from calibkit import __version__
 from calibkit.columns.patterns import natural_key
 from calibkit.errors import DataError
 from calibkit.methods.vad.model import (
@@ -30,6 +29,7 @@ from calibkit.models.model import Column, Provenance
 from calibkit.options.vad import VadOptions
 from calibkit.summaries.runs import Fitted
 from calibkit.summaries.summary import merge_all
+from calibkit.version import __version__
 
 
 def fit_vad(rows: VadRows, options: VadOptions) -> Fitted[VadModel]:

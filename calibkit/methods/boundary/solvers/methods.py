@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.errors import UsageError, nearest
-from calibkit.methods.boundary import classic, exact, grid_methods, worth
-from calibkit.methods.boundary.found import Found, lowest_scores
-from calibkit.methods.boundary.goals import CountGoal, Goal
-from calibkit.methods.boundary.logistic import LEVELS, best_cut
-from calibkit.methods.boundary.stochastic import random_block, random_tie
-from calibkit.methods.boundary.surface_fit import Shared
-from calibkit.methods.boundary.target import OPTIONS
+from calibkit.methods.boundary.problem import worth
+from calibkit.methods.boundary.problem.found import Found, lowest_scores
+from calibkit.methods.boundary.problem.goals import CountGoal, Goal
+from calibkit.methods.boundary.problem.target import OPTIONS
+from calibkit.methods.boundary.solvers import classic, exact, grid_methods
+from calibkit.methods.boundary.solvers.logistic import LEVELS, best_cut
+from calibkit.methods.boundary.solvers.stochastic import random_block, random_tie
+from calibkit.methods.boundary.solvers.surface_fit import Shared
 from calibkit.summaries.tally import Points, Tally
 
 Int64s = NDArray[np.int64]
@@ -34,7 +35,7 @@ class Method:
     name, summary
         What it is called, and what it does in a few words.
     objectives
-        The objectives it can take: some of `calibkit.methods.boundary.target.OPTIONS`.
+        The objectives it can take: some of `calibkit.methods.boundary.problem.target.OPTIONS`.
     choose
         Returns the point of each level, -1 for none; for methods on prefixes.
     take
@@ -201,8 +202,9 @@ METHODS: dict[str, Method] = {
 
 
 def method(name: str, objective: str, worths: str = "") -> Method:
-    """Return a method that can take an objective, one of `calibkit.methods.boundary.target.OPTIONS`.
+    """Return a method that can take an objective.
 
+    `objective` is one of `calibkit.methods.boundary.problem.target.OPTIONS`;
     `worths` says what makes rows differ in worth (such as ``--value``), if something does.
 
     Raises

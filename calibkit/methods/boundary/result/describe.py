@@ -10,11 +10,11 @@ import numpy as np
 
 from calibkit.bins.binning import Grid, Levels
 from calibkit.errors import DataError
-from calibkit.methods.boundary.found import Found, Surface
-from calibkit.methods.boundary.goals import Totals
-from calibkit.methods.boundary.logistic import logistic
-from calibkit.methods.boundary.model import COEFFICIENTS, BoundaryModel
-from calibkit.methods.boundary.parts import (
+from calibkit.methods.boundary.problem.found import Found, Surface
+from calibkit.methods.boundary.problem.goals import Totals
+from calibkit.methods.boundary.problem.target import Target
+from calibkit.methods.boundary.result.model import COEFFICIENTS, BoundaryModel
+from calibkit.methods.boundary.result.parts import (
     RULE,
     BoundaryFit,
     Objective,
@@ -23,8 +23,8 @@ from calibkit.methods.boundary.parts import (
     SegmentFit,
     threshold_json,
 )
-from calibkit.methods.boundary.summary import Stack, Summary
-from calibkit.methods.boundary.target import Target
+from calibkit.methods.boundary.solvers.logistic import logistic
+from calibkit.methods.boundary.solvers.summary import Stack, Summary
 from calibkit.models.model import Column
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.summaries.tally import Tally

@@ -9,7 +9,8 @@ To maximise a worth under one linear bound on numbers of rows, only two sums of 
 its worth, and how much of the bound it uses.  In each level the prefixes that another one beats in
 both are left out; what remains rises in both.  Measured from the one that uses least, each level is
 then like any other level of positives (the worth) and rows (the use), and the search of
-`calibkit.methods.boundary.exact` for most positives among so many rows at most finds the optimum.
+`calibkit.methods.boundary.solvers.exact` for most positives among so many rows at most finds the
+optimum.
 
 To maximise precision among boundaries that catch enough value, the same search is repeated for
 ``true positives - c * selected``, c being the precision reached so far, until nothing is better
@@ -25,8 +26,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.boundary import exact
-from calibkit.methods.boundary.goals import (
+from calibkit.methods.boundary.problem.goals import (
     GOALS,
     SLACK,
     Bools,
@@ -35,6 +35,7 @@ from calibkit.methods.boundary.goals import (
     RecallWithin,
     Totals,
 )
+from calibkit.methods.boundary.solvers import exact
 from calibkit.numerics.bounds import Bound
 from calibkit.summaries.tally import Points
 from calibkit_kernels import knapsack
@@ -185,7 +186,7 @@ def solve(points: Points, goal: Goal, cap: int = knapsack.STATE_CAP) -> exact.So
     goal
         What is maximised, subject to what; one that looks at gains.
     cap
-        See `calibkit.methods.boundary.exact.solve`.
+        See `calibkit.methods.boundary.solvers.exact.solve`.
     """
     if isinstance(goal, LeastCost):
         return _cheapest(points, goal)

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from calibkit.bins.binning import Levels, uncertainty_levels
 from calibkit.columns.columns import ScoreRows
-from calibkit.methods.boundary.curved import (
+from calibkit.methods.boundary.problem.found import Surface, lowest_scores
+from calibkit.methods.boundary.solvers.curved import (
     CurvedSurface,
     Sizes,
     fit_curved,
@@ -23,10 +24,9 @@ from calibkit.methods.boundary.curved import (
     probability_of,
     regressor,
 )
-from calibkit.methods.boundary.found import Surface, lowest_scores
-from calibkit.methods.boundary.frontier import supported_frontier
-from calibkit.methods.boundary.logistic import LEVELS as SURFACE_LEVELS
-from calibkit.methods.boundary.logistic import distinct
+from calibkit.methods.boundary.solvers.frontier import supported_frontier
+from calibkit.methods.boundary.solvers.logistic import LEVELS as SURFACE_LEVELS
+from calibkit.methods.boundary.solvers.logistic import distinct
 from calibkit.summaries.tally import Tally, count_rows
 from calibkit_kernels.decide import LEAST
 
@@ -110,7 +110,7 @@ def fit_path(rows: ScoreRows, method: str, levels: int | None, sizes: Sizes) -> 
     levels
         How many uncertainty levels the optimum and the surfaces take; None: the method's default.
     sizes
-        How many rows a boundary is expected to select, see `calibkit.methods.boundary.curved`.
+        How many rows a boundary is expected to select, see `calibkit.methods.boundary.solvers.curved`.
     """
     assert rows.label is not None
     wanted = {"st": 1, "exact": levels or _EXACT_LEVELS}.get(method, levels or SURFACE_LEVELS)

@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.weights import AS_THEY_ARE, ROW, Unit, in_units
-from calibkit.methods.boundary.decide import probabilities
-from calibkit.methods.boundary.found import Found
-from calibkit.methods.boundary.goals import Goal, Totals
-from calibkit.methods.boundary.linearised import linearised_error
-from calibkit.methods.boundary.model import BoundaryModel
-from calibkit.methods.boundary.parts import CrossValidated, Figures, TestFigures
-from calibkit.methods.boundary.problem import tally_totals
-from calibkit.methods.boundary.target import Target
-from calibkit.methods.boundary.worths import read_worths
+from calibkit.methods.boundary.problem.found import Found
+from calibkit.methods.boundary.problem.goals import Goal, Totals
+from calibkit.methods.boundary.problem.problem import tally_totals
+from calibkit.methods.boundary.problem.target import Target
+from calibkit.methods.boundary.problem.worths import read_worths
+from calibkit.methods.boundary.result.decide import probabilities
+from calibkit.methods.boundary.result.linearised import linearised_error
+from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.methods.boundary.result.parts import CrossValidated, Figures, TestFigures
 from calibkit.summaries.tally import Tally
 
 #: Finds a boundary on a tally with one part left out, given what the other parts hold; None where
@@ -76,7 +76,7 @@ def cross_validate(
 
     Counts are pooled over the folds.  The standard error of the objective comes from its values on
     the single folds, null where fewer than two are defined; where rows stand for several rows each,
-    from their influences (see `calibkit.methods.boundary.linearised`).
+    from their influences (see `calibkit.methods.boundary.result.linearised`).
     """
     parts = folds + forward
     totals = np.column_stack((dealt.part_totals(parts), dealt.part_gains(parts)))

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
-from calibkit.methods.boundary.curved import Sizes
+from calibkit.methods.boundary.solvers.curved import Sizes
 from calibkit.numerics.bounds import Bound, decimal_bound
 from calibkit.numerics.normal import normal_quantile
 from calibkit_kernels.binomial import lower_tail, upper_tail

@@ -8,7 +8,7 @@ from calibkit.bins.binning import Grid, check_bins
 from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import UsageError
-from calibkit.methods.boundary.methods import Method, at_ties, method, on_scale
+from calibkit.methods.boundary.solvers.methods import Method, at_ties, method, on_scale
 from calibkit.options.boundary import BoundaryOptions
 
 
@@ -42,7 +42,7 @@ def plan(options: BoundaryOptions, data: ScoreRows | GridTable) -> Plan:
     """
     if options.confidence is not None:
         raise UsageError(
-            "a confidence needs calibkit.methods.boundary.certificate.certify_boundary."
+            "a confidence needs calibkit.methods.boundary.certificate.certificate.certify_boundary."
         )
     worths = options.target.worths
     chosen = method(options.method, options.target.option, worths)

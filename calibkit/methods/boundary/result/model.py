@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.errors import ModelError
-from calibkit.methods.boundary.parts import (
+from calibkit.methods.boundary.result.parts import (
     NAMED_THRESHOLDS,
     RULE,
     BoundaryFit,

@@ -17,8 +17,8 @@ from calibkit.bins.binning import Grid, Levels, assign, fit_grid
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.provenance import random_parts
 from calibkit.columns.weights import AS_THEY_ARE, ROW
-from calibkit.methods.boundary.goals import Totals
-from calibkit.methods.boundary.worths import Worths
+from calibkit.methods.boundary.problem.goals import Totals
+from calibkit.methods.boundary.problem.worths import Worths
 from calibkit.models.model import Column
 from calibkit.options.levels import Order
 from calibkit.summaries.tally import Tally, count_rows

@@ -18,9 +18,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.boundary.exact import isotonic_blocks
-from calibkit.methods.boundary.found import Found, lowest_scores
-from calibkit.methods.boundary.goals import Goal, count_goal
+from calibkit.methods.boundary.problem.found import Found, lowest_scores
+from calibkit.methods.boundary.problem.goals import Goal, count_goal
+from calibkit.methods.boundary.solvers.exact import isotonic_blocks
 from calibkit.summaries.tally import Tally
 
 Floats = NDArray[np.float64]

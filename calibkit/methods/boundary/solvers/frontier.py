@@ -17,18 +17,18 @@ from numpy.typing import NDArray
 
 from calibkit.columns.weights import Unit
 from calibkit.errors import UsageError
-from calibkit.methods.boundary.classic import level_sets
-from calibkit.methods.boundary.exact import isotonic_blocks
-from calibkit.methods.boundary.found import lowest_scores
-from calibkit.methods.boundary.grid_tables import (
+from calibkit.methods.boundary.problem.found import lowest_scores
+from calibkit.methods.boundary.problem.problem import Problem
+from calibkit.methods.boundary.solvers.classic import level_sets
+from calibkit.methods.boundary.solvers.exact import isotonic_blocks
+from calibkit.methods.boundary.solvers.grid_tables import (
     MOST_STEPS,
     MOST_VALUES,
     LevelPrefixes,
     LevelTables,
     table_size,
 )
-from calibkit.methods.boundary.methods import grid_counts
-from calibkit.methods.boundary.problem import Problem
+from calibkit.methods.boundary.solvers.methods import grid_counts
 from calibkit.summaries.tally import Points
 from calibkit_kernels import grid_dp
 

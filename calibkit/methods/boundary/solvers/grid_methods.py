@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
-from calibkit.methods.boundary.goals import Goal, PrecisionAtRecall, RecallAtPrecision
-from calibkit.methods.boundary.grid_tables import (
+from calibkit.methods.boundary.problem.goals import Goal, PrecisionAtRecall, RecallAtPrecision
+from calibkit.methods.boundary.solvers.grid_tables import (
     MOST_STEPS,
     MOST_VALUES,
     LevelPrefixes,

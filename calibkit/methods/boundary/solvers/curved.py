@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.boundary.found import Surface
-from calibkit.methods.boundary.surface_fit import fit_surface
+from calibkit.methods.boundary.problem.found import Surface
+from calibkit.methods.boundary.solvers.surface_fit import fit_surface
 from calibkit.summaries.tally import Tally
 from calibkit_kernels.curved import TERMS, curved_sums, curved_values
 from calibkit_kernels.decide import LEAST, logit

@@ -1,6 +1,6 @@
 """Fitting a logistic surface, on a whole tally or with each part of a dealt one left out.
 
-The regressors and their penalty are described in `calibkit.methods.boundary.logistic`.
+The regressors and their penalty are described in `calibkit.methods.boundary.solvers.logistic`.
 
 The fits that leave out one part of many entries share their passes: one pass at a common point adds
 up each part on its own, and a fit takes all parts less its own.  As folds of many rows differ by
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.boundary.found import Surface
+from calibkit.methods.boundary.problem.found import Surface
 from calibkit.summaries.tally import Tally
 from calibkit_kernels import surface as kernels
 

@@ -14,8 +14,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.boundary.goals import Goal
-from calibkit.methods.boundary.measures import Measure
+from calibkit.methods.boundary.problem.goals import Goal
+from calibkit.methods.boundary.problem.measures import Measure
 from calibkit.numerics.confusion import Cells
 
 Floats = NDArray[np.float64]

@@ -24,16 +24,16 @@ from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.provenance import random_parts
 from calibkit.errors import DataError, InfeasibleError, UsageError
-from calibkit.methods.boundary import exact
-from calibkit.methods.boundary.certificate_paths import CURVED, Path, fit_path
-from calibkit.methods.boundary.certificate_tests import Quantity, certified, rows_needed, sequence
-from calibkit.methods.boundary.describe import describe, flatten
+from calibkit.methods.boundary.certificate.paths import CURVED, Path, fit_path
+from calibkit.methods.boundary.certificate.tests import Quantity, certified, rows_needed, sequence
 from calibkit.methods.boundary.fit import FittedBoundary, need_classes, score_only, seen_in_sample
-from calibkit.methods.boundary.found import Found
-from calibkit.methods.boundary.goals import count_goal
-from calibkit.methods.boundary.methods import METHODS
-from calibkit.methods.boundary.parts import Certificate
-from calibkit.methods.boundary.summary import Summary, summarise
+from calibkit.methods.boundary.problem.found import Found
+from calibkit.methods.boundary.problem.goals import count_goal
+from calibkit.methods.boundary.result.describe import describe, flatten
+from calibkit.methods.boundary.result.parts import Certificate
+from calibkit.methods.boundary.solvers import exact
+from calibkit.methods.boundary.solvers.methods import METHODS
+from calibkit.methods.boundary.solvers.summary import Summary, summarise
 from calibkit.options.boundary import AUTO, BoundaryOptions
 from calibkit.summaries.tally import count_rows
 

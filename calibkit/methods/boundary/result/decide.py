@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from calibkit.bins.binning import Levels, assign
 from calibkit.columns.segments import known_codes
 from calibkit.errors import UsageError
-from calibkit.methods.boundary.model import BoundaryModel
-from calibkit.methods.boundary.parts import threshold_value
+from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.methods.boundary.result.parts import threshold_value
 from calibkit_kernels.decide import margins, reaches
 
 Floats = NDArray[Any]

@@ -8,9 +8,9 @@ from fractions import Fraction
 
 from calibkit.columns.weights import AS_THEY_ARE, ClassWeights, at_prevalence
 from calibkit.errors import UsageError
-from calibkit.methods.boundary.goals import GOALS, Goal, Totals
-from calibkit.methods.boundary.measures import Measure, parse_objective
-from calibkit.methods.boundary.worth import LeastCost, value_goal
+from calibkit.methods.boundary.problem.goals import GOALS, Goal, Totals
+from calibkit.methods.boundary.problem.measures import Measure, parse_objective
+from calibkit.methods.boundary.problem.worth import LeastCost, value_goal
 from calibkit.numerics.bounds import Bound, decimal_bound
 from calibkit.numerics.confusion import OBJECTIVES
 

@@ -10,21 +10,21 @@ import numpy as np
 
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.segments import known_codes
-from calibkit.methods.boundary.decide import OTHER
-from calibkit.methods.boundary.figures import (
+from calibkit.methods.boundary.problem.found import Found
+from calibkit.methods.boundary.problem.goals import Goal, Totals
+from calibkit.methods.boundary.problem.problem import tally_totals
+from calibkit.methods.boundary.problem.target import Target
+from calibkit.methods.boundary.result.decide import OTHER
+from calibkit.methods.boundary.result.figures import (
     figures,
     held_out,
     judge_rows,
     pooled_figures,
     standard_error,
 )
-from calibkit.methods.boundary.found import Found
-from calibkit.methods.boundary.goals import Goal, Totals
-from calibkit.methods.boundary.model import BoundaryModel
-from calibkit.methods.boundary.parts import CrossValidated, SegmentFit
-from calibkit.methods.boundary.problem import tally_totals
-from calibkit.methods.boundary.summary import Stack
-from calibkit.methods.boundary.target import Target
+from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.methods.boundary.result.parts import CrossValidated, SegmentFit
+from calibkit.methods.boundary.solvers.summary import Stack
 from calibkit.summaries.tally import Tally
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from calibkit.columns.columns import RowFinder, ScoreRows
 from calibkit.columns.numeric import numeric_column
 from calibkit.columns.weights import ROW, Unit, in_units
-from calibkit.methods.boundary.target import Target
+from calibkit.methods.boundary.problem.target import Target
 from calibkit.models.model import Column
 
 Floats = NDArray[np.float64]

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.errors import UsageError, nearest
-from calibkit.methods.boundary.goals import CountGoal, Totals
+from calibkit.methods.boundary.problem.goals import CountGoal, Totals
 from calibkit.numerics.bounds import Bound, decimal_bound, is_decimal
 from calibkit.numerics.confusion import OBJECTIVES, Cells
 from calibkit_kernels.knapsack import Window

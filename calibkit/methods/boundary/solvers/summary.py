@@ -9,30 +9,30 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit import __version__
 from calibkit.bins.binning import Levels, uncertainty_levels
 from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import Condensing, ScoreRows
 from calibkit.columns.segments import read_segments
 from calibkit.columns.splits import group_parts, time_parts
 from calibkit.errors import DataError, UsageError
-from calibkit.methods.boundary.goals import Goal
-from calibkit.methods.boundary.logistic import distinct
-from calibkit.methods.boundary.model import BoundaryModel
-from calibkit.methods.boundary.plan import Plan, plan
-from calibkit.methods.boundary.problem import (
+from calibkit.methods.boundary.problem.goals import Goal
+from calibkit.methods.boundary.problem.problem import (
     Problem,
     binned_problem,
     grid_problem,
     raw_problem,
     tally_totals,
 )
-from calibkit.methods.boundary.spreads import Spread, spread_of_rows, spread_of_tally
-from calibkit.methods.boundary.worths import read_worths
+from calibkit.methods.boundary.problem.spreads import Spread, spread_of_rows, spread_of_tally
+from calibkit.methods.boundary.problem.worths import read_worths
+from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.methods.boundary.solvers.logistic import distinct
+from calibkit.methods.boundary.solvers.plan import Plan, plan
 from calibkit.models.model import Provenance
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.runtime.threads import later
 from calibkit.summaries.tally import Tally
+from calibkit.version import __version__
 
 #: How many quantiles of the fitting data a model keeps.
 QUANTILES = 20

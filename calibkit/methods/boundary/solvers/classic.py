@@ -12,8 +12,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.boundary.exact import Blocks, isotonic_blocks
-from calibkit.methods.boundary.goals import Goal, count_goal
+from calibkit.methods.boundary.problem.goals import Goal, count_goal
+from calibkit.methods.boundary.solvers.exact import Blocks, isotonic_blocks
 from calibkit.summaries.tally import Points
 
 Int64s = NDArray[np.int64]

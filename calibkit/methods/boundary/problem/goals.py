@@ -1,9 +1,9 @@
 """What a boundary is to reach: what is maximised, and subject to which bound.
 
 A goal looks at a boundary's totals only: selected rows M and true positives T, both in units of
-weight (and, in `calibkit.methods.boundary.worth`, what the rows are worth).  With the bound fixed, each
-`CountGoal` is linear along the direction ``T - c M``, which is what the exact search needs of it (see
-`calibkit.methods.boundary.exact`).
+weight (and, in `calibkit.methods.boundary.problem.worth`, what the rows are worth).  With the bound
+fixed, each `CountGoal` is linear along the direction ``T - c M``, which is what the exact search
+needs of it (see `calibkit.methods.boundary.solvers.exact`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.columns.weights import AS_THEY_ARE, ROW, ClassWeights, Unit
-from calibkit.methods.boundary.picks import most_expected, most_hits, recall_ceiling
+from calibkit.methods.boundary.problem.picks import most_expected, most_hits, recall_ceiling
 from calibkit.numerics.bounds import Bound
 from calibkit_kernels.exact import largest_ratio, ratio_at_least
 from calibkit_kernels.knapsack import Window

@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.bins.binning import Levels
-from calibkit.methods.boundary.classic import single_threshold
-from calibkit.methods.boundary.found import Found, Surface
-from calibkit.methods.boundary.goals import Goal
-from calibkit.methods.boundary.surface_fit import Shared, fit_surface, regressor
+from calibkit.methods.boundary.problem.found import Found, Surface
+from calibkit.methods.boundary.problem.goals import Goal
+from calibkit.methods.boundary.solvers.classic import single_threshold
+from calibkit.methods.boundary.solvers.surface_fit import Shared, fit_surface, regressor
 from calibkit.summaries.tally import Points, Tally
 from calibkit_kernels import sorting
 from calibkit_kernels import surface as kernels

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.boundary.goals import CountGoal
+from calibkit.methods.boundary.problem.goals import CountGoal
 from calibkit.summaries.tally import Points
 from calibkit_kernels import knapsack
 from calibkit_kernels.isotonic import concave_hull
