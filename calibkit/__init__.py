@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from calibkit.errors import ResourceError as ResourceError
     from calibkit.errors import UsageError as UsageError
     from calibkit.evaluation.result import Metrics as Metrics
+    from calibkit.maps.calibrator import CalibratorModel as CalibratorModel
     from calibkit.methods.boundary.result.model import BoundaryModel as BoundaryModel
-    from calibkit.methods.calibrators.model import CalibratorModel as CalibratorModel
     from calibkit.methods.hetcal.model import HetcalModel as HetcalModel
     from calibkit.methods.raters.model import AlphaModel as AlphaModel
     from calibkit.methods.vad.model import VadModel as VadModel
@@ -56,7 +56,7 @@ _PLACES = {
     "BundleModel": "calibkit.bundles.model",
     "CalibkitError": "calibkit.errors",
     "CalibkitWarning": "calibkit.errors",
-    "CalibratorModel": "calibkit.methods.calibrators.model",
+    "CalibratorModel": "calibkit.maps.calibrator",
     "DataError": "calibkit.errors",
     "HetcalModel": "calibkit.methods.hetcal.model",
     "InfeasibleError": "calibkit.errors",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from calibkit.api.functions import fit_function
 from calibkit.files.sources import Source
+from calibkit.maps.calibrator import CalibratorModel
 from calibkit.methods.calibrators import run
-from calibkit.methods.calibrators.model import CalibratorModel
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.summaries.runs import Fitted
 

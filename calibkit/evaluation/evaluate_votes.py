@@ -19,11 +19,11 @@ from calibkit.evaluation.result import Difference, Interval, Number
 from calibkit.evaluation.rows import vote_columns
 from calibkit.evaluation.slices import Slice, slices_of
 from calibkit.files.sources import Source
+from calibkit.maps.class_rows import RaterOptions, RaterRows, read_window
+from calibkit.maps.logit_maps import softmax
 from calibkit.measures.vote_curves import disagreement_rows
 from calibkit.methods.raters.histograms import BINS, predicted_disagreement
-from calibkit.methods.raters.logit_maps import softmax
 from calibkit.methods.raters.metrics import Judged, Measured, ensemble, measure, standard_error
-from calibkit.methods.raters.rows import RaterOptions, RaterRows, read_window
 from calibkit.numerics.normal import critical_value
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.version import __version__

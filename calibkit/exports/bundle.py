@@ -9,13 +9,13 @@ import msgspec
 
 from calibkit.bundles.model import BundleModel, Step, makes
 from calibkit.errors import UsageError
-from calibkit.exports.nodes import MISSING, Lacks, Node, Text, when
 from calibkit.exports.parts import PARTS
-from calibkit.exports.program import Program
 from calibkit.exports.request import Request
+from calibkit.expressions.nodes import MISSING, Lacks, Node, Text, when
+from calibkit.expressions.program import Program
+from calibkit.maps.calibrator import CalibratorModel
+from calibkit.maps.methods import METHODS
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.methods.calibrators.methods import METHODS
-from calibkit.methods.calibrators.model import CalibratorModel
 from calibkit.models.applier import ACTION, PASS
 from calibkit.models.model import Model
 

@@ -6,16 +6,16 @@ import msgspec
 import numpy as np
 
 from calibkit.exports import classes
-from calibkit.exports.maps import Maker
-from calibkit.exports.nodes import Node, clipped
-from calibkit.exports.preimages import Function, Inverse
-from calibkit.exports.program import Program, Rising
 from calibkit.exports.request import Request
-from calibkit.exports.scales import bind_input
-from calibkit.methods.calibrators.maps import ScoreMap
-from calibkit.methods.calibrators.method import mapped
-from calibkit.methods.calibrators.methods import METHODS
-from calibkit.methods.calibrators.model import CalibratorModel
+from calibkit.expressions.nodes import Node, clipped
+from calibkit.expressions.preimages import Function, Inverse
+from calibkit.expressions.program import Program, Rising
+from calibkit.expressions.scales import bind_input
+from calibkit.maps.calibrator import CalibratorModel
+from calibkit.maps.method import mapped
+from calibkit.maps.methods import METHODS
+from calibkit.maps.score_map import ScoreMap
+from calibkit.methods.calibrators.formulas import Maker
 from calibkit.models.model import Column
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from calibkit.exports.nodes import Node
-from calibkit.exports.program import Program
 from calibkit.exports.request import Request
+from calibkit.expressions.nodes import Node
+from calibkit.expressions.program import Program
 
 if TYPE_CHECKING:
+    from calibkit.maps.calibrator import CalibratorModel
     from calibkit.methods.boundary.result.model import BoundaryModel
-    from calibkit.methods.calibrators.model import CalibratorModel
     from calibkit.methods.hetcal.model import HetcalModel
     from calibkit.methods.raters.model import AlphaModel
     from calibkit.methods.vad.model import VadModel

@@ -9,8 +9,8 @@ from typing import Final
 from calibkit.errors import UsageError, nearest
 from calibkit.exports.bundle import translate as bundle
 from calibkit.exports.parts import PARTS, Translate
-from calibkit.exports.program import Program, used_bindings
 from calibkit.exports.request import Request
+from calibkit.expressions.program import Program, used_bindings
 from calibkit.models.model import Model
 from calibkit.version import __version__
 

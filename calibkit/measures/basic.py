@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from calibkit.evaluation.result import Number
-from calibkit.measures.blocks import added
 from calibkit.measures.metric import metric
 from calibkit.measures.views import View
+from calibkit.numerics.blocks import added
 from calibkit_kernels import reliability
 
 

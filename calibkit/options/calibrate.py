@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
 from calibkit.errors import UsageError, nearest
-from calibkit.methods.calibrators.methods import METHODS, Entry
+from calibkit.maps.methods import METHODS, Entry
 from calibkit.options.maps import (
     LOGIT_MAPS,
     METHOD,

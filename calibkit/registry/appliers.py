@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from calibkit.models.applier import Applier
 
 if TYPE_CHECKING:
+    from calibkit.maps.calibrator import CalibratorModel
     from calibkit.methods.boundary.result.model import BoundaryModel
-    from calibkit.methods.calibrators.model import CalibratorModel
     from calibkit.methods.hetcal.model import HetcalModel
     from calibkit.methods.raters.model import AlphaModel
     from calibkit.methods.vad.model import VadModel
@@ -31,7 +31,7 @@ def boundary(model: BoundaryModel) -> Applier:
 
 def calibrator(model: CalibratorModel) -> Applier:
     """Return what a calibrator does."""
-    from calibkit.methods.calibrators.application import calibrator_applier
+    from calibkit.maps.application import calibrator_applier
 
     return calibrator_applier(model)
 

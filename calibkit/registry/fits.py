@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from calibkit.bins.run import Binned
     from calibkit.evaluation.findings import Evaluated
+    from calibkit.maps.calibrator import CalibratorModel
     from calibkit.methods.boundary.result.model import BoundaryModel
-    from calibkit.methods.calibrators.model import CalibratorModel
     from calibkit.methods.hetcal.model import HetcalModel
     from calibkit.methods.raters.model import AlphaModel
     from calibkit.methods.vad.model import VadModel

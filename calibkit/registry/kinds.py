@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from calibkit.bundles.model import BundleModel
+    from calibkit.maps.calibrator import CalibratorModel
     from calibkit.methods.boundary.result.model import BoundaryModel
-    from calibkit.methods.calibrators.model import CalibratorModel
     from calibkit.methods.hetcal.model import HetcalModel
     from calibkit.methods.raters.model import AlphaModel
     from calibkit.methods.vad.model import VadModel
@@ -38,7 +38,7 @@ def bundle() -> type[BundleModel]:
 
 def calibrator() -> type[CalibratorModel]:
     """Return the structure of this kind."""
-    from calibkit.methods.calibrators.model import CalibratorModel
+    from calibkit.maps.calibrator import CalibratorModel
 
     return CalibratorModel
 

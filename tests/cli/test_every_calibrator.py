@@ -11,10 +11,10 @@ import polars as pl
 import pytest
 
 from calibkit import simulate_raters
-from calibkit.methods.calibrators.method import Found, Method
-from calibkit.methods.calibrators.methods import METHODS, Entry
-from calibkit.methods.calibrators.points import Points
-from calibkit.methods.calibrators.steps import steps_program, write_steps
+from calibkit.maps.method import Found, Method
+from calibkit.maps.methods import METHODS, Entry
+from calibkit.maps.points import Points
+from calibkit.maps.steps import steps_program, write_steps
 from calibkit.options.maps import LOGIT_MAPS, MapOptions
 from tests.cli.score_files import simulate, write
 from tests.conftest import Outcome

@@ -15,10 +15,10 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
 from calibkit.errors import DataError, ModelError, UsageError
+from calibkit.maps.calibrator import CalibratorModel
+from calibkit.maps.method import mapped
+from calibkit.maps.methods import METHODS
 from calibkit.methods.calibrators.fit import fit_calibrator
-from calibkit.methods.calibrators.method import mapped
-from calibkit.methods.calibrators.methods import METHODS
-from calibkit.methods.calibrators.model import CalibratorModel
 from calibkit.models.model import decode
 from calibkit.options.calibrate import CalibrateOptions
 from tests.conftest import INTERPRETED

@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 
 from calibkit.errors import DataError
+from calibkit.maps.calibrator import ScoreMap
+from calibkit.maps.method import mapped
+from calibkit.maps.methods import METHODS
+from calibkit.maps.points import pooled
 from calibkit.methods.calibrators.fit import fit_calibrator
-from calibkit.methods.calibrators.method import mapped
-from calibkit.methods.calibrators.methods import METHODS
-from calibkit.methods.calibrators.model import ScoreMap
-from calibkit.methods.calibrators.points import pooled
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.summaries.tally import count_rows
 from tests.conftest import ROOT

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from calibkit.maps.map_fit import fit_logit_map
 from calibkit.methods.raters.alpha import fit_strength, positive_probabilities
 from calibkit.methods.raters.histograms import (
     bin_sums,
@@ -19,7 +20,6 @@ from calibkit.methods.raters.histograms import (
     predicted_disagreement,
 )
 from calibkit.methods.raters.losses import losses
-from calibkit.methods.raters.map_fit import fit_logit_map
 from calibkit.methods.raters.metrics import Judged, ensemble, measure
 from calibkit_kernels.dirichlet import histogram_costs
 from tests.conftest import ROOT

@@ -14,6 +14,8 @@ from scipy.special import gammaln, logsumexp
 
 from calibkit import simulate_raters
 from calibkit.errors import UsageError
+from calibkit.maps.logit_maps import logits_of, softmax
+from calibkit.maps.map_fit import GRID, fit_logit_map
 from calibkit.methods.raters.alpha import MOST_LOG, fit_strength
 from calibkit.methods.raters.alpha_cal import SHARE_UNITS, isotonic_steps, with_steps
 from calibkit.methods.raters.histograms import (
@@ -23,9 +25,7 @@ from calibkit.methods.raters.histograms import (
     disagreement_targets,
     predicted_disagreement,
 )
-from calibkit.methods.raters.logit_maps import logits_of, softmax
 from calibkit.methods.raters.losses import losses
-from calibkit.methods.raters.map_fit import GRID, fit_logit_map
 from calibkit.methods.raters.metrics import Judged, measure, standard_error
 from calibkit.numerics.minimise import minimise
 from calibkit.numerics.roots import rising_root

@@ -12,20 +12,20 @@ from numpy.typing import NDArray
 from calibkit.columns.columns import RowFinder
 from calibkit.columns.patterns import Matched
 from calibkit.files.sources import Source
-from calibkit.methods.calibrators.maps import MapFit
-from calibkit.methods.calibrators.model import CalibratorModel
-from calibkit.methods.raters.application import match_classes, needed_columns, read_classes
-from calibkit.methods.raters.histograms import added_bin_sums, class_targets
-from calibkit.methods.raters.logit_maps import (
+from calibkit.maps.calibrator import CalibratorModel
+from calibkit.maps.logit_maps import (
     MOST_INVERSE_TEMPERATURE,
     LogitMap,
+    LogitMapModel,
     logits_of,
     softmax,
 )
+from calibkit.maps.map_fit import FOLDS, fit_logit_map
+from calibkit.maps.score_map import MapFit
+from calibkit.maps.stored import StoredRows
+from calibkit.methods.raters.application import match_classes, needed_columns, read_classes
+from calibkit.methods.raters.histograms import added_bin_sums, class_targets
 from calibkit.methods.raters.losses import losses
-from calibkit.methods.raters.map_fit import FOLDS, fit_logit_map
-from calibkit.methods.raters.model import LogitMapModel
-from calibkit.methods.raters.stored import StoredRows
 from calibkit.models.applier import Reads, Request
 from calibkit.models.model import Provenance
 from calibkit.options.calibrate import CalibrateOptions
@@ -37,7 +37,7 @@ Floats = NDArray[np.float64]
 
 
 def fit_class_calibrator(rows: StoredRows, options: CalibrateOptions) -> Fitted[CalibratorModel]:
-    """Fit a map of logits to labels or votes; see `calibkit.methods.raters.map_fit.fit_logit_map`.
+    """Fit a map of logits to labels or votes; see `calibkit.maps.map_fit.fit_logit_map`.
 
     Parameters
     ----------

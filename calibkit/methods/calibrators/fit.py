@@ -14,13 +14,13 @@ from calibkit.columns.provenance import random_parts
 from calibkit.columns.remarks import of_tally
 from calibkit.columns.segments import Segments, read_segments
 from calibkit.errors import DataError, UsageError
-from calibkit.measures.blocks import added, cut, each_block
-from calibkit.methods.calibrators.maps import MapFit, ScoreMap
-from calibkit.methods.calibrators.method import Method, mapped
-from calibkit.methods.calibrators.model import CalibratorModel
-from calibkit.methods.calibrators.points import Points, by_level, parts_of, pooled
+from calibkit.maps.calibrator import CalibratorModel
+from calibkit.maps.method import Method, mapped
+from calibkit.maps.points import Points, by_level, parts_of, pooled
+from calibkit.maps.score_map import MapFit, ScoreMap
 from calibkit.methods.calibrators.rows import SEGMENTS
 from calibkit.models.model import Column, Provenance
+from calibkit.numerics.blocks import added, cut, each_block
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.maps import DEFAULTS
 from calibkit.runtime.threads import later

@@ -10,9 +10,9 @@ from calibkit.columns.columns import RowFinder
 from calibkit.columns.patterns import Matched, match_columns
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
+from calibkit.maps.class_rows import read_predictions
 from calibkit.methods.raters.alpha_cal import predict
 from calibkit.methods.raters.model import AlphaModel
-from calibkit.methods.raters.rows import read_predictions
 from calibkit.models.applier import Reads, Request
 from calibkit.models.model import Model
 

@@ -16,8 +16,8 @@ from calibkit.columns.rows import NothingLeft, Remark, merge_remarks
 from calibkit.columns.segments import Segments
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
-from calibkit.methods.calibrators.application import calibrator_applier
-from calibkit.methods.calibrators.model import CalibratorModel
+from calibkit.maps.application import calibrator_applier
+from calibkit.maps.calibrator import CalibratorModel
 from calibkit.methods.vad.moments import Columns, Moments, Setting, sum_moments
 from calibkit.methods.vad.rows import (
     MemberRows,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.columns.weights import Unit
-from calibkit.measures.blocks import cut, each_block
+from calibkit.numerics.blocks import cut, each_block
 from calibkit.summaries.tally import Tally
 from calibkit_kernels import maps
 from calibkit_kernels.decide import LEAST

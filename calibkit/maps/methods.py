@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
-    from calibkit.methods.calibrators.method import Method
+    from calibkit.maps.method import Method
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ class Entry:
     step
         What a fit does, in words.
     fields
-        The fields of its map: see `calibkit.methods.calibrators.maps.ScoreMap`.
+        The fields of its map: see `calibkit.maps.score_map.ScoreMap`.
     options
         The options that not every method has: see `calibkit.options.maps.MapOptions`.
     probabilities
@@ -43,49 +43,49 @@ class Entry:
 
 
 def _beta() -> Method:
-    from calibkit.methods.calibrators.beta import METHOD
+    from calibkit.maps.beta import METHOD
 
     return METHOD
 
 
 def _platt() -> Method:
-    from calibkit.methods.calibrators.platt import METHOD
+    from calibkit.maps.platt import METHOD
 
     return METHOD
 
 
 def _isotonic() -> Method:
-    from calibkit.methods.calibrators.isotonic import METHOD
+    from calibkit.maps.isotonic import METHOD
 
     return METHOD
 
 
 def _histogram() -> Method:
-    from calibkit.methods.calibrators.histogram import METHOD
+    from calibkit.maps.histogram import METHOD
 
     return METHOD
 
 
 def _scaling_binning() -> Method:
-    from calibkit.methods.calibrators.scaling_binning import METHOD
+    from calibkit.maps.scaling_binning import METHOD
 
     return METHOD
 
 
 def _venn_abers() -> Method:
-    from calibkit.methods.calibrators.venn_abers import METHOD
+    from calibkit.maps.venn_abers import METHOD
 
     return METHOD
 
 
 def _temperature() -> Method:
-    from calibkit.methods.calibrators.temperature import METHOD
+    from calibkit.maps.temperature import METHOD
 
     return METHOD
 
 
 def _prior_shift() -> Method:
-    from calibkit.methods.calibrators.prior_shift import METHOD
+    from calibkit.maps.prior_shift import METHOD
 
     return METHOD
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from calibkit.bins.edges import equal_width_edges
-from calibkit.methods.calibrators.method import Float64s, Found, Method
-from calibkit.methods.calibrators.points import Points, sums_between
-from calibkit.methods.calibrators.steps import steps_program, without_repeats, write_steps
+from calibkit.maps.method import Float64s, Found, Method
+from calibkit.maps.points import Points, sums_between
+from calibkit.maps.steps import steps_program, without_repeats, write_steps
 from calibkit.options.maps import MapOptions
 from calibkit_kernels.decide import logit
 

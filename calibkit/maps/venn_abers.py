@@ -12,18 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.errors import DataError
-from calibkit.methods.calibrators.maps import ScoreMap
-from calibkit.methods.calibrators.method import Float64s, Floats, Found, Method, Writer
-from calibkit.methods.calibrators.points import Points
-from calibkit.methods.calibrators.steps import starts_of
+from calibkit.maps.method import Float64s, Floats, Found, Method, Writer
+from calibkit.maps.points import Points
+from calibkit.maps.score_map import ScoreMap
+from calibkit.maps.steps import starts_of
 from calibkit.options.maps import MapOptions
 from calibkit.runtime.threads import later
 from calibkit_kernels.maps import merged_interval, step_map, step_map_above
 from calibkit_kernels.venn_abers import added_row_fits, next_corners
 
 if TYPE_CHECKING:
-    from calibkit.exports.maps import Maker
-    from calibkit.exports.nodes import Node
+    from calibkit.expressions.nodes import Node
+    from calibkit.methods.calibrators.formulas import Maker
 
 Int64s = NDArray[np.int64]
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.calibrators.maps import ScoreMap
-from calibkit.methods.calibrators.method import Float64s, Floats, Writer
+from calibkit.maps.method import Float64s, Floats, Writer
+from calibkit.maps.score_map import ScoreMap
 from calibkit_kernels.maps import bucket_starts, step_map
 
 if TYPE_CHECKING:
-    from calibkit.exports.maps import Maker
-    from calibkit.exports.nodes import Node
+    from calibkit.expressions.nodes import Node
+    from calibkit.methods.calibrators.formulas import Maker
 
 _BUCKETS_A_KNOT: Final = 4
 _MOST_BUCKETS: Final = 65_536

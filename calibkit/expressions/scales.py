@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from calibkit.exports.nodes import (
+from calibkit.expressions.nodes import (
     ONE,
     ZERO,
     Between,
@@ -21,8 +21,8 @@ from calibkit.exports.nodes import (
     node_of,
     when,
 )
-from calibkit.exports.preimages import Scores
-from calibkit.exports.program import Input, Program
+from calibkit.expressions.preimages import Scores
+from calibkit.expressions.program import Input, Program
 from calibkit.models.model import Column
 from calibkit_kernels.decide import LEAST
 

@@ -8,9 +8,9 @@ from typing import ClassVar
 import msgspec
 
 from calibkit.errors import ModelError
-from calibkit.methods.calibrators.maps import MapFit, ScoreMap
-from calibkit.methods.calibrators.methods import METHODS
-from calibkit.methods.raters.model import LogitMapModel
+from calibkit.maps.logit_maps import LogitMapModel
+from calibkit.maps.methods import METHODS
+from calibkit.maps.score_map import MapFit, ScoreMap
 from calibkit.models.model import Model, Provenance
 
 __all__ = ["CalibratorModel", "MapFit", "ScoreMap"]

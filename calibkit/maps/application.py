@@ -11,11 +11,11 @@ from calibkit.columns.columns import RowFinder
 from calibkit.columns.numeric import FloatArray, numeric_column
 from calibkit.columns.segments import known_codes
 from calibkit.files.sources import Source
+from calibkit.maps.calibrator import CalibratorModel
+from calibkit.maps.method import mapped
+from calibkit.maps.methods import METHODS
+from calibkit.maps.score_map import ScoreMap
 from calibkit.methods.calibrators.classes import ClassApplier
-from calibkit.methods.calibrators.maps import ScoreMap
-from calibkit.methods.calibrators.method import mapped
-from calibkit.methods.calibrators.methods import METHODS
-from calibkit.methods.calibrators.model import CalibratorModel
 from calibkit.methods.calibrators.rows import SEGMENTS, into_unit_interval
 from calibkit.models.applier import Applier, Reads, Request, as_fitted, find_columns
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from calibkit.methods.calibrators.maps import ScoreMap
-from calibkit.methods.calibrators.method import Float64s, Floats, Found, Method, Writer
-from calibkit.methods.calibrators.points import Points
+from calibkit.maps.method import Float64s, Floats, Found, Method, Writer
+from calibkit.maps.points import Points
+from calibkit.maps.score_map import ScoreMap
 from calibkit.options.maps import MapOptions
 from calibkit_kernels.maps import line_map
 
 if TYPE_CHECKING:
-    from calibkit.exports.maps import Maker
-    from calibkit.exports.nodes import Node
+    from calibkit.expressions.nodes import Node
+    from calibkit.methods.calibrators.formulas import Maker
 
 
 def fit(points: Points, options: MapOptions, _: list[Points]) -> Found:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibkit.methods.calibrators.maps import ScoreMap
-from calibkit.methods.calibrators.method import Float64s, Floats, Found, Method, Writer
-from calibkit.methods.calibrators.platt import refuse_separated
-from calibkit.methods.calibrators.points import Points
+from calibkit.maps.method import Float64s, Floats, Found, Method, Writer
+from calibkit.maps.platt import refuse_separated
+from calibkit.maps.points import Points
+from calibkit.maps.score_map import ScoreMap
 from calibkit.options.maps import MapOptions
 from calibkit_kernels.decide import LEAST
 from calibkit_kernels.logistic import fit_line, fit_logistic
@@ -21,8 +21,8 @@ from calibkit_kernels.logistic_sums import is_separated
 from calibkit_kernels.maps import beta_map, log_parts
 
 if TYPE_CHECKING:
-    from calibkit.exports.maps import Maker
-    from calibkit.exports.nodes import Node
+    from calibkit.expressions.nodes import Node
+    from calibkit.methods.calibrators.formulas import Maker
 
 
 def fit(points: Points, options: MapOptions, _: list[Points]) -> Found:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
-from calibkit.methods.raters.logit_maps import MOST_INVERSE_TEMPERATURE, LogitMap, map_logits
+from calibkit.maps.logit_maps import MOST_INVERSE_TEMPERATURE, LogitMap, map_logits
 from calibkit.numerics.minimise import minimise
 from calibkit.numerics.roots import rising_root
 from calibkit_kernels.dense import (

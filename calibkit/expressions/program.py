@@ -6,7 +6,7 @@ import graphlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from calibkit.exports.nodes import (
+from calibkit.expressions.nodes import (
     MISSING,
     Code,
     Field,
@@ -24,7 +24,7 @@ from calibkit.exports.nodes import (
     refs_of,
     when,
 )
-from calibkit.exports.preimages import Inverse
+from calibkit.expressions.preimages import Inverse
 from calibkit.models.model import Column
 
 

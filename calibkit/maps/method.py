@@ -1,4 +1,4 @@
-"""What a method of calibration is, once it is loaded: see `calibkit.methods.calibrators.methods`."""
+"""What a method of calibration is, once it is loaded: see `calibkit.maps.methods`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.calibrators.maps import ScoreMap
-from calibkit.methods.calibrators.points import Points
+from calibkit.maps.points import Points
+from calibkit.maps.score_map import ScoreMap
 from calibkit.options.maps import MapOptions
 
 if TYPE_CHECKING:
-    from calibkit.exports.maps import Maker
-    from calibkit.exports.nodes import Node
+    from calibkit.expressions.nodes import Node
+    from calibkit.methods.calibrators.formulas import Maker
 
 Floats = NDArray[Any]
 Float64s = NDArray[np.float64]

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibkit.methods.calibrators.histogram import equal_edges
-from calibkit.methods.calibrators.maps import ScoreMap
-from calibkit.methods.calibrators.method import Float64s, Floats, Found, Method, Writer
-from calibkit.methods.calibrators.platt import falling_note, platt_line
-from calibkit.methods.calibrators.points import Points
-from calibkit.methods.calibrators.steps import without_repeats, write_steps
+from calibkit.maps.histogram import equal_edges
+from calibkit.maps.method import Float64s, Floats, Found, Method, Writer
+from calibkit.maps.platt import falling_note, platt_line
+from calibkit.maps.points import Points
+from calibkit.maps.score_map import ScoreMap
+from calibkit.maps.steps import without_repeats, write_steps
 from calibkit.options.maps import MapOptions
 from calibkit_kernels.decide import LEAST
 from calibkit_kernels.maps import line_map
 from calibkit_kernels.reliability import loss_sums
 
 if TYPE_CHECKING:
-    from calibkit.exports.maps import Maker
-    from calibkit.exports.nodes import Node
+    from calibkit.expressions.nodes import Node
+    from calibkit.methods.calibrators.formulas import Maker
 
 
 def fit(points: Points, options: MapOptions, parts: list[Points]) -> Found:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.exports.nodes import Node, Operand, node_of, steps
+from calibkit.expressions.nodes import Node, Operand, node_of, steps
 
 Floats = NDArray[Any]
 Int64s = NDArray[np.int64]

@@ -17,8 +17,8 @@ from calibkit.columns.provenance import data_hash, hash_text, merge_hashes, row_
 from calibkit.columns.rows import Remark, merge_remarks
 from calibkit.errors import DataError
 from calibkit.files.sources import Source
-from calibkit.methods.raters.logit_maps import LEAST_PROBABILITY, logits_of, softmax
-from calibkit.methods.raters.rows import RaterOptions, RaterRows, read_window
+from calibkit.maps.class_rows import RaterOptions, RaterRows, read_window
+from calibkit.maps.logit_maps import LEAST_PROBABILITY, logits_of, softmax
 from calibkit.models.model import Column
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.arrays import Arrays

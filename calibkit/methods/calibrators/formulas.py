@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from calibkit.exports import scales
-from calibkit.exports.nodes import Log, Node, Operand, Ref, clipped, steps, when
-from calibkit.exports.preimages import Function, Inverse
-from calibkit.exports.program import Program
-from calibkit.methods.calibrators.maps import ScoreMap
+from calibkit.expressions import scales
+from calibkit.expressions.nodes import Log, Node, Operand, Ref, clipped, steps, when
+from calibkit.expressions.preimages import Function, Inverse
+from calibkit.expressions.program import Program
+from calibkit.maps.score_map import ScoreMap
 from calibkit.models.model import Column
 from calibkit_kernels.decide import LEAST
 
