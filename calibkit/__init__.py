@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from calibkit.errors import ModelError as ModelError
     from calibkit.errors import ResourceError as ResourceError
     from calibkit.errors import UsageError as UsageError
-    from calibkit.evaluation.result import Metrics as Metrics
     from calibkit.maps.calibrator import CalibratorModel as CalibratorModel
+    from calibkit.measures.result import Metrics as Metrics
     from calibkit.methods.boundary.result.model import BoundaryModel as BoundaryModel
     from calibkit.methods.hetcal.model import HetcalModel as HetcalModel
     from calibkit.methods.raters.model import AlphaModel as AlphaModel
@@ -60,7 +60,7 @@ _PLACES = {
     "DataError": "calibkit.errors",
     "HetcalModel": "calibkit.methods.hetcal.model",
     "InfeasibleError": "calibkit.errors",
-    "Metrics": "calibkit.evaluation.result",
+    "Metrics": "calibkit.measures.result",
     "Model": "calibkit.models.model",
     "ModelError": "calibkit.errors",
     "ResourceError": "calibkit.errors",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from calibkit.api.functions import python_function, tell
 from calibkit.evaluation.evaluate import Evaluated
-from calibkit.evaluation.result import Metrics
 from calibkit.evaluation.run import fit
 from calibkit.files.sources import Source
+from calibkit.measures.result import Metrics
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.reports.evaluated import page_of
 from calibkit.runtime.threads import later, warm_up

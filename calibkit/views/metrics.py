@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from calibkit.views.page import cell_text
 
 if TYPE_CHECKING:
-    from calibkit.evaluation.result import Metrics
+    from calibkit.measures.result import Metrics
     from calibkit.views.page import Page
 
 ALL = "all"
