@@ -24,10 +24,9 @@ from calibkit.maps.map_fit import FOLDS, fit_logit_map
 from calibkit.maps.score_map import MapFit
 from calibkit.maps.stored import StoredRows
 from calibkit.methods.raters.application import match_classes, needed_columns, read_classes
-from calibkit.methods.raters.histograms import added_bin_sums, class_targets
-from calibkit.methods.raters.losses import losses
 from calibkit.models.applier import Reads, Request
 from calibkit.models.model import Provenance
+from calibkit.numerics.votes import added_bin_sums, class_targets, losses
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.summaries.draws import folds_of_keys
 from calibkit.summaries.runs import Fitted
