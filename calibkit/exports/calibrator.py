@@ -12,10 +12,10 @@ from calibkit.expressions.preimages import Function, Inverse
 from calibkit.expressions.program import Program, Rising
 from calibkit.expressions.scales import bind_input
 from calibkit.maps.calibrator import CalibratorModel
+from calibkit.maps.formulas import Maker
 from calibkit.maps.method import mapped
 from calibkit.maps.methods import METHODS
 from calibkit.maps.score_map import ScoreMap
-from calibkit.methods.calibrators.formulas import Maker
 from calibkit.models.model import Column
 
 
