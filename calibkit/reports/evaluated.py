@@ -15,7 +15,7 @@ from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.models.model import Model
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.plot import RocOptions
-from calibkit.reports import disagreement, plots, reliability
+from calibkit.reports import plots, reliability
 from calibkit.reports.html import Cell, Markup, Table
 from calibkit.reports.html_boundary import beside
 from calibkit.reports.html_report import report
@@ -50,8 +50,8 @@ def picture_of(options: EvaluateOptions, source: Source, found: Evaluated, forma
     whole = found.curves
     if whole is not None:
         whole = whole.filter(whole["slice"] == ALL)
-    kind = reliability if options.counts is None else disagreement
-    return plots.picture(kind.of_evaluated(replace(found, curves=whole), options), format=format)
+    shown = reliability.of_evaluated(replace(found, curves=whole), options)
+    return plots.picture(shown, format=format)
 
 
 def page_of(options: EvaluateOptions, source: Source, found: Evaluated) -> bytes:

@@ -16,7 +16,7 @@ from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.grid_plots import HeatmapOptions
 from calibkit.options.plot import DispersionOptions, PrecisionRecallOptions, RocOptions
-from calibkit.reports import disagreement, plots, reliability
+from calibkit.reports import plots, reliability
 from calibkit.reports.html import Markup, escaped, figure, number
 from calibkit.reports.judged import curves_of
 from calibkit.reports.points import MOST_LINES, Points
@@ -87,8 +87,7 @@ def _kinds(
     """Yield what makes the points of each picture."""
     if found.curves is not None:
         own = replace(found, curves=found.curves.filter(pl.col("slice") == ALL))
-        kind = reliability if options.counts is None else disagreement
-        yield lambda: kind.of_evaluated(own, options)
+        yield lambda: reliability.of_evaluated(own, options)
     if source is None:
         return
     if options.counts is not None:
