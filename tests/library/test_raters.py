@@ -27,7 +27,7 @@ from calibkit.methods.raters.logit_maps import logits_of, softmax
 from calibkit.methods.raters.losses import losses
 from calibkit.methods.raters.map_fit import GRID, fit_logit_map
 from calibkit.methods.raters.metrics import Judged, measure, standard_error
-from calibkit.numerics.minimise import minimise
+from calibkit.numerics.newton import quasi_newton
 from calibkit.numerics.roots import rising_root
 from calibkit.options.maps import LOGIT_MAPS
 from calibkit.simulate.raters import beta_parameters
@@ -336,7 +336,7 @@ def rosenbrock(point: np.ndarray) -> tuple[float, np.ndarray]:
 
 
 def test_the_minimiser_walks_a_bent_valley() -> None:
-    found = minimise(rosenbrock, np.full(6, -1.2), tolerance=1e-9)
+    found = quasi_newton(rosenbrock, np.full(6, -1.2), tolerance=1e-9)
     assert found.converged
     assert found.point == pytest.approx(np.ones(6), abs=1e-7)
 

@@ -13,10 +13,10 @@ from calibkit.errors import DataError
 from calibkit.methods.calibrators.maps import ScoreMap
 from calibkit.methods.calibrators.method import Float64s, Floats, Found, Method, Writer
 from calibkit.methods.calibrators.points import Points
+from calibkit.numerics.logistic import fit_line
 from calibkit.options.maps import MapOptions
 from calibkit_kernels.decide import LEAST
-from calibkit_kernels.logistic import fit_line
-from calibkit_kernels.logistic_sums import is_separated
+from calibkit_kernels.logistic import is_separated
 from calibkit_kernels.maps import line_map
 
 if TYPE_CHECKING:
