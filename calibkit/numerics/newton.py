@@ -98,7 +98,7 @@ def newton(
     """
     places = np.array(start, np.float64)
     own = np.array([FREE] * places.size if kinds is None else kinds, np.int64)
-    points = np.zeros((3, places.size))
+    points = np.zeros((kernels.MATRIX + places.size, places.size))
     points[kernels.AHEAD] = np.where(own == RISING, np.maximum(places, 0.0), places)
     state = np.empty(8)
     kernels.begin(scale, slope, decrement, ridge, state)
@@ -119,7 +119,7 @@ def newton_step(
     point: Floats, gradient: Floats, hessian: Floats, ridge: float = 0.0
 ) -> tuple[Floats, float]:
     """Return the point after one Newton step over free variables, and twice the gain it promises."""
-    points = np.tile(point, (3, 1))
+    points = np.tile(point, (kernels.MATRIX + point.size, 1))
     kinds = np.full(point.size, FREE, np.int64)
     decrement = float(kernels.newton_step(gradient, hessian, kinds, ridge, points))
     return point + points[kernels.STEP], decrement

@@ -11,7 +11,7 @@ from ._jit import kernel
 from .boosting import label_loss
 from .logistic import BLOCK, add_blocks, line_sums, spread
 from .maps import expit_of
-from .newton import AHEAD, FLAT, FOUND, GO, POINT, TRACE_SHARE, begin, newton
+from .newton import AHEAD, FLAT, FOUND, GO, MATRIX, POINT, TRACE_SHARE, begin, newton
 
 Int64s = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -140,7 +140,7 @@ def newton_line(x: Floats, positive: Floats, negative: Floats, total: float, lin
     """
     blocks = (x.size + BLOCK - 1) // BLOCK
     parts, sums, state = np.empty((blocks, 6)), np.empty(6), np.empty(8)
-    points, hessian, kinds = np.empty((3, 2)), np.empty((2, 2)), np.zeros(2, np.int64)
+    points, hessian, kinds = np.empty((MATRIX + 2, 2)), np.empty((2, 2)), np.zeros(2, np.int64)
     begin(total, FLAT, 0.0, TRACE_SHARE, state)
     points[AHEAD, 0], points[AHEAD, 1] = line[0], line[1]
     said = GO

@@ -20,8 +20,9 @@ Kinds = NDArray[np.int64]
 
 #: What a coordinate may do: move freely, stay at 0 or above, stay where it is.
 FREE, RISING, FIXED = range(3)
-#: The rows of the points: the best one so far, the one to sum at, the step between them.
-POINT, AHEAD, STEP = range(3)
+#: The rows of the points: the best one so far, the one to sum at, the step between them; then whether
+#: a coordinate takes part in the step, and from `MATRIX` on room for the equations.
+POINT, AHEAD, STEP, MOVES, MATRIX = range(5)
 #: What a search knows: its rules (by what a slope is divided; the slope and the decrement at which it
 #: ends; what is added to the diagonal of the Hessian, a share of its trace), then the value at the
 #: best point, the length of the last step, the slope left and the steps taken.
@@ -64,7 +65,8 @@ def newton(
     kinds
         What each coordinate may do.
     points
-        3 x variables; begin with the start in `AHEAD`, 0 or above where a coordinate has to be.
+        As many columns as variables, `MATRIX` rows more; begin with the start in `AHEAD`, 0 or above
+        where a coordinate has to be.
     state
         Eight numbers; see `begin`.
 
@@ -83,17 +85,18 @@ def newton(
             return GO
     state[VALUE], state[LENGTH] = value, 1.0
     state[STEPS] += 1.0
-    points[POINT] = points[AHEAD]
-    decrement = newton_step(gradient, hessian, kinds, state[RIDGE], points)
     slope = 0.0
     for j in range(kinds.size):
+        points[POINT, j] = points[AHEAD, j]
         if may_move(kinds[j], points[POINT, j], gradient[j]):
             slope = max(slope, abs(gradient[j]))
+    decrement = newton_step(gradient, hessian, kinds, state[RIDGE], points)
     state[LEFT] = slope / state[SCALE]
     move(points, kinds, 1.0)
     if state[LEFT] <= state[SLOPE] or decrement <= state[DECREMENT] * state[SCALE]:
         if not 0.0 < decrement <= _MUCH * state[SCALE]:
-            points[AHEAD] = points[POINT]
+            for j in range(kinds.size):
+                points[AHEAD, j] = points[POINT, j]
         return FOUND
     for j in range(kinds.size):
         if points[AHEAD, j] != points[POINT, j]:
@@ -116,31 +119,29 @@ def newton_step(
     No coordinate leaves its bound the wrong way.  `ridge` is a share of the trace.
     """
     size = kinds.size
-    free = np.empty(size, np.bool_)
+    step, matrix = points[STEP], points[MATRIX:]
     for j in range(size):
-        free[j] = may_move(kinds[j], points[POINT, j], gradient[j])
-    matrix, step = np.zeros((size, size)), np.empty(size)
-    while True:
+        points[MOVES, j] = 1.0 if may_move(kinds[j], points[POINT, j], gradient[j]) else 0.0
+    stuck = True
+    while stuck:
         trace = 0.0
         for j in range(size):
-            trace += hessian[j, j] if free[j] else 0.0
+            trace += points[MOVES, j] * hessian[j, j]
         for j in range(size):
+            moves = points[MOVES, j] > 0.0
             for k in range(j):
-                matrix[j, k] = hessian[j, k] if free[j] and free[k] else 0.0
-            matrix[j, j] = hessian[j, j] + (ridge * trace + 1e-300) if free[j] else 1.0
-            step[j] = gradient[j] if free[j] else 0.0
+                matrix[j, k] = hessian[j, k] if moves and points[MOVES, k] > 0.0 else 0.0
+            matrix[j, j] = hessian[j, j] + (ridge * trace + 1e-300) if moves else 1.0
+            step[j] = -gradient[j] if moves else 0.0
         solve_cholesky(matrix, step)
         stuck = False
         for j in range(size):
-            if free[j] and kinds[j] == RISING and points[POINT, j] == 0.0 and step[j] > 0.0:
-                free[j] = False
+            if kinds[j] == RISING and points[POINT, j] == 0.0 and step[j] < 0.0:
+                points[MOVES, j] = 0.0
                 stuck = True
-        if not stuck:
-            break
     decrement = 0.0
     for j in range(size):
-        decrement += gradient[j] * step[j]
-        points[STEP, j] = -step[j]
+        decrement -= gradient[j] * step[j]
     return decrement
 
 
