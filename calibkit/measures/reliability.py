@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from calibkit.bins.edges import equal_width_edges
 from calibkit.measures.metric import metric
-from calibkit.measures.views import Settings, View
+from calibkit.measures.views import View
 from calibkit.numerics.blocks import added, cut, each_block
+from calibkit.options.metrics import Settings
 from calibkit_kernels import reliability, tally
 
 Floats = NDArray[np.float64]
