@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from calibkit.bins.binning import Grid, assign
 from calibkit.columns.columns import ColumnOptions, ScoreRows
-from calibkit.methods.boundary.fit import FittedBoundary, fit_boundary
+from calibkit.methods.boundary.result.fit import FittedBoundary, fit_boundary
 from calibkit.options.boundary import BoundaryOptions
 from tests.conftest import INTERPRETED, ROOT
 
