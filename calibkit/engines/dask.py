@@ -17,9 +17,9 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
-from calibkit import __version__
 from calibkit.errors import CalibkitError, ResourceError, UsageError
 from calibkit.runtime.progress import Progress, silent
+from calibkit.version import __version__
 
 #: The address that means a cluster of this machine's processes.
 LOCAL: Final = "local"

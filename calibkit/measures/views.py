@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.columns.weights import ROW, Unit
-from calibkit.measures.blocks import cut, each_block
+from calibkit.numerics.blocks import cut, each_block
 from calibkit.numerics.bounds import Bound
 from calibkit.summaries.tally import count_rows
 from calibkit_kernels import ranking, reliability

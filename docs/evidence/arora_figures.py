@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from boundary_study import ROOT, Floats
 
-from calibkit.reports.look import Look
+from calibkit.options.look import Look
 from calibkit.reports.style import Sheet, settings, to_svg
 
 FOLDER = ROOT / "docs" / "evidence" / "figures"

@@ -9,7 +9,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit import __version__
 from calibkit.bins.binning import Levels, uncertainty_levels
 from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import Condensing, ScoreRows
@@ -32,6 +31,7 @@ from calibkit.models.model import Provenance
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.runtime.threads import later
 from calibkit.summaries.tally import Tally
+from calibkit.version import __version__
 
 #: How many quantiles of the fitting data a model keeps.
 QUANTILES = 20
