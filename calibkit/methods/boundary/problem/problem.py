@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.bins.binning import Grid, Levels, assign, fit_grid
+from calibkit.bins.binning import Grid, Levels, fit_grid
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.provenance import random_parts
 from calibkit.columns.weights import AS_THEY_ARE, ROW
@@ -21,6 +21,7 @@ from calibkit.methods.boundary.problem.goals import Totals
 from calibkit.methods.boundary.problem.values import Values
 from calibkit.models.model import Column
 from calibkit.options.levels import Order
+from calibkit.summaries.edges import assign
 from calibkit.summaries.tally import Tally, count_rows
 
 Floats = NDArray[Any]
