@@ -21,10 +21,10 @@ from boundary_study import DATA, ROOT, Floats, part, row, single_threshold
 
 from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.files.sources import open_source
-from calibkit.methods.boundary.auto import choose_method
+from calibkit.methods.boundary.choice import choose_method
+from calibkit.methods.boundary.judge import Tried
 from calibkit.methods.boundary.problem.problem import tally_totals
 from calibkit.methods.boundary.problem.target import Target
-from calibkit.methods.boundary.tried import Tried
 from calibkit.options.boundary import AUTO, BoundaryOptions
 from calibkit.options.shared import ColumnOptions
 

@@ -25,8 +25,8 @@ from calibkit.drift.drift import ALL, drift
 from calibkit.drift.psi import Stability, stability
 from calibkit.drift.rows import BOUNDARY
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.fit import fit_boundary
 from calibkit.methods.boundary.problem.spreads import spread_of_rows
+from calibkit.methods.boundary.result.fit import fit_boundary
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_json
 from calibkit.options.boundary import BoundaryOptions
