@@ -17,8 +17,7 @@ from calibkit.maps.logit_maps import (
 )
 from calibkit.maps.score_map import MapFit
 from calibkit.maps.stored import StoredRows
-from calibkit.methods.raters.histograms import added_bin_sums, class_targets
-from calibkit.methods.raters.losses import losses
+from calibkit.numerics.votes import added_bin_sums, class_targets, losses
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.summaries.runs import Fitted, provenance
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.columns.columns import ColumnOptions, ScoreRows
+from calibkit.columns.columns import ScoreRows
+from calibkit.columns.names import ScoreColumns
 from calibkit.columns.rows import Remark
 from calibkit.columns.weights import ROW, Unit, bit_range, common_unit
 from calibkit.errors import DataError
@@ -51,7 +52,7 @@ class Totals:
         The weight as it was read, and the bits that it takes.
     """
 
-    options: ColumnOptions
+    options: ScoreColumns
     dtype: str = "float64"
     rows: int = 0
     positives: int = 0
@@ -133,7 +134,7 @@ class HetcalRows:
     warnings: tuple[str, ...]
 
     @property
-    def options(self) -> ColumnOptions:
+    def options(self) -> ScoreColumns:
         """What the columns are."""
         return self.totals.options
 

@@ -18,14 +18,14 @@ from calibkit.files.sources import Source
 from calibkit.maps.logit_maps import LogitMap, LogitMapModel, logits_of, softmax
 from calibkit.maps.stored import StoredRows
 from calibkit.methods.raters.alpha import Strength, fit_strength, log_strength
-from calibkit.methods.raters.histograms import (
+from calibkit.methods.raters.model import AlphaFit, AlphaModel, DisagreementMap
+from calibkit.numerics.votes import (
     Targets,
     added_bin_sums,
     disagreement_shares,
+    losses,
     predicted_disagreement,
 )
-from calibkit.methods.raters.losses import losses
-from calibkit.methods.raters.model import AlphaFit, AlphaModel, DisagreementMap
 from calibkit.options.alpha_cal import OWN_FEATURES, AlphaOptions
 from calibkit.summaries.runs import Fitted, provenance
 from calibkit_kernels.isotonic import concave_hull
