@@ -45,7 +45,7 @@ class Alpha:
         return AlphaModel
 
     def applier(self, model: AlphaModel) -> Applier:
-        from calibkit.methods.raters.application import AlphaApplier
+        from calibkit.methods.raters.alpha_cal import AlphaApplier
 
         return AlphaApplier(model)
 

@@ -65,7 +65,7 @@ def fit_calibrator(rows: ScoreRows, options: CalibrateOptions) -> Fitted[Calibra
     ----------
     rows
         Scores, labels (not needed for prior-shift) and perhaps weights, as
-        `calibkit.methods.calibrators.rows.read_calibration_rows` reads them.
+        `calibkit.methods.calibrators.run.read_calibration_rows` reads them.
     options
         What to fit.
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from calibkit.methods.hetcal.bins import sorted_bins
 from calibkit.methods.hetcal.features import Features
-from calibkit.methods.hetcal.folds import Folds
 from calibkit.methods.hetcal.grow import Room, Rules, Subsets, grow
 from calibkit.methods.hetcal.maps import Found, line_through, mean_loss
 from calibkit.methods.hetcal.model import (
@@ -22,7 +21,7 @@ from calibkit.methods.hetcal.model import (
     Line,
     PartitionPart,
 )
-from calibkit.methods.hetcal.rows import HetcalRows
+from calibkit.methods.hetcal.rows import Folds, HetcalRows
 from calibkit.methods.hetcal.trees import Node, Tree, described_tree
 from calibkit.numerics.streams import stream
 from calibkit.options.hetcal import BOOSTED_BINS, HetcalOptions

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -10,21 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.columns.provenance import hash_text
-from calibkit.methods.hetcal import boosted, forest
-from calibkit.methods.hetcal.choose import Grid, choose
-from calibkit.methods.hetcal.folds import Folds
+from calibkit.methods.hetcal import boosted, trees_fit
 from calibkit.methods.hetcal.maps import (
     Found,
-    fit_maps,
     loss_of_probabilities,
     mean_loss,
     pooled_line,
 )
-from calibkit.methods.hetcal.model import HetcalFit, HetcalModel, Line, Losses, PartitionPart
-from calibkit.methods.hetcal.payload import Growth, growth_of
-from calibkit.methods.hetcal.rows import HetcalRows, need_both_classes
+from calibkit.methods.hetcal.model import HetcalFit, HetcalModel, Line, Losses
+from calibkit.methods.hetcal.payload import growth_of
+from calibkit.methods.hetcal.rows import Folds, HetcalRows, need_both_classes
 from calibkit.models.model import Column
-from calibkit.options.hetcal import DEPTHS, FOLDS, LEAF_SIZES, HetcalOptions
+from calibkit.options.hetcal import FOLDS, HetcalOptions
 from calibkit.summaries.draws import folds_of_keys
 from calibkit.summaries.runs import Fitted, provenance
 from calibkit_kernels import leaf_maps as kernels
@@ -72,10 +68,7 @@ def fit_hetcal(
     else:
         # Trees look at scores as they are, so that they need no map to be fitted before.
         growth = growth_of(train or rows, options, own=train is None)
-        if options.partition == "tree":
-            found = _fit_tree(moved, growth, options, folds, pooled)
-        else:
-            found = forest.fit(moved, growth, options, folds, pooled)
+        found = trees_fit.fit(moved, growth, options, folds, pooled)
     model = HetcalModel(
         kind=HetcalModel.KIND,
         version=HetcalModel.VERSION,
@@ -117,27 +110,6 @@ def _folds(rows: HetcalRows, options: HetcalOptions) -> tuple[Folds | None, list
     return None, [
         f"{why} too few for {FOLDS} folds: nothing is chosen or checked by cross-validation"
     ]
-
-
-def _fit_tree(
-    rows: HetcalRows, growth: Growth, options: HetcalOptions, folds: Folds | None, pooled: Floats
-) -> Found:
-    grid = Grid.of(options, DEPTHS, LEAF_SIZES)
-    place, checked, line = (0, 0, 0), None, (1.0, 0.0)
-    if folds is not None and (grid.open or growth.own):
-        place, checked, line = choose(rows, growth, grid, folds, options.workers)
-    depth, least, shrinkage = grid.at(place)
-    with ThreadPoolExecutor(options.workers) as pool:
-        tree = growth.tree(depth, least, pool, options.workers)
-    leaf, count = rows.leaves(tree)
-    maps = fit_maps(rows, leaf, count, pooled, shrinkage, options.map)
-    if growth.own and options.map in ("platt", "beta") and count > 1:
-        maps = maps.composed(*line)
-    part = PartitionPart(tree=growth.described(tree), maps=maps.described(rows))
-    probability = rows.arrays.empty(rows.count, np.float64)
-    for own in rows.blocks():
-        probability[own] = maps.probabilities(rows.score[own], leaf[own])
-    return Found([part], probability, leaf, depth, least, shrinkage, checked)
 
 
 def _figures(

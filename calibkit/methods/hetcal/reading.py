@@ -26,8 +26,7 @@ from calibkit.methods.hetcal.features import (
     read_features,
     read_known_features,
 )
-from calibkit.methods.hetcal.folds import Folds
-from calibkit.methods.hetcal.rows import HetcalRows, Totals, linear_scores
+from calibkit.methods.hetcal.rows import Folds, HetcalRows, Totals, linear_scores
 from calibkit.options.hetcal import FOLDS, HetcalOptions
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.arrays import Arrays

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from calibkit.columns.rows import Remark
 from calibkit.columns.weights import ROW, Unit, bit_range, common_unit
 from calibkit.errors import DataError
 from calibkit.methods.hetcal.features import Features
-from calibkit.methods.hetcal.folds import Folds
 from calibkit.methods.hetcal.trees import Tree
 from calibkit.numerics.sums import ExactSum
 from calibkit.summaries.arrays import Arrays
@@ -25,9 +25,51 @@ from calibkit_kernels.vad import clipped_logits
 
 Floats = NDArray[np.float64]
 Ends = NDArray[np.int32]
+Used = NDArray[np.bool_]
 
 #: Rows that are worked on at a time where something is made of each; sums run over such blocks.
 _BLOCK = 1 << 16
+
+
+@dataclass(frozen=True)
+class Folds:
+    """The parts that rows are in.
+
+    Attributes
+    ----------
+    part
+        The part of each row, from 0.
+    count
+        How many parts are judged.
+    forward
+        Whether parts follow each other in time: there is one more, the first is judged by nothing,
+        and each other one by what came before it.
+    """
+
+    part: NDArray[np.uint8]
+    count: int
+    forward: bool = False
+
+    @cached_property
+    def present(self) -> list[int]:
+        """The parts that hold rows."""
+        return np.flatnonzero(np.bincount(self.part)).tolist()
+
+    def judged(self) -> list[int]:
+        """Return the parts that are judged: those that hold rows."""
+        return [part for part in self.present if part > 0 or not self.forward]
+
+    def held(self, part: int) -> Used:
+        """Return which rows are in a part."""
+        return np.equal(self.part, part)
+
+    def used(self, part: int) -> Used:
+        """Return which rows may be learnt from where a part is judged."""
+        return np.less(self.part, part) if self.forward else np.not_equal(self.part, part)
+
+    def among(self, parts: Sequence[int]) -> Used:
+        """Return which rows are in some of the parts."""
+        return np.isin(np.arange(256), parts)[self.part]
 
 
 @dataclass
