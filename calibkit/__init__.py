@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from calibkit.errors import ModelError as ModelError
     from calibkit.errors import ResourceError as ResourceError
     from calibkit.errors import UsageError as UsageError
-    from calibkit.evaluation.result import Metrics as Metrics
     from calibkit.maps.calibrator import CalibratorModel as CalibratorModel
+    from calibkit.measures.result import Metrics as Metrics
     from calibkit.methods.boundary.result.model import BoundaryModel as BoundaryModel
     from calibkit.methods.hetcal.model import HetcalModel as HetcalModel
     from calibkit.methods.raters.model import AlphaModel as AlphaModel
@@ -63,7 +63,7 @@ _NAMES = {
     "calibkit.bundles.model": "BundleModel",
     "calibkit.errors": "CalibkitError CalibkitWarning DataError "
     "InfeasibleError ModelError ResourceError UsageError",
-    "calibkit.evaluation.result": "Metrics",
+    "calibkit.measures.result": "Metrics",
     "calibkit.maps.calibrator": "CalibratorModel",
     "calibkit.methods.boundary.result.model": "BoundaryModel",
     "calibkit.methods.hetcal.model": "HetcalModel",

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     import polars as pl
 
     from calibkit.evaluation.findings import Evaluated
-    from calibkit.evaluation.result import Metrics
     from calibkit.files.frames import Names
     from calibkit.files.sources import Source
     from calibkit.gates.figures import Outcome
     from calibkit.gates.results import Result
+    from calibkit.measures.result import Metrics
     from calibkit.validation.report import Report
 
 

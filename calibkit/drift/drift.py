@@ -12,9 +12,9 @@ import msgspec
 from calibkit.drift.counts import Counts
 from calibkit.drift.psi import Stability, stability
 from calibkit.drift.rows import BOUNDARY, Watched, count, plan_watch
-from calibkit.evaluation.result import Interval, Metrics, Number
 from calibkit.files.sources import Source
 from calibkit.measures.rates import Level, wilson
+from calibkit.measures.result import Interval, Metrics, Number
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import Certificate
 from calibkit.models.model import canonical_json

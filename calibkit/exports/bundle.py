@@ -58,7 +58,7 @@ def _is_exact(model: Model) -> bool:
     """Whether a model copies numbers or does plain arithmetic, the same on every machine."""
     if not isinstance(model, CalibratorModel) or model.classes is not msgspec.UNSET:
         return False
-    return METHODS[model.method].load().exact
+    return METHODS[model.method].exact
 
 
 def _own_request(step: Step, request: Request, made: Mapping[str, object]) -> Request:

@@ -19,7 +19,7 @@ from calibkit_kernels.maps import line_map
 
 if TYPE_CHECKING:
     from calibkit.expressions.nodes import Node
-    from calibkit.methods.calibrators.formulas import Maker
+    from calibkit.maps.formulas import Maker
 
 #: The largest inverse temperature: beyond, predictions are certain whatever the logits say.
 MOST_INVERSE: Final = 1e6

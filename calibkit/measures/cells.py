@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from calibkit.bins.binning import MOST_LEVELS, Grid, assign
 from calibkit.errors import UsageError
-from calibkit.evaluation.result import Number
 from calibkit.measures.metric import signed
+from calibkit.measures.result import Number
 from calibkit.measures.views import Sample, Settings
 from calibkit.summaries.tally import count_rows
 from calibkit_kernels.tally import fill_grid

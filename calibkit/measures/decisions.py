@@ -9,8 +9,8 @@ from functools import partial
 import numpy as np
 
 from calibkit.columns.weights import ROW, in_units
-from calibkit.evaluation.result import Number
 from calibkit.measures.rates import RATES, sides_of
+from calibkit.measures.result import Number
 from calibkit.measures.views import Confusion, Sample, Settings
 
 

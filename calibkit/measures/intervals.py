@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from calibkit.evaluation.result import Interval, Number
 from calibkit.measures.influence import by_rows, row_contributions, rows_variance, variance
 from calibkit.measures.rates import (
     RATES,
@@ -24,6 +23,7 @@ from calibkit.measures.rates import (
     wilson,
 )
 from calibkit.measures.resampling import EXCESS, NOISE, Spread, paired_spreads, spreads
+from calibkit.measures.result import Interval, Number
 from calibkit.measures.views import Confusion, Pair, View
 from calibkit.runtime.threads import later
 

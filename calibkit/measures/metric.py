@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from calibkit.evaluation.result import Number
+from calibkit.measures.result import Number
 from calibkit.measures.views import Settings, View
 from calibkit.numerics.bounds import Bound
 from calibkit.version import __version__

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.evaluation.result import Number
 from calibkit.measures import basic, reliability
 from calibkit.measures.metric import signed
+from calibkit.measures.result import Number
 from calibkit.measures.views import Sample, Settings, View, view_of
 
 Floats = NDArray[np.float64]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibkit.evaluation.result import Interval
 from calibkit.measures.influence import class_contributions, group_sums, rows_variance, sampled
+from calibkit.measures.result import Interval
 from calibkit.measures.views import Confusion, Sample, Settings
 from calibkit.numerics.normal import critical_value
 from calibkit.numerics.sums import exact_sum, exact_sum_products

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from calibkit.errors import UsageError, nearest
 from calibkit.measures import cells, decisions, multiclass, registry
-from calibkit.methods.raters import metrics as raters
+from calibkit.measures import votes as raters
 from calibkit.numerics.bounds import Bound, decimal_bound
 
 #: Metrics that take a bound, and the option that gives it.

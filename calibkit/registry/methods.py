@@ -230,7 +230,7 @@ class Vad:
         return run
 
     def state(self) -> type[State]:
-        from calibkit.methods.vad.states import VadState
+        from calibkit.methods.vad.run import VadState
 
         return VadState
 

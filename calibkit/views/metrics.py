@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from calibkit.models.page import cell_text
 
 if TYPE_CHECKING:
-    from calibkit.evaluation.result import Metrics
+    from calibkit.measures.result import Metrics
     from calibkit.models.page import Page
 
 ALL = "all"

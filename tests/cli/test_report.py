@@ -14,7 +14,7 @@ import pytest
 
 import calibkit as ck
 from calibkit.measures import decisions, multiclass, registry
-from calibkit.methods.raters import metrics as raters
+from calibkit.measures import votes as raters
 from calibkit.reports import html, html_glossary
 from tests.cli.score_files import simulate, write
 from tests.conftest import Outcome

@@ -16,11 +16,11 @@ from scipy import stats
 from calibkit.errors import UsageError
 from calibkit.evaluation.evaluate import Evaluated
 from calibkit.evaluation.outputs import WRITERS, content
-from calibkit.evaluation.result import Difference, Interval, Metrics
 from calibkit.measures import decisions, registry
 from calibkit.measures.decisions import confusion_of
 from calibkit.measures.intervals import IntervalOptions, differences, intervals, method
 from calibkit.measures.rates import Level, wilson
+from calibkit.measures.result import Difference, Interval, Metrics
 from calibkit.measures.views import Confusion, Pair, Sample, Settings, View, view_of
 from calibkit.numerics.bounds import decimal_bound
 from tests.naive import intervals as naive

@@ -9,9 +9,10 @@ from fractions import Fraction
 from calibkit.columns.weights import AS_THEY_ARE, ClassWeights, at_prevalence
 from calibkit.errors import UsageError
 from calibkit.methods.boundary.problem.goals import GOALS, Goal, Totals
-from calibkit.methods.boundary.problem.measures import KINDS, Measure, parse_objective
+from calibkit.methods.boundary.problem.measures import Measure, parse_objective
 from calibkit.methods.boundary.problem.worth import LeastCost, value_goal
 from calibkit.numerics.bounds import Bound, decimal_bound
+from calibkit.numerics.confusion import OBJECTIVES
 
 #: The options that state an objective, in the order of the help.
 OPTIONS = ("precision", "recall", "fpr", "capacity", "maximize", "minimize")
@@ -104,7 +105,7 @@ class Target:
             return "pn"
         if self.bound is not None:
             return "pn" if self.option == "fpr" else "p"
-        return KINDS[self.measure].needs
+        return OBJECTIVES[self.measure].needs
 
 
 def read_target(

@@ -1,7 +1,7 @@
 """Metrics of class probabilities judged by several raters, with standard errors.
 
 Mimori et al., "Diagnostic uncertainty calibration: towards reliable machine predictions in medical
-domain", sections 3 and 4; the formulas of the losses are in `calibkit.methods.raters.losses`.
+domain", sections 3 and 4; the formulas of the losses are in `calibkit.numerics.votes`.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.raters.histograms import (
+from calibkit.numerics.sums import exact_group_sums, exact_sum
+from calibkit.numerics.votes import (
     BINS,
+    Losses,
     Targets,
     bin_edges,
     bin_sums,
     class_targets,
     disagreement_targets,
+    losses,
     predicted_disagreement,
 )
-from calibkit.methods.raters.losses import Losses, losses
-from calibkit.numerics.sums import exact_group_sums, exact_sum
 from calibkit_kernels.raters import calibration_influence
 
 Floats = NDArray[np.float64]
