@@ -16,16 +16,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.columns.labels import label_column
+from calibkit.columns.names import ScoreColumns
 from calibkit.columns.numeric import FloatArray, numeric_column, weight_column
 from calibkit.columns.provenance import data_hash
 from calibkit.columns.rows import Remark, RowFinder, Rows, read_rows
 from calibkit.errors import ResourceError, UsageError
 from calibkit.files.sources import Source
-from calibkit.options.shared import ColumnOptions
 
 __all__ = [
     "HASHED",
-    "ColumnOptions",
     "Condensing",
     "FloatArray",
     "RowFinder",
@@ -143,7 +142,7 @@ class ScoreRows:
     uncertainty: FloatArray | None
     label: NDArray[np.uint8] | None
     weight: NDArray[np.float64] | None
-    options: ColumnOptions
+    options: ScoreColumns
     rows_read: int
     dropped: int
     warnings: tuple[str, ...]
@@ -208,6 +207,7 @@ class ScoreRows:
         )
 
 
+C = TypeVar("C", bound=ScoreColumns)
 F = TypeVar("F", NDArray[np.float64], FloatArray)
 
 
@@ -220,7 +220,7 @@ def _taken(values: F, rows: NDArray[np.int64]) -> F:
 
 def read_score_rows(
     source: Source,
-    options: ColumnOptions,
+    options: ScoreColumns,
     *,
     label: bool = True,
     uncertainty: bool = True,
@@ -305,9 +305,7 @@ def score_column(
     return numeric_column(column, where, low=0.0, high=1.0, advice=advice)
 
 
-def resolve(
-    source: Source, options: ColumnOptions, *, label: bool, uncertainty: bool
-) -> ColumnOptions:
+def resolve(source: Source, options: C, *, label: bool, uncertainty: bool) -> C:
     """Return the options with the default uncertainty column filled in.
 
     Raises

@@ -11,7 +11,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.bins.binning import assign
-from calibkit.columns.columns import HASHED, ColumnOptions, Condensing, RowFinder, ScoreRows
+from calibkit.columns.columns import HASHED, Condensing, RowFinder, ScoreRows
+from calibkit.columns.names import ScoreColumns
 from calibkit.columns.numeric import weightless
 from calibkit.columns.provenance import data_hash, data_hashes, merge_hashes
 from calibkit.columns.rows import Remark, merge_remarks
@@ -58,7 +59,7 @@ class ScoreSummary:
     """
 
     counted: Counted
-    options: ColumnOptions
+    options: ScoreColumns
     rows_read: int
     dropped: int
     remarks: tuple[Remark, ...]

@@ -19,13 +19,14 @@ from pathlib import Path
 import numpy as np
 from boundary_study import DATA, ROOT, Floats, part, row, single_threshold
 
-from calibkit.columns.columns import ColumnOptions, ScoreRows, read_score_rows
+from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.files.sources import open_source
 from calibkit.methods.boundary.auto import choose_method
 from calibkit.methods.boundary.problem.problem import tally_totals
 from calibkit.methods.boundary.problem.target import Target
 from calibkit.methods.boundary.tried import Tried
 from calibkit.options.boundary import AUTO, BoundaryOptions
+from calibkit.options.shared import ColumnOptions
 
 PAGE = ROOT / "docs" / "evidence" / "auto.md"
 SETS = ("census", "bank", "bank_tau5", "higgs", "criteo_tau3", "creditcard")

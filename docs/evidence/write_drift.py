@@ -19,7 +19,7 @@ import polars as pl
 from boundary_study import DATA, ROOT, row
 from numpy.typing import NDArray
 
-from calibkit.columns.columns import ColumnOptions, read_score_rows
+from calibkit.columns.columns import read_score_rows
 from calibkit.drift.counts import Outline
 from calibkit.drift.drift import ALL, drift
 from calibkit.drift.psi import Stability, stability
@@ -31,6 +31,7 @@ from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_json
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.drift import DriftOptions
+from calibkit.options.shared import ColumnOptions
 
 PAGE = ROOT / "docs" / "evidence" / "drift.md"
 FITTED = 12_500
