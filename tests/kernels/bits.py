@@ -84,8 +84,9 @@ def searches() -> Iterator[object]:
     gain = np.minimum(step, rng.integers(1, 9, 60))
     hits = np.concatenate([np.cumsum(gain[:30]), np.cumsum(gain[30:])])
     offsets, ends = np.array([0, 30, 60]), np.array([30, 60])
-    out = np.empty(30, np.int64)
-    yield isotonic.concave_hull(selected[:30], hits[:30], out)
+    out = np.empty((30, 3), np.int64)
+    size = isotonic.pool_rates(step[:30], gain[:30], np.empty(0, np.int64), True, out)
+    yield out[:size]
     slope, prefixes = 0.37, (selected, hits, offsets, ends)
     best = knapsack.best_values(*prefixes, slope)
     yield best

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.methods.boundary.goals import CountGoal
+from calibkit.numerics.isotonic import pool_prefixes
 from calibkit.summaries.tally import Points
 from calibkit_kernels import knapsack
-from calibkit_kernels.isotonic import concave_hull
 
 Int64s = NDArray[np.int64]
 
@@ -78,17 +78,9 @@ def isotonic_blocks(points: Points) -> Blocks:
     found: list[tuple[Int64s, Int64s, Int64s, Int64s]] = []
     for level in range(points.levels):
         own = points.of_level(level)
-        selected, hits = points.selected[own], points.true_positives[own]
-        vertex = np.empty(selected.size, np.int64)
-        vertex = vertex[: concave_hull(selected, hits, vertex)]
-        found.append(
-            (
-                np.diff(selected[vertex], prepend=0),
-                np.diff(hits[vertex], prepend=0),
-                np.full(vertex.size, level),
-                vertex + own.start,
-            )
-        )
+        rows, hits, entries = pool_prefixes(points.selected[own], points.true_positives[own]).T
+        last = np.cumsum(entries) - 1 + own.start
+        found.append((rows, hits, np.full(rows.size, level), last))
     selected, hits, level_of, point = (
         np.concatenate([block[k] for block in found]) for k in range(4)
     )

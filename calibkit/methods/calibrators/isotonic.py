@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from calibkit.measures.blocks import cut, each_block
-from calibkit.measures.corp import pool, pool_block
 from calibkit.methods.calibrators.method import Found, Method
 from calibkit.methods.calibrators.points import Points
 from calibkit.methods.calibrators.steps import steps_program, write_steps
+from calibkit.numerics.isotonic import pool, pool_block
 from calibkit.options.maps import MapOptions
 
 
