@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit_kernels import sorting
-from calibkit_kernels.selection import sum_few
+from calibkit_kernels.tally import sum_few
 
 Floats = NDArray[Any]
 Int64s = NDArray[np.int64]

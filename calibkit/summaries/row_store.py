@@ -17,6 +17,7 @@ import polars as pl
 from numpy.typing import DTypeLike, NDArray
 
 from calibkit.files.scratch import disk_room, unnamed_file
+from calibkit.numerics.quantile import quantile_places
 from calibkit.summaries.arrays import Arrays
 from calibkit_kernels import keys as kernels
 
@@ -125,9 +126,7 @@ class ColumnSummaries:
         values, counts = self.sample(column)
         if not values.size:
             return values
-        through = np.cumsum(counts)
-        places = [j * int(through[-1]) // ranges for j in range(1, ranges)]
-        return values[np.searchsorted(through, places, side="right")]
+        return values[quantile_places(counts, ranges)[1:]]
 
 
 class CategoryCounts:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.columns.weights import AS_THEY_ARE, ROW, ClassWeights, Unit, carried, in_units, joined
+from calibkit.numerics.quantile import falling_quantiles
 from calibkit.summaries.order import falling_keys, falling_places
 from calibkit_kernels import gains as gains_of
 from calibkit_kernels import sorting, splits, surface
@@ -239,11 +240,7 @@ class Tally:
 
     def quantiles(self, bins: int) -> NDArray[np.float64]:
         """Return the smallest score and the inner edges of quantile bins over all levels."""
-        total = int(self.level_totals[:, 1].sum())
-        below = np.array([j * total // bins for j in range(bins)], np.int64)
-        found = np.empty(bins)
-        kernels.tally_quantiles(self.score, self.count, below, found)
-        return found
+        return falling_quantiles(self.score, self.count, bins)
 
     def deal(self, parts: int, seed: int) -> Tally:
         """Return the tally with its rows dealt at random to `parts` parts of equal size.

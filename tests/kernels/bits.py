@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from calibkit.numerics.logistic import fit_line, fit_logistic
+from calibkit.numerics.quantile import level_edges
 from calibkit_kernels import (
     binomial,
     bootstrap,
@@ -45,8 +46,7 @@ def _fixed_tally() -> tuple[np.ndarray, ...]:
 def tallies() -> Iterator[object]:
     score, level, count, positive = _fixed_tally()
     totals = kernels.level_totals(level, count, positive, 3)
-    edges = np.empty((3, 6))
-    kernels.grid_edges(score, level, count, totals[:, 1].copy(), edges)
+    edges = level_edges(score, level, count, totals[:, 1], 7)
     yield edges
     yield from kernels.fill_grid(score, level, count, positive, edges)
     out = np.empty(score.size, np.uint16)

@@ -13,6 +13,7 @@ from calibkit.methods.hetcal.model import LeafMap
 from calibkit.methods.hetcal.rows import HetcalRows
 from calibkit.numerics.isotonic import pool_block
 from calibkit.numerics.logistic import fit_logistic
+from calibkit.numerics.quantile import quantile_places
 from calibkit_kernels import leaf_maps as kernels
 from calibkit_kernels.maps import log_parts
 
@@ -257,11 +258,7 @@ def _isotonic(score: Floats, total: Int64s, hits: Int64s) -> tuple[Floats, Float
 
 def _histogram(score: Floats, total: Int64s, hits: Int64s) -> tuple[Floats, Floats]:
     """Return the positive rates of bins of about equal weight, each at its lowest score."""
-    through = np.cumsum(total)
-    edges = np.searchsorted(
-        through, [int(through[-1]) * j // HISTOGRAM_BINS for j in range(HISTOGRAM_BINS)], "right"
-    )
-    starts = np.unique(np.minimum(edges, score.size - 1))
+    starts = np.unique(quantile_places(total, HISTOGRAM_BINS))
     rates = np.add.reduceat(hits, starts) / np.add.reduceat(total, starts)
     return score[starts], rates
 
