@@ -35,9 +35,9 @@ from calibkit.exports.check import (  # noqa: E402
     run,
     with_classes,
 )
-from calibkit.exports.program import columns_of  # noqa: E402
 from calibkit.exports.request import Request  # noqa: E402
 from calibkit.exports.writing import Target, export_model, program_of  # noqa: E402
+from calibkit.expressions.program import columns_of  # noqa: E402
 from calibkit.files.sources import Source  # noqa: E402
 from calibkit.models.model import Model, load  # noqa: E402
 from tests import export_models  # noqa: E402

@@ -14,7 +14,7 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.raters.logit_maps import LEAST_PROBABILITY
+from calibkit.maps.logit_maps import LEAST_PROBABILITY
 from calibkit.numerics.newton import FLAT_OF_MANY, quasi_newton
 from calibkit.numerics.roots import rising_root
 from calibkit_kernels.dense import BLOCK_ROWS, affine_rows, column_sums, outer_sums, paired_sums
