@@ -3,7 +3,7 @@
 A fit that needs each row goes twice through its inputs: `ColumnSummaries` say what the columns hold,
 then a `RowStore` takes the rows and puts them into the order of their score and hash (or of their
 hash).  The result is plain arrays, in memory or mapped (`calibkit.summaries.arrays`), and a key for
-each row, from which folds and draws follow (`calibkit.summaries.draws`).
+each row, from which folds and draws follow (`calibkit.numerics.streams`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import DTypeLike, NDArray
 from calibkit.files.scratch import disk_room, unnamed_file
 from calibkit.numerics.quantile import quantile_places
 from calibkit.summaries.arrays import Arrays
-from calibkit_kernels import keys as kernels
+from calibkit_kernels import hashes as kernels
 
 Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]

@@ -18,8 +18,9 @@ from calibkit.columns.weights import AS_THEY_ARE, ROW, ClassWeights, Unit, carri
 from calibkit.numerics.quantile import falling_quantiles
 from calibkit.summaries.order import falling_keys, falling_places
 from calibkit_kernels import gains as gains_of
-from calibkit_kernels import sorting, splits, surface
+from calibkit_kernels import maps, sorting, splits
 from calibkit_kernels import tally as kernels
+from calibkit_kernels.decide import LEAST
 
 Floats = NDArray[Any]
 Int64s = NDArray[np.int64]
@@ -106,7 +107,8 @@ class Tally:
     def logits(self) -> tuple[NDArray[np.float64], int]:
         """Log-odds of scores that are probabilities, and how many units were clipped for them."""
         found = np.empty(self.score.size)
-        return found, int(surface.score_logits(self.score, self.count, found))
+        maps.log_odds(self.score, LEAST, found)
+        return found, int(maps.mass_outside(self.score, self.count, LEAST, 1.0 - LEAST))
 
     def points(self, *, excluded: int = -1, together: bool = False) -> Points:
         """Return the prefixes that end in a score with a positive row.

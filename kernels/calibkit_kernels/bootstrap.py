@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._jit import kernel
+from .hashes import uniform
 from .isotonic import pool_rates
 from .normal import normal_cdf, normal_density
-from .splits import uniform
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]

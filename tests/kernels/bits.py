@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from calibkit.numerics import knapsack as core
 from calibkit.numerics.logistic import fit_line, fit_logistic
 from calibkit.numerics.quantile import level_edges
 from calibkit_kernels import (
@@ -91,8 +92,8 @@ def searches() -> Iterator[object]:
     best = knapsack.best_values(*prefixes, slope)
     yield best
     yield from knapsack.near_points(selected, hits, 0, 30, slope, 20.0, 15.5)
-    window = knapsack.Window(-0.37, 1.0, 0.0, 1e3)
-    band = knapsack.pareto_band(prefixes, slope, best, 6.25, window)
+    window = core.Window(-0.37, 1.0, 0.0, 1e3)
+    band = core.pareto_band(prefixes, slope, best, 6.25, window)
     assert band is not None
     yield from (band.selected, band.true_positives, band.choices)
     yield grid_dp.rising_precision(hits[:30].copy(), selected[:30].copy())

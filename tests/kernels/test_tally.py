@@ -92,10 +92,8 @@ def sorted_rows(data: list[Row], floats: type) -> tuple[list[int], list[int], np
     """Return falling-order keys less the smallest, tags, both as sorted, and that smallest key."""
     score, level, label, _, _ = columns(data)
     keys = np.empty(len(score), np.uint64)
-    if floats is np.float32:
-        sorting.falling_keys32(np.array(score, floats).view(np.uint32), keys)
-    else:
-        sorting.falling_keys64(np.array(score, floats).view(np.uint64), keys)
+    unsigned = np.uint32 if floats is np.float32 else np.uint64
+    sorting.falling_keys(np.array(score, floats).view(unsigned), keys)
     smallest = keys.min()
     pairs = sorted(zip((keys - smallest).tolist(), naive.make_tags(level, label), strict=True))
     return [key for key, _ in pairs], [tag for _, tag in pairs], smallest

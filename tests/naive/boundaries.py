@@ -621,8 +621,7 @@ def reaches(score: list[float], level: list[int], thresholds: tuple[float, ...])
 
 #: The twins of kernels whose name they do not bear.
 TWINS = {
-    "falling_keys32": "falling_ranks",
-    "falling_keys64": "falling_ranks",
+    "falling_keys": "falling_ranks",
     "score_bits": "falling_ranks",
     "head": "order_statistics",
     "count_heads": "order_statistics",

@@ -22,6 +22,7 @@ from calibkit.methods.raters.alpha import Strength, fit_strength, log_strength
 from calibkit.methods.raters.model import AlphaFit, AlphaModel, DisagreementMap
 from calibkit.models.model import Provenance
 from calibkit.numerics.isotonic import pool_block
+from calibkit.numerics.streams import folds_of_keys
 from calibkit.numerics.votes import (
     Targets,
     added_bin_sums,
@@ -30,7 +31,6 @@ from calibkit.numerics.votes import (
     predicted_disagreement,
 )
 from calibkit.options.alpha_cal import OWN_FEATURES, AlphaOptions
-from calibkit.summaries.draws import folds_of_keys
 from calibkit.summaries.runs import Fitted
 from calibkit.version import __version__
 

@@ -21,7 +21,7 @@ from calibkit.errors import UsageError, nearest
 from calibkit.methods.boundary.problem.goals import CountGoal, Totals
 from calibkit.numerics.bounds import Bound, decimal_bound, is_decimal
 from calibkit.numerics.confusion import OBJECTIVES, Cells
-from calibkit_kernels.knapsack import Window
+from calibkit.numerics.knapsack import Window
 
 Int64s = NDArray[np.int64]
 Floats = NDArray[np.float64]
