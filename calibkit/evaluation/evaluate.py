@@ -21,6 +21,7 @@ from calibkit.measures.curves import curve_rows
 from calibkit.measures.metric import signed
 from calibkit.measures.views import Pair, Sample, View, view_of
 from calibkit.options.evaluate import EvaluateOptions
+from calibkit.options.metrics import stem
 
 __all__ = ["Evaluated", "evaluate", "evaluate_rows"]
 
@@ -118,7 +119,7 @@ def _add_scores(findings: Findings, views: dict[str, View], small: bool) -> None
 
 def _add_differences(findings: Findings, pair: Pair, names: Sequence[str]) -> None:
     one, two = pair.baseline, pair.other
-    compared = [name for name in names if registry.compared(name)]
+    compared = [name for name in names if registry.METRICS[stem(name)].compared]
     findings.differ(
         f"{two.name}-{one.name}", pair, findings.gaps(one.name, two.name, one.part, compared)
     )

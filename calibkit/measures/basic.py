@@ -21,20 +21,20 @@ def positives(view: View) -> Number:
     return view.unit.amount(view.positives)
 
 
-@metric("base_rate", compared=False)
+@metric("base_rate", interval="wilson", compared=False)
 def base_rate(view: View) -> Number:
     """Return the share of positive rows."""
     return view.positives / view.total if view.total else None
 
 
-@metric("mean_score")
+@metric("mean_score", interval="influence")
 def mean_score(view: View) -> Number:
     """Return the mean score: the mean probability of logits, None where a score is infinite."""
     mass = view.once(score_sum)
     return None if mass is None or not view.total else mass / view.total
 
 
-@metric("lift", compared=False)
+@metric("lift", interval="wilson", compared=False)
 def lift(view: View) -> Number:
     """Return the share of positive rows over that of all rows (1 for the slice ``all``).
 
@@ -44,7 +44,7 @@ def lift(view: View) -> Number:
     return rate / view.base_rate if rate is not None and view.base_rate else None
 
 
-@metric("calibration_bias")
+@metric("calibration_bias", interval="influence", scale="log1p")
 def calibration_bias(view: View) -> Number:
     """Return sum of scores / sum of labels - 1; None without a positive row."""
     mass = view.once(score_sum)

@@ -30,21 +30,21 @@ def isotonic_brier(view: View) -> float | None:
     return math.fsum(terms) / view.total
 
 
-@metric("miscalibration")
+@metric("miscalibration", interval="bootstrap")
 def miscalibration(view: View) -> float | None:
     """Return how much the isotonic regression of the scores lowers their Brier score."""
     own, best = brier(view), view.once(isotonic_brier)
     return None if own is None or best is None else max(0.0, own - best)
 
 
-@metric("discrimination")
+@metric("discrimination", interval="bootstrap")
 def discrimination(view: View) -> float | None:
     """Return how much lower the Brier score of the isotonic regression is than the base rate's."""
     base, best = brier_uncertainty(view), view.once(isotonic_brier)
     return None if base is None or best is None else max(0.0, base - best)
 
 
-@metric("brier_uncertainty", compared=False)
+@metric("brier_uncertainty", interval="wilson", compared=False)
 def brier_uncertainty(view: View) -> float | None:
     """Return the Brier score of the base rate."""
     if not view.total:

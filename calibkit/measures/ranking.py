@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calibkit.measures.metric import metric, metric_of_bound
+from calibkit.measures.metric import metric
 from calibkit.measures.views import View
 from calibkit.numerics.blocks import added
 from calibkit.numerics.bounds import Bound
@@ -17,7 +17,7 @@ def ranking_sums(view: View) -> tuple[float, float]:
     return pairs, precisions
 
 
-@metric("auc", ties="half")
+@metric("auc", interval="delong", ties="half")
 def auc(view: View) -> float | None:
     """Return the area under the ROC curve: pairs ranked right, ties counted half.
 
@@ -28,7 +28,7 @@ def auc(view: View) -> float | None:
     return view.once(ranking_sums)[0] / (2.0 * view.positives * view.negatives)
 
 
-@metric("average_precision", ties="whole")
+@metric("average_precision", interval="influence", scale="logit", ties="whole")
 def average_precision(view: View) -> float | None:
     """Return the sum over falling thresholds of the gain in recall times precision.
 
@@ -39,7 +39,13 @@ def average_precision(view: View) -> float | None:
     return view.once(ranking_sums)[1] / view.positives
 
 
-@metric_of_bound("recall_at_precision", lambda settings: settings.precisions)
+@metric(
+    "recall_at_precision",
+    interval="bootstrap",
+    scale="logit",
+    bounds=lambda settings: settings.precisions,
+    ties="whole",
+)
 def recall_at_precision(view: View, bound: Bound) -> float | None:
     """Return the largest recall of a single threshold with precision >= P, compared exactly.
 
@@ -53,7 +59,13 @@ def recall_at_precision(view: View, bound: Bound) -> float | None:
     return int(hits) / view.positives
 
 
-@metric_of_bound("precision_at_recall", lambda settings: settings.recalls)
+@metric(
+    "precision_at_recall",
+    interval="bootstrap",
+    scale="logit",
+    bounds=lambda settings: settings.recalls,
+    ties="whole",
+)
 def precision_at_recall(view: View, bound: Bound) -> float | None:
     """Return the largest precision of a single threshold with recall >= R, compared exactly.
 

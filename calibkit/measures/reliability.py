@@ -122,47 +122,53 @@ def _equal_mass(settings: Settings) -> dict[str, object]:
     return {"bins": settings.bins, "strategy": "equal-mass"}
 
 
-@metric("log_loss", clip="1e-15")
+@metric("log_loss", interval="influence", scale="log", clip="1e-15")
 def log_loss(view: View) -> float | None:
     """Return the mean of -ln of the probability given to the label, clipped to [1e-15, 1 - 1e-15]."""
     found = view.once(losses)
     return found and found[0]
 
 
-@metric("log_loss_reduction", lambda _: {"clip": "1e-15"}, compared=False)
+@metric(
+    "log_loss_reduction",
+    lambda _: {"clip": "1e-15"},
+    interval="influence",
+    scale="log1p",
+    compared=False,
+)
 def log_loss_reduction(view: View) -> float | None:
     """Return log loss / log loss of the baseline on the same rows - 1; None if that is 0."""
     own, base = log_loss(view), log_loss(view.baseline or view)
     return own / base - 1.0 if own is not None and base else None
 
 
-@metric("brier")
+@metric("brier", interval="influence", scale="log")
 def brier(view: View) -> float | None:
     """Return the mean squared difference of probability and label."""
     found = view.once(losses)
     return found and found[1]
 
 
-@metric("ece", _binned, norm="l1", ties="whole")
+@metric("ece", _binned, interval="bootstrap", norm="l1", ties="whole")
 def expected_calibration_error(view: View) -> float | None:
     """Return the mean over rows of |mean label - mean probability| of the row's bin."""
     return _mean_gap(view.once(chosen_bins))
 
 
-@metric("ace", _equal_mass, norm="l1", ties="whole")
+@metric("ace", _equal_mass, interval="bootstrap", norm="l1", ties="whole")
 def adaptive_calibration_error(view: View) -> float | None:
     """Return the calibration error over bins of equal mass."""
     return _mean_gap(view.once(equal_mass_bins))
 
 
-@metric("mce", _binned, norm="max", ties="whole")
+@metric("mce", _binned, interval="bootstrap", norm="max", ties="whole")
 def maximum_calibration_error(view: View) -> float | None:
     """Return the largest |mean label - mean probability| of a bin that has rows."""
     found = view.once(chosen_bins)
     return None if found is None else max(abs(gap) for _, gap in found.gaps())
 
 
-@metric("ece_debiased", _binned, norm="l2", ties="whole")
+@metric("ece_debiased", _binned, interval="bootstrap", norm="l2", ties="whole")
 def debiased_calibration_error(view: View) -> float | None:
     """Return the root of the mean squared gap less its expectation under sampling noise.
 
