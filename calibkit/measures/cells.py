@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.bins.binning import MOST_LEVELS, Grid, assign
+from calibkit.bins.binning import MOST_LEVELS, Grid
 from calibkit.errors import UsageError
 from calibkit.measures.metric import signed
 from calibkit.measures.result import Number
 from calibkit.measures.views import Sample
 from calibkit.options.metrics import OF_CELLS, Settings
+from calibkit.summaries.edges import assign
 from calibkit.summaries.tally import count_rows
 from calibkit_kernels.tally import fill_grid
 

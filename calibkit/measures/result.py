@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from calibkit.models.model import canonical_json, decode_as
+from calibkit.models.page import Shown
 from calibkit.summaries.resolution import Range
-from calibkit.views.page import Shown
 
 if TYPE_CHECKING:
     import polars as pl

@@ -30,7 +30,7 @@ from calibkit.models.applier import Request
 from calibkit.models.model import Model
 from calibkit.options.vad import VadOptions
 from calibkit.runtime.memory import Memory
-from calibkit.summaries.batches import work_through
+from calibkit.summaries.passes import work_through
 from calibkit.summaries.summary import merge_all
 
 #: Rows of a window; with segments more, since each of a window's segments costs something by itself.
