@@ -23,7 +23,7 @@ import numpy as np
 from calibkit.measures import decisions, registry
 from calibkit.measures.decisions import Confusion, confusion_of
 from calibkit.measures.intervals import IntervalOptions, differences, intervals
-from calibkit.measures.views import Pair, Sample, View, view_of
+from calibkit.measures.views import Sample, View, view_of
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.numerics.confusion import MEASURES
 from calibkit.options.metrics import Settings
@@ -185,7 +185,7 @@ def held(population: Population, seed: int) -> dict[str, tuple[bool, float]]:
         other = view_of(replace(sample, score=baseline), "b", "all", settings)
         values = [registry.compute(one, COMPARED) for one in (other, view)]
         gaps = {name: values[1][name] - values[0][name] for name in COMPARED}
-        for name, interval in differences(gaps, Pair(baseline=other, other=view), options).items():
+        for name, interval in differences(gaps, other, view, options).items():
             gap = true_differences(population)[name]
             held[f"difference of {name}"] = inside(interval.low, interval.high, gap)
     return held

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,7 +18,7 @@ from calibkit.measures import cells as cell_metrics
 from calibkit.measures import decisions, registry
 from calibkit.measures.curves import curve_rows
 from calibkit.measures.metric import signed
-from calibkit.measures.views import Pair, Sample, View, view_of
+from calibkit.measures.views import Sample, View, view_of
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.metrics import stem
 
@@ -108,21 +107,13 @@ def _add_scores(findings: Findings, views: dict[str, View], small: bool) -> None
         for name in asked.wanted(registry.names(asked.settings))
         if not (alone and name == "log_loss_reduction")
     ]
-    for name, view in views.items():
-        findings.add(name, view.part, registry.compute(view, names), small)
-        findings.bound(name, view.part, view)
-        findings.sign(names, partial(registry.signature, settings=asked.settings), view)
+    signature = partial(registry.signature, settings=asked.settings)
+    for view in views.values():
+        findings.judge(view, registry.compute(view, names), signature, small)
+    compared = [name for name in names if registry.METRICS[stem(name)].compared]
     baseline, *others = views.values()
     for other in others:
-        _add_differences(findings, Pair(baseline=baseline, other=other), names)
-
-
-def _add_differences(findings: Findings, pair: Pair, names: Sequence[str]) -> None:
-    one, two = pair.baseline, pair.other
-    compared = [name for name in names if registry.METRICS[stem(name)].compared]
-    findings.differ(
-        f"{two.name}-{one.name}", pair, findings.gaps(one.name, two.name, one.part, compared)
-    )
+        findings.differ(baseline, other, compared)
 
 
 def _add_cells(
@@ -142,7 +133,5 @@ def _add_decisions(findings: Findings, rows: EvaluateRows, part: Slice, small: b
     asked, (name, taken) = findings.asked, rows.decision
     confusion = decisions.confusion_of(_sample(rows, part, taken), name, part.name, asked.settings)
     names = decisions.names(asked.chosen)
-    findings.add(name, part.name, decisions.compute(confusion, names), small)
-    findings.bound(name, part.name, confusion)
     signature = partial(signed, options={}, settings=asked.settings)
-    findings.sign(names, signature, confusion)
+    findings.judge(confusion, decisions.compute(confusion, names), signature, small)

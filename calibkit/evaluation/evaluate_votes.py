@@ -20,8 +20,8 @@ from calibkit.evaluation.slices import Slice, slices_of
 from calibkit.files.sources import Source
 from calibkit.maps.class_rows import RaterOptions, RaterRows, read_window
 from calibkit.maps.logit_maps import softmax
+from calibkit.measures.curves import disagreement_rows
 from calibkit.measures.result import Difference, Interval, Number
-from calibkit.measures.vote_curves import disagreement_rows
 from calibkit.measures.votes import Judged, Measured, ensemble, measure, standard_error
 from calibkit.numerics.normal import critical_value
 from calibkit.numerics.votes import BINS, predicted_disagreement

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from calibkit.measures.metric import metric
 from calibkit.measures.result import Number
-from calibkit.measures.views import View
+from calibkit.measures.views import View, once
 from calibkit.numerics.blocks import added
 from calibkit_kernels import reliability
 
@@ -30,7 +30,7 @@ def base_rate(view: View) -> Number:
 @metric("mean_score", interval="influence")
 def mean_score(view: View) -> Number:
     """Return the mean score: the mean probability of logits, None where a score is infinite."""
-    mass = view.once(score_sum)
+    mass = score_sum(view)
     return None if mass is None or not view.total else mass / view.total
 
 
@@ -47,12 +47,13 @@ def lift(view: View) -> Number:
 @metric("calibration_bias", interval="influence", scale="log1p")
 def calibration_bias(view: View) -> Number:
     """Return sum of scores / sum of labels - 1; None without a positive row."""
-    mass = view.once(score_sum)
+    mass = score_sum(view)
     if mass is None or view.probability is None or not view.positives:
         return None
     return mass / view.positives - 1.0
 
 
+@once
 def score_sum(view: View) -> float | None:
     """Return the sum of scores over rows, in units: of probabilities, or of raw scores."""
     score = view.score if view.settings.scale == "raw" else view.probability

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from calibkit.measures.basic import score_sum
 from calibkit.measures.ranking import auc, average_precision
 from calibkit.measures.reliability import brier, log_loss
-from calibkit.measures.views import Floats, Sample, View
+from calibkit.measures.views import Floats, Sample, View, once
 from calibkit.numerics.blocks import added
 from calibkit.numerics.sums import exact_sum, exact_sum_products
 from calibkit.options.metrics import Settings
@@ -71,6 +71,7 @@ def _auc(view: View, block: int) -> Shares:
     return found[0], found[1]
 
 
+@once
 def _steps_below(view: View) -> list[tuple[float, float]]:
     """Return the steps of precision summed over all blocks from each one on, and 0 at the end."""
     steps = view.each(kernels.precision_steps, view.count, view.positive, given=view.starts[:-1])
@@ -81,7 +82,7 @@ def _steps_below(view: View) -> list[tuple[float, float]]:
 
 
 def _average_precision(view: View, block: int) -> Shares:
-    centre, below = average_precision(view) or 0.0, view.once(_steps_below)[block + 1]
+    centre, below = average_precision(view) or 0.0, _steps_below(view)[block + 1]
     ends = view.starts[block + 1]
     plus, minus = _filled(view, block, kernels.precision_shares, *ends, *below)
     return (plus - centre) / view.positives, minus / view.positives
@@ -105,12 +106,12 @@ def _mean_score(view: View, block: int) -> Shares:
     score = view.score if view.settings.scale == "raw" else view.probability
     assert score is not None
     own = score[view.blocks[block]].astype(np.float64)
-    return _to_mean(view, (view.once(score_sum) or 0.0) / view.total, (own, own))
+    return _to_mean(view, (score_sum(view) or 0.0) / view.total, (own, own))
 
 
 def _calibration_bias(view: View, block: int) -> Shares:
     """Of the ratio of the sum of scores to the sum of labels."""
-    ratio = (view.once(score_sum) or 0.0) / view.positives
+    ratio = (score_sum(view) or 0.0) / view.positives
     own = _probability(view, block) / float(view.positives)
     return own - ratio / view.positives, own
 
@@ -145,7 +146,7 @@ def variance(metric: str, view: View) -> float:
     if by_rows(view):
         return rows_variance(row_contributions(metric, view), view.sample, view.settings)
     if metric == "average_precision":
-        view.once(_steps_below)  # before threads would each compute it
+        _steps_below(view)  # before threads would each compute it
 
     def squares(count: Floats, positive: Floats, block: int) -> tuple[float]:
         return (kernels.sum_of_squares(count, positive, *CONTRIBUTIONS[metric](view, block)),)
@@ -170,11 +171,12 @@ def row_contributions(metric: str, view: View) -> Float64s:
     """Return what each row contributes to a metric for each unit of its weight."""
     blocks = [CONTRIBUTIONS[metric](view, block) for block in range(len(view.blocks))]
     plus, minus = (np.concatenate([block[side] for block in blocks]) for side in (0, 1))
-    entry = view.once(entries)
+    entry = entries(view)
     found: Float64s = np.where(view.sample.label == 1, plus[entry], minus[entry])
     return found / view.unit.size
 
 
+@once
 def entries(view: View) -> NDArray[np.int64]:
     """Return the entry of the tally at which each row stands."""
     # Sorted scores are found many times faster: each search begins where the last one ended.

@@ -32,7 +32,7 @@ from calibkit.measures.rates import (
 from calibkit.measures.reliability import log_loss
 from calibkit.measures.resampling import EXCESS, NOISE, Spread, paired_spreads, spreads
 from calibkit.measures.result import Interval, Number
-from calibkit.measures.views import Pair, View
+from calibkit.measures.views import View
 from calibkit.numerics.confusion import MEASURES
 from calibkit.options.metrics import stem
 from calibkit.runtime.threads import later
@@ -79,25 +79,25 @@ def _drawn(names: Iterable[str]) -> list[str]:
 
 
 def differences(
-    values: Mapping[str, float | None], pair: Pair, options: IntervalOptions
+    values: Mapping[str, float | None], baseline: View, other: View, options: IntervalOptions
 ) -> dict[str, Interval]:
     """Return the intervals of paired differences, other less baseline; see `intervals`."""
     defined = {name: value for name, value in values.items() if value is not None}
-    sample = pair.other.sample
+    sample = other.sample
     level = options.level(sample)
     if level is None:
         return {}
     found: dict[str, Interval] = {}
     for name, value in defined.items():
-        if name in CONTRIBUTIONS and _enough(name, pair.other):
-            contribution = row_contributions(name, pair.other)
-            contribution -= row_contributions(name, pair.baseline)
-            square = rows_variance(contribution, sample, pair.other.settings)
+        if name in CONTRIBUTIONS and _enough(name, other):
+            contribution = row_contributions(name, other)
+            contribution -= row_contributions(name, baseline)
+            square = rows_variance(contribution, sample, other.settings)
             reach = level.reach * math.sqrt(square)
             found[name] = Interval(value - reach, value + reach)
     drawn = _drawn(defined)
     if drawn:
-        varied = paired_spreads(pair, drawn, options)
+        varied = paired_spreads(baseline, other, drawn, options)
         for name in varied.keys() & drawn:
             centre = _centre(name, defined[name], varied)
             reach = level.reach * varied[name].deviation

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from calibkit.measures.metric import metric
-from calibkit.measures.views import View
+from calibkit.measures.views import View, once
 from calibkit.numerics.blocks import added
 from calibkit.numerics.bounds import Bound
 from calibkit_kernels import ranking
 
 
+@once
 def ranking_sums(view: View) -> tuple[float, float]:
     """Return twice the pairs ranked right, and the sum of precision over positive rows."""
     pairs, precisions = added(
@@ -25,7 +26,7 @@ def auc(view: View) -> float | None:
     """
     if not view.positives or not view.negatives:
         return None
-    return view.once(ranking_sums)[0] / (2.0 * view.positives * view.negatives)
+    return ranking_sums(view)[0] / (2.0 * view.positives * view.negatives)
 
 
 @metric("average_precision", interval="influence", scale="logit", ties="whole")
@@ -36,7 +37,7 @@ def average_precision(view: View) -> float | None:
     """
     if not view.positives:
         return None
-    return view.once(ranking_sums)[1] / view.positives
+    return ranking_sums(view)[1] / view.positives
 
 
 @metric(

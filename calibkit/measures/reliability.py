@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.measures.metric import metric
-from calibkit.measures.views import View
+from calibkit.measures.views import View, once
 from calibkit.numerics.blocks import added, cut, each_block
 from calibkit.options.metrics import Settings
 from calibkit.summaries.edges import equal_width_edges
@@ -89,20 +89,21 @@ def stretch_sums(view: View, stretches: Sequence[tuple[int, int]]) -> list[tuple
     return found
 
 
+@once
 def chosen_bins(view: View) -> Bins | None:
     """Return the rows in the bins that the settings ask for."""
     return bins_of(view, view.settings.strategy)
 
 
+@once
 def equal_mass_bins(view: View) -> Bins | None:
     """Return the rows in bins of equal mass."""
     return (
-        view.once(chosen_bins)
-        if view.settings.strategy == "equal-mass"
-        else bins_of(view, "equal-mass")
+        chosen_bins(view) if view.settings.strategy == "equal-mass" else bins_of(view, "equal-mass")
     )
 
 
+@once
 def losses(view: View) -> tuple[float, float] | None:
     """Return the means of logarithmic loss and squared error; None as `bins_of`."""
     probability = view.probability
@@ -125,7 +126,7 @@ def _equal_mass(settings: Settings) -> dict[str, object]:
 @metric("log_loss", interval="influence", scale="log", clip="1e-15")
 def log_loss(view: View) -> float | None:
     """Return the mean of -ln of the probability given to the label, clipped to [1e-15, 1 - 1e-15]."""
-    found = view.once(losses)
+    found = losses(view)
     return found and found[0]
 
 
@@ -145,26 +146,26 @@ def log_loss_reduction(view: View) -> float | None:
 @metric("brier", interval="influence", scale="log")
 def brier(view: View) -> float | None:
     """Return the mean squared difference of probability and label."""
-    found = view.once(losses)
+    found = losses(view)
     return found and found[1]
 
 
 @metric("ece", _binned, interval="bootstrap", norm="l1", ties="whole")
 def expected_calibration_error(view: View) -> float | None:
     """Return the mean over rows of |mean label - mean probability| of the row's bin."""
-    return _mean_gap(view.once(chosen_bins))
+    return _mean_gap(chosen_bins(view))
 
 
 @metric("ace", _equal_mass, interval="bootstrap", norm="l1", ties="whole")
 def adaptive_calibration_error(view: View) -> float | None:
     """Return the calibration error over bins of equal mass."""
-    return _mean_gap(view.once(equal_mass_bins))
+    return _mean_gap(equal_mass_bins(view))
 
 
 @metric("mce", _binned, interval="bootstrap", norm="max", ties="whole")
 def maximum_calibration_error(view: View) -> float | None:
     """Return the largest |mean label - mean probability| of a bin that has rows."""
-    found = view.once(chosen_bins)
+    found = chosen_bins(view)
     return None if found is None else max(abs(gap) for _, gap in found.gaps())
 
 
@@ -174,7 +175,7 @@ def debiased_calibration_error(view: View) -> float | None:
 
     Bins of one row are left out (Kumar, Liang, Ma, Verified uncertainty calibration, 2019).
     """
-    found = view.once(chosen_bins)
+    found = chosen_bins(view)
     if found is None:
         return None
     terms = []
