@@ -129,8 +129,7 @@ def disagreement_rows(
     if not several.size:
         return pl.DataFrame(schema=SCHEMA)
     targets = disagreement_targets(judged.disagreement[several][:, :1], judged.counts[several])
-    targets = type(targets)(targets.prediction, targets.label[:, :1].copy(), targets.excess)
-    sums, edges = bin_sums(targets), [*bin_edges(BINS).tolist(), 1.0]
+    sums, edges = bin_sums(targets.columns(0, 1)), [*bin_edges(BINS).tolist(), 1.0]
     reach = None if confidence is None or judged.groups is not None else critical_value(confidence)
     found = []
     for b in range(BINS):
