@@ -12,6 +12,7 @@ from calibkit.maps.class_rows import RaterOptions, read_window
 from calibkit.maps.logit_maps import softmax
 from calibkit.measures import intervals, multiclass
 from calibkit.measures.curves import curve_rows
+from calibkit.measures.metric import signed
 from calibkit.measures.result import Difference
 from calibkit.options.evaluate import EvaluateOptions
 
@@ -60,19 +61,19 @@ def evaluate_classes(options: EvaluateOptions, source: Source, *, curves: bool) 
 
 def _bound(findings: Findings, classes: multiclass.Classes, names: list[str]) -> None:
     """Keep the intervals of metrics that are those of one score, and all signatures."""
-    asked, name, part = findings.asked, classes.top.name, classes.top.part
-    values = findings.metrics.metrics[name][part]
-    for metric in names:
-        how = None
-        if metric in multiclass.AS_SCORES and asked.intervals:
-            alias, view_of = multiclass.AS_SCORES[metric]
-            view = view_of(classes)
-            how = intervals.method(alias, view, findings.options)
-            found = intervals.intervals({alias: values[metric]}, view, findings.options)
-            kept = findings.metrics.intervals.setdefault(name, {}).setdefault(part, {})
-            if alias in found:
-                kept[metric] = found[alias]
-        findings.metrics.signature[metric] = multiclass.signature(metric, asked.settings, how)
+    asked, score, part = findings.asked, classes.top.name, classes.top.part
+    values = findings.metrics.metrics[score][part]
+    for name in names:
+        metric, how = multiclass.METRICS[name], None
+        if metric.score and asked.intervals:
+            view = metric.view(classes)
+            how = intervals.method(metric.score, view, findings.options)
+            found = intervals.intervals({metric.score: values[name]}, view, findings.options)
+            kept = findings.metrics.intervals.setdefault(score, {}).setdefault(part, {})
+            if found:
+                kept[name] = found[metric.score]
+        options = metric.options(asked.settings)
+        findings.metrics.signature[name] = signed(name, options, asked.settings, how)
 
 
 def _compare(findings: Findings, part: str, names: list[str]) -> None:

@@ -44,7 +44,7 @@ def each_block(
         for block, rest in zip(blocks, more, strict=True)
     ]
     if threads == 1 or len(blocks) < 2:
-        return [kernel(*arguments) for arguments in cuts]
+        return list(itertools.starmap(kernel, cuts))
     with ThreadPoolExecutor(min(threads, len(blocks))) as pool:
         return list(pool.map(kernel, *zip(*cuts, strict=True)))
 
