@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.columns.remarks import of_weights
@@ -52,28 +51,23 @@ def evaluate_rows(
     options: EvaluateOptions, rows: EvaluateRows, *, curves: bool = False
 ) -> Evaluated:
     """Return the metrics of scores, and of decisions, against labels 0 and 1."""
-    findings, drawn = Findings(asked=options), list[pl.DataFrame]()
+    findings = Findings(asked=options)
     times = None if rows.condensing is None else rows.condensing.times
     check_names(options.tops, rows.segments)
     for part in slices_of(rows.segments, options.tops, rows.top, rows.weight):
-        small = part.segment and part.size(rows.label.size, times) < options.min_rows
+        small = part.small(options.min_rows, rows.label.size, times)
         views = _views(rows, part, options)
         _add_scores(findings, views, small)
-        if rows.condensing is not None and rows.condensing.score_bits is not None:
-            findings.spread(views, small)
+        if rows.condensing is not None and rows.condensing.score_bits is not None and not small:
+            findings.spread(views.values())
         if rows.cells is not None:
             _add_cells(findings, rows.cells, views, part, small)
         if rows.decision is not None:
             _add_decisions(findings, rows, part, small)
         if curves and not small:
-            confidence = options.confidence if options.intervals else None
-            drawn += [curve_rows(view, confidence) for view in views.values()]
-    return Evaluated(
-        metrics=findings.result(rows.rows, rows.condensing),
-        curves=pl.concat(drawn) if drawn else None,
-        warnings=(*rows.warnings, *of_weights(rows.label, rows.weight)),
-        notes=rows.notes,
-    )
+            findings.drawn += [curve_rows(view, findings.confidence) for view in views.values()]
+    warnings = (*rows.warnings, *of_weights(rows.label, rows.weight))
+    return findings.evaluated(rows.rows, warnings, rows.notes, rows.condensing)
 
 
 def _sample(rows: EvaluateRows, part: Slice, score: NDArray[Any]) -> Sample:

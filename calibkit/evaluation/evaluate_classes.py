@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import polars as pl
-
 from calibkit.columns.segments import read_segments
 from calibkit.evaluation.findings import Evaluated, Findings
 from calibkit.evaluation.slices import slices_of
@@ -38,10 +36,9 @@ def evaluate_classes(options: EvaluateOptions, source: Source, *, curves: bool) 
         name: softmax(found) if options.scale == "logit" else found
         for name, found in rows.predictions.items()
     }
-    drawn: list[pl.DataFrame] = []
     by = None if options.by is None else read_segments(rows.others[options.by], rows.where)
     for part in slices_of(by):
-        small = part.segment and part.size(label.size) < options.min_rows
+        small = part.small(options.min_rows, label.size)
         for name, found in probability.items():
             classes = multiclass.classes_of(
                 part.of(found), part.of(label), name, part.name, options.settings
@@ -49,14 +46,9 @@ def evaluate_classes(options: EvaluateOptions, source: Source, *, curves: bool) 
             findings.add(name, part.name, multiclass.compute(classes, names), small)
             _bound(findings, classes, names)
             if curves and not small:
-                confidence = options.confidence if options.intervals else None
-                drawn.append(curve_rows(classes.top, confidence))
+                findings.drawn.append(curve_rows(classes.top, findings.confidence))
         _compare(findings, part.name, names)
-    return Evaluated(
-        metrics=findings.result(int(label.size)),
-        curves=pl.concat(drawn) if drawn else None,
-        warnings=rows.warnings,
-    )
+    return findings.evaluated(int(label.size), rows.warnings)
 
 
 def _bound(findings: Findings, classes: multiclass.Classes, names: list[str]) -> None:

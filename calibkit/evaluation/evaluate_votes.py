@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.columns.columns import numeric_column, weight_column
@@ -70,32 +69,22 @@ def evaluate_votes(options: EvaluateOptions, source: Source, *, curves: bool) ->
             f"--baseline {baseline!r} is none of the predictors{nearest(baseline, predictors)}; "
             f"they are {', '.join(map(repr, predictors))}."
         )
-    drawn: list[pl.DataFrame] = []
     by = None if options.by is None else read_segments(rows.others[options.by], rows.where)
     for part in slices_of(by):
-        small = part.segment and part.size(rows.counts.shape[0]) < options.min_rows
+        small = part.small(options.min_rows, rows.counts.shape[0])
         found = {name: measure(_part_of(judged, part)) for name, judged in predictors.items()}
         for name, one in found.items():
             _add(findings, name, part.name, one, small)
             if curves and not small:
-                confidence = options.confidence if options.intervals else None
-                drawn.append(disagreement_rows(name, part.name, one.judged, confidence))
-        for name, one in found.items():
+                curve = disagreement_rows(name, part.name, one.judged, findings.confidence)
+                findings.drawn.append(curve)
             if name != baseline and not small:
-                names = _wanted(one.values, options.chosen)
-                findings.metrics.differences.setdefault(f"{name}-{baseline}", {})[part.name] = (
-                    one.differences(
-                        found[baseline],
-                        [metric for metric in names if not metric.startswith("rows_")],
-                        options.confidence if options.intervals else None,
-                    )
-                )
-    return Evaluated(
-        metrics=findings.result(int(rows.counts.shape[0])),
-        curves=pl.concat(drawn) if drawn else None,
-        warnings=rows.warnings,
-        notes=_notes(rows),
-    )
+                names = [
+                    n for n in _wanted(one.values, options.chosen) if not n.startswith("rows_")
+                ]
+                gaps = one.differences(found[baseline], names, findings.confidence)
+                findings.metrics.differences.setdefault(f"{name}-{baseline}", {})[part.name] = gaps
+    return findings.evaluated(int(rows.counts.shape[0]), rows.warnings, _notes(rows))
 
 
 def _notes(rows: RaterRows) -> tuple[str, ...]:

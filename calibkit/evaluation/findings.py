@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,6 +54,7 @@ class Findings:
     asked: EvaluateOptions
     metrics: Metrics = field(default_factory=lambda: Metrics(signature={}, rows=0, metrics={}))
     ranges: dict[str, dict[str, dict[str, Range]]] = field(default_factory=dict)
+    drawn: list[pl.DataFrame] = field(default_factory=list)
 
     def add(self, score: str, part: str, values: Mapping[str, Number], small: bool = False) -> None:
         """Keep the metrics of a score in a slice; where that has too few rows, the count alone."""
@@ -110,15 +111,26 @@ class Findings:
             threads=self.asked.settings.threads,
         )
 
-    def spread(self, views: Mapping[str, View], small: bool) -> None:
+    def spread(self, views: Iterable[View]) -> None:
         """Keep within what metrics of coarse scores lie."""
-        for name, view in views.items():
-            if not small:
-                self.ranges.setdefault(name, {})[view.part] = ranges(view)
+        for view in views:
+            self.ranges.setdefault(view.name, {})[view.part] = ranges(view)
 
-    def result(self, rows: int, condensing: Condensing | None = None) -> Metrics:
-        """Return what was found as the content of metrics.json."""
+    @property
+    def confidence(self) -> float | None:
+        """That of intervals; None where none are wanted."""
+        return self.asked.confidence if self.asked.intervals else None
+
+    def evaluated(
+        self,
+        rows: int,
+        warnings: tuple[str, ...],
+        notes: tuple[str, ...] = (),
+        condensing: Condensing | None = None,
+    ) -> Evaluated:
+        """Return what was found on so many rows."""
         self.metrics.rows = rows
         if condensing is not None and condensing.score_bits is not None:
             self.metrics.resolution = Coarse(condensing.score_bits, self.ranges)
-        return self.metrics
+        curves = pl.concat(self.drawn) if self.drawn else None
+        return Evaluated(metrics=self.metrics, curves=curves, warnings=warnings, notes=notes)
