@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping
 
 from calibkit.measures.decisions import Confusion, decision_intervals
 from calibkit.measures.influence import (
-    CONTRIBUTIONS,
     by_rows,
     row_contributions,
     rows_variance,
@@ -89,7 +88,7 @@ def differences(
         return {}
     found: dict[str, Interval] = {}
     for name, value in defined.items():
-        if name in CONTRIBUTIONS and _enough(name, other):
+        if DEFINED[stem(name)].contributions and _enough(name, other):
             contribution = row_contributions(name, other)
             contribution -= row_contributions(name, baseline)
             square = rows_variance(contribution, sample, other.settings)

@@ -11,13 +11,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from calibkit.measures.result import Number
+from calibkit.measures.views import View
 from calibkit.numerics.bounds import Bound
 from calibkit.options.metrics import Settings
 from calibkit.version import __version__
 
 Function = Callable[..., Number]
 Options = Callable[[Settings], dict[str, object]]
+
+#: What a positive and a negative row of each entry of a block of a view contribute to a metric.
+Shares = tuple[NDArray[np.float64], NDArray[np.float64]]
+Contributions = Callable[[View, int], Shares]
 
 #: How an interval is found: see `calibkit.measures.intervals`.
 How = Literal["delong", "influence", "wilson", "bootstrap"]
@@ -42,6 +50,9 @@ class Metric:
         How its interval is found, None where it has none, and on what scale it is symmetric.
     bounds
         The bounds it is computed at, given the settings: one number each, as ``name:0.9``.
+    contributions
+        Its influence function, given a view and the number of a block; see
+        `calibkit.measures.influence`.
     """
 
     function: Function
@@ -50,6 +61,7 @@ class Metric:
     interval: How | None = None
     scale: Scale = "identity"
     bounds: Callable[[Settings], tuple[Bound, ...]] | None = None
+    contributions: Contributions | None = None
 
 
 #: All metrics whose family is loaded; `calibkit.measures.registry` loads all of them.
@@ -64,6 +76,7 @@ def metric(
     interval: How | None = None,
     scale: Scale = "identity",
     bounds: Callable[[Settings], tuple[Bound, ...]] | None = None,
+    contributions: Contributions | None = None,
     **fixed: object,
 ) -> Callable[[Function], Function]:
     """Register a function of a view as a metric; `options` and `fixed` go to its signature."""
@@ -79,6 +92,7 @@ def metric(
             interval=interval,
             scale=scale,
             bounds=bounds,
+            contributions=contributions,
         )
         return function
 

@@ -10,12 +10,13 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.measures.metric import metric
+from calibkit.measures.influence import filled, probability_of, to_mean
+from calibkit.measures.metric import Shares, metric
 from calibkit.measures.views import View, once
 from calibkit.numerics.blocks import added, cut, each_block
 from calibkit.options.metrics import Settings
 from calibkit.summaries.edges import equal_width_edges
-from calibkit_kernels import reliability, tally
+from calibkit_kernels import influence, reliability, tally
 
 Floats = NDArray[np.float64]
 
@@ -123,7 +124,16 @@ def _equal_mass(settings: Settings) -> dict[str, object]:
     return {"bins": settings.bins, "strategy": "equal-mass"}
 
 
-@metric("log_loss", interval="influence", scale="log", clip="1e-15")
+def _log_loss(view: View, block: int) -> Shares:
+    probability = probability_of(view, block)
+
+    def losses(count: Floats, positive: Floats, plus: Floats, minus: Floats) -> None:
+        influence.log_losses(probability, count, positive, plus, minus)
+
+    return to_mean(view, log_loss(view), filled(view, block, losses))
+
+
+@metric("log_loss", interval="influence", contributions=_log_loss, scale="log", clip="1e-15")
 def log_loss(view: View) -> float | None:
     """Return the mean of -ln of the probability given to the label, clipped to [1e-15, 1 - 1e-15]."""
     found = losses(view)
@@ -143,7 +153,12 @@ def log_loss_reduction(view: View) -> float | None:
     return own / base - 1.0 if own is not None and base else None
 
 
-@metric("brier", interval="influence", scale="log")
+def _brier(view: View, block: int) -> Shares:
+    p = probability_of(view, block).astype(np.float64)
+    return to_mean(view, brier(view), ((1.0 - p) * (1.0 - p), p * p))
+
+
+@metric("brier", interval="influence", contributions=_brier, scale="log")
 def brier(view: View) -> float | None:
     """Return the mean squared difference of probability and label."""
     found = losses(view)
