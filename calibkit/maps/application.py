@@ -8,7 +8,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.columns.columns import RowFinder
-from calibkit.columns.numeric import FloatArray, numeric_column
+from calibkit.columns.numeric import FloatArray, as_fitted, numeric_column
 from calibkit.columns.patterns import Matched, match_columns
 from calibkit.columns.segments import known_codes
 from calibkit.errors import UsageError
@@ -19,7 +19,7 @@ from calibkit.maps.logit_maps import logits_of
 from calibkit.maps.method import mapped
 from calibkit.maps.methods import METHODS
 from calibkit.maps.score_map import SEGMENTS, ScoreMap, into_unit_interval
-from calibkit.models.applier import Applier, Reads, Request, as_fitted, find_columns
+from calibkit.models.applier import Applier, Reads, Request, find_columns
 from calibkit.models.model import Model
 
 Floats = NDArray[np.float64]

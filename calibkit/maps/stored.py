@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from calibkit.columns.numeric import numeric_column
 from calibkit.columns.patterns import match_columns, odd_length
-from calibkit.columns.provenance import data_hash, hash_text, merge_hashes, row_hashes
 from calibkit.columns.rows import Remark, merge_remarks
 from calibkit.errors import DataError
 from calibkit.files.sources import Source
@@ -22,11 +21,12 @@ from calibkit.maps.logit_maps import LEAST_PROBABILITY, LogitMap, logits_of, sof
 from calibkit.maps.map_fit import FOLDS, fit_logit_map
 from calibkit.models.lineage import makers_in
 from calibkit.models.model import Column
+from calibkit.numerics.row_hash import data_hash, hash_text, merge_hashes, row_hashes
+from calibkit.numerics.streams import folds_of_keys
 from calibkit.options.alpha_cal import AlphaOptions
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.arrays import Arrays
-from calibkit.summaries.draws import folds_of_keys
 from calibkit.summaries.passes import Passes
 from calibkit.summaries.row_reading import Reading
 from calibkit.summaries.row_states import RowState, row_state
@@ -51,7 +51,7 @@ class StoredRows:
     features
         Rows x further columns.
     key
-        A word for each row, of which folds are made (`calibkit.summaries.draws`).
+        A word for each row, of which folds are made (`calibkit.numerics.streams`).
     scale
         Whether `prediction` holds probabilities (``probability``) or logits (``logit``).
     column

@@ -8,7 +8,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.columns.provenance import hash_text
 from calibkit.methods.hetcal import boosted, trees_fit
 from calibkit.methods.hetcal.maps import (
     Found,
@@ -20,8 +19,9 @@ from calibkit.methods.hetcal.model import HetcalFit, HetcalModel, Line, Losses
 from calibkit.methods.hetcal.payload import growth_of
 from calibkit.methods.hetcal.rows import Folds, HetcalRows, need_both_classes
 from calibkit.models.model import Column
+from calibkit.numerics.row_hash import hash_text
+from calibkit.numerics.streams import folds_of_keys
 from calibkit.options.hetcal import FOLDS, HetcalOptions
-from calibkit.summaries.draws import folds_of_keys
 from calibkit.summaries.runs import Fitted, provenance
 from calibkit_kernels import leaf_maps as kernels
 

@@ -12,7 +12,6 @@ from numpy.typing import DTypeLike, NDArray
 
 from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.columns.numeric import weightless
-from calibkit.columns.provenance import row_hashes
 from calibkit.columns.rows import RowFinder, merge_remarks
 from calibkit.columns.splits import TimeParts, group_parts
 from calibkit.columns.weights import ROW, Unit, whole_units
@@ -27,6 +26,7 @@ from calibkit.methods.hetcal.features import (
     read_known_features,
 )
 from calibkit.methods.hetcal.rows import Folds, HetcalRows, Totals, linear_scores
+from calibkit.numerics.row_hash import row_hashes
 from calibkit.options.hetcal import FOLDS, HetcalOptions
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.arrays import Arrays
@@ -38,7 +38,7 @@ from calibkit.summaries.row_store import (
     buckets,
     record_type,
 )
-from calibkit_kernels import digest
+from calibkit_kernels import hashes as hash_kernels
 
 Floats = NDArray[np.float64]
 Categories = Sequence[tuple[str, ...] | None]
@@ -287,7 +287,7 @@ class _Reader:
         elif self.options.time is not None:
             found["part"] = times.parts(window.beside(self.options.time), FOLDS + 1)
         if "part" in found:
-            digest.absorb(hashes, found["part"].astype(np.uint64), np.uint64(0))
+            hash_kernels.absorb(hashes, found["part"].astype(np.uint64), np.uint64(0))
         found["hash"] = hashes
         if self.known is not None:
             found["values"] = values.T

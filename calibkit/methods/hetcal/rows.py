@@ -19,7 +19,7 @@ from calibkit.methods.hetcal.features import Features
 from calibkit.methods.hetcal.trees import Tree
 from calibkit.numerics.sums import ExactSum
 from calibkit.summaries.arrays import Arrays
-from calibkit_kernels import digest
+from calibkit_kernels import hashes as hash_kernels
 from calibkit_kernels.decide import LEAST
 from calibkit_kernels.vad import clipped_logits
 
@@ -112,7 +112,7 @@ class Totals:
         self.rows += hashes.size
         self.positives += data.positive_rows
         self.clipped += clipped
-        self.hash += int(digest.total(hashes))
+        self.hash += int(hash_kernels.total(hashes))
         self.dtype, self.options = str(data.score.dtype), data.options
         self.remarks += data.remarks
         if data.weight is not None:
@@ -140,7 +140,7 @@ class HetcalRows:
     label, weight
         0 or 1, and the weight in whole units.
     key
-        A word for each row, from which chance decides; see `calibkit.summaries.draws`.
+        A word for each row, from which chance decides; see `calibkit.numerics.streams`.
     mass
         How many rows each row counts as.
     features

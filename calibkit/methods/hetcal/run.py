@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from calibkit.columns.columns import read_score_rows, resolve
+from calibkit.columns.patterns import find_features
 from calibkit.columns.remarks import of_tally
 from calibkit.columns.splits import refuse_missing
 from calibkit.files.sources import Source
-from calibkit.methods.hetcal.features import Features, find_features, read_features
+from calibkit.methods.hetcal.features import Features, read_features
 from calibkit.methods.hetcal.fit import fit_hetcal
 from calibkit.methods.hetcal.model import HetcalModel
 from calibkit.methods.hetcal.reading import dealing_columns, read_hetcal_rows, used_columns
