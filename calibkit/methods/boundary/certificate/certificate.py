@@ -144,11 +144,21 @@ def certify_boundary(data: ScoreRows | GridTable, options: BoundaryOptions) -> F
         split.fitting,
         CURVED if options.method == AUTO else options.method,
         options.levels,
-        quantity.sizes,
+        quantity.size,
     )
     place = _certified_place(path, split.certifying, quantity, options)
     summary = _summary(data, options, path)
-    return _fitted(summary, path, place, _certificate(options, split.certifying))
+    option, bound = options.target.option, float(options.target.bound)
+    confidence, rows_left = options.confidence_level, int(split.certifying.score.size)
+    assert confidence is not None
+    certificate = Certificate(
+        confidence=float(confidence),
+        quantity=option,
+        bound=bound,
+        side="lower" if quantity.at_least else "upper",
+        rows=rows_left,
+    )
+    return _fitted(summary, path, place, certificate)
 
 
 def written_out(data: ScoreRows) -> ScoreRows:
@@ -256,19 +266,6 @@ def _nothing(
     return InfeasibleError(
         f"nothing can be certified: {options.target.text} with confidence {options.confidence_level}; "
         f"{advice}."
-    )
-
-
-def _certificate(options: BoundaryOptions, certifying: ScoreRows) -> Certificate:
-    confidence = options.confidence_level
-    assert options.target.bound is not None and confidence is not None
-    option = options.target.option
-    return Certificate(
-        confidence=float(confidence),
-        quantity=option,
-        bound=float(options.target.bound),
-        side="lower" if option in ("precision", "recall") else "upper",
-        rows=int(certifying.score.size),
     )
 
 

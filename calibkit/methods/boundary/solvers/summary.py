@@ -44,14 +44,17 @@ class Stack:
     Attributes
     ----------
     names, pooled
-        The segments, and the values of the column that share one of them.
+        The segments, and the values of the column that share the one of all others.
+    rows
+        The rows of each segment, until they are counted.
     levels
-        The uncertainty levels of each segment.
+        The uncertainty levels of each segment, when they are.
     """
 
     names: tuple[str, ...]
     pooled: tuple[str, ...]
-    levels: tuple[Levels, ...]
+    rows: tuple[NDArray[np.int64], ...] = ()
+    levels: tuple[Levels, ...] = ()
 
     def places(self, segment: int) -> slice:
         """Return which levels of the problem are those of a segment."""
