@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from calibkit.bins.grid_table import GridTable, is_grid_table, read_grid_table
 from calibkit.columns.columns import (
-    ColumnOptions,
     Condensing,
     ScoreRows,
     read_score_rows,
@@ -22,6 +21,7 @@ from calibkit.columns.columns import (
     score_column,
 )
 from calibkit.columns.labels import label_column
+from calibkit.columns.names import ScoreColumns
 from calibkit.columns.numeric import numeric_column
 from calibkit.columns.patterns import match_columns
 from calibkit.columns.rows import RowFinder, missing_mask
@@ -186,7 +186,7 @@ def reading_of(options: EvaluateOptions, source: Source) -> Reading:
     )
 
 
-def _read(source: Source, columns: ColumnOptions, beside: Mapping[str, _Beside]) -> ScoreRows:
+def _read(source: Source, columns: ScoreColumns, beside: Mapping[str, _Beside]) -> ScoreRows:
     """Return score, label and weight of some rows, and beside them a column for each role."""
     rows = read_score_rows(
         source,
@@ -331,7 +331,7 @@ def grid_of(grid: FrameLike | None) -> GridTable | None:
     if not is_grid_table(table):
         file = table.parts[0].path
         raise UsageError(f"{file}: is no table of `calibkit bin`.", file=file)
-    return read_grid_table(table, ColumnOptions())
+    return read_grid_table(table, ScoreColumns())
 
 
 def _grid(options: EvaluateOptions, source: Source, found: GridTable) -> _Beside:

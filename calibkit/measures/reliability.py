@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.measures.metric import metric
-from calibkit.measures.views import Settings, View
+from calibkit.measures.views import View
 from calibkit.numerics.blocks import added, cut, each_block
+from calibkit.options.metrics import Settings
 from calibkit.summaries.edges import equal_width_edges
 from calibkit_kernels import reliability, tally
 

@@ -9,8 +9,8 @@ from typing import Any
 import polars as pl
 
 from calibkit.errors import DataError, UsageError
-from calibkit.evaluation.result import Metrics, Number
 from calibkit.files.sources import Source
+from calibkit.measures.result import Metrics, Number
 
 #: How many lines of one picture can be told apart.
 MOST_LINES = 8

@@ -54,7 +54,7 @@ def _run(options: BinOptions, line: BinLine) -> None:
     console = line.console(
         tabular=not line.partial, output_format=None if line.partial else line.output_format
     )
-    run_states(grid.run(), options, line, console, _write_grids, deliver_grid)
+    run_states(grid.run, options, line, console, _write_grids, deliver_grid)
 
 
 def _write_grids(console: Console, source: Source, fit: Callable[[Source], Binned]) -> None:

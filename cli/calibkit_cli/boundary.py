@@ -102,7 +102,7 @@ def _run(options: BoundaryOptions, line: BoundaryLine) -> None:
         _compare(options, line, console)
         return
     write = partial(_write_both, line.frontier) if line.frontier is not None else write_models
-    run_states(boundary.run(), options, line, console, write, deliver)
+    run_states(boundary.run, options, line, console, write, deliver)
 
 
 def _write_both(

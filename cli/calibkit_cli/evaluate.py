@@ -153,7 +153,7 @@ def evaluate(options: EvaluateOptions, line: EvaluateLine) -> None:
         found = partial(find, curves=bool(line.beside))
         delivery.judge(console, source, lambda rows: _told(console, found(rows)), line)
 
-    run_states(evaluation.run(), options, line, console, judge, deliver)
+    run_states(evaluation.run, options, line, console, judge, deliver)
 
 
 def deliver(console: Console, found: Evaluated) -> None:

@@ -23,11 +23,12 @@ from numpy.typing import NDArray
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 
-from calibkit.columns.columns import ColumnOptions, ScoreRows, read_score_rows
+from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.files.sources import open_source
 from calibkit.methods.boundary.result.fit import fit_boundary
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.options.boundary import BoundaryOptions
+from calibkit.options.shared import ColumnOptions
 
 PAGE = ROOT / "docs" / "evidence" / "f1.md"
 NEIGHBOURS = (5, 15, 50)

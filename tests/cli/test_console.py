@@ -79,7 +79,7 @@ def test_no_command_is_a_usage_error_that_shows_the_help(invoke: Invoke) -> None
 def test_the_module_runs_as_a_script(
     command: Callable[..., subprocess.CompletedProcess[bytes]],
 ) -> None:
-    assert command("--help").returncode == 0
+    assert command("--help", env={}).returncode == 0
 
 
 @pytest.mark.parametrize(

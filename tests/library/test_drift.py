@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from calibkit.columns.columns import ColumnOptions, read_score_rows
+from calibkit.columns.columns import read_score_rows
 from calibkit.drift.drift import drift
 from calibkit.drift.psi import chi_square_tail, stability
 from calibkit.files.sources import Source
@@ -22,6 +22,7 @@ from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.models.model import canonical_json
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.drift import DriftOptions
+from calibkit.options.shared import ColumnOptions
 from calibkit.summaries.tally import count_rows
 from tests.cli.score_files import simulate
 

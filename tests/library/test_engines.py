@@ -28,13 +28,8 @@ from calibkit.columns.rows import NothingLeft, OffendingRows, Remark
 from calibkit.engines import dask as engine_module
 from calibkit.engines.dask import DaskEngine
 from calibkit.engines.dask import _of_one_version as of_one_version
-from calibkit.engines.shards import (
-    Opening,
-    Shard,
-    StateTask,
-    shards_of,
-    state_of_all,
-)
+from calibkit.engines.parts import Opening, Shard, Stretch, shards_of
+from calibkit.engines.states import StateTask, state_of_all
 from calibkit.errors import (
     CalibkitError,
     CheckError,
@@ -45,7 +40,6 @@ from calibkit.errors import (
     UsageError,
 )
 from calibkit.files.sources import open_source
-from calibkit.files.stretches import Stretch
 from calibkit.methods.calibrators import run
 from calibkit.methods.vad.fit import fit_vad
 from calibkit.methods.vad.rows import read_vad_rows

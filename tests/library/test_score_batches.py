@@ -15,7 +15,7 @@ import pytest
 
 from calibkit.bins.binning import fit_grid, grid_frame, grid_metadata
 from calibkit.bins.run import grid_rows
-from calibkit.columns.columns import ColumnOptions, ScoreRows, read_score_rows
+from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.errors import CalibkitError, DataError
 from calibkit.evaluation.evaluate import evaluate
 from calibkit.files.sources import Source, open_source
@@ -30,6 +30,7 @@ from calibkit.options.bin import BinOptions
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.evaluate import EvaluateOptions
+from calibkit.options.shared import ColumnOptions
 from calibkit.runtime.memory import Memory
 from calibkit.summaries import score_batches
 from calibkit.summaries.counted import Counter
