@@ -165,24 +165,23 @@ def written_out(data: ScoreRows) -> ScoreRows:
     """Return rows without weights: each as often as its weight says."""
     if data.weight is None:
         return data
-    file = data.source.parts[0].path if data.source else None
     whole = data.weight == np.floor(data.weight)
     if not whole.all():
         at = int(np.flatnonzero(~whole)[0])
         raise DataError(
-            f"{file}: column {data.options.weight!r}: {int((~whole).sum()):,} weights are "
+            f"{data.file}: column {data.options.weight!r}: {int((~whole).sum()):,} weights are "
             f"not whole numbers, such as {data.weight[at]:g}; --confidence needs numbers of rows, "
             "for a certificate holds for independent rows",
             column=data.options.weight,
-            file=file,
+            file=data.file,
         )
     times = data.weight.astype(np.int64)
     if int(times.sum()) > MOST_ROWS:
         raise DataError(
-            f"{file}: column {data.options.weight!r}: the weights stand for "
+            f"{data.file}: column {data.options.weight!r}: the weights stand for "
             f"{int(times.sum()):,} rows; --confidence takes up to {MOST_ROWS:,}",
             column=data.options.weight,
-            file=file,
+            file=data.file,
         )
     bare = replace(data, weight=None, others=None, where=None)
     return bare.only(np.repeat(np.arange(times.size), times))
