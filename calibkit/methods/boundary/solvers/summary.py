@@ -23,7 +23,11 @@ from calibkit.methods.boundary.problem.problem import (
     raw_problem,
     tally_totals,
 )
-from calibkit.methods.boundary.problem.spreads import Spread, spread_of_rows, spread_of_tally
+from calibkit.methods.boundary.problem.quantiles import (
+    Quantiles,
+    quantiles_of_rows,
+    quantiles_of_tally,
+)
 from calibkit.methods.boundary.problem.values import read_values
 from calibkit.methods.boundary.solvers.logistic import distinct
 from calibkit.methods.boundary.solvers.plan import Plan, plan
@@ -99,8 +103,8 @@ class Summary:
     positives: int
     origin: Provenance
     file: str | None
-    score: Spread | None = None
-    uncertainty: Spread | None = None
+    score: Quantiles | None = None
+    uncertainty: Quantiles | None = None
     stack: Stack | None = None
     condensing: Condensing | None = None
 
@@ -159,7 +163,7 @@ def summarise(
         problem = replace(problem, rows=data, part=part)
     single, score = problem.tally, None
     if problem.grid is None:
-        score = spread_of_tally(problem.tally, QUANTILES)
+        score = quantiles_of_tally(problem.tally, QUANTILES)
     else:
         single = raw_problem(data, uncertainty_levels(data, 1), options.workers).tally
         score = _outline(data.score, data.weight)
@@ -249,8 +253,8 @@ def need_finite(problem: Problem, data: ScoreRows) -> None:
     )
 
 
-def _outline(values: NDArray[Any] | None, weight: NDArray[np.float64] | None) -> Spread | None:
-    return None if values is None else spread_of_rows(values, weight, QUANTILES)
+def _outline(values: NDArray[Any] | None, weight: NDArray[np.float64] | None) -> Quantiles | None:
+    return None if values is None else quantiles_of_rows(values, weight, QUANTILES)
 
 
 def _origin(planned: Plan, data: ScoreRows | GridTable, rows: int, fingerprint: str) -> Provenance:
