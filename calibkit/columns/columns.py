@@ -125,8 +125,6 @@ class ScoreRows:
         The further columns that were asked for, as they are.
     where
         Finds a row in the inputs.
-    source
-        The inputs.
     remarks
         Those of the warnings that are about a number of rows or values.
     level_edges
@@ -149,11 +147,15 @@ class ScoreRows:
     notes: tuple[str, ...] = ()
     others: pl.DataFrame | None = None
     where: RowFinder | None = None
-    source: Source | None = None
     remarks: tuple[Remark, ...] = ()
     level_edges: tuple[float, ...] | None = None
     condensing: Condensing | None = None
     hashes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def source(self) -> Source | None:
+        """The inputs."""
+        return None if self.where is None else self.where.source
 
     @property
     def rows(self) -> int:
@@ -291,7 +293,6 @@ def read_score_rows(
         if others or features
         else None,
         where=where,
-        source=source,
     )
 
 

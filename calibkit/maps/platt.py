@@ -13,10 +13,10 @@ from calibkit.errors import DataError
 from calibkit.maps.method import Float64s, Floats, Found, Method, Writer
 from calibkit.maps.points import Points
 from calibkit.maps.score_map import ScoreMap
+from calibkit.numerics.logistic import fit_line
 from calibkit.options.maps import MapOptions
 from calibkit_kernels.decide import LEAST
-from calibkit_kernels.logistic import fit_line
-from calibkit_kernels.logistic_sums import is_separated
+from calibkit_kernels.logistic import is_separated
 from calibkit_kernels.maps import line_map
 
 if TYPE_CHECKING:

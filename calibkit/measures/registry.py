@@ -10,8 +10,9 @@ from typing import Final
 from calibkit.measures import basic, corp, ranking, reliability, smooth
 from calibkit.measures.metric import BOUNDS, DEFINED, Function, Metric, signed
 from calibkit.measures.result import Number
-from calibkit.measures.views import Settings, View
+from calibkit.measures.views import View
 from calibkit.numerics.bounds import Bound
+from calibkit.options.metrics import Settings
 
 #: The families of metrics, in the order in which tables show them.
 FAMILIES: Final = (basic, ranking, reliability, corp, smooth)

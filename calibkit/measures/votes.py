@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import sqrt
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,31 +29,6 @@ from calibkit_kernels.raters import calibration_influence
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
-
-
-#: All metrics, in the order of tables; those that sum or average over classes also have one a class.
-METRICS: Final = (
-    "rows_used",
-    "rows_two_raters",
-    "accuracy",
-    "squared_loss",
-    "calibration_loss",
-    "calibration_loss_plugin",
-    "class_calibration_error",
-    "epistemic_loss",
-    "epistemic_loss_plugin",
-    "dispersion_loss",
-    "dispersion_loss_plugin",
-    "dispersion_error",
-    "disagreement_loss",
-    "disagreement_calibration_loss",
-    "disagreement_calibration_loss_plugin",
-    "disagreement_calibration_error",
-    "class_disagreement_loss",
-    "class_disagreement_calibration_loss",
-    "class_disagreement_calibration_loss_plugin",
-    "class_disagreement_calibration_error",
-)
 
 
 #: The fields of `Losses`, each with targets as its first axis.

@@ -15,8 +15,9 @@ from calibkit.columns.columns import read_score_rows, score_column
 from calibkit.evaluation.rows import grid_of
 from calibkit.files.sources import Source
 from calibkit.measures import cells
-from calibkit.measures.views import Sample, Settings
+from calibkit.measures.views import Sample
 from calibkit.options.grid_plots import EceAtOptions
+from calibkit.options.metrics import Settings
 from calibkit.reports.points import Points, check_lines, undrawable
 from calibkit.reports.style import Sheet
 

@@ -10,9 +10,9 @@ from calibkit.evaluation.evaluate import Evaluated
 from calibkit.evaluation.slices import ALL
 from calibkit.measures.result import Difference, Metrics, Number, alike
 from calibkit.models.page import Table
+from calibkit.options.metrics import meaning, stem
 from calibkit.reports import html, html_pictures
 from calibkit.reports.html import NOTHING, Markup, Span
-from calibkit.reports.html_glossary import meaning, stem
 from calibkit.version import __version__
 
 #: Metrics shown large, the first six that a score has.

@@ -51,7 +51,7 @@ def points(source: Source, options: RecallGainOptions) -> Points:
     DataError
         Values that are missing, out of range or of the wrong type.
     """
-    from calibkit.methods.boundary.fit import fit_boundary  # which no other picture needs
+    from calibkit.methods.boundary.result.fit import fit_boundary  # which no other picture needs
 
     _check_methods(options.methods)
     bounds = sorted(

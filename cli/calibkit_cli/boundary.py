@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from calibkit.files.sources import Source
     from calibkit.methods.boundary.compare import Compared
-    from calibkit.methods.boundary.fit import FittedBoundary
+    from calibkit.methods.boundary.result.fit import FittedBoundary
 
 HELP = """\
 In each uncertainty level the rows from one score threshold up are selected; the thresholds together

@@ -13,7 +13,7 @@ from pages import arguments, bullets, fill, sections, signed, table
 from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.files.sources import open_source
 from calibkit.methods.boundary.compare import Compared, compare_methods
-from calibkit.methods.boundary.fit import fit_boundary
+from calibkit.methods.boundary.result.fit import fit_boundary
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import CrossValidated, TestFigures
 from calibkit.options.boundary import BoundaryOptions

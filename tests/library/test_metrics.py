@@ -15,9 +15,10 @@ from calibkit.measures import registry
 from calibkit.measures.reliability import bins_of
 from calibkit.measures.result import Metrics
 from calibkit.measures.smooth import Series
-from calibkit.measures.views import Sample, Settings, View, view_of
+from calibkit.measures.views import Sample, View, view_of
 from calibkit.numerics import blocks
 from calibkit.numerics.bounds import decimal_bound
+from calibkit.options.metrics import Settings
 from tests.naive import metrics as naive
 
 STRATEGIES = ("equal-width", "equal-mass", "range")

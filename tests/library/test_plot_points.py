@@ -19,7 +19,7 @@ from scipy import stats
 from calibkit.columns.columns import read_score_rows
 from calibkit.errors import DataError, UsageError
 from calibkit.evaluation.evaluate import evaluate
-from calibkit.methods.boundary.fit import fit_boundary
+from calibkit.methods.boundary.result.fit import fit_boundary
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.grid_plots import HeatmapOptions, PositivityOptions, RecallGainOptions

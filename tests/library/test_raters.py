@@ -19,7 +19,7 @@ from calibkit.maps.map_fit import GRID, fit_logit_map
 from calibkit.measures.votes import Judged, measure, standard_error
 from calibkit.methods.raters.alpha import MOST_LOG, fit_strength
 from calibkit.methods.raters.alpha_cal import SHARE_UNITS, isotonic_steps, with_steps
-from calibkit.numerics.minimise import minimise
+from calibkit.numerics.newton import quasi_newton
 from calibkit.numerics.roots import rising_root
 from calibkit.numerics.votes import (
     bin_sums,
@@ -336,7 +336,7 @@ def rosenbrock(point: np.ndarray) -> tuple[float, np.ndarray]:
 
 
 def test_the_minimiser_walks_a_bent_valley() -> None:
-    found = minimise(rosenbrock, np.full(6, -1.2), tolerance=1e-9)
+    found = quasi_newton(rosenbrock, np.full(6, -1.2), tolerance=1e-9)
     assert found.converged
     assert found.point == pytest.approx(np.ones(6), abs=1e-7)
 

@@ -26,7 +26,7 @@ from calibkit.methods.vad.moments import Columns, Moments, sum_moments
 from calibkit.models.applier import Request
 from calibkit.options.vad import VadOptions
 from calibkit.runtime.memory import Memory
-from calibkit.summaries.batches import work_through
+from calibkit.summaries.passes import work_through
 from calibkit.summaries.summary import merge_all
 
 Floats = NDArray[Any]

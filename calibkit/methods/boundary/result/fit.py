@@ -11,18 +11,18 @@ import polars as pl
 
 from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import ScoreRows
-from calibkit.errors import DataError, InfeasibleError
+from calibkit.errors import InfeasibleError
 from calibkit.methods.boundary.problem.found import Found
-from calibkit.methods.boundary.problem.goals import Goal, Totals
+from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.problem.problem import deal
 from calibkit.methods.boundary.result.describe import describe, flatten, reference, warnings_of
-from calibkit.methods.boundary.result.figures import Judged, cross_validate, figures
+from calibkit.methods.boundary.result.figures import Judged, Validation, cross_validate, figures
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.methods.boundary.result.parts import BoundaryFit, CrossValidated, Figures
+from calibkit.methods.boundary.result.parts import BoundaryFit, Figures
 from calibkit.methods.boundary.result.segment_figures import judge_stack, judge_test
 from calibkit.methods.boundary.solvers import exact
 from calibkit.methods.boundary.solvers.frontier import frontier_rows
-from calibkit.methods.boundary.solvers.methods import METHODS, best_choice, on_folds
+from calibkit.methods.boundary.solvers.methods import METHODS, best_choice
 from calibkit.methods.boundary.solvers.plan import Plan
 from calibkit.methods.boundary.solvers.summary import Summary, summarise
 from calibkit.options.boundary import BoundaryOptions
@@ -40,8 +40,8 @@ class FittedBoundary(Fitted[BoundaryModel]):
     ----------
     goal
         That of all rows, in the units of the folds.
-    folds
-        What each fold gave, empty without cross-validation.
+    checked
+        Its cross-validation, None without.
     row_units
         How many of the units a weight of 1 has before classes are reweighted.
     summary, thresholds
@@ -50,10 +50,15 @@ class FittedBoundary(Fitted[BoundaryModel]):
     """
 
     goal: Goal
-    folds: tuple[Judged, ...] = ()
+    checked: Validation | None = None
     row_units: Fraction = Fraction(1)
     summary: Summary | None = None
     thresholds: Summary | None = None
+
+    @property
+    def folds(self) -> tuple[Judged, ...]:
+        """What each fold gave, empty without cross-validation."""
+        return () if self.checked is None else self.checked.folds
 
     @property
     def frontier(self) -> pl.DataFrame:
@@ -109,7 +114,7 @@ def fit_summary(summary: Summary) -> FittedBoundary:
     planned, problem = summary.planned, summary.problem
     options = planned.options
     fitted_on = summary
-    need_classes(summary)
+    summary.need_classes()
     warnings: list[str] = []
     tally, goal = summary.aim()
     classes = goal.totals.classes
@@ -125,26 +130,27 @@ def fit_summary(summary: Summary) -> FittedBoundary:
         optimum, resolution = _of_rows(planned, tally, goal, found, optimum, resolution)
     if found.selected == 0 and options.target.bound is not None:
         raise _infeasible(tally, goal, planned)
-    kept: dict[int, Found] = {}
-    checked, judged = None, tuple[Judged, ...]()
-    if folds:
-        checked, judged = cross_validated(dealt().reweighted(classes), planned, goal, kept)
+    dealt_rows = dealt().reweighted(classes) if folds else None
+    checked = None if dealt_rows is None else cross_validate(dealt_rows, planned, goal)
     optimal = _is_optimal(planned, found, optimum, goal)
     summary, found = flatten(summary, found)
     fit = seen_in_sample(summary, found, goal, optimum.ceiling, single())
-    fit.optimal_in_sample, fit.cross_validated = optimal, checked
+    fit.optimal_in_sample = optimal
+    fit.cross_validated = None if checked is None else checked.figures
     if resolution is not None:
         fit.resolution = resolution
     model = describe(summary, found, fit)
     if summary.stack is not None:
-        held_out = None if options.time is not None or not folds else dealt().reweighted(classes)
-        judge_stack(model, summary.stack, goal, tally, found, held_out, kept)
+        forward = options.time is not None
+        judge_stack(
+            model, summary.stack, goal, tally, found, None if forward else dealt_rows, checked
+        )
     said = (*warnings, *warnings_of(model, options.target))
     return FittedBoundary(
         model=model,
         warnings=said,
         goal=goal,
-        folds=judged,
+        checked=checked,
         row_units=problem.totals().row_units,
         summary=fitted_on,
         thresholds=fitted_on,
@@ -206,23 +212,6 @@ def _of_rows(
     return optimum, msgspec.structs.replace(resolution, optimum=Range(low, high))
 
 
-def need_classes(summary: Summary) -> None:
-    """Refuse rows of one class where the objective needs both, or the other one."""
-    totals, target = summary.problem.totals(), summary.planned.options.target
-    column = summary.problem.columns["label"].name
-    counts = {"p": totals.positives, "n": totals.rows - totals.positives}
-    for needed, word in (("p", "positive"), ("n", "negative")):
-        if needed in target.needs and not counts[needed]:
-            raise DataError(
-                f"{summary.file}: column {column!r}: no {word} row, but --{target.option} "
-                f"{target.value} needs some; name the positive class by --positive if labels are "
-                "not 0/1",
-                column=column,
-                file=summary.file,
-                rows=totals.rows,
-            )
-
-
 def _is_met(planned: Plan, found: Found, goal: Goal) -> bool:
     """Return whether the bound is met; a randomised boundary meets it by its very probability."""
     if planned.method.mix is not None:
@@ -280,29 +269,6 @@ def fold_count(summary: Summary, warnings: list[str]) -> int:
         )
         return 0
     return folds
-
-
-def cross_validated(
-    dealt: Tally, planned: Plan, goal: Goal, kept: dict[int, Found] | None = None
-) -> tuple[CrossValidated, tuple[Judged, ...]]:
-    """Return the cross-validation of a method on a dealt tally.
-
-    `kept` takes the boundary of each part that was left out of a fit.
-    """
-    options = planned.options
-    method = on_folds(planned.method)
-
-    def find(dealt: Tally, fold: int, others: Totals) -> Found | None:
-        if others.positives == 0 and options.target.needs:
-            return None
-        found = method.find(dealt, goal.of(others), excluded=fold)
-        if kept is not None:
-            kept[fold] = found
-        return found
-
-    return cross_validate(
-        dealt, options.folds, find, goal.of, options.workers, forward=options.time is not None
-    )
 
 
 def score_only(tally: Tally | None, goal: Goal) -> Figures | None:

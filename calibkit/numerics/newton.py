@@ -1,24 +1,39 @@
-"""Minimising a smooth function of many variables by a limited-memory quasi-Newton method."""
+"""Minimising smooth functions: Newton's method for few variables, quasi-Newton for many.
+
+The loop of Newton's method is `calibkit_kernels.newton`, which the leaves of trees use as it is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibkit_kernels import newton as kernels
 from calibkit_kernels.dense import dot
+from calibkit_kernels.newton import FLAT, FREE, RISING
 
 Floats = NDArray[np.float64]
 Evaluate = Callable[[Floats], tuple[float, Floats]]
+#: Value, gradient and Hessian (of which the lower half counts) at a point.
+Sums = Callable[[Floats], tuple[float, Floats, Floats]]
+
+#: Slopes at which a quasi-Newton search ends: it gains digit by digit, and a mean over rows keeps nine.
+FLAT_OF_MANY: Final = 1e-9
+#: Where minima are only compared: the losses are off by the square of it.
+ROUGHLY_FLAT: Final = 1e-5
+#: What is still to be gained, a row, where only the order of rows is wanted.
+LITTLE: Final = 1e-9
 
 #: How many past steps stand for the curvature.
 _MEMORY = 20
 #: A step must gain this share of what the slope promises, and leave at most that share of slope.
 _GAIN, _FLATTENED = 1e-4, 0.9
 _LINE_TRIALS = 60
-#: How much a function may rise by rounding, as a share of its value.
+#: How much a function may rise by rounding where its slope says that it falls, as a share of it.
 _ROUNDING = 1e-14
 
 
@@ -45,8 +60,73 @@ class Minimum:
     converged: bool
 
 
-def minimise(
-    evaluate: Evaluate, start: Floats, *, tolerance: float = 1e-10, iterations: int = 1000
+def newton(
+    sums: Sums,
+    start: Sequence[float] | Floats,
+    *,
+    kinds: Sequence[int] | None = None,
+    scale: float = 1.0,
+    slope: float = FLAT,
+    decrement: float = 0.0,
+    ridge: float = 0.0,
+    last_step: bool = True,
+) -> Minimum:
+    """Minimise a convex function by Newton's method with step halving.
+
+    Parameters
+    ----------
+    sums
+        Returns value, gradient and Hessian at a point.
+    start
+        Where to begin.
+    kinds
+        What each variable may do: `FREE` (the default), `RISING` (stay at 0 or above), `FIXED`.
+    scale
+        What the function is divided by for the two tolerances, as a number of rows.
+    slope, decrement
+        Stop once no slope is larger, or no more than half of it is to be gained.
+    ridge
+        This share of the Hessian's trace is added to its diagonal.
+    last_step
+        Whether the step that is known where the function is flat is taken; value and gradient are
+        those before it.
+
+    Notes
+    -----
+    Variables at their bound leave it when the function asks for it; steps end at the bounds, so that
+    the function falls in every step.  Without a finite minimum the search ends somewhere far out.
+    """
+    places = np.array(start, np.float64)
+    own = np.array([FREE] * places.size if kinds is None else kinds, np.int64)
+    points = np.zeros((kernels.MATRIX + places.size, places.size))
+    points[kernels.AHEAD] = np.where(own == RISING, np.maximum(places, 0.0), places)
+    state = np.empty(8)
+    kernels.begin(scale, slope, decrement, ridge, state)
+    said = kernels.GO
+    while said == kernels.GO:
+        said = kernels.newton(*sums(points[kernels.AHEAD]), own, points, state)
+    place = kernels.AHEAD if said == kernels.FOUND and last_step else kernels.POINT
+    return Minimum(
+        points[place],
+        float(state[kernels.VALUE]),
+        float(state[kernels.LEFT]),
+        int(state[kernels.STEPS]),
+        converged=bool(said == kernels.FOUND),
+    )
+
+
+def newton_step(
+    point: Floats, gradient: Floats, hessian: Floats, ridge: float = 0.0
+) -> tuple[Floats, float]:
+    """Return the point after one Newton step over free variables, and twice the gain it promises."""
+    points = np.tile(point, (kernels.MATRIX + point.size, 1))
+    kinds = np.full(point.size, FREE, np.int64)
+    decrement = float(kernels.newton_step(gradient, hessian, kinds, ridge, points))
+    return point + points[kernels.STEP], decrement
+
+
+def quasi_newton(
+    evaluate: Evaluate, start: Floats, *, tolerance: float = FLAT, iterations: int = 1000
 ) -> Minimum:
     """Minimise a function by L-BFGS with a weak Wolfe line search.
 

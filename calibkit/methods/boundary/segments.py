@@ -20,17 +20,27 @@ from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.segments import read_segments
 from calibkit.errors import InfeasibleError, UsageError
-from calibkit.methods.boundary.auto import LEVELS, choose_among, fit_choice, fit_rows
-from calibkit.methods.boundary.choose import choose_levels
-from calibkit.methods.boundary.fit import FittedBoundary, fit_summary
+from calibkit.methods.boundary.choice import (
+    LEVELS,
+    choose_among,
+    choose_levels,
+    fit_choice,
+    fit_rows,
+)
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.problem.problem import columns_of, count_at
-from calibkit.methods.boundary.problem.worths import read_worths
+from calibkit.methods.boundary.problem.values import read_values
 from calibkit.methods.boundary.result.decide import OTHER
-from calibkit.methods.boundary.result.describe import never, reference, segment_of, with_segments
+from calibkit.methods.boundary.result.describe import grouped, never, reference, segment_of
 from calibkit.methods.boundary.result.figures import judge_rows, pooled_figures, standard_error
+from calibkit.methods.boundary.result.fit import FittedBoundary, fit_summary
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.methods.boundary.result.parts import BoundaryFit, CrossValidated, Figures, SegmentFit
+from calibkit.methods.boundary.result.parts import (
+    BoundaryFit,
+    CrossValidated,
+    Figures,
+    SegmentFit,
+)
 from calibkit.methods.boundary.solvers.methods import METHODS, Method, exact_choice
 from calibkit.methods.boundary.solvers.summary import Stack, Summary, summarise
 from calibkit.options.boundary import AUTO, BoundaryOptions
@@ -88,15 +98,17 @@ def fit_segments(data: ScoreRows | GridTable, options: BoundaryOptions) -> Fitte
         whole: FittedBoundary | None = _fit_alone(data, alone)
     except InfeasibleError:
         whole = None
-    if options.bound == "overall":
-        count = partial(stacked, split=split, fallback=None if whole is None else whole.model)
-        if options.method == AUTO:
-            summaries = [count(data, wanted) for wanted in _candidates(data, options)]
-            return fit_choice(choose_among(summaries))
-        if options.auto_levels:
-            return choose_levels(data, options, count)
-        return fit_summary(count(data, options))
-    return _fit_each(data, options, split, whole)
+    if options.bound == "each":
+        return _fit_each(data, options, split, whole)
+    count = partial(stacked, split=split)
+    if options.method == AUTO:
+        summaries = [count(data, wanted) for wanted in _candidates(data, options)]
+        fitted = fit_choice(choose_among(summaries))
+    elif options.auto_levels:
+        fitted = choose_levels(data, options, count)
+    else:
+        fitted = fit_summary(count(data, options))
+    return fitted if whole is None else _with_fallback(fitted, whole.model)
 
 
 def _check(data: ScoreRows | GridTable, options: BoundaryOptions) -> None:
@@ -159,9 +171,15 @@ def _candidates(data: ScoreRows, options: BoundaryOptions) -> list[BoundaryOptio
     return [single, *(replace(options.at_levels(own), method="exact") for own in several)]
 
 
-def stacked(
-    data: ScoreRows, options: BoundaryOptions, split: Split, fallback: BoundaryModel | None
-) -> Summary:
+def _with_fallback(fitted: FittedBoundary, fallback: BoundaryModel) -> FittedBoundary:
+    """Return a fit in which rows of no known segment are decided by the boundary of all rows."""
+    model = fitted.model
+    rule = fallback.rule | {"method": model.method}
+    columns = {**fallback.columns, **model.columns}
+    return replace(fitted, model=msgspec.structs.replace(model, columns=columns, **rule))
+
+
+def stacked(data: ScoreRows, options: BoundaryOptions, split: Split) -> Summary:
     """Return rows as one problem over the levels of all segments."""
     base = summarise(data, options)
     planned = replace(base.planned, method=_per_segment(base.planned.method))
@@ -178,13 +196,13 @@ def stacked(
         first = np.uint16(segment * planned.levels)
         level[rows] = first + levels.of(part.uncertainty, rows.size)
         own_levels.append(levels)
-    worths = read_worths(data, options.target)
+    values = read_values(data, options.target)
     levels_of_all = planned.levels * len(split.names)
-    tally = count_at(data, level, levels_of_all, worths, threads=options.workers)
+    tally = count_at(data, level, levels_of_all, values, threads=options.workers)
     problem = replace(
-        base.problem, tally=tally, levels=None, level=level, columns=columns_of(data, worths)
+        base.problem, tally=tally, levels=None, level=level, columns=columns_of(data, values)
     )
-    stack = Stack(split.names, split.pooled, tuple(own_levels), fallback)
+    stack = Stack(split.names, split.pooled, tuple(own_levels))
     return replace(base, planned=planned, problem=problem, single=tally, levels=None, stack=stack)
 
 
@@ -231,28 +249,24 @@ def _fit_each(
         assert failure is not None
         raise failure
     like = next(iter(able.values())).model
+    nothing = never(like.rule)
     segments = {}
     for name, rows in zip(split.names, split.rows, strict=True):
         one = found[name]
-        segments[name] = segment_of(never(like) if one is None else one.model)
+        segments[name] = segment_of(nothing if one is None else one.model.rule)
         segments[name].fit = _segment_fit(one, data.only(rows))
-    model = with_segments(_beside(like, whole, able), segments, split.pooled, options)
+    model = like.with_rule(segment_of(nothing)) if whole is None else whole.model
+    said = grouped(segments, split.pooled, options)
+    columns = dict(model.columns)
+    for one in able.values():
+        columns |= one.model.columns
+    columns["by"] = said.pop("by")
+    model = msgspec.structs.replace(model, columns=columns, **said)
     methods = {one.model.method for one in able.values()}
     model.method = methods.pop() if len(methods) == 1 else AUTO
     single = None if whole is None else whole.model.fit.score_only
     goal = _pool(data, options, model, list(able.values()), single)
     return FittedBoundary(model=model, warnings=tuple(warnings), goal=goal)
-
-
-def _beside(
-    like: BoundaryModel, whole: FittedBoundary | None, able: dict[str, FittedBoundary]
-) -> BoundaryModel:
-    """Return the boundary of rows of no known segment, with all columns that segments use."""
-    model = never(like) if whole is None else whole.model
-    columns = dict(model.columns)
-    for one in able.values():
-        columns |= one.model.columns
-    return msgspec.structs.replace(model, columns=columns)
 
 
 def _segment_fit(fitted: FittedBoundary | None, rows: ScoreRows) -> SegmentFit:

@@ -21,7 +21,7 @@ _LEAST, _MOST = 2.0**-900, 2.0**1000
 
 
 @dataclass(frozen=True)
-class Worths:
+class Values:
     """What each row adds when it is selected, in units.
 
     Attributes
@@ -40,7 +40,7 @@ class Worths:
     columns: dict[str, Column]
 
 
-def read_worths(rows: ScoreRows, target: Target) -> Worths | None:
+def read_values(rows: ScoreRows, target: Target) -> Values | None:
     """Return what rows are worth for an objective; None where only their number counts.
 
     Raises
@@ -49,7 +49,7 @@ def read_worths(rows: ScoreRows, target: Target) -> Worths | None:
         Missing, infinite or negative amounts; values of the positive rows that sum to zero, costs
         that are all zero.
     """
-    columns = {role: Column(name) for role, name in target.worth_columns.items()}
+    columns = {role: Column(name) for role, name in target.value_columns.items()}
     if not columns:
         return None
     assert rows.label is not None and rows.others is not None and rows.where is not None
@@ -75,7 +75,7 @@ def read_worths(rows: ScoreRows, target: Target) -> Worths | None:
         if not amounts.any():
             rows.where.refuse(column, None, "no row costs anything", "name columns of costs")
     if not amounts.any():
-        return Worths(np.zeros(amounts.size, np.int64), ROW, columns)
+        return Values(np.zeros(amounts.size, np.int64), ROW, columns)
     largest = float(amounts.max())
     if not _LEAST < largest < _MOST / amounts.size:
         rows.where.refuse(
@@ -85,7 +85,7 @@ def read_worths(rows: ScoreRows, target: Target) -> Worths | None:
             "scale them, their ratios alone count",
         )
     units, unit = in_units(amounts)
-    return Worths(np.where(hits, units, -units), unit, columns)
+    return Values(np.where(hits, units, -units), unit, columns)
 
 
 def amounts_of(column: pl.Series, where: RowFinder, what: str) -> Floats:

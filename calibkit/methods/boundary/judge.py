@@ -1,4 +1,4 @@
-"""What the candidates of the automatic choice are worth on rows that their fits left out."""
+"""What candidates of a choice are worth on rows that their fits left out."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.boundary.problem.goals import Goal
-from calibkit.methods.boundary.result.figures import Judged, standard_error
-from calibkit.methods.boundary.result.parts import Candidate, CrossValidated
+from calibkit.methods.boundary.problem.goals import CountGoal, Goal
+from calibkit.methods.boundary.result.figures import Judged, Validation, standard_error
+from calibkit.methods.boundary.result.parts import Candidate
+from calibkit.methods.boundary.solvers.exact import isotonic_blocks
 from calibkit.methods.boundary.solvers.summary import Summary
 from calibkit.summaries.tally import Tally
 from calibkit_kernels.surface import differing
 
 Floats = NDArray[np.float64]
+Places = NDArray[np.uint16]
 
 
 @dataclass(frozen=True)
@@ -27,26 +29,20 @@ class Tried:
     summary
         What it is fitted on.
     checked
-        Its cross-validation, the figures and each fold; None where there was none.
+        Its cross-validation; None where there was none.
     fine
         On each fold, its threshold at each of the finest levels; None on a tally of its own.
     """
 
     summary: Summary
-    checked: tuple[CrossValidated, tuple[Judged, ...]] | None = None
+    checked: Validation | None = None
     fine: Floats | None = None
-
-    @property
-    def figures(self) -> CrossValidated:
-        """Its figures over all folds."""
-        assert self.checked is not None
-        return self.checked[0]
 
     @property
     def folds(self) -> tuple[Judged, ...]:
         """Its folds."""
         assert self.checked is not None
-        return self.checked[1]
+        return self.checked.folds
 
     @property
     def pooled(self) -> Judged:
@@ -126,6 +122,14 @@ class Judge:
         independent = options.groups is None and not self.dealt.squares.size
         return found if independent else max(found, over_folds)
 
+    def error_alone(self, tried: Tried) -> float:
+        """Return the standard error of a candidate's worth."""
+        assert tried.checked is not None
+        if not self.priced:
+            return tried.checked.figures.standard_error or 0.0
+        worths = [self._worth(fold) for fold in tried.folds if fold.positives]
+        return standard_error(worths) or 0.0
+
     def _error_of_rows(self, one: Tried, other: Tried) -> float:
         """Return the error that comes from the rows which one of two boundaries selects."""
         dealt = self.dealt
@@ -161,7 +165,8 @@ class Judge:
 
     def describe(self, tried: Tried, within: bool, gap: float, error: float) -> Candidate:
         """Return what a model says of a candidate."""
-        planned, figures = tried.summary.planned, tried.figures
+        assert tried.checked is not None
+        planned, figures = tried.summary.planned, tried.checked.figures
         return Candidate(
             method=planned.method.name,
             uncertainty_bins=planned.levels,
@@ -178,3 +183,19 @@ def _units_per_row(tried: Tried) -> float:
     """Return how many units a row has, 1 where a weight of 2 is two rows."""
     problem = tried.summary.problem
     return 1.0 if problem.tally.unit.size == 1.0 else problem.totals().rows / tried.summary.rows
+
+
+def marginal_rate(summary: Summary) -> float:
+    """Return the rate of positives at which the bound stops one more row.
+
+    It is 0 without a bound, and where what rows are worth counts.
+    """
+    tally, goal = summary.aim()
+    if goal.uses_gain:
+        return 0.0
+    assert isinstance(goal, CountGoal)
+    blocks = isotonic_blocks(tally.points())
+    _, margin = goal.whole_blocks(np.cumsum(blocks.selected), np.cumsum(blocks.true_positives))
+    if margin is None:
+        return 0.0
+    return float(blocks.true_positives[margin] / blocks.selected[margin])

@@ -1,16 +1,21 @@
-"""Choosing the method: a single threshold, a logistic surface, or the optimum over K levels.
+"""Choosing the method, or the number of levels, by cross-validation.
 
-Every candidate is cross-validated on the same deal of the same rows.  The richer a boundary, the
-more it overstates itself on the rows it was fitted on: out of sample it selects too many rows for
-the bound, and recall alone would take that for a gain.  So under a bound a candidate is worth
-``T - c M``, its true positives less the price of the rows it selects, at the one price c at which
-the bound is paid for: the rate of positives at the margin of the best single threshold's relaxation.
-That is, up to a factor, its recall where its precision (false positives, selected rows) has been
-brought back to the bound along a line of slope c.  Without a bound its worth is the objective.
+The candidates of the method ``auto`` are a single threshold, a logistic surface and the optimum over
+K levels; those of ``--uncertainty-bins auto`` are the levels of one method.
+
+Every candidate is cross-validated, if possible on the same deal of the same rows. The richer a
+boundary, the more it overstates itself on the rows it was fitted on: out of sample it selects too
+many rows for the bound, and recall alone would take that for a gain. So under a bound a candidate
+is worth ``T - c M``, its true positives less the price of the rows it selects, at the one price c
+at which the bound is paid for: the rate of positives at the margin of the best single threshold's
+relaxation. That is, up to a factor, its recall where its precision (false positives, selected rows)
+has been brought back to the bound along a line of slope c. Without a bound its worth is the
+objective.
 
 The rule is the usual one for candidates in order of complexity: the simplest within one standard
 error of the best.  The error is that of the *difference* of two candidates, which comes from the
 rows that one selects and the other does not; the figures themselves share most of their noise.
+Numbers of levels have deals of their own each, so for them it is the error of the best.
 Of very many rows a million or two, taken at random, are enough to choose by; the candidate chosen is
 then fitted and cross-validated as if it had been asked for.
 
@@ -20,44 +25,43 @@ out, unless all do.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from calibkit.bins.binning import Levels, uncertainty_levels
 from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError, UsageError
-from calibkit.methods.boundary.choose import choose_levels, marginal_rate
-from calibkit.methods.boundary.fit import (
-    FittedBoundary,
-    cross_validated,
-    fit_summary,
-    fold_count,
-    need_classes,
-)
-from calibkit.methods.boundary.problem.found import Found
+from calibkit.methods.boundary.judge import Judge, Places, Tried, marginal_rate
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.problem.problem import deal
+from calibkit.methods.boundary.result.figures import cross_validate
+from calibkit.methods.boundary.result.fit import (
+    FittedBoundary,
+    fit_summary,
+    fold_count,
+)
 from calibkit.methods.boundary.result.parts import Candidate
 from calibkit.methods.boundary.solvers.logistic import distinct
 from calibkit.methods.boundary.solvers.plan import Plan, plan
 from calibkit.methods.boundary.solvers.summary import Summary, summarise
-from calibkit.methods.boundary.tried import Judge, Tried
 from calibkit.options.boundary import AUTO, MOST_FOLDS, BoundaryOptions
 from calibkit.summaries.tally import Tally
 
 #: The numbers of levels that the optimum is tried with.
 LEVELS = (2, 3, 5, 7, 11)
+#: The numbers of levels that ``--uncertainty-bins auto`` tries.
+EVERY_LEVELS = (1, *LEVELS)
 
 #: Of more rows than twice as many, about so many are enough to choose by.
 ENOUGH = 1_000_000
 _THINNED = 2**32
 
-Floats = NDArray[np.float64]
-Places = NDArray[np.uint16]
+#: Counts rows for some options.
+Count = Callable[[ScoreRows, BoundaryOptions], Summary]
 
 
 @dataclass(frozen=True)
@@ -66,13 +70,6 @@ class Choice:
 
     ranked: tuple[Tried, ...]
     seen: tuple[Candidate, ...]
-
-    @property
-    def thresholds(self) -> Summary:
-        """What the best candidate is fitted on that has thresholds of its own, not a surface."""
-        return next(
-            one.summary for one in self.ranked if one.summary.planned.method.surface is None
-        )
 
 
 def fit_choice(choice: Choice) -> FittedBoundary:
@@ -90,9 +87,15 @@ def fit_choice(choice: Choice) -> FittedBoundary:
         except InfeasibleError as error:
             failure = error
             continue
+        model = fitted.model
         if choice.seen:
-            fitted.model.fit.candidates = list(choice.seen)
-        return replace(fitted, summary=choice.ranked[0].summary, thresholds=choice.thresholds)
+            model.fit.candidates = list(choice.seen)
+        assert model.provenance is not None  # which names the method that was asked for
+        asked = {**model.provenance.options, "method": AUTO}
+        model.provenance = msgspec.structs.replace(model.provenance, options=asked)
+        ranked = [tried.summary for tried in choice.ranked]
+        own = next(summary for summary in ranked if summary.planned.method.surface is None)
+        return replace(fitted, summary=ranked[0], thresholds=own)
     assert failure is not None
     raise failure
 
@@ -116,6 +119,53 @@ def fit_rows(data: ScoreRows | GridTable, options: BoundaryOptions) -> FittedBou
     return fit_summary(summarise(data, options))
 
 
+def choose_levels(
+    data: ScoreRows | GridTable, options: BoundaryOptions, count: Count = summarise
+) -> FittedBoundary:
+    """Fit a boundary with the number of levels that cross-validation favours.
+
+    Parameters
+    ----------
+    data
+        Rows; without uncertainties there is one level.
+    options
+        What to fit, with folds; its number of levels is not looked at.
+    count
+        How the rows are counted for a number of levels.
+
+    Raises
+    ------
+    UsageError
+        A grid, whose levels are chosen.
+    InfeasibleError
+        No number of levels meets the bound.
+    """
+    if isinstance(data, GridTable):
+        raise UsageError("a grid has its levels; leave --uncertainty-bins auto out.")
+    single = count(data, options.at_levels(1))
+    if data.uncertainty is None:
+        return fit_summary(single)
+    tried: list[tuple[FittedBoundary, Tried]] = []
+    failure: InfeasibleError | None = None
+    for levels in EVERY_LEVELS:
+        summary = single if levels == 1 else count(data, options.at_levels(levels))
+        try:
+            fitted = fit_summary(summary)
+        except InfeasibleError as error:
+            failure = error
+            continue
+        if fitted.checked is None:  # too few rows to tell: the fit will warn
+            return fitted
+        tried.append((fitted, Tried(summary, fitted.checked)))
+    if not tried:
+        assert failure is not None
+        raise failure
+    judge = Judge(single.aim()[1], marginal_rate(single), None, single.minimised)
+    best = max((one for _, one in tried), key=judge.worth)
+    least = judge.worth(best) - judge.error_alone(best)
+    return next(fitted for fitted, one in tried if judge.worth(one) >= least)
+
+
 def choose_method(data: ScoreRows | GridTable, options: BoundaryOptions) -> Choice:
     """Return the candidates of ``--method auto`` by what cross-validation says of them.
 
@@ -136,7 +186,7 @@ def choose_method(data: ScoreRows | GridTable, options: BoundaryOptions) -> Choi
     """
     plans = candidates(data, options)
     if len(plans) == 1:
-        return Choice((Tried(_named(summarise(data, plans[0].options))),), ())
+        return Choice((Tried(summarise(data, plans[0].options)),), ())
     if isinstance(data, ScoreRows) and not any(planned.score_bins for planned in plans):
         return _choose(*_count_finely(data, plans), shared=True)
     return choose_among([summarise(data, planned.options) for planned in plans])
@@ -144,14 +194,13 @@ def choose_method(data: ScoreRows | GridTable, options: BoundaryOptions) -> Choi
 
 def choose_among(summaries: list[Summary]) -> Choice:
     """Return candidates counted apart, the simplest first, by what cross-validation says of them."""
-    named = [_named(summary) for summary in summaries]
-    return _choose(named[0], [(summary, None) for summary in named], shared=False)
+    return _choose(summaries[0], [(summary, None) for summary in summaries], shared=False)
 
 
 def _choose(base: Summary, counted: list[tuple[Summary, Places | None]], *, shared: bool) -> Choice:
     """Rank candidates by their cross-validation, on a common deal of `base` where they share one."""
     options = base.planned.options
-    need_classes(base)
+    base.need_classes()
     if not fold_count(base, []):  # of too few rows the fit warns
         return Choice(tuple(Tried(summary) for summary, _ in counted), ())
     goal = base.aim()[1]
@@ -205,12 +254,6 @@ def _merged(summary: Summary) -> Summary:
     return replace(summary, problem=replace(summary.problem, tally=tally), single=single)
 
 
-def _named(summary: Summary) -> Summary:
-    """Let a model's provenance name the method that was asked for."""
-    options = {**summary.origin.options, "method": AUTO}
-    return replace(summary, origin=msgspec.structs.replace(summary.origin, options=options))
-
-
 def _count_finely(
     data: ScoreRows, plans: list[Plan]
 ) -> tuple[Summary, list[tuple[Summary, Places | None]]]:
@@ -233,7 +276,7 @@ def _count_finely(
         places = np.searchsorted(levels.edges, starts, side="right").astype(np.uint16)
         tally = base.problem.tally.coarser(places, levels.count)
         problem = replace(base.problem, tally=tally, levels=levels)
-        options = {**base.origin.options, "uncertainty_bins": planned.levels, "method": AUTO}
+        options = {**base.origin.options, "uncertainty_bins": planned.levels}
         summary = replace(
             base,
             planned=planned,
@@ -252,20 +295,19 @@ def _try(summary: Summary, places: Places | None, dealt: Tally | None, goal: Goa
     options = planned.options
     if dealt is None or places is None:
         own = deal(summary.problem, options.folds, options.seed, options.workers)
-        return Tried(summary, cross_validated(own.reweighted(goal.totals.classes), planned, goal))
-    kept: dict[int, Found] = {}
-    checked = cross_validated(dealt.coarser(places, tally.levels), planned, goal, kept)
+        return Tried(summary, cross_validate(own.reweighted(goal.totals.classes), planned, goal))
+    checked = cross_validate(dealt.coarser(places, tally.levels), planned, goal)
+    if options.time is not None:
+        return Tried(summary, checked)
     fine = np.full((options.folds, places.size), np.nan)
-    for fold, found in kept.items():
-        if fold >= 0:  # folds that go forward in time are fitted on what comes before
-            fine[fold] = found.thresholds[places]
-    return Tried(summary, checked, fine if options.time is None else None)
+    for fold, found in checked.found.items():
+        fine[fold] = found.thresholds[places]
+    return Tried(summary, checked, fine)
 
 
 def _rank(tried: list[Tried], dealt: Tally | None, goal: Goal, price: float) -> Choice:
     """Order candidates: the simplest that is as good as the best first, then by worth."""
-    minimised = tried[0].summary.planned.options.target.option == "minimize"
-    judge = Judge(goal, price, dealt, minimised)
+    judge = Judge(goal, price, dealt, tried[0].summary.minimised)
     worth = [judge.worth(one) for one in tried]
     within = [judge.within(one) for one in tried]
     eligible = [k for k in range(len(tried)) if within[k] or not any(within)]

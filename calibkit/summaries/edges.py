@@ -1,4 +1,4 @@
-"""Edges of bins: quantiles of a column, or steps of equal width."""
+"""Edges of bins: quantiles of a column, or steps of equal width; and the bins of values."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from calibkit.columns.weights import in_units
 from calibkit.summaries.order import few_values
+from calibkit_kernels import tally as kernels
 from calibkit_kernels.selection import order_statistics
 
 Floats = NDArray[Any]
@@ -55,3 +56,10 @@ def equal_width_edges(low: float, high: float, bins: int) -> Edges:
     if not np.isfinite((high - low) * bins):  # beyond the largest float: a power of two is exact
         return equal_width_edges(low / 2**20, high / 2**20, bins) * 2**20
     return np.array([low + ((high - low) * j) / bins for j in range(1, bins)], np.float64)
+
+
+def assign(values: Floats, minimum: float, edges: Edges) -> NDArray[np.uint16]:
+    """Return the bin of each value: the number of edges at or below ``max(value, minimum)``."""
+    out = np.empty(values.size, np.uint16)
+    kernels.assign_levels(values, minimum, edges, out)
+    return out
