@@ -41,20 +41,6 @@ _PLACE = "calibkit_place"
 
 
 @dataclass(frozen=True)
-class Difference:
-    """A row on which export and model differ."""
-
-    row: int | None
-    column: str
-    export: object
-    model: object
-
-    def __str__(self) -> str:
-        place = "a made-up row" if self.row is None else f"row {self.row}"
-        return f"{place}, {self.column}: {self.export!r} instead of {self.model!r}"
-
-
-@dataclass(frozen=True)
 class Agreement:
     """What a check found.
 
@@ -67,14 +53,14 @@ class Agreement:
     largest
         The largest distance of two numbers, relative where they are above 1.
     examples
-        The first differences.
+        The first differences, in words.
     """
 
     rows: int
     probes: int
     different: int
     largest: float
-    examples: tuple[Difference, ...]
+    examples: tuple[str, ...]
 
     @property
     def holds(self) -> bool:
@@ -94,7 +80,7 @@ class Agreement:
         counted = f"{self.rows:,} rows and {self.probes:,} made on thresholds"
         if self.holds:
             return f"{counted}: no difference (numbers within {self.largest:.1g})"
-        return f"{counted}: {self.different:,} differ; " + "; ".join(map(str, self.examples))
+        return f"{counted}: {self.different:,} differ; " + "; ".join(self.examples)
 
 
 def check_export(model: Model, target: Target, request: Request, source: Source) -> Agreement:
@@ -210,7 +196,7 @@ def compared(found: pl.DataFrame, expected: pl.DataFrame, rows: int) -> Agreemen
     """Return how far two tables agree; `rows`: those after it are not the file's."""
     differs = np.zeros(expected.height, np.bool_)
     largest = 0.0
-    examples: list[Difference] = []
+    examples: list[str] = []
     for name in expected.columns:
         one, other = found[name], expected[name]
         if other.dtype.is_float():
@@ -219,8 +205,8 @@ def compared(found: pl.DataFrame, expected: pl.DataFrame, rows: int) -> Agreemen
         else:
             own = one.cast(other.dtype).ne_missing(other).to_numpy()
         for place in np.flatnonzero(own & ~differs)[: max(0, 3 - len(examples))].tolist():
-            row = place + 1 if place < rows else None
-            examples.append(Difference(row, name, one[place], other[place]))
+            row = f"row {place + 1}" if place < rows else "a made-up row"
+            examples.append(f"{row}, {name}: {one[place]!r} instead of {other[place]!r}")
         differs |= own
     count = int(np.count_nonzero(differs))
     return Agreement(rows, expected.height - rows, count, largest, tuple(examples))

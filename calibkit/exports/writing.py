@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from calibkit.exports.duckdb_sql import DuckDb
+from calibkit.exports.polars_code import Polars
+from calibkit.exports.postgres_sql import Postgres
+from calibkit.exports.printer import Printer
+from calibkit.exports.python_code import Python
 from calibkit.exports.request import Request
 from calibkit.expressions.program import Program, used_bindings
 from calibkit.models.kinds import KINDS
@@ -13,6 +19,14 @@ from calibkit.version import __version__
 
 #: What can be written.
 LANGUAGES: Final = ("sql", "polars", "python")
+
+#: What writes each language and dialect.
+PRINTERS: Final[Mapping[str, type[Printer]]] = {
+    "duckdb": DuckDb,
+    "postgres": Postgres,
+    "polars": Polars,
+    "python": Python,
+}
 
 
 @dataclass(frozen=True)
@@ -67,19 +81,5 @@ def export_model(model: Model, target: Target, request: Request | None = None) -
     """
     program = program_of(model, request or Request())
     about = f"calibkit {__version__}: a model of kind {model.kind}"
-    if target.language == "sql":
-        from calibkit.exports.duckdb_sql import DuckDb
-        from calibkit.exports.postgres_sql import Postgres
-        from calibkit.exports.sql import table_name
-
-        dialect = DuckDb() if target.dialect == "duckdb" else Postgres()
-        name = "DuckDB" if target.dialect == "duckdb" else "PostgreSQL"
-        statement = dialect.statement(program, table_name(target.table))
-        return f"-- {about}, for {name}\n{statement}\n"
-    if target.language == "polars":
-        from calibkit.exports import polars_code
-
-        return polars_code.write(program, about)
-    from calibkit.exports import python_code
-
-    return python_code.write(program, about)
+    printer = PRINTERS[target.dialect if target.language == "sql" else target.language]()
+    return printer.file(program, about, target.table)
