@@ -18,7 +18,7 @@ import polars as pl
 from calibkit.apply.apply import apply_model, plan_application
 from calibkit.errors import ResourceError, UsageError
 from calibkit.exports.request import Request
-from calibkit.exports.writing import Target, export_model, program_of
+from calibkit.exports.writing import export_model, program_of
 from calibkit.expressions.nodes import Compare, Node, Number, Ref, Steps, Words, every_node
 from calibkit.expressions.program import Input, Program, columns_of
 from calibkit.expressions.scales import scores_of
@@ -83,12 +83,12 @@ class Agreement:
         return f"{counted}: {self.different:,} differ; " + "; ".join(self.examples)
 
 
-def check_export(model: Model, target: Target, request: Request, source: Source) -> Agreement:
+def check_export(model: Model, dialect: str, request: Request, source: Source) -> Agreement:
     """Run an export and the model on the same rows, and compare what they add.
 
     Parameters
     ----------
-    model, target, request
+    model, dialect, request
         As for `export_model`; the table of SQL is the rows, whatever its name.
     source
         Rows with the columns that the model reads.
@@ -100,7 +100,7 @@ def check_export(model: Model, target: Target, request: Request, source: Source)
     ResourceError
         Where DuckDB is not installed.
     """
-    if (target.language, target.dialect) == ("sql", "postgres"):
+    if dialect == "postgres":
         raise UsageError(
             "--check runs no PostgreSQL server; check the same model with --dialect duckdb, and see "
             "docs/export.md for comparing the results of your own server."
@@ -111,8 +111,8 @@ def check_export(model: Model, target: Target, request: Request, source: Source)
     rows = source.read(list(dict.fromkeys(needed)))
     frame = pl.concat([rows, probes(program, rows, request.key)], how="vertical_relaxed")
     expected = applied(model, request, frame)
-    text = export_model(model, Target(language=target.language), request)
-    found = run(target.language, text, frame).select(expected.columns)
+    text = export_model(model, dialect, request)
+    found = run(dialect, text, frame).select(expected.columns)
     return compared(found, expected, rows.height)
 
 
@@ -148,7 +148,7 @@ def _options(request: Request) -> ApplyOptions:
     )
 
 
-def run(language: str, text: str, frame: pl.DataFrame) -> pl.DataFrame:
+def run(dialect: str, text: str, frame: pl.DataFrame) -> pl.DataFrame:
     """Return rows with the columns that an exported text adds.
 
     Raises
@@ -156,13 +156,13 @@ def run(language: str, text: str, frame: pl.DataFrame) -> pl.DataFrame:
     ResourceError
         Where DuckDB is not installed.
     """
-    if language == "sql":
+    if dialect == "duckdb":
         return _run_duckdb(text, frame)
     space: dict[str, object] = {}
     exec(compile(text, "<export>", "exec"), space)  # our own text: names are quoted in it
     apply = space["apply"]
     assert callable(apply)
-    if language == "polars":
+    if dialect == "polars":
         found: pl.DataFrame = apply(frame)
         return found
     parts = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from calibkit.exports.duckdb_sql import DuckDb
@@ -17,35 +16,13 @@ from calibkit.models.kinds import KINDS
 from calibkit.models.model import Model
 from calibkit.version import __version__
 
-#: What can be written.
-LANGUAGES: Final = ("sql", "polars", "python")
-
-#: What writes each language and dialect.
+#: What writes each language; SQL by its dialects.
 PRINTERS: Final[Mapping[str, type[Printer]]] = {
     "duckdb": DuckDb,
     "postgres": Postgres,
     "polars": Polars,
     "python": Python,
 }
-
-
-@dataclass(frozen=True)
-class Target:
-    """What to write.
-
-    Attributes
-    ----------
-    language
-        ``sql``, ``polars`` or ``python``.
-    dialect
-        Of SQL: ``duckdb`` or ``postgres``.
-    table
-        Of SQL: the table that is read; a dot parts a schema from it.
-    """
-
-    language: str
-    dialect: str = "duckdb"
-    table: str = "scores"
 
 
 def program_of(model: Model, request: Request) -> Program:
@@ -62,17 +39,21 @@ def program_of(model: Model, request: Request) -> Program:
     return program
 
 
-def export_model(model: Model, target: Target, request: Request | None = None) -> str:
+def export_model(
+    model: Model, dialect: str, request: Request | None = None, table: str = "scores"
+) -> str:
     """Return a model as the text of a file.
 
     Parameters
     ----------
     model
         Of any kind that is applied to rows.
-    target
-        The language.
+    dialect
+        A key of `PRINTERS`.
     request
         Columns elsewhere, and the key of a stochastic boundary.
+    table
+        Of SQL: the table that is read; a dot parts a schema from it.
 
     Raises
     ------
@@ -81,5 +62,4 @@ def export_model(model: Model, target: Target, request: Request | None = None) -
     """
     program = program_of(model, request or Request())
     about = f"calibkit {__version__}: a model of kind {model.kind}"
-    printer = PRINTERS[target.dialect if target.language == "sql" else target.language]()
-    return printer.file(program, about, target.table)
+    return PRINTERS[dialect]().file(program, about, table)
