@@ -61,9 +61,8 @@ class Run:
         """
         for remark in self.source.warnings:
             tell(remark)
-        batches = self.source.batches(self.plan.read, rows=self.batch_rows())
         held, gaps = None, Gaps()
-        for made in work_through(self.threads, self._applied, batches, self.plan.read):
+        for made in work_through(self.threads, self._applied, self._batches(), self.plan.read):
             assert not isinstance(made, NothingLeft)  # no row is dropped here
             gaps = gaps.merge(made.gaps)
             if held is not None and not too_many(gaps, self.source, self.options):
@@ -80,6 +79,13 @@ class Run:
         width += 8 * len(self.plan.added)
         room = self.memory.room // (width * (_COPIES + self.threads))
         return max(_FEWEST_ROWS, min(_MOST_ROWS, room))
+
+    def _batches(self) -> Iterator[tuple[int, pl.DataFrame]]:
+        """Yield the rows some at a time, with the number of the first ones over all inputs."""
+        start = 0
+        for window in self.source.windows(self.plan.read, rows=self.batch_rows()):
+            yield start, window.read(self.plan.read)
+            start += window.rows
 
     def _applied(self, batch: tuple[int, pl.DataFrame]) -> AppliedRows:
         start, rows = batch

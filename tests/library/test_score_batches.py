@@ -341,9 +341,10 @@ def test_large_text_files_are_parsed_in_batches(tmp_path: Path) -> None:
     assert parsed.schema == held.schema
     assert parsed.rows == held.rows == 3000
     assert parsed.read().equals(held.read())
-    batches = list(parsed.batches(["score", "id"], rows=700))
-    assert [row for row, _ in batches] == [0, 700, 1400, 2100, 2800]
-    assert pl.concat(batch for _, batch in batches).equals(held.read(["score", "id"]))
+    names = ["score", "id"]
+    batches = [window.read(names) for window in parsed.windows(names, rows=700)]
+    assert [batch.height for batch in batches] == [700, 700, 700, 700, 200]
+    assert pl.concat(batches).equals(held.read(names))
     late = frame.with_columns(score=pl.col("score").cast(pl.String))
     late = pl.concat([late, late[:1].with_columns(score=pl.lit("none"))])
     late.write_csv(tmp_path / "late.csv")
@@ -393,8 +394,9 @@ def test_large_json_files_are_parsed_in_batches(
     assert parsed.schema == held.schema
     assert parsed.rows == held.rows == 3001
     assert parsed.read().equals(held.read())
-    batches = list(parsed.batches(["score", "id"], rows=700))
-    assert pl.concat(batch for _, batch in batches).equals(held.read(["score", "id"]))
+    names = ["score", "id"]
+    batches = [window.read(names) for window in parsed.windows(names, rows=700)]
+    assert pl.concat(batches).equals(held.read(names))
     path.write_text(late + "[1, 2]\n")
     whole = failure(lambda: open_source([str(path)], dtype=dtype))
     assert whole[0] is DataError
