@@ -106,7 +106,7 @@ profile: $(RUN_TIME)  ## print where the time of a boundary on 10 million rows g
 	$(RUN_BIN)/python benchmarks/profile_boundary.py
 
 readme: docs  ## write the true output into the console blocks of README and docs
-	$(BIN)/python tests/console_blocks.py --write $(PAGES)
+	$(BIN)/python -m tests.console_blocks --write $(PAGES)
 
 docs: $(EQUIPPED)  ## write the command reference, docs/commands.md
 	$(BIN)/python docs/write_commands.py
@@ -186,7 +186,7 @@ test-dist: dist  ## install the wheel into an empty environment elsewhere, and r
 	set -e; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
 	$(BIN)/python -m venv "$$folder/venv"; \
 	"$$folder/venv/bin/python" -m pip install --quiet --disable-pip-version-check dist/*.whl; \
-	$(BIN)/python tests/console_blocks.py --installed "$$folder/venv/bin" README.md; \
+	$(BIN)/python -m tests.console_blocks --installed "$$folder/venv/bin" README.md; \
 	cp -r sample_data README.md "$$folder"; cd "$$folder"; venv/bin/python -m doctest README.md; \
 	venv/bin/calibkit --version
 

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from calibkit import simulate_posterior
 from calibkit.bins.binning import Levels
 from calibkit.columns.columns import ScoreRows
-from calibkit.methods.boundary.problem.goals import RecallAtPrecision, Totals
+from calibkit.methods.boundary.problem.bounded import RecallAtPrecision
+from calibkit.methods.boundary.problem.goals import Totals
 from calibkit.methods.boundary.solvers import exact
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.options.shared import ColumnOptions

@@ -21,10 +21,11 @@ from pathlib import Path
 import numpy as np
 
 from calibkit.measures import decisions, registry
-from calibkit.measures.decisions import confusion_of
+from calibkit.measures.decisions import Confusion, confusion_of
 from calibkit.measures.intervals import IntervalOptions, differences, intervals
-from calibkit.measures.views import Confusion, Pair, Sample, Settings, View, view_of
+from calibkit.measures.views import Pair, Sample, View, view_of
 from calibkit.numerics.bounds import decimal_bound
+from calibkit.options.metrics import Settings
 
 ROWS, GROUP, REPLICATES = 2000, 10, 200
 GRID = 100_001

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from calibkit_cli.processors import same_numbers
+from tests import warm
 
 same_numbers()
 
-ROOT = Path(__file__).parent.parent
-FLOORS = [ROOT, ROOT / "kernels", ROOT / "cli"]
+ROOT = warm.ROOT
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "1"
 
 #: Variables that change what a command prints or does.
@@ -58,7 +58,7 @@ class Outcome:
 def clean_environment() -> dict[str, str]:
     """Return this process's environment without what would change a command's behaviour."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith(NOISE)}
-    return {**kept, "PYTHONPATH": os.pathsep.join(map(str, FLOORS))}
+    return {**kept, "PYTHONPATH": warm.FLOORS}
 
 
 @pytest.fixture(autouse=True)
@@ -84,13 +84,21 @@ def invoke(capfdbinary: pytest.CaptureFixture[bytes]) -> Callable[..., Outcome]:
 
 @pytest.fixture
 def command() -> Callable[..., subprocess.CompletedProcess[bytes]]:
-    """Run a command line as a process of its own; keywords go to `subprocess.run`."""
+    """Run a command line as a process of its own; keywords go to `subprocess.run`.
+
+    With an environment of its own it is started as a user's, without one forked; see `tests.warm`.
+    """
 
     def call(*arguments: object, **keywords: object) -> subprocess.CompletedProcess[bytes]:
-        line = [sys.executable, "-m", "calibkit_cli.main", *map(str, arguments)]
-        environment = {**clean_environment(), **keywords.pop("env", {})}
+        own = keywords.pop("env", None)
+        start = [warm.program()] if own is None else [sys.executable, "-m", "calibkit_cli.main"]
         settings = {"capture_output": True, "timeout": 120, **keywords}
-        return subprocess.run(line, env=environment, check=False, **settings)
+        return subprocess.run(
+            [*start, *map(str, arguments)],
+            env={**clean_environment(), **(own or {})},
+            check=False,
+            **settings,
+        )
 
     return call
 

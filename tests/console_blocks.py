@@ -1,6 +1,6 @@
 """Run the console blocks of Markdown pages and compare or rewrite their output.
 
-    python tests/console_blocks.py [--write] [--installed FOLDER] README.md docs/*.md
+    python -m tests.console_blocks [--write] [--installed FOLDER] README.md docs/*.md
 
 In a fenced block marked ``console`` each line ``$ command`` is run by bash, and the lines under it
 are what the command prints, standard output and standard error together as on a screen.  A command
@@ -28,7 +28,9 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests import warm
+
+ROOT = warm.ROOT
 _FENCE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NEEDS = re.compile(r"^<!-- needs (\S+) -->$", re.MULTILINE)
 _MARK = "\x1e"  # record separator: no command prints it
@@ -101,7 +103,7 @@ def _run(commands: list[str], folder: Path, data: Path | None, installed: Path |
     done = subprocess.run(
         ["bash", "-c", script],
         cwd=work,
-        env=_environment(_of_checkout(folder) if installed is None else _of_folder(installed)),
+        env=_environment(_of_checkout() if installed is None else _of_folder(installed)),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         timeout=_SECONDS,
@@ -118,17 +120,11 @@ def _run(commands: list[str], folder: Path, data: Path | None, installed: Path |
     return [f"{text}\n" if text and not text.endswith("\n") else text for text in outputs]
 
 
-def _of_checkout(folder: Path) -> dict[str, str]:
+def _of_checkout() -> dict[str, str]:
     """Return the variables with which ``calibkit`` is the working copy."""
-    tools = folder / "tools"
-    tools.mkdir()
-    wrapper = tools / "calibkit"
-    wrapper.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m calibkit_cli.main "$@"\n')
-    wrapper.chmod(0o755)
-    floors = (ROOT, ROOT / "kernels", ROOT / "cli")
     return {
-        "PATH": os.pathsep.join([str(tools), str(Path(sys.executable).parent)]),
-        "PYTHONPATH": os.pathsep.join(map(str, floors)),
+        "PATH": os.pathsep.join([str(warm.program().parent), str(Path(sys.executable).parent)]),
+        "PYTHONPATH": warm.FLOORS,
     }
 
 

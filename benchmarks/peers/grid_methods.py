@@ -15,7 +15,8 @@ from typing import Any
 from calibkit.bins.binning import fit_grid
 from calibkit.columns.columns import read_score_rows
 from calibkit.files.sources import open_source
-from calibkit.methods.boundary.problem.goals import GOALS, Totals
+from calibkit.methods.boundary.problem.bounded import GOALS
+from calibkit.methods.boundary.problem.goals import Totals
 from calibkit.methods.boundary.solvers import grid_methods
 from calibkit.methods.boundary.solvers.frontier import precision_recall_frontier
 from calibkit.methods.boundary.solvers.methods import METHODS

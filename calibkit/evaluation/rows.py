@@ -12,7 +12,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.apply.apply import applier_of
 from calibkit.bins.grid_table import GridTable, is_grid_table, read_grid_table
 from calibkit.columns.columns import (
     Condensing,
@@ -32,7 +31,8 @@ from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.frames import open_frame
 from calibkit.files.sources import Source, open_source
 from calibkit.measures.cells import Cells, place
-from calibkit.models.applier import Request
+from calibkit.models.applier import Applier, Request
+from calibkit.models.kinds import KINDS
 from calibkit.models.lineage import check_makers
 from calibkit.models.model import Model
 from calibkit.options.evaluate import EvaluateOptions
@@ -290,7 +290,7 @@ def _boundary(options: EvaluateOptions, source: Source, model: Model) -> _Beside
     file = (
         str(options.boundary) if isinstance(options.boundary, str | os.PathLike) else "--boundary"
     )
-    applier = applier_of(model)
+    applier: Applier = KINDS[model.kind].applier(model)
     if model.kind == "bundle":
         raise ModelError(
             "a bundle decides more than one thing: apply it, and judge a decision of it by "

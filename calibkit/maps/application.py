@@ -12,11 +12,10 @@ from calibkit.columns.numeric import FloatArray, numeric_column
 from calibkit.columns.segments import known_codes
 from calibkit.files.sources import Source
 from calibkit.maps.calibrator import CalibratorModel
+from calibkit.maps.class_application import ClassApplier
 from calibkit.maps.method import mapped
 from calibkit.maps.methods import METHODS
-from calibkit.maps.score_map import ScoreMap
-from calibkit.methods.calibrators.classes import ClassApplier
-from calibkit.methods.calibrators.rows import SEGMENTS, into_unit_interval
+from calibkit.maps.score_map import SEGMENTS, ScoreMap, into_unit_interval
 from calibkit.models.applier import Applier, Reads, Request, as_fitted, find_columns
 
 Float64s = NDArray[np.float64]
@@ -32,7 +31,7 @@ class CalibratorApplier:
 
     def __init__(self, model: CalibratorModel) -> None:
         self.model = model
-        self.method = METHODS[model.method].load()
+        self.method = METHODS[model.method]
         self.added = self.method.added
 
     def reads(self, source: Source, request: Request) -> Reads:

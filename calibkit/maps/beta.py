@@ -14,15 +14,15 @@ from calibkit.maps.method import Float64s, Floats, Found, Method, Writer
 from calibkit.maps.platt import refuse_separated
 from calibkit.maps.points import Points
 from calibkit.maps.score_map import ScoreMap
+from calibkit.numerics.logistic import fit_line, fit_logistic
 from calibkit.options.maps import MapOptions
 from calibkit_kernels.decide import LEAST
-from calibkit_kernels.logistic import fit_line, fit_logistic
-from calibkit_kernels.logistic_sums import is_separated
+from calibkit_kernels.logistic import is_separated
 from calibkit_kernels.maps import beta_map, log_parts
 
 if TYPE_CHECKING:
     from calibkit.expressions.nodes import Node
-    from calibkit.methods.calibrators.formulas import Maker
+    from calibkit.maps.formulas import Maker
 
 
 def fit(points: Points, options: MapOptions, _: list[Points]) -> Found:

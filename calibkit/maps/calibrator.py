@@ -9,9 +9,9 @@ import msgspec
 
 from calibkit.errors import ModelError
 from calibkit.maps.logit_maps import LogitMapModel
-from calibkit.maps.methods import METHODS
 from calibkit.maps.score_map import MapFit, ScoreMap
 from calibkit.models.model import Model, Provenance
+from calibkit.options.maps import SCORE_METHODS
 
 __all__ = ["CalibratorModel", "MapFit", "ScoreMap"]
 
@@ -84,9 +84,9 @@ class CalibratorModel(Model, kw_only=True, omit_defaults=True):
             if self.regularization is not msgspec.UNSET and len(self.regularization) != 2:
                 raise ModelError("'regularization' has two penalties: intercept and weights")
             return
-        if self.method not in METHODS:
+        if self.method not in SCORE_METHODS:
             raise ModelError(
-                f"unknown method {self.method!r} of a calibrator; known: {', '.join(METHODS)}"
+                f"unknown method {self.method!r} of a calibrator; known: {', '.join(SCORE_METHODS)}"
             )
         if "score" not in self.columns or (self.groups is not msgspec.UNSET) != (
             "by" in self.columns
@@ -98,4 +98,4 @@ class CalibratorModel(Model, kw_only=True, omit_defaults=True):
             raise ModelError(f"out_of_range is {self.out_of_range!r}; expected error or clip")
         maps = [] if self.groups is msgspec.UNSET else list(self.groups.values())
         for one in (self.own_map, *maps):
-            one.check(self.method, METHODS[self.method].fields)
+            one.check(self.method, SCORE_METHODS[self.method].fields)

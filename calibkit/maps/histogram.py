@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibkit.bins.edges import equal_width_edges
 from calibkit.maps.method import Float64s, Found, Method
 from calibkit.maps.points import Points, sums_between
 from calibkit.maps.steps import steps_program, without_repeats, write_steps
 from calibkit.options.maps import MapOptions
+from calibkit.summaries.edges import equal_width_edges
 from calibkit_kernels.decide import logit
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from calibkit.maps.method import Found, Method
 from calibkit.maps.points import Points
 from calibkit.maps.steps import steps_program, write_steps
-from calibkit.measures.corp import pool, pool_block
 from calibkit.numerics.blocks import cut, each_block
+from calibkit.numerics.isotonic import pool, pool_block
 from calibkit.options.maps import MapOptions
 
 

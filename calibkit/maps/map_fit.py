@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
 from calibkit.maps.logit_maps import MOST_INVERSE_TEMPERATURE, LogitMap, map_logits
-from calibkit.numerics.minimise import minimise
+from calibkit.numerics.newton import FLAT_OF_MANY, ROUGHLY_FLAT, quasi_newton
 from calibkit.numerics.roots import rising_root
 from calibkit_kernels.dense import (
     BLOCK_ROWS,
@@ -30,8 +30,6 @@ GRID: Final = (0.01, 0.1, 1.0, 10.0)
 FOLDS: Final = 3
 #: Classes of matrix scaling up to which cross-validation ends within minutes.
 _MOST_CLASSES: Final = 100
-#: How flat the objective is made: for a model, and where maps are only compared.
-_FLAT, _ROUGHLY_FLAT = 1e-9, 1e-5
 
 
 def fit_logit_map(
@@ -172,7 +170,7 @@ def _penalised(
     method: str,
     regularization: tuple[float, float],
     start: Floats,
-    tolerance: float = _FLAT,
+    tolerance: float = FLAT_OF_MANY,
 ) -> LogitMap:
     """Return the map of vector or matrix scaling under penalties; its `loss` is not filled in."""
     classes = votes.logits.shape[1]
@@ -194,7 +192,7 @@ def _penalised(
         value = found.loss / found.votes + penalty
         return value, np.concatenate([slope.ravel(), slope_intercept])
 
-    found = minimise(objective, start, tolerance=tolerance)
+    found = quasi_newton(objective, start, tolerance=tolerance)
     weights, intercept = found.point[:-classes].reshape(shape), found.point[-classes:]
     if regularization[0] == 0.0:
         intercept = intercept - float(np.cumsum(intercept)[-1]) / classes
@@ -235,7 +233,7 @@ def _chosen(votes: VotedLogits, method: str, folds: Folds, identity: Floats) -> 
         apart, others = replace(votes, chosen=held), replace(votes, chosen=~held)
         start = identity
         for penalties in candidates:
-            fitted = _penalised(others, method, penalties, start, _ROUGHLY_FLAT)
+            fitted = _penalised(others, method, penalties, start, ROUGHLY_FLAT)
             lost[penalties] += apart.likelihood(fitted.weights, fitted.intercept).loss
             start = np.concatenate([fitted.weights.ravel(), fitted.intercept])
     return min(lost, key=lambda penalties: (lost[penalties], penalties))

@@ -16,7 +16,7 @@ from calibkit.options.maps import MapOptions
 
 if TYPE_CHECKING:
     from calibkit.expressions.nodes import Node
-    from calibkit.methods.calibrators.formulas import Maker
+    from calibkit.maps.formulas import Maker
 
 Floats = NDArray[Any]
 Float64s = NDArray[np.float64]

@@ -13,15 +13,15 @@ from calibkit.errors import DataError
 from calibkit.maps.method import Float64s, Floats, Found, Method, Writer
 from calibkit.maps.points import Points
 from calibkit.maps.score_map import ScoreMap
+from calibkit.numerics.logistic import fit_line
 from calibkit.options.maps import MapOptions
 from calibkit_kernels.decide import LEAST
-from calibkit_kernels.logistic import fit_line
-from calibkit_kernels.logistic_sums import is_separated
+from calibkit_kernels.logistic import is_separated
 from calibkit_kernels.maps import line_map
 
 if TYPE_CHECKING:
     from calibkit.expressions.nodes import Node
-    from calibkit.methods.calibrators.formulas import Maker
+    from calibkit.maps.formulas import Maker
 
 
 def fit(points: Points, options: MapOptions, _: list[Points]) -> Found:

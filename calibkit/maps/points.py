@@ -16,7 +16,7 @@ from calibkit.numerics.blocks import cut, each_block
 from calibkit.summaries.tally import Tally
 from calibkit_kernels import maps
 from calibkit_kernels.decide import LEAST
-from calibkit_kernels.logistic_sums import share_classes
+from calibkit_kernels.logistic import share_classes
 from calibkit_kernels.tally import tally_quantiles
 
 Floats = NDArray[Any]

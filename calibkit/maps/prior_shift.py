@@ -13,7 +13,7 @@ from calibkit_kernels.maps import line_map
 
 if TYPE_CHECKING:
     from calibkit.expressions.nodes import Node
-    from calibkit.methods.calibrators.formulas import Maker
+    from calibkit.maps.formulas import Maker
 
 
 def fit(points: Points, options: MapOptions, _: list[Points]) -> Found:

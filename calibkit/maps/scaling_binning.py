@@ -23,7 +23,7 @@ from calibkit_kernels.reliability import loss_sums
 
 if TYPE_CHECKING:
     from calibkit.expressions.nodes import Node
-    from calibkit.methods.calibrators.formulas import Maker
+    from calibkit.maps.formulas import Maker
 
 
 def fit(points: Points, options: MapOptions, parts: list[Points]) -> Found:

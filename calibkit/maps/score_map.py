@@ -5,11 +5,17 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
+import numpy as np
 
+from calibkit.columns.numeric import FloatArray
 from calibkit.errors import ModelError
 from calibkit.summaries.resolution import Resolution
+
+#: The role of the column of segments.
+SEGMENTS: Final = "by"
 
 
 class MapFit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -116,3 +122,13 @@ class ScoreMap(
                 map(math.isfinite, knots)
             ):
                 raise ModelError(f"the values of {name} must lie in [0, 1]")
+
+
+def into_unit_interval(score: FloatArray) -> tuple[FloatArray, int]:
+    """Return scores clipped into [0, 1], and how many were outside."""
+    moved = int(np.count_nonzero((score < 0) | (score > 1)))
+    if not moved:
+        return score, 0
+    clipped = score.clip(score.dtype.type(0), score.dtype.type(1))
+    clipped.flags.writeable = False
+    return clipped, moved

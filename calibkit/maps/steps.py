@@ -13,7 +13,7 @@ from calibkit_kernels.maps import bucket_starts, step_map
 
 if TYPE_CHECKING:
     from calibkit.expressions.nodes import Node
-    from calibkit.methods.calibrators.formulas import Maker
+    from calibkit.maps.formulas import Maker
 
 _BUCKETS_A_KNOT: Final = 4
 _MOST_BUCKETS: Final = 65_536

@@ -12,14 +12,14 @@ import numpy as np
 from calibkit.maps.method import Float64s, Floats, Found, Method, Writer
 from calibkit.maps.points import Points
 from calibkit.maps.score_map import ScoreMap
+from calibkit.numerics.logistic import fit_logistic
 from calibkit.options.maps import MapOptions
 from calibkit_kernels.decide import LEAST
-from calibkit_kernels.logistic import fit_logistic
 from calibkit_kernels.maps import line_map
 
 if TYPE_CHECKING:
     from calibkit.expressions.nodes import Node
-    from calibkit.methods.calibrators.formulas import Maker
+    from calibkit.maps.formulas import Maker
 
 #: The largest inverse temperature: beyond, predictions are certain whatever the logits say.
 MOST_INVERSE: Final = 1e6

@@ -23,7 +23,7 @@ from calibkit_kernels.venn_abers import added_row_fits, next_corners
 
 if TYPE_CHECKING:
     from calibkit.expressions.nodes import Node
-    from calibkit.methods.calibrators.formulas import Maker
+    from calibkit.maps.formulas import Maker
 
 Int64s = NDArray[np.int64]
 

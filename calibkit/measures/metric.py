@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from calibkit.evaluation.result import Number
-from calibkit.measures.views import Settings, View
+from calibkit.measures.result import Number
+from calibkit.measures.views import View
 from calibkit.numerics.bounds import Bound
+from calibkit.options.metrics import Settings
 from calibkit.version import __version__
 
 Function = Callable[[View], Number]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 OBJECTIVE, METHOD = "Objective (exactly one)", "Method"
 
-#: The method that is chosen by cross-validation, see `calibkit.methods.boundary.auto`.
+#: The method that is chosen by cross-validation, see `calibkit.methods.boundary.choice`.
 AUTO: Final = "auto"
 
 #: What a shell completes, known here without loading anything: methods, and measures.

@@ -207,6 +207,13 @@ ProbsElsewhere = Annotated[
     option("--probs", metavar="PATTERN", group=COLUMNS, help=PROBS_HELP, shown=_AS_IN_MODEL),
 ]
 
+
+def elsewhere(options: Options) -> dict[str, str]:
+    """Return the column of each role that is read under another name than the model's."""
+    named = {role: getattr(options, role, None) for role in ("score", "uncertainty", "probs")}
+    return {role: name for role, name in named.items() if name is not None}
+
+
 # Output and run ------------------------------------------------------------------------------
 
 Provenance = Annotated[

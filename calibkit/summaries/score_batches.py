@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from calibkit.bins.edges import equal_width_edges, quantile_edges
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.numeric import weightless
 from calibkit.columns.rows import NothingLeft, merge_remarks
@@ -26,6 +25,7 @@ from calibkit.runtime.threads import one_behind
 from calibkit.summaries.cells import COMMON, UnitError
 from calibkit.summaries.counted import Counted, Counter, Room
 from calibkit.summaries.distinct import COUNT, SCORE, SPREAD, NoRoomError, Role
+from calibkit.summaries.edges import equal_width_edges, quantile_edges
 from calibkit.summaries.passes import Passes, read_in_windows
 from calibkit.summaries.score_summary import (
     OTHER,

@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.bins.binning import assign
 from calibkit.columns.columns import HASHED, Condensing, RowFinder, ScoreRows
 from calibkit.columns.names import ScoreColumns
 from calibkit.columns.numeric import weightless
@@ -22,6 +21,7 @@ from calibkit.runtime.memory import Memory
 from calibkit.summaries.cells import UnitError
 from calibkit.summaries.counted import Counted
 from calibkit.summaries.distinct import COUNT
+from calibkit.summaries.edges import assign
 from calibkit.summaries.resolution import coarse_note
 from calibkit.summaries.summary import merge_all
 

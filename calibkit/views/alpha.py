@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from calibkit.views.page import Page
+from calibkit.models.page import Page
 from calibkit.views.rules import spread
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from calibkit.errors import UsageError
-from calibkit.views.page import Page, cell_text
+from calibkit.models.page import Page, cell_text
 from calibkit.views.rules import level_rows, rates, spread
 from calibkit.views.segments import segment_lines, segment_tables
 

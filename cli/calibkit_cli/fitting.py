@@ -60,7 +60,7 @@ def add_fit(
     options
         The class of what is fitted.
     method
-        Loads what fits it; one of `calibkit.registry.fits`.
+        Loads what fits it; `run` of an entry in `calibkit.registry.methods`.
     """
 
     def run(asked: Any, line: StateLine) -> None:
@@ -87,7 +87,7 @@ def run_states(
     Parameters
     ----------
     load
-        Loads what makes the result: one of `calibkit.registry.fits`.
+        Loads what makes the result: `run` of an entry in `calibkit.registry.methods`.
     options, line, console
         How it is made, the rest of the line, and its voice.
     write
@@ -205,8 +205,7 @@ def write_models(console: Console, source: Source, fit: Callable[[Source], Fitte
         return
     from calibkit.files.outputs import directory_outputs
     from calibkit.files.sinks import Transaction, make_folders
-
-    from .views import lines_of
+    from calibkit.models.kinds import view_of
 
     if console.as_json:
         raise UsageError("-o DIR/ gives several models; leave --json out.")
@@ -217,7 +216,7 @@ def write_models(console: Console, source: Source, fit: Callable[[Source], Fitte
             path = alone.parts[0].path
             for remark in fitted.warnings:
                 console.warn(f"{path}: {remark}")
-            console.summary(f"{path}:", *fitted.notes, *lines_of(fitted.model))
+            console.summary(f"{path}:", *fitted.notes, *view_of(fitted.model).lines(fitted.model))
             make_folders([output])
             transaction.write_bytes(fitted.model.to_json(), output)
 
@@ -227,19 +226,18 @@ def deliver(
 ) -> None:
     """Say what a fit says, and write its model; tables for further files appear with it, or nothing."""
     from calibkit.files.sinks import Transaction
-
-    from .views import lines_of, view_of
+    from calibkit.models.kinds import view_of
 
     model = fitted.model
     tell(console, fitted)
     if console.output is not None or not console.on_terminal:
-        console.summary(*fitted.notes, *lines_of(model))
+        console.summary(*fitted.notes, *view_of(model).lines(model))
     with Transaction() as outputs:
         for path, table in (tables or {}).items():
             outputs.write_frames([table], path)
         if console.output not in (None, "-"):
             outputs.write_bytes(model.to_json(), str(console.output))
-    console.show_model(model.to_json(), lambda: view_of(model.kind)(model, console))
+    console.show_model(model.to_json(), lambda: console.show(model))
     console.wrote(_NOUNS.get(model.kind, "Model"))
 
 

@@ -8,13 +8,14 @@ import numpy as np
 import polars as pl
 from arora_figures import FOLDER
 from arora_runs import MEMBERS, Case, Files, Outcome, runs, values
-from boundary_study import mean, table
+from boundary_study import mean
+from pages import signed, table
 
 import calibkit as ck
 from calibkit.files.sources import Source, open_source
 from calibkit.options.grid_plots import EceAtOptions, PositivityOptions, RecallGainOptions
+from calibkit.options.look import Look
 from calibkit.reports import plots
-from calibkit.reports.look import Look
 from calibkit.reports.points import Points
 
 LEVELS = (1, 3, 5, 7, 11)
@@ -22,21 +23,20 @@ SCORE_BINS = (50, 100, 500, 1000)
 ECE_BINS = 20
 
 
-def picture(shown: Points, file: str, title: str) -> str:
-    """Draw points as docs/evidence/figures/FILE and return how a page shows it."""
+def picture(shown: Points, file: str, title: str) -> None:
+    """Draw points as docs/evidence/figures/FILE."""
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / file).write_bytes(plots.picture(shown, Look(title=title)))
-    return f"![{title}](figures/{file})"
 
 
-def figure_1(folder: Path) -> str:
+def figure_1(folder: Path) -> None:
     """Draw positivity by score for three levels, on the test rows."""
     options = PositivityOptions(score=MEMBERS[0], uncertainty_bins=3)
     shown = plots.points(open_source([str(folder / "test.parquet")]), options)
-    return picture(shown, "arora_1a.svg", "Figure 1 (a): Criteo sample")
+    picture(shown, "arora_1a.svg", "Figure 1 (a): Criteo sample")
 
 
-def figure_6(folder: Path) -> str:
+def figure_6(folder: Path) -> None:
     """Draw the gain in recall by the bound on precision, with the precision on the test rows."""
     options = RecallGainOptions(
         score=MEMBERS[0],
@@ -47,7 +47,7 @@ def figure_6(folder: Path) -> str:
         score_bins=500,
     )
     shown = plots.points(open_source([str(folder / "calib.parquet")]), options)
-    return picture(shown, "arora_6a.svg", "Figure 6 (a): Criteo sample")
+    picture(shown, "arora_6a.svg", "Figure 6 (a): Criteo sample")
 
 
 def figure_5(files: Files) -> str:
@@ -58,8 +58,7 @@ def figure_5(files: Files) -> str:
         recall = mean(values(found, lambda one: one.recall))
         precision = mean(values(found, lambda one: one.precision))
         beyond = mean(values(found, lambda one: one.beyond))
-        signed = f"{100 * beyond:+.2f}".replace("-", "−")
-        return f"{100 * recall:.1f} at {precision:.3f} ({signed})"
+        return f"{100 * recall:.1f} at {precision:.3f} ({signed(100 * beyond)})"
 
     rows = [
         [
@@ -97,10 +96,10 @@ def ece_points(test: pl.DataFrame, score: str) -> Points:
     return plots.points(Source.from_frame(test), options)
 
 
-def figure_8(files: Files) -> tuple[str, str]:
-    """Draw ECE@j of the first member; return the picture, and cumulative ECE@j of all members."""
+def figure_8(files: Files) -> str:
+    """Draw ECE@j of the first member; return the cumulative ECE@j of all members."""
     shown = [ece_points(calibrated(files, score), score) for score in MEMBERS]
-    drawn = picture(shown[0], "arora_8.svg", "Figure 8: Criteo sample, ECE@j of IST and MIST")
+    picture(shown[0], "arora_8.svg", "Figure 8: Criteo sample, ECE@j of IST and MIST")
     places = (0, 10, 15, 18, 19)
 
     def errors(name: str, place: int) -> list[float]:
@@ -116,48 +115,11 @@ def figure_8(files: Files) -> tuple[str, str]:
         for j in places
     ]
     rows.append([f"MIST lower, of {len(MEMBERS)} members", *map(str, lower)])
-    return drawn, table(["cumulative ECE@j", *(f"j = {place}" for place in places)], rows)
+    return table(["cumulative ECE@j", *(f"j = {place}" for place in places)], rows)
 
 
-FIGURE_1 = """## Figure 1 (a): positivity by score and uncertainty
-
-Theirs: levels lie apart, more so at high scores. Ours, the first member on the test rows: all
-scores are too high, as they must be with τ = 3, but the levels lie on one line within their
-intervals. At equal scores the spread of this ensemble says little more about positivity, and so
-there is little for a boundary over both to gain, whatever tables 1 to 7 seem to say."""
-
-FIGURE_5 = """## Figure 5 (a): numbers of bins
-
-Recall of EW-DPMT on the test rows at its precision there, bound 0.7, in brackets the recall beyond
-one threshold that selects as many rows. Theirs: a "sweet spot", too many bins overfit. Ours: recall
-rises with the bins while precision falls, to the end; by recall alone more bins always look better."""
-
-FIGURE_6 = """## Figure 6 (a): gain by the bound on precision
-
-The first member. Theirs has the upper panel alone."""
-
-FIGURE_8 = f"""## Figure 8: calibration error by score bin
-
-Isotonic regression of all rows (IST) against one in each of three levels (MIST), fitted on `calib`,
-ECE@j on `test` over {ECE_BINS} score bins (theirs: 500; cells of 17 rows would show noise alone).
-The table has means over the five members of the mean error from bin j up. Theirs: MIST's error is
-smaller, the more so the higher the scores. Ours: the same direction on average from bin 15 up, but
-in no more than two of the five runs, and the opposite below: noise. The picture is of the first
-member, which is one of the other three."""
-
-
-def figures_section(folder: Path, files: Files) -> str:
-    """Return the section of all figures."""
-    drawn, errors = figure_8(files)
-    parts = [
-        FIGURE_1,
-        figure_1(folder),
-        FIGURE_5,
-        figure_5(files),
-        FIGURE_6,
-        figure_6(folder),
-        FIGURE_8,
-        drawn,
-        errors,
-    ]
-    return "\n\n".join(parts)
+def figures(folder: Path, files: Files) -> dict[str, str]:
+    """Draw the figures; return the parts of the page that are tables."""
+    figure_1(folder)
+    figure_6(folder)
+    return {"bins": figure_5(files), "errors": figure_8(files)}

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from boundary_study import ROOT, Floats
+from boundary_study import Floats
+from pages import FOLDER as PAGES
 
-from calibkit.reports.look import Look
+from calibkit.options.look import Look
 from calibkit.reports.style import Sheet, settings, to_svg
 
-FOLDER = ROOT / "docs" / "evidence" / "figures"
+FOLDER = PAGES / "figures"
 SIZE = (5.0, 4.4)
 
 
@@ -34,8 +35,8 @@ def write(
     *,
     diagonal: bool = False,
     lowest: float | None = None,
-) -> str:
-    """Draw curves as docs/evidence/figures/FILE and return how a page shows it.
+) -> None:
+    """Draw curves as docs/evidence/figures/FILE.
 
     Points of a curve (simulated ones, say) have its marker, the curve itself has none.  `diagonal`
     draws what calibrated scores would be; `lowest` cuts the axis off.
@@ -62,4 +63,3 @@ def write(
         picture = to_svg(sheet.finish())
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / file).write_bytes(picture)
-    return f"![{title}](figures/{file})"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
 import warnings
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from boundary_study import mean, table
+from boundary_study import mean
+from pages import bullets, table
 
 import calibkit as ck
 from calibkit.numerics.positivity import expected_test_positivity
@@ -175,7 +175,7 @@ def findings(
     spread = max(abs(KNOWN[name][1][0] - KNOWN[name][2][0]) for name in ("ST", BAYES))
     farthest = max(abs(recall(weak, name) - known[1][0]) for name, known in KNOWN.items())
     lost = 100 * (float(BOUND) - precision(strong, "exact"))
-    points = [
+    return bullets(
         f"**Much is gained where the model's prior is weak**: the optimum over {LEVELS} levels "
         f"recalls {recall(weak, 'exact') / recall(weak, 'ST'):.1f} times what one threshold does, "
         "as the ranking by what theory expects does, which nothing can beat in the long run: the "
@@ -195,12 +195,6 @@ def findings(
         "**Where we differ**: in brackets are means of another implementation over 5 runs. Its own "
         "noise shows in ST and the ranking by theory, which know no uncertainty and yet differ from "
         f"column to column by up to {spread:.3f}; ours are off by {farthest:.3f} at most.",
-    ]
-    return "\n".join(
-        textwrap.fill(
-            point, 100, initial_indent="* ", subsequent_indent="  ", break_on_hyphens=False
-        )
-        for point in points
     )
 
 
@@ -231,42 +225,14 @@ def sweep() -> tuple[str, str]:
     return tables[0], tables[1]
 
 
-HEAD = "## Recall at a precision on simulated rows\n\n" + textwrap.fill(
-    "The paper simulates rows for figure 3 only. Here its methods are run on such rows: "
-    f"τ = {TAU:g}, true prior {TRUE_PRIOR}, {HELD:,} rows to fit on, {TEST:,} to judge by, precision "
-    f">= {BOUND}, K = {LEVELS} levels, L = {SCORE_BINS} score bins. Means of {RUNS} runs (seeds 0 to "
-    f"{RUNS - 1} of `calibkit simulate posterior`) as recall ± its standard error / precision. "
-    "Uncertainty is minus the strength of the posterior, in the last column the entropy. In brackets "
-    "another implementation of the study.",
-    100,
-)
-
-WEAK_HEAD = f"### Weak model prior {WEAK[0]}, evidence {WEAK[1][0]} to {WEAK[1][1]}"
-STRONG_HEAD = f"### Model prior {STRONG[0]}, evidence {STRONG[1][0]} to {STRONG[1][1]}"
-
-
-BOUND_HEAD = f"""### By bound, as their table 2 and figure 6 (a)
-
-The weak prior, τ = {TAU:g}, recall / precision on test rows, means of {FEWER_RUNS} runs."""
-
-TAU_HEAD = f"### By τ, as their figure 5 (c): precision >= {BOUND_OF_TAUS}"
-
-SWEEP_WHY = """\
-Both are as the paper has them: there is little to gain at low bounds and much at high ones, little
-where most negatives stayed in training and much where few did. In its figure the recall of both
-also rises up to τ = 2.5, as less imbalance helps training; here nothing is trained, and recall
-falls with τ, since less is left of what the training rows say."""
-
-
-def recall_section() -> str:
-    """Run the study and return its section."""
+def recall_parts() -> dict[str, str]:
+    """Run the study and return the parts of its page."""
     weak, strong = study(WEAK), study(STRONG)
-    tables = [
-        WEAK_HEAD,
-        recall_table(weak, known=True),
-        STRONG_HEAD,
-        recall_table(strong, known=False),
-    ]
     by_bound, by_tau = sweep()
-    more = [BOUND_HEAD, by_bound, TAU_HEAD, by_tau, SWEEP_WHY]
-    return "\n\n".join([HEAD, *tables, "### What they show", findings(weak, strong), *more])
+    return {
+        "weak": recall_table(weak, known=True),
+        "strong": recall_table(strong, known=False),
+        "findings": findings(weak, strong),
+        "by_bound": by_bound,
+        "by_tau": by_tau,
+    }

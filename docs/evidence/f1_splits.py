@@ -16,7 +16,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.fit import fit_boundary
+from calibkit.methods.boundary.result.fit import fit_boundary
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.shared import ColumnOptions
 

@@ -1,20 +1,18 @@
-"""Write arora.md: theory and simulations of Arora and others, figures 3 and 9 among them.
+"""Fill in arora.md: theory and simulations of Arora and others, figures 3 and 9 among them.
 
-Run as ``python docs/evidence/write_arora.py`` from the project's root.  Needs no data; the page and
-its pictures hold no timings and are the same bytes each time (for one version of numpy).
+Needs no data; page and pictures are the same bytes each time (for one version of numpy).
 """
 
 from __future__ import annotations
 
-import sys
-import textwrap
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 from arora_figures import Curve, write
-from arora_recall import recall_section
-from boundary_study import ROOT, Floats, table
+from arora_recall import recall_parts
+from boundary_study import Floats
+from pages import fill, paragraph, table
 
 import calibkit as ck
 from calibkit.numerics.positivity import (
@@ -25,8 +23,6 @@ from calibkit.numerics.positivity import (
     model_score,
     score_bias,
 )
-
-PAGE = ROOT / "docs" / "evidence" / "arora.md"
 
 #: The paper gives omega = 1/2, xi = 1/4 and tau; the strengths of both priors are ours.
 TRUE_PRIOR, MODEL_PRIOR = (2.0, 6.0), (1.0, 1.0)
@@ -102,8 +98,8 @@ def curve(name: str, evidence: int, tau: float, cells: Cells) -> Curve:
 # ---------------------------------------------------------------- figure 3
 
 
-def figure_3() -> str:
-    """Draw both parts of figure 3; return the section."""
+def figure_3() -> dict[str, str]:
+    """Draw both parts of figure 3; return what is said of it."""
     parts = {
         gamma: simulate(evidence, 3, seed)
         for seed, (gamma, evidence) in enumerate(EVIDENCE.items())
@@ -115,10 +111,8 @@ def figure_3() -> str:
     others = {tau: simulate(MEDIUM, tau, 10 + tau) for tau in TAUS}
     by_tau = [curve(f"τ = {tau}", MEDIUM, tau, cells) for tau, cells in others.items()]
     axes = ("model score", "expected test positivity; points: simulated")
-    shown = [
-        write("arora_3a.svg", "Figure 3 (a): τ = 3", axes, by_gamma, diagonal=True),
-        write("arora_3b.svg", f"Figure 3 (b): n = {MEDIUM}", axes, by_tau, diagonal=True),
-    ]
+    write("arora_3a.svg", "Figure 3 (a): τ = 3", axes, by_gamma, diagonal=True)
+    write("arora_3b.svg", f"Figure 3 (b): n = {MEDIUM}", axes, by_tau, diagonal=True)
     z = np.concatenate([cells.z for cells in (*parts.values(), *others.values())])
     beyond = int((np.abs(z) > 1.96).sum())
     fit = (
@@ -127,7 +121,7 @@ def figure_3() -> str:
         f"are more than 1.96 standard errors off the line ({0.05 * z.size:.0f} are to be expected), "
         f"the farthest {np.abs(z).max():.1f}."
     )
-    return FIGURE_3 + "\n\n".join([*shown, wrapped(fit), VALUES, known_table(), CLAIMS, claims()])
+    return {"fit": paragraph(fit), "known": known_table(), "claims": claims()}
 
 
 def known_table() -> str:
@@ -231,8 +225,8 @@ def claims() -> str:
 # ---------------------------------------------------------------- figure 9
 
 
-def figure_9() -> str:
-    """Draw figure 9; return the section."""
+def figure_9() -> dict[str, str]:
+    """Draw figure 9; return what is said of it."""
     prior, evidence = 15.0, np.linspace(1.0, 40.0, 400)
     total, gamma = prior + evidence, prior / evidence
     scores = (0.01, 0.02, 0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95, 0.98, 0.99)
@@ -253,7 +247,7 @@ def figure_9() -> str:
         )
         if score >= 0.5:
             curves.append(Curve(f"score {score}", gamma, entropy))
-    picture = write(
+    write(
         "arora_9.svg",
         "Figure 9: uncertainty and γ, model prior (5, 10)",
         ("γ = 15 / evidence", "differential entropy of the posterior"),
@@ -267,9 +261,7 @@ def figure_9() -> str:
         "priors it is not: with the model prior (0.05, 0.05) of the study below a score of 0.99 has "
         "a posterior count of 0.02 to 10."
     )
-    return "\n\n".join(
-        [FIGURE_9, picture, table(header.split("|"), rows), AFTER_9, wrapped(reachable)]
-    )
+    return {"entropies": table(header, rows), "reachable": paragraph(reachable)}
 
 
 def direction(entropy: Floats, gamma: Floats) -> str:
@@ -282,96 +274,10 @@ def direction(entropy: Floats, gamma: Floats) -> str:
     return f"rises, and falls from {gamma[int(np.argmax(entropy))]:.2f} on"
 
 
-# ---------------------------------------------------------------- words
-
-
-def wrapped(text: str) -> str:
-    """Return a paragraph in lines of at most 100."""
-    return textwrap.fill(text, 100, break_on_hyphens=False, break_long_words=False)
-
-
-INTRODUCTION = """# Arora and others: theory, and simulated rows
-
-<!-- Written by `make reproduce-arora`; edit docs/evidence/write_arora.py. -->
-
-Arora, Merugu, Saladi, Rastogi, *Leveraging uncertainty estimates to improve classifier
-performance*, as far as it can be had without their data: here figures 3 and 9 and what thresholds
-over score and uncertainty recall on simulated rows; [on the Criteo sample](arora_criteo.md) their
-tables 1 to 3, 6 and 7 and figures 1, 5, 6 and 8; and [run times](arora_runtimes.md), table 4. Their
-table 5 (other models, retrained) and figure 7 (features of single bins) cannot be had. `make
-reproduce-arora DATA=FOLDER` writes the three pages in about three minutes.
-
-## What came out
-
-* **The theory holds**, with the misprints below mended: simulated rows lie on its curves.
-* **Entropy is no uncertainty to sort by.** Its relation to the evidence turns round at extreme
-  scores (figure 9), and on simulated rows it recalls less than the evidence itself.
-* **Uncertainty can be worth much, or nothing.** With a weak model prior and evidence of widely
-  different strength, levels recall several times what one threshold does, the more the higher the
-  bound and τ, as the paper has it; with a prior of strength 2 and evidence from 3 to 300, nothing,
-  whatever the fitting rows say.
-
-"""
-
-FIGURE_3 = """## Figure 3: test positivity by score
-
-The paper gives τ (negatives kept at the rate 1/τ in training), the model prior's share ω = 0.5 and,
-in section 6.2, the true prior's share ξ = 0.25, but not how strong the priors are; here they are
-(1, 1) and (2, 6). γ is the model prior's strength over the evidence n. A line ends where no
-training rows can lead to a higher or lower score. The paper's axes cannot be read in the copy at
-hand, so what is compared is what it says of the figure.
-
-"""
-
-VALUES = "The line of τ = 3 in numbers; in brackets what another implementation has."
-CLAIMS = "What the paper says of it:"
-
-FIGURE_9 = """## Figure 9: uncertainty and γ at a fixed score
-
-The model prior is (5, 10), the evidence 1 to 40; uncertainty u is the differential entropy of the
-posterior. The paper: "a monotonic relationship", with an entropy that "becomes unstable" for
-extreme scores, which it puts down to the series by which it is computed."""
-
-AFTER_9 = """\
-The instability need not come from a series: at extreme scores the entropy itself turns, where the
-smaller count of the posterior is below about 1, and at 0.01 and 0.99 more evidence means *more*
-entropy over the whole range. Elsewhere the relation is the paper's. Its footnotes 3 and 4 print (α0
-+ α1 - 2) ψ(α0 + α1) with the wrong sign; the last column has what comes of it at n = 1 and n = 40.
-That rises with γ at every score and would show no instability, so the misprint seems to be in the
-footnotes alone."""
-
-MISPRINTS = """## Misprints
-
-What is mended in calibkit, or matters to whoever runs the paper's methods again:
-
-* **Algorithm 1** (EW-DPMT): the inner maximum also needs 0 <= m - j <= (i - 1)L; the test divides
-  by m, but m = 0 is feasible. It takes every bin to hold one KL-th of the rows: the boundary has to
-  be counted again on the rows.
-* **Algorithm 2** (GMT): b(i) = j* must be L - j*, j* being a number of bins.
-* **Algorithm 3** (MIST): r never rises, sets of rank 0 are skipped, and the thresholds at the end
-  are those of "rank >= r*", nearly everything, where "rank <= r*" is meant. Stopping by calibrated
-  counts is right for whole level sets only; calibkit counts positives.
-* **Algorithm 4** (VW-DPMT): m runs to the rows of the first i levels and in the end to N (printed:
-  KL), and m - ν must not be negative.
-* **Lemma F.1** concludes on precision twice; the second is recall, and its proof has "<" for ">=".
-  **Theorem 5.1**: the second condition is recall >= η; in the reduction b(1) = 0, and b(i + 1) is 1
-  where a_i is *not* in A'.
-* **Theorem E.5**: ω is β1^P/(β1^P + β0^P). **Figure 3** (a): τ is 3 in the caption, 10 in the text.
-  **Table 6**: 3 uncertainty and 100 score bins. **Table 7**: MIST and GMT seem interchanged. C.5
-  means table 5, RQ4 figure 6 (b), E.2 a model prior of (5, 10)."""
-
-
-def page() -> str:
-    """Return the whole page."""
-    return INTRODUCTION + "\n\n".join([figure_3(), figure_9(), recall_section(), MISPRINTS]) + "\n"
-
-
-def main() -> int:
-    """Write the page and its pictures."""
-    PAGE.write_text(page(), encoding="utf-8")
-    print(f"{PAGE.relative_to(ROOT)} written.")
-    return 0
+def main() -> None:
+    """Simulate, draw, and fill the page in."""
+    fill("arora", **figure_3(), **figure_9(), **recall_parts())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

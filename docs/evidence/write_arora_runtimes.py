@@ -1,24 +1,16 @@
-"""Write arora_runtimes.md: table 4 of Arora and others, run times of EW-DPMT and MIST.
-
-Run as ``python docs/evidence/write_arora_runtimes.py`` from the project's root, on a quiet machine.
-Needs no data but 2 GB of memory.
-"""
+"""Fill in arora_runtimes.md: table 4 of Arora and others, on a quiet machine with 2 GB of memory."""
 
 from __future__ import annotations
 
-import sys
-import textwrap
 import time
 import warnings
 from collections.abc import Callable
 
 import polars as pl
 from arora_paper import TABLE_4
-from boundary_study import ROOT, table
+from pages import fill, paragraph, table
 
 import calibkit as ck
-
-PAGE = ROOT / "docs" / "evidence" / "arora_runtimes.md"
 
 #: The validation part of Criteo: 18 % of 45.8 million rows.
 ROWS = 8_250_000
@@ -116,18 +108,25 @@ def measure() -> tuple[list[list[str]], float]:
     return found, ratio
 
 
-def page() -> str:
-    """Return the whole page."""
+def about(ratio: float) -> str:
+    """Return a large ratio with one digit."""
+    digits = len(str(int(ratio))) - 1
+    return f"{round(ratio / 10**digits) * 10**digits:,}"
+
+
+def main() -> None:
+    """Measure, and fill the page in."""
     found, ratio = measure()
-    header = "K|L|binning|EW-DPMT|MIST on bins|exact on bins|MIST on rows|exact on rows"
-    paragraphs = [
+    setting = (
         "Processor seconds on one core (with more threads calibkit is faster), least of "
         f"{REPEATS} calls of `calibkit.fit_boundary`, of binning one call; in brackets the paper's "
         f"wall-clock seconds. {ROWS:,} simulated rows, as many as the validation part of Criteo, "
         f"precision >= {BOUND}. The paper's machine had 64 cores (4, says its appendix A). As in the "
         "paper the time of EW-DPMT is without binning; its MIST works on rows. A call on rows reads "
         "them, cuts levels, sorts, solves and counts the result; one on bins does the same from a "
-        "table of `calibkit bin`.",
+        "table of `calibkit bin`."
+    )
+    faster = (
         "The count of steps grows as in the paper, with K²L² for EW-DPMT; the time of MIST on rows "
         "does not depend on L. The level is another: on the paper's largest grid EW-DPMT is "
         f"{about(ratio)} times as fast, and up to there most of its time is fixed costs. That is "
@@ -136,36 +135,16 @@ def page() -> str:
         "its ground, and so has the fear of the exact problem: `exact` solves the one of VW-DPMT, "
         'NP-hard and in the paper of "excessive computation", over every score of eight million '
         "rows and with proof. (VW-DPMT itself, a table over the number of rows, is refused on "
-        "all but the smallest of these grids: it would take more than a thousand million steps.)",
-    ]
-    first, second = (textwrap.fill(text, 100, break_on_hyphens=False) for text in paragraphs)
-    return f"""# Arora and others: run times
-
-<!-- Written by `make reproduce-arora`; edit docs/evidence/write_arora_runtimes.py. -->
-
-Table 4 of Arora, Merugu, Saladi, Rastogi, *Leveraging uncertainty estimates to improve classifier
-performance*. ([Theory and simulations](arora.md), [tables on the Criteo sample](arora_criteo.md).)
-
-{first}
-
-{table(header.split("|"), found)}
-
-{second}
-"""
-
-
-def about(ratio: float) -> str:
-    """Return a large ratio with one digit."""
-    digits = len(str(int(ratio))) - 1
-    return f"{round(ratio / 10**digits) * 10**digits:,}"
-
-
-def main() -> int:
-    """Measure and write the page."""
-    PAGE.write_text(page(), encoding="utf-8")
-    print(f"{PAGE.relative_to(ROOT)} written.")
-    return 0
+        "all but the smallest of these grids: it would take more than a thousand million steps.)"
+    )
+    header = "K|L|binning|EW-DPMT|MIST on bins|exact on bins|MIST on rows|exact on rows"
+    fill(
+        "arora_runtimes",
+        setting=paragraph(setting),
+        seconds=table(header, found),
+        faster=paragraph(faster),
+    )
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,54 +1,27 @@
-"""Write docs/evidence/auto.md: the automatic choice against each of its candidates on real files.
-
-    python docs/evidence/write_auto.py [FOLDER] [--resplits N]
-
-FOLDER (default ``../shared/data`` beside the project) holds one folder a data set, each with
-``calib.parquet`` and ``test.parquet``.  Where it is absent, nothing is written.  The page holds no
-timings and is the same bytes each time.
-"""
+"""Fill in auto.md: the automatic choice against each of its candidates on real score files."""
 
 from __future__ import annotations
 
-import argparse
 import math
-import textwrap
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from boundary_study import DATA, ROOT, Floats, part, row, single_threshold
+from boundary_study import Floats, part, single_threshold
+from pages import arguments, fill, paragraph, signed, table
 
 from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.files.sources import open_source
-from calibkit.methods.boundary.auto import choose_method
+from calibkit.methods.boundary.choice import choose_method
+from calibkit.methods.boundary.judge import Tried
 from calibkit.methods.boundary.problem.problem import tally_totals
 from calibkit.methods.boundary.problem.target import Target
-from calibkit.methods.boundary.tried import Tried
 from calibkit.options.boundary import AUTO, BoundaryOptions
 from calibkit.options.shared import ColumnOptions
 
-PAGE = ROOT / "docs" / "evidence" / "auto.md"
 SETS = ("census", "bank", "bank_tau5", "higgs", "criteo_tau3", "creditcard")
 #: The bounds: the precision at which one threshold recalls so much of all rows.
 RECALLS = (0.2, 0.5, 0.8)
-
-
-def main() -> None:
-    """Read the folder, resplit and judge, write the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", nargs="?", type=Path, default=DATA)
-    parser.add_argument("--resplits", type=int, default=20)
-    given = parser.parse_args()
-    if not given.folder.is_dir():
-        raise SystemExit(f"{given.folder} is not there: nothing written")
-    tables = []
-    for name in SETS:
-        rows = read(given.folder / name)
-        for bound in bounds(rows):
-            tables.append((name, bound, judge(rows, bound, given.resplits)))
-            print(name, bound, flush=True)
-    PAGE.write_text(page(tables, given.resplits), encoding="utf-8")
 
 
 def read(folder: Path) -> ScoreRows:
@@ -109,67 +82,52 @@ def on_test(tried: Tried, target: Target, test: ScoreRows) -> tuple[float, float
     return float(taken.sum()), float(test.label[taken].sum())
 
 
-def page(tables: Sequence[tuple[str, str, dict[str, Floats]]], resplits: int) -> str:
-    """Return the text of the page."""
+def main() -> None:
+    """Resplit, judge, and fill the page in."""
+    given = arguments(__doc__, needs=SETS, resplits=20)
     names = [AUTO, "st", "logistic", *(f"exact {levels}" for levels in (2, 3, 5, 7, 11))]
-    lines = [
-        "# The automatic choice on real files",
-        "",
-        "<!-- Written by `make evidence-auto`; edit docs/evidence/write_auto.py instead. -->",
-        "",
-        *textwrap.wrap(
-            f"Rows of `calib` and `test` together, split in halves {resplits} times at random; every "
-            "candidate of `--method auto` is fitted on one half, and judged on the other. The bounds "
-            "are the precisions at which one threshold recalls 20, 50 and 80 % of all positives.",
-            99,
-        ),
-        "",
-        "## Recall beyond one threshold that selects as many rows",
-        "",
-        *textwrap.wrap(
-            "In points of a hundred, the mean over the resplits: what the uncertainty is worth, "
-            "whatever the bound was missed by. Last the candidate that does best, and the choice "
-            "less that candidate with the standard deviation of this difference over the resplits "
-            "(the resplits share rows, so the error of the mean lies between it and a share of it).",
-            99,
-        ),
-        "",
-        row(["data", "bound", *names, "best", "auto less best"]),
-        row(["---"] * (len(names) + 4)),
-    ]
+    beyond, choices = [], []
     behind, level = 0, 0
-    for name, bound, found in tables:
-        means = {key: float(found[key][:, 2].mean()) for key in names}
-        best = max(names[1:], key=lambda key: means[key])
-        apart = found[AUTO][:, 2] - found[best][:, 2]
-        spread = float(apart.std(ddof=1)) if apart.size > 1 else 0.0
-        level += apart.mean() >= -spread
-        behind += apart.mean() < -2 * spread
-        cells = [f"{100 * means[key]:.2f}" for key in names]
-        last = f"{100 * apart.mean():+.2f} ± {100 * spread:.2f}"
-        lines.append(row([name, bound, *cells, best, last.replace("-", "−")]))
-    lines += [
-        "",
-        f"Within one standard deviation of the best candidate, which is known only afterwards: "
-        f"{level} of {len(tables)};",
-        f"behind it by more than two: {behind}.",
-        "",
-        "## Test precision and recall, and what was chosen",
-        "",
-        row(["data", "bound", "precision", "recall", "recall of st", "chosen"]),
-        row(["---"] * 6),
-    ]
-    for name, bound, found in tables:
-        chosen = ", ".join(
-            f"{key.removeprefix('chose ')} {len(values)}"
-            for key, values in sorted(found.items())
-            if key.startswith("chose ")
-        )
-        auto, single = np.nanmean(found[AUTO], axis=0), np.nanmean(found["st"], axis=0)
-        lines.append(
-            row([name, bound, f"{auto[0]:.3f}", f"{auto[1]:.3f}", f"{single[1]:.3f}", chosen])
-        )
-    return "\n".join(lines) + "\n"
+    for name in SETS:
+        rows = read(given.folder / name)
+        for bound in bounds(rows):
+            found = judge(rows, bound, given.resplits)
+            means = {key: float(found[key][:, 2].mean()) for key in names}
+            best = max(names[1:], key=lambda key: means[key])
+            apart = found[AUTO][:, 2] - found[best][:, 2]
+            spread = float(apart.std(ddof=1)) if apart.size > 1 else 0.0
+            level += apart.mean() >= -spread
+            behind += apart.mean() < -2 * spread
+            cells = [f"{100 * means[key]:.2f}" for key in names]
+            last = f"{signed(100 * apart.mean())} ± {100 * spread:.2f}"
+            beyond.append([name, bound, *cells, best, last])
+            choices.append([name, bound, *chosen(found)])
+            print(name, bound, flush=True)
+    fill(
+        "auto",
+        setting=paragraph(
+            f"Rows of `calib` and `test` together, split in halves {given.resplits} times at random; "
+            "every candidate of `--method auto` is fitted on one half, and judged on the other. The "
+            "bounds are the precisions at which one threshold recalls 20, 50 and 80 % of all positives."
+        ),
+        beyond=table(["data", "bound", *names, "best", "auto less best"], beyond),
+        standing=paragraph(
+            "Within one standard deviation of the best candidate, which is known only afterwards: "
+            f"{level} of {len(beyond)}; behind it by more than two: {behind}."
+        ),
+        chosen=table("data|bound|precision|recall|recall of st|chosen", choices),
+    )
+
+
+def chosen(found: dict[str, Floats]) -> list[str]:
+    """Return test precision and recall, the recall of one threshold, and how often what was chosen."""
+    counts = ", ".join(
+        f"{key.removeprefix('chose ')} {len(values)}"
+        for key, values in sorted(found.items())
+        if key.startswith("chose ")
+    )
+    auto, single = np.nanmean(found[AUTO], axis=0), np.nanmean(found["st"], axis=0)
+    return [f"{auto[0]:.3f}", f"{auto[1]:.3f}", f"{single[1]:.3f}", counts]
 
 
 if __name__ == "__main__":

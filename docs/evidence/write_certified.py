@@ -1,24 +1,19 @@
-"""Write docs/evidence/certified.md: certified boundaries on real files beside MAPIE's controller.
+"""Fill in certified.md: certified boundaries on real files beside MAPIE's controller.
 
-    python docs/evidence/write_certified.py [FOLDER] [--resplits N]
-
-The same files, bounds and resplits as write_auto.py.  Needs MAPIE 1.6 (``pip install mapie``),
-which calibkit itself does not.
+The same files, bounds and resplits as write_auto.py.  Needs MAPIE 1.6, which calibkit itself does not.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
-import textwrap
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
-from boundary_study import DATA, ROOT, part, row
+from boundary_study import part
 from numpy.typing import NDArray
+from pages import arguments, fill, paragraph, table
 from write_auto import SETS, bounds, read
 
 from calibkit.columns.columns import ScoreRows
@@ -27,7 +22,6 @@ from calibkit.methods.boundary.certificate.certificate import certify_boundary
 from calibkit.methods.boundary.result.decide import decide
 from calibkit.options.boundary import AUTO, BoundaryOptions
 
-PAGE = ROOT / "docs" / "evidence" / "certified.md"
 CONFIDENCE = "0.9"
 THRESHOLDS = 100
 
@@ -82,23 +76,6 @@ METHODS: dict[str, Certify] = {
 }
 
 
-def main() -> None:
-    """Read the folder, resplit and judge, write the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", nargs="?", type=Path, default=DATA)
-    parser.add_argument("--resplits", type=int, default=20)
-    given = parser.parse_args()
-    if not given.folder.is_dir():
-        raise SystemExit(f"{given.folder} is not there: nothing written")
-    tables = []
-    for name in SETS:
-        rows = read(given.folder / name)
-        for bound in bounds(rows):
-            tables.append((name, bound, judge(rows, bound, given.resplits)))
-            print(name, bound, flush=True)
-    PAGE.write_text(page(tables, given.resplits), encoding="utf-8")
-
-
 def judge(rows: ScoreRows, bound: str, resplits: int) -> dict[str, NDArray[np.float64]]:
     """Return test recall (0 where nothing is certified) and precision (then NaN), by resplit."""
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in METHODS}
@@ -118,40 +95,39 @@ def judge(rows: ScoreRows, bound: str, resplits: int) -> dict[str, NDArray[np.fl
     return {name: np.array(values) for name, values in found.items()}
 
 
-def page(tables: Sequence[tuple[str, str, dict[str, NDArray[np.float64]]]], resplits: int) -> str:
-    """Return the text of the page."""
-    lines = [
-        "# Certified boundaries on real files",
-        "",
-        "<!-- Written by `make evidence-certified`; edit docs/evidence/write_certified.py instead. -->",
-        "",
-        *textwrap.wrap(
-            f"Rows of `calib` and `test` together, split in halves {resplits} times at random; a "
-            f"boundary is certified on one half (precision >= the bound with confidence {CONFIDENCE}) "
-            "and judged on the other. `auto`, `logistic` and `st` are methods of `calibkit boundary "
-            "--confidence`; MAPIE 1.6 controls the precision of one threshold, one of "
-            f"{THRESHOLDS} quantiles of the scores, by Holm's correction. Recall on the test half, 0 "
-            "where nothing was certified; in brackets the resplits with nothing certified and those "
-            "with a test precision below the bound (the test half is a sample itself, so that a "
-            "true precision just above the bound shows below it often).",
-            99,
-        ),
-        "",
-        row(["data", "bound", *METHODS]),
-        row(["---"] * (2 + len(METHODS))),
-    ]
-    for name, bound, found in tables:
-        cells = []
-        for seen in found.values():
-            none = int(np.isnan(seen[:, 1]).sum())
-            below = int((seen[:, 1] < float(bound)).sum())
-            cells.append(f"{seen[:, 0].mean():.3f} ({none}, {below})")
-        lines.append(row([name, bound, *cells]))
-    means = [
-        f"{np.mean([found[name][:, 0].mean() for _, _, found in tables]):.3f}" for name in METHODS
-    ]
-    lines.append(row(["mean", "", *means]))
-    return "\n".join(lines) + "\n"
+def main() -> None:
+    """Resplit, certify, judge, and fill the page in."""
+    given = arguments(__doc__, needs=SETS, resplits=20)
+    lines, means = [], []
+    for name in SETS:
+        rows = read(given.folder / name)
+        for bound in bounds(rows):
+            found = judge(rows, bound, given.resplits).values()
+            recalls = [seen[:, 0].mean() for seen in found]
+            counts = [
+                f"({np.isnan(seen[:, 1]).sum()}, {(seen[:, 1] < float(bound)).sum()})"
+                for seen in found
+            ]
+            cells = [f"{one:.3f} {count}" for one, count in zip(recalls, counts, strict=True)]
+            lines.append([name, bound, *cells])
+            means.append(recalls)
+            print(name, bound, flush=True)
+    lines.append(["mean", "", *(f"{mean:.3f}" for mean in np.mean(means, axis=0))])
+    setting = (
+        f"Rows of `calib` and `test` together, split in halves {given.resplits} times at random; a "
+        f"boundary is certified on one half (precision >= the bound with confidence {CONFIDENCE}) "
+        "and judged on the other. `auto`, `logistic` and `st` are methods of `calibkit boundary "
+        "--confidence`; MAPIE 1.6 controls the precision of one threshold, one of "
+        f"{THRESHOLDS} quantiles of the scores, by Holm's correction. Recall on the test half, 0 "
+        "where nothing was certified; in brackets the resplits with nothing certified and those "
+        "with a test precision below the bound (the test half is a sample itself, so that a "
+        "true precision just above the bound shows below it often)."
+    )
+    fill(
+        "certified",
+        setting=paragraph(setting),
+        recall=table(["data", "bound", *METHODS], lines),
+    )
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 
 from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.files.sources import open_source
-from calibkit.methods.boundary.fit import fit_boundary
+from calibkit.methods.boundary.result.fit import fit_boundary
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.shared import ColumnOptions

@@ -1,33 +1,23 @@
-"""Write docs/evidence/real_files.md: all methods on two real score files.
-
-    python docs/evidence/write_real_files.py [FOLDER]
-
-FOLDER (default ``../shared/data`` beside the project) holds ``criteo_tau3/`` and ``bank_tau5/``,
-each with ``calib.parquet`` and ``test.parquet``.  Where it is absent, nothing is written.  The page
-holds no timings and is the same bytes each time.
-"""
+"""Fill in real_files.md: all methods on two real score files; no timings, the same bytes each time."""
 
 from __future__ import annotations
 
-import sys
-import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from boundary_study import DATA, ROOT, Gain, gain, mean, part, table
+from boundary_study import Gain, gain, mean, part
+from pages import arguments, bullets, fill, sections, signed, table
 
 from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.files.sources import open_source
 from calibkit.methods.boundary.compare import Compared, compare_methods
-from calibkit.methods.boundary.fit import fit_boundary
+from calibkit.methods.boundary.result.fit import fit_boundary
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import CrossValidated, TestFigures
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.shared import ColumnOptions
-
-PAGE = ROOT / "docs" / "evidence" / "real_files.md"
 
 #: Data set, and the precision bounds: one where a single threshold recalls about half of the
 #: positives, one where it recalls about a fifth.
@@ -154,78 +144,23 @@ def _split(calib: ScoreRows, test: ScoreRows) -> Iterator[tuple[ScoreRows, Score
 
 
 def _resplit_table(found: dict[str, Resplit]) -> str:
-    header = (
+    rows = [
+        [name, _number(one.recall), _signed(one.shortfall), one.held, _signed(one.more_found)]
+        for name, one in found.items()
+    ]
+    return table(
         f"boundary|test recall|precision lost from fit to test|bound met, of {RESPLITS}|"
-        "recall gained over one threshold that selects as many rows"
+        "recall gained over one threshold that selects as many rows",
+        rows,
     )
-    rows = []
-    for name, one in found.items():
-        lost, gained = _signed(one.shortfall), _signed(one.more_found)
-        rows.append([name, _number(one.recall), lost, str(one.held), gained])
-    return table(header.split("|"), rows)
 
 
 def _signed(value: float) -> str:
-    text = f"{value:+.4f}".replace("0.", ".", 1)
-    return text.replace("-", "−")
+    return signed(value, 4).replace("0.", ".", 1)
 
 
 # ---------------------------------------------------------------- words
 
-
-INTRODUCTION = """# All methods on two real score files
-
-<!-- Written by `make evidence`; edit docs/evidence/write_real_files.py. -->
-
-Every method of [`calibkit boundary`](../boundary.md) is fitted on one file and judged on another:
-most recall at a precision bound, with K = 3, 7 and 11 levels of uncertainty. `make evidence` writes
-this page; it needs the data folder, which is not part of the repository.
-
-* **criteo_tau3**: display advertising (Criteo sample), 25,000 rows each in `calib` and `test`, 22.6%
-  positive.
-* **bank_tau5**: telephone marketing (UCI Bank Marketing), 10,297 rows each, 11.4% positive.
-
-Scores come from a neural network that is over-confident on purpose and was trained with a third
-(criteo_tau3) or a fifth (bank_tau5) of the negatives; `uncertainty` is the standard deviation of
-the logits of five such networks. Per file two bounds: one where a single threshold recalls about
-half of the positives, one where about a fifth.
-
-## What they show
-
-"""
-
-HOW_TO_READ = """## How to read the tables
-
-They hold what this command prints, and the gain; as for each file, bound and K:
-
-```sh
-calibkit boundary criteo_tau3/calib.parquet --precision 0.464 --uncertainty-bins 3 \\
-    --test criteo_tau3/test.parquet --compare
-```
-
-`.464 → .455` is the figure on the fitting rows, then on the test rows. **gain**: how many more
-positives the boundary finds among the test rows than a single threshold that selects *as many test
-rows*, with the standard error of that difference. It compares at equal effort, so it cannot be
-bought by missing the bound. (†): the method misses the bound on the fitting rows too; `ew-dpmt`
-reckons with bins of average size. Methods that work on a grid use 500 score bins per level, the
-others every distinct score; `st` has one level and `logistic` one surface, whatever K is.
-"""
-
-RESPLIT_HEAD = f"""## Other splits
-
-One split is one draw. Here `calib` and `test` are put together and dealt again {RESPLITS} times;
-each boundary is fitted on one part and judged on the other. The splits share their rows, so they
-are no {RESPLITS} independent trials. All figures are means over the splits, except the counts.
-"""
-
-
-ADVICE = """\
-So on these files the uncertainty adds little to the score, and what several levels gain on the
-fitting rows is mostly the winner's curse. Where uncertainty does carry information the same columns
-show it: the [sample data](../../sample_data/README.md) are simulated to have it. Look at the
-cross-validated or the test line before a boundary goes into service, and take one threshold where
-it does as well.
-"""
 
 Everything = dict[tuple[str, str], dict[int, list[Judged]]]
 Again = dict[tuple[str, str], dict[str, Resplit]]
@@ -233,17 +168,13 @@ Again = dict[tuple[str, str], dict[str, Resplit]]
 
 def _findings(everything: Everything, again: Again) -> str:
     """Return what the tables show, in words with the numbers filled in."""
-    points = [
+    return bullets(
         _on_fitting_rows(everything),
         _on_new_rows(everything, again),
         _at_equal_effort(again),
-    ]
-    return "\n".join(map(_bullet, points)) + f"\n{_standing(everything)}\n\n{ADVICE}"
-
-
-def _bullet(text: str) -> str:
-    return textwrap.fill(
-        text, 100, initial_indent="* ", subsequent_indent="  ", break_on_hyphens=False
+        "**The other methods stand no better.** Positives found on the test rows in the "
+        f"{len(everything) * len(LEVELS)} cases (file, bound, K); more and fewer mean by over "
+        "two standard errors, which chance alone brings about once in twenty:",
     )
 
 
@@ -297,22 +228,13 @@ def _at_equal_effort(again: Again) -> str:
 
 
 def _standing(everything: Everything) -> str:
-    """Return how often each method finds more or fewer positives than one threshold does."""
+    """Return how often each method finds more or fewer positives than one threshold."""
     rows = []
     for name in [one.compared.method for one in next(iter(everything.values()))[LEVELS[0]]]:
         sides = [one.gain.side() for one in _each(everything, name) if one.gain]
         if name != "st":
             rows.append([f"`{name}`", *(str(sides.count(side)) for side in (1, 0, -1))])
-    header = ["against one threshold that selects as many test rows", "more", "alike", "fewer"]
-    return (
-        _bullet(
-            "**The other methods stand no better.** Positives found on the test rows in the "
-            f"{len(everything) * len(LEVELS)} cases (file, bound, K); more and fewer mean by over "
-            "two standard errors, which chance alone brings about once in twenty:"
-        )
-        + "\n\n"
-        + table(header, rows)
-    )
+    return table("against one threshold that selects as many test rows|more|alike|fewer", rows)
 
 
 def _each(everything: Everything, method: str) -> list[Judged]:
@@ -331,8 +253,9 @@ def _named(found: Sequence[Judged], method: str) -> Judged:
     return next(one for one in found if one.compared.method == method)
 
 
-def _page(folder: Path) -> str:
-    """Return the whole page."""
+def main() -> None:
+    """Fit, judge, and fill the page in."""
+    folder = arguments(__doc__, needs=list(CASES)).folder
     everything: Everything = {}
     again: Again = {}
     for name, bounds in CASES.items():
@@ -340,26 +263,19 @@ def _page(folder: Path) -> str:
         for bound in bounds:
             everything[name, bound] = _judge(calib, test, bound)
             again[name, bound] = dict(_resplits(calib, test, bound))
-    parts = [INTRODUCTION + _findings(everything, again), HOW_TO_READ]
-    for (name, bound), judged in everything.items():
-        parts.append(f"## {name}, precision >= {bound}\n\n{_method_table(judged)}\n")
-    parts.append(RESPLIT_HEAD)
-    for (name, bound), found in again.items():
-        parts.append(f"### {name}, precision >= {bound}\n\n{_resplit_table(found)}\n")
-    return "\n".join(parts)
+    fill(
+        "real_files",
+        findings=sections(_findings(everything, again), _standing(everything)),
+        tables=_parts("##", {case: _method_table(one) for case, one in everything.items()}),
+        resplits=_parts("###", {case: _resplit_table(one) for case, one in again.items()}),
+    )
 
 
-def main() -> int:
-    """Write the page; nothing where the data are absent."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else DATA
-    missing = [name for name in CASES if not (folder / name / "test.parquet").is_file()]
-    if missing:
-        print(f"{folder}: no {' and no '.join(missing)} there; {PAGE.name} is left as it is.")
-        return 0
-    PAGE.write_text(_page(folder), encoding="utf-8")
-    print(f"{PAGE.relative_to(ROOT)} written.")
-    return 0
+def _parts(mark: str, tables: dict[tuple[str, str], str]) -> str:
+    return sections(
+        *(f"{mark} {name}, precision >= {bound}\n\n{one}" for (name, bound), one in tables.items())
+    )
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 
 from calibkit.errors import UsageError
-from calibkit.methods.boundary.problem.goals import GOALS, Totals
+from calibkit.methods.boundary.problem.bounded import GOALS
+from calibkit.methods.boundary.problem.goals import Totals
 from calibkit.methods.boundary.problem.target import OPTIONS
 from calibkit.methods.boundary.solvers.classic import level_sets
 from calibkit.methods.boundary.solvers.exact import Blocks

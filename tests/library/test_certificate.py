@@ -25,8 +25,8 @@ from calibkit.methods.boundary.certificate.tests import (
     rows_needed,
     sequence,
 )
-from calibkit.methods.boundary.fit import fit_boundary
 from calibkit.methods.boundary.result.decide import decide
+from calibkit.methods.boundary.result.fit import fit_boundary
 from calibkit.methods.boundary.solvers.curved import fit_curved
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.options.boundary import BoundaryOptions

@@ -16,8 +16,8 @@ from calibkit.columns.columns import read_score_rows
 from calibkit.drift.drift import drift
 from calibkit.drift.psi import chi_square_tail, stability
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.fit import fit_boundary
 from calibkit.methods.boundary.problem.spreads import place_between, spread_of_rows, spread_of_tally
+from calibkit.methods.boundary.result.fit import fit_boundary
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.models.model import canonical_json
 from calibkit.options.boundary import BoundaryOptions

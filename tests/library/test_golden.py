@@ -11,7 +11,7 @@ import pytest
 from calibkit.bins.binning import Grid, fit_grid
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError
-from calibkit.methods.boundary.problem.goals import GOALS
+from calibkit.methods.boundary.problem.bounded import GOALS
 from calibkit.methods.boundary.problem.problem import binned_problem
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.solvers.methods import METHODS

@@ -29,7 +29,7 @@ def values(case: str, score: np.ndarray, scale: Any, **options: Any) -> np.ndarr
     frame = table(case)
     rows = score_rows(frame["score"].to_numpy(), frame["label"].to_numpy(), scale=scale)
     model = fit_calibrator(rows, CalibrateOptions(clip=0.0, scale=scale, **options)).model
-    return mapped(METHODS[model.method].load(), model.own_map, score, scale, 1)[0]
+    return mapped(METHODS[model.method], model.own_map, score, scale, 1)[0]
 
 
 def close(case: str, found: np.ndarray, wanted: list[float]) -> None:
@@ -88,7 +88,7 @@ def test_scaling_binning_of_three_parts() -> None:
         )
         parts.append(pooled(tally, "probability"))
     options = CalibrateOptions(method="scaling-binning", bins=known["params"]["bins"])
-    method = METHODS["scaling-binning"].load()
+    method = METHODS["scaling-binning"]
     one = ScoreMap(clip=0.0, **method.fit(parts[0], options, parts).fields)
     new = table(CASE, "new.parquet")["score"].to_numpy().clip(0, 1)
     found = mapped(method, one, new, "probability", 1)[0]

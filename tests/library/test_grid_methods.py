@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit.errors import UsageError
-from calibkit.methods.boundary.problem.goals import GOALS, Goal, Totals
+from calibkit.methods.boundary.problem.bounded import GOALS
+from calibkit.methods.boundary.problem.goals import Goal, Totals
 from calibkit.methods.boundary.solvers import grid_methods
 from calibkit.methods.boundary.solvers.grid_methods import evaluate, most_positives_by_bins
 from calibkit.methods.boundary.solvers.methods import METHODS

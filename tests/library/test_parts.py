@@ -30,7 +30,7 @@ from calibkit.engines.states import StateTask, state_of_all
 from calibkit.errors import DataError, ModelError
 from calibkit.files.sources import open_source
 from calibkit.methods.calibrators import run
-from calibkit.methods.vad.states import vad_state
+from calibkit.methods.vad.run import state as vad_state
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.vad import VadOptions
 from calibkit.registry.states import state_of

@@ -18,8 +18,8 @@ from calibkit.bins.run import grid_rows
 from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.errors import CalibkitError, DataError
 from calibkit.evaluation.evaluate import evaluate
-from calibkit.evaluation.result import Coarse, Metrics
 from calibkit.files.sources import Source, open_source
+from calibkit.measures.result import Coarse, Metrics
 from calibkit.methods.boundary import run
 from calibkit.methods.boundary.reading import read_boundary_rows
 from calibkit.methods.boundary.result.model import BoundaryModel

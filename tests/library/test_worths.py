@@ -135,9 +135,7 @@ def test_a_search_cut_short_bounds_the_value(rows: Rows, option: dict[str, str])
     tally, worth = valued(rows)
     target = read_target(option, value="amount")
     goal = target.goal(tally_totals(tally))
-    from calibkit.methods.boundary.problem import worth as search
-
-    cut = search.solve(tally.points(), goal, cap=0)
+    cut = best_choice(tally.points(), goal, cap=0)
     every = rows.boundaries(worth)
     everything = max(every)
     able = [one for one in every if feasible(target, one, everything)]

@@ -16,9 +16,9 @@ from calibkit.columns.segments import Segments, read_segments
 from calibkit.errors import DataError, UsageError
 from calibkit.maps.calibrator import CalibratorModel
 from calibkit.maps.method import Method, mapped
+from calibkit.maps.methods import METHODS
 from calibkit.maps.points import Points, by_level, parts_of, pooled
-from calibkit.maps.score_map import MapFit, ScoreMap
-from calibkit.methods.calibrators.rows import SEGMENTS
+from calibkit.maps.score_map import SEGMENTS, MapFit, ScoreMap
 from calibkit.models.model import Column, Provenance
 from calibkit.numerics.blocks import added, cut, each_block
 from calibkit.options.calibrate import CalibrateOptions
@@ -71,7 +71,7 @@ def fit_calibrator(rows: ScoreRows, options: CalibrateOptions) -> Fitted[Calibra
     segments = _segments(rows, options)
     fingerprint = later(threads, _rows_hash, rows, segments)
     tally = _tally(rows, segments, options)
-    method = options.entry.load()
+    method = METHODS[options.named]
     try:
         whole, warnings = _map(tally, scale, method, options)
     except DataError as error:

@@ -26,10 +26,10 @@ from calibkit.columns.provenance import random_parts
 from calibkit.errors import DataError, InfeasibleError, UsageError
 from calibkit.methods.boundary.certificate.paths import CURVED, Path, fit_path
 from calibkit.methods.boundary.certificate.tests import Quantity, certified, rows_needed, sequence
-from calibkit.methods.boundary.fit import FittedBoundary, need_classes, score_only, seen_in_sample
 from calibkit.methods.boundary.problem.found import Found
-from calibkit.methods.boundary.problem.goals import count_goal
+from calibkit.methods.boundary.problem.goals import CountGoal
 from calibkit.methods.boundary.result.describe import describe, flatten
+from calibkit.methods.boundary.result.fit import FittedBoundary, score_only, seen_in_sample
 from calibkit.methods.boundary.result.parts import Certificate
 from calibkit.methods.boundary.solvers import exact
 from calibkit.methods.boundary.solvers.methods import METHODS
@@ -208,7 +208,7 @@ def _need_classes(data: ScoreRows, options: BoundaryOptions, split: Split) -> No
         assert part.label is not None
         positives = int(np.count_nonzero(part.label))
         if positives == 0 or (options.target.option == "fpr" and positives == part.label.size):
-            need_classes(summarise(data, replace(options, method="st", confidence=None)))
+            summarise(data, replace(options, method="st", confidence=None)).need_classes()
             raise InfeasibleError(
                 f"nothing can be certified: {data.score.size:,} rows are too few, a part of them has "
                 "one class only."
@@ -277,7 +277,7 @@ def _summary(data: ScoreRows, options: BoundaryOptions, path: Path) -> Summary:
     method = "logistic" if path.method == CURVED else path.method
     plain = replace(options.at_levels(None), method=method, confidence=None)
     summary = summarise(data, plain, path.levels)
-    need_classes(summary)
+    summary.need_classes()
     planned = replace(
         summary.planned,
         method=replace(METHODS[method], name=path.method),
@@ -302,7 +302,8 @@ def _fitted(summary: Summary, path: Path, place: int, certificate: Certificate) 
     found = Found(thresholds, selected, hits, surface=path.surface, cut=cut)
     summary, found = flatten(summary, found)
     tally = summary.problem.tally
-    ceiling = exact.solve(tally.points(), count_goal(goal), cap=1).ceiling
+    assert isinstance(goal, CountGoal)
+    ceiling = exact.solve(tally.points(), goal, cap=1).ceiling
     fit = seen_in_sample(summary, found, goal, ceiling, score_only(tally, goal))
     fit.certificate = certificate
     return FittedBoundary(model=describe(summary, found, fit), goal=goal)

@@ -11,8 +11,6 @@ Ratios 0/0 count as 0, and values within 1e-12 as equal: the one with fewer sele
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from math import sqrt
 
@@ -22,6 +20,7 @@ from numpy.typing import NDArray
 from calibkit.errors import UsageError, nearest
 from calibkit.methods.boundary.problem.goals import CountGoal, Totals
 from calibkit.numerics.bounds import Bound, decimal_bound, is_decimal
+from calibkit.numerics.confusion import OBJECTIVES, Cells
 from calibkit_kernels.knapsack import Window
 
 Int64s = NDArray[np.int64]
@@ -31,120 +30,15 @@ Floats = NDArray[np.float64]
 TIE = 1e-12
 
 
-@dataclass(frozen=True)
-class Cells:
-    """Confusion counts of several boundaries, as floats, and the shares made of them."""
-
-    tp: Floats
-    fp: Floats
-    fn: Floats
-    tn: Floats
-
-    @property
-    def rows(self) -> Floats:
-        """All rows."""
-        return self.tp + self.fp + self.fn + self.tn
-
-    @property
-    def precision(self) -> Floats:
-        """The share of positives among the selected rows."""
-        return _ratio(self.tp, self.tp + self.fp)
-
-    @property
-    def recall(self) -> Floats:
-        """The share of the positives that is selected."""
-        return _ratio(self.tp, self.tp + self.fn)
-
-    @property
-    def specificity(self) -> Floats:
-        """The share of the negatives that is not selected."""
-        return _ratio(self.tn, self.tn + self.fp)
-
-
-Formula = Callable[..., Floats]
-
-
-def _ratio(a: Floats, b: Floats) -> Floats:
-    return np.divide(a, b, out=np.zeros(np.broadcast(a, b).shape), where=b != 0)
-
-
-def _fbeta(c: Cells, beta: float = 1.0) -> Floats:
-    square = beta**2
-    return _ratio((1 + square) * c.tp, (1 + square) * c.tp + c.fp + square * c.fn)
-
-
-def _mcc(c: Cells) -> Floats:
-    sides = (
-        np.sqrt(c.tp + c.fp) * np.sqrt(c.tp + c.fn) * np.sqrt(c.tn + c.fp) * np.sqrt(c.tn + c.fn)
-    )
-    return _ratio(c.tp * c.tn - c.fp * c.fn, sides)
-
-
-def _kappa(c: Cells) -> Floats:
-    rows = c.rows
-    agree = _ratio(c.tp + c.tn, rows)
-    chance = _ratio((c.tp + c.fp) * (c.tp + c.fn) + (c.tn + c.fn) * (c.tn + c.fp), rows * rows)
-    return _ratio(agree - chance, 1 - chance)
-
-
-def _utility(c: Cells, tp: float, fp: float, fn: float, tn: float) -> Floats:
-    return _ratio(tp * c.tp + fp * c.fp + fn * c.fn + tn * c.tn, c.rows)
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A measure.
-
-    Attributes
-    ----------
-    formula
-        From confusion counts, and the parameters, to values.
-    needs
-        The classes without which it means nothing: ``p``, ``pn`` or neither.
-    parameters
-        Their names.
-    sign
-        -1.0 where it is to be small.
-    """
-
-    formula: Formula
-    needs: str = ""
-    parameters: tuple[str, ...] = ()
-    sign: float = 1.0
-
-
-KINDS: dict[str, Kind] = {
-    "accuracy": Kind(lambda c: _ratio(c.tp + c.tn, c.rows)),
-    "weighted-accuracy": Kind(
-        lambda c, w: _ratio((1 - w) * c.tp + w * c.tn, c.rows), parameters=("W",)
-    ),
-    "balanced-accuracy": Kind(lambda c: (c.recall + c.specificity) / 2, "pn"),
-    "precision": Kind(lambda c: c.precision, "p"),
-    "f1": Kind(_fbeta, "p"),
-    "fbeta": Kind(_fbeta, "p", ("B",)),
-    "jaccard": Kind(lambda c: _ratio(c.tp, c.tp + c.fp + c.fn), "p"),
-    "mcc": Kind(_mcc, "pn"),
-    "kappa": Kind(_kappa, "pn"),
-    "gmean": Kind(lambda c: np.sqrt(c.recall * c.specificity), "pn"),
-    "fowlkes-mallows": Kind(lambda c: np.sqrt(c.precision * c.recall), "p"),
-    "youden": Kind(lambda c: c.recall + c.specificity - 1, "pn"),
-    "lift": Kind(lambda c: _ratio(c.precision, _ratio(c.tp + c.fn, c.rows)), "p"),
-    "utility": Kind(_utility, parameters=("TP", "FP", "FN", "TN")),
-    "cost": Kind(
-        lambda c, fp, fn: _ratio(fp * c.fp + fn * c.fn, c.rows), parameters=("FP", "FN"), sign=-1.0
-    ),
-}
-
-
 class Measure(CountGoal):
     """Maximise a measure, or minimise a cost, without a bound.
 
     Parameters
     ----------
     name
-        A key of `KINDS`.
+        A key of `OBJECTIVES`.
     parameters
-        Its parameters, in the order of `Kind.parameters`.
+        Its parameters, in the order of `ConfusionMeasure.parameters`.
     totals
         What all rows hold.
     """
@@ -153,7 +47,7 @@ class Measure(CountGoal):
 
     def __init__(self, name: str, parameters: tuple[Bound, ...], totals: Totals) -> None:
         self.name, self.parameters, self.totals = name, parameters, totals
-        self.kind = KINDS[name]
+        self.kind = OBJECTIVES[name]
         self.maximised = ":".join([name, ",".join(map(str, parameters))]).rstrip(":")
         self.at_vertex = name != "gmean"
 
@@ -171,7 +65,8 @@ class Measure(CountGoal):
 
     def formula(self, cells: Cells) -> Floats:
         """Return the measure of confusion counts."""
-        return self.kind.formula(cells, *(float(bound) for bound in self.parameters))
+        found: Floats = self.kind.formula(cells, *map(float, self.parameters))
+        return found
 
     def pick(self, selected: Int64s, true_positives: Int64s, gain: Int64s | None = None) -> int:
         """Return the totals of the best value, of ties the one with fewest rows."""
@@ -261,26 +156,16 @@ def parse_objective(
         An unknown measure, the wrong number of parameters, or impossible ones.
     """
     name, _, rest = text.partition(":")
-    sign = -1.0 if option == "--minimize" else 1.0
-    known = [key for key, kind in KINDS.items() if kind.sign == sign]
+    goal = option.removeprefix("--")
+    known = [key for key, one in OBJECTIVES.items() if one.goal == goal]
     if name not in known:
         raise UsageError(
             f"{option} does not know {name!r}{nearest(name, known)}; it takes {', '.join(known)}."
         )
-    names = KINDS[name].parameters
     texts = rest.split(",") if rest else []
-    if len(texts) != len(names):
-        wanted = f"{name}:{','.join(names)}" if names else name
-        raise UsageError(f"{option} {text} is not of the form {wanted}.")
-    if name == "cost" and not all(map(is_decimal, texts)):
+    if name == "cost" and len(texts) == 2 and not all(map(is_decimal, texts)):
         return name, (), tuple(_cost_or_column(part, option) for part in texts)
-    most = 10**9
-    values = tuple(
-        decimal_bound(part, f"{option} {name}, {parameter}", least=-most, most=most)
-        for part, parameter in zip(texts, names, strict=True)
-    )
-    _check(name, tuple(float(value) for value in values), f"{option} {text}")
-    return name, values, ()
+    return name, OBJECTIVES[name].read(name, rest, option), ()
 
 
 def _cost_or_column(text: str, option: str) -> Bound | str:
@@ -289,17 +174,3 @@ def _cost_or_column(text: str, option: str) -> Bound | str:
     if not text:
         raise UsageError(f"{option}: a cost is a number or the name of a column, not nothing.")
     return text
-
-
-def _check(name: str, values: tuple[float, ...], what: str) -> None:
-    if name == "weighted-accuracy" and not 0 < values[0] < 1:
-        raise UsageError(f"{what}: the weight lies between 0 and 1.")
-    if name == "fbeta" and values[0] <= 0:
-        raise UsageError(f"{what}: beta is positive.")
-    if name == "utility" and (values[0] < values[2] or values[3] < values[1]):
-        raise UsageError(
-            f"{what}: a true positive is worth at least a false negative, a true negative at "
-            "least a false positive; else a threshold is no sensible rule."
-        )
-    if name == "cost" and (min(values) < 0 or max(values) == 0):
-        raise UsageError(f"{what}: costs are not negative, and one of them is positive.")

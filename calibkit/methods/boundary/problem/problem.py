@@ -13,14 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.bins.binning import Grid, Levels, assign, fit_grid
+from calibkit.bins.binning import Grid, Levels, fit_grid
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.provenance import random_parts
 from calibkit.columns.weights import AS_THEY_ARE, ROW
 from calibkit.methods.boundary.problem.goals import Totals
-from calibkit.methods.boundary.problem.worths import Worths
+from calibkit.methods.boundary.problem.values import Values
 from calibkit.models.model import Column
 from calibkit.options.levels import Order
+from calibkit.summaries.edges import assign
 from calibkit.summaries.tally import Tally, count_rows
 
 Floats = NDArray[Any]
@@ -42,8 +43,8 @@ class Problem:
         The score bins, or None.
     rows, part
         Where rows have to be dealt one by one: the rows (with fractional or sampling weights, with
-        worths, or where `part` is given), and the part of each, if a column decides it.
-    worths
+        values, or where `part` is given), and the part of each, if a column decides it.
+    values
         What each row is worth, where that counts.
     level
         The level of each row where `levels` does not say it: segments have levels of their own.
@@ -55,7 +56,7 @@ class Problem:
     grid: Grid | None = None
     rows: ScoreRows | None = None
     part: NDArray[np.uint8] | None = None
-    worths: Worths | None = None
+    values: Values | None = None
     level: NDArray[np.uint16] | None = None
 
     def totals(self) -> Totals:
@@ -107,20 +108,20 @@ def tally_totals(tally: Tally) -> Totals:
 
 
 def raw_problem(
-    rows: ScoreRows, levels: Levels, threads: int, worths: Worths | None = None
+    rows: ScoreRows, levels: Levels, threads: int, values: Values | None = None
 ) -> Problem:
     """Return the problem over every distinct score."""
     level = levels.of(rows.uncertainty, rows.score.size)
-    tally = count_at(rows, level, levels.count, worths, threads=threads)
-    kept = rows if worths is not None else _if_whole(rows, tally)
-    return Problem(tally, levels, columns_of(rows, worths), rows=kept, worths=worths)
+    tally = count_at(rows, level, levels.count, values, threads=threads)
+    kept = rows if values is not None else _if_whole(rows, tally)
+    return Problem(tally, levels, columns_of(rows, values), rows=kept, values=values)
 
 
 def count_at(
     rows: ScoreRows,
     level: NDArray[np.uint16],
     levels: int,
-    worths: Worths | None,
+    values: Values | None,
     *,
     part: NDArray[np.uint8] | None = None,
     sampled: bool = False,
@@ -135,8 +136,8 @@ def count_at(
         levels,
         weight=rows.weight,
         part=part,
-        gain=None if worths is None else worths.gain,
-        gain_unit=ROW if worths is None else worths.unit,
+        gain=None if values is None else values.gain,
+        gain_unit=ROW if values is None else values.unit,
         sampled=sampled,
         threads=threads,
     )
@@ -166,7 +167,7 @@ def _if_whole(rows: ScoreRows | None, tally: Tally) -> ScoreRows | None:
     return None
 
 
-def columns_of(rows: ScoreRows, worths: Worths | None = None) -> dict[str, Column]:
+def columns_of(rows: ScoreRows, values: Values | None = None) -> dict[str, Column]:
     """Return the columns of rows by role, with the dtypes in which they are compared."""
     options = rows.options
     columns = {
@@ -177,15 +178,15 @@ def columns_of(rows: ScoreRows, worths: Worths | None = None) -> dict[str, Colum
         columns["uncertainty"] = Column(options.uncertainty, dtype=str(rows.uncertainty.dtype))
     if options.weight is not None:
         columns["weight"] = Column(options.weight, kind=options.weight_kind)
-    if worths is not None:
-        columns |= worths.columns
+    if values is not None:
+        columns |= values.columns
     return columns
 
 
 def deal(problem: Problem, parts: int, seed: int, threads: int) -> Tally:
     """Return the problem's tally dealt to parts of equal size.
 
-    Counts of rows are dealt as such.  Rows with fractional or sampling weights, or with worths, are
+    Counts of rows are dealt as such.  Rows with fractional or sampling weights, or with values, are
     dealt one by one, in parts of about equal size.
     """
     rows = problem.rows
@@ -198,8 +199,8 @@ def deal(problem: Problem, parts: int, seed: int, threads: int) -> Tally:
         columns = {"score": rows.score, "label": rows.label}
         if rows.weight is not None:
             columns["weight"] = rows.weight
-        if problem.worths is not None:
-            columns["gain"] = problem.worths.gain.astype(np.float64)
+        if problem.values is not None:
+            columns["gain"] = problem.values.gain.astype(np.float64)
         if rows.uncertainty is not None:
             columns["uncertainty"] = rows.uncertainty
         if problem.level is not None:  # rows of different segments are no copies of each other
@@ -208,7 +209,7 @@ def deal(problem: Problem, parts: int, seed: int, threads: int) -> Tally:
     sampled = rows.options.sampled and problem.part is None
     own = replace(rows, score=score)
     levels = problem.tally.levels
-    return count_at(own, level, levels, problem.worths, part=part, sampled=sampled, threads=threads)
+    return count_at(own, level, levels, problem.values, part=part, sampled=sampled, threads=threads)
 
 
 def _places(problem: Problem, rows: ScoreRows) -> tuple[Floats, NDArray[np.uint16]]:

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.bins.binning import assign
-from calibkit.bins.edges import quantile_edges, quantiles_in_units
 from calibkit.columns.weights import ROW, in_units
+from calibkit.summaries.edges import assign, quantile_edges, quantiles_in_units
 from calibkit.summaries.order import few_values, unit_sums
 from calibkit.summaries.tally import Tally
 

@@ -8,10 +8,11 @@ from fractions import Fraction
 
 from calibkit.columns.weights import AS_THEY_ARE, ClassWeights, at_prevalence
 from calibkit.errors import UsageError
-from calibkit.methods.boundary.problem.goals import GOALS, Goal, Totals
-from calibkit.methods.boundary.problem.measures import KINDS, Measure, parse_objective
-from calibkit.methods.boundary.problem.worth import LeastCost, value_goal
+from calibkit.methods.boundary.problem.bounded import GOALS
+from calibkit.methods.boundary.problem.goals import Goal, LeastCost, Totals
+from calibkit.methods.boundary.problem.measures import Measure, parse_objective
 from calibkit.numerics.bounds import Bound, decimal_bound
+from calibkit.numerics.confusion import OBJECTIVES
 
 #: The options that state an objective, in the order of the help.
 OPTIONS = ("precision", "recall", "fpr", "capacity", "maximize", "minimize")
@@ -54,9 +55,7 @@ class Target:
             return LeastCost(self.value, totals)
         if self.bound is None:
             return Measure(self.measure, self.parameters, totals)
-        if self.value_column is not None:
-            return value_goal(self.option, self.bound, totals)
-        return GOALS[self.option](self.bound, totals)
+        return GOALS[self.option](self.bound, totals, of_value=self.value_column is not None)
 
     def classes(self, totals: Totals) -> ClassWeights:
         """Return by how much the classes of rows with some totals are reweighted."""
@@ -66,7 +65,7 @@ class Target:
         return at_prevalence(totals.rows, totals.positives, share)
 
     @property
-    def worth_columns(self) -> dict[str, str]:
+    def value_columns(self) -> dict[str, str]:
         """The columns that say what rows are worth, by role: ``value``, ``cost_fp``, ``cost_fn``."""
         if self.value_column is not None:
             return {"value": self.value_column}
@@ -104,7 +103,7 @@ class Target:
             return "pn"
         if self.bound is not None:
             return "pn" if self.option == "fpr" else "p"
-        return KINDS[self.measure].needs
+        return OBJECTIVES[self.measure].needs
 
 
 def read_target(

@@ -10,11 +10,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.bins.binning import Levels, assign
+from calibkit.bins.binning import Levels
 from calibkit.columns.segments import known_codes
 from calibkit.errors import UsageError
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_value
+from calibkit.summaries.edges import assign
 from calibkit_kernels.decide import margins, reaches
 
 Floats = NDArray[Any]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -15,19 +17,18 @@ from calibkit.methods.boundary.problem.goals import Totals
 from calibkit.methods.boundary.problem.target import Target
 from calibkit.methods.boundary.result.model import COEFFICIENTS, BoundaryModel
 from calibkit.methods.boundary.result.parts import (
-    RULE,
     BoundaryFit,
     Objective,
     Reference,
     Segment,
     SegmentFit,
+    Threshold,
     threshold_json,
 )
 from calibkit.methods.boundary.solvers.logistic import logistic
 from calibkit.methods.boundary.solvers.summary import Stack, Summary
 from calibkit.models.model import Column
 from calibkit.options.boundary import BoundaryOptions
-from calibkit.summaries.tally import Tally
 
 
 def reference(summary: Summary, share: float) -> Reference | None:
@@ -65,131 +66,142 @@ def flatten(summary: Summary, found: Found) -> tuple[Summary, Found]:
     )
 
 
-def describe(summary: Summary, found_on: Found, fit: BoundaryFit) -> BoundaryModel:
+def describe(summary: Summary, found: Found, fit: BoundaryFit) -> BoundaryModel:
     """Return the model of a boundary that was found on a tally."""
-    if summary.stack is not None:
-        return _describe_stack(summary, summary.stack, found_on, fit)
-    lowest = found_on.thresholds
-    planned, problem = summary.planned, summary.problem
-    options, levels = planned.options, planned.levels
-    if found_on.surface is not None and summary.levels is not None:
+    planned, problem, stack = summary.planned, summary.problem, summary.stack
+    options, columns = planned.options, dict(problem.columns)
+    parts: dict[str, Any] = {}
+    if stack is None:
+        rule = _rule(summary, found)
+    else:
+        rules = [_rule_of_segment(summary, stack, found, own) for own in range(len(stack.names))]
+        segments = dict(zip(stack.names, map(segment_of, rules), strict=True))
+        rule, parts = never(rules[0]), grouped(segments, stack.pooled, options)
+    levels = planned.levels
+    if found.surface is not None and summary.levels is not None:
         levels = summary.levels.count
-    columns = dict(problem.columns)
     if levels == 1:
         columns.pop("uncertainty", None)
-    model = BoundaryModel(
+    if parts:
+        columns["by"] = parts.pop("by")
+    return BoundaryModel(
         kind=BoundaryModel.KIND,
         version=BoundaryModel.VERSION,
         columns=columns,
-        method=planned.method.name,
         objective=_objective(options.target, problem.totals()),
-        uncertainty_min=None,
-        uncertainty_edges=[],
-        score_thresholds=[],
         fit=fit,
         provenance=summary.origin,
+        **rule,
+        **parts,
     )
+
+
+def never(rule: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a rule like another one that selects nothing."""
+    nothing = {"method": rule["method"], "uncertainty_min": None, "uncertainty_edges": []}
+    nothing["score_thresholds"] = [None]
+    if rule.get("randomise", msgspec.UNSET) is not msgspec.UNSET:
+        nothing |= {"randomise": rule["randomise"], "seed": rule["seed"]}
+        nothing |= {"random_thresholds": [None], "tie_probability": [0.0]}
+    return nothing
+
+
+def segment_of(rule: Mapping[str, Any]) -> Segment:
+    """Return a rule as the boundary of a segment, without figures."""
+    return Segment(fit=SegmentFit(rows=0, positives=0, in_sample=None), **rule)
+
+
+def grouped(
+    segments: dict[str, Segment], pooled: tuple[str, ...], options: BoundaryOptions
+) -> dict[str, Any]:
+    """Return what a model says of its segments, and their column."""
+    assert options.by is not None
+    said = {"groups": segments, "bound": options.bound, "pooled": list(pooled)}
+    return said | {"by": Column(options.by)}
+
+
+def _rule_of_segment(summary: Summary, stack: Stack, found: Found, segment: int) -> dict[str, Any]:
+    own = stack.places(segment)
+    wide = None if found.wide is None else found.wide[own]
+    part = replace(found, thresholds=found.thresholds[own], wide=wide)
+    return _rule(replace(summary, stack=None, levels=stack.levels[segment]), part)
+
+
+def _rule(summary: Summary, found: Found) -> dict[str, Any]:
+    """Return what decides in a model: its method, levels and thresholds."""
+    planned, problem, levels = summary.planned, summary.problem, summary.planned.levels
+    if found.surface is not None and summary.levels is not None:
+        levels = summary.levels.count
+    rule: dict[str, Any] = {"method": planned.method.name, "uncertainty_min": None}
+    rule |= {"uncertainty_edges": [], "score_thresholds": []}
     if problem.grid is not None and problem.grid.order == "score-uncertainty":
-        _describe_score_first(model, problem.grid, problem.take(lowest))
-        return model
-    found = problem.scores(lowest)
+        name = problem.columns["score"].name
+        return rule | _score_first(problem.grid, problem.take(found.thresholds), name)
+    lowest = problem.scores(found.thresholds)
     if levels > 1:
         assert summary.levels is not None
-        found = np.broadcast_to(found, levels)  # a single threshold, shown at every level
-        model.uncertainty_min = summary.levels.minimum
-        model.uncertainty_edges = list(summary.levels.edges.tolist())
-    model.score_thresholds = [threshold_json(value) for value in found]
+        lowest = np.broadcast_to(lowest, levels)  # a single threshold, shown at every level
+        rule["uncertainty_min"] = summary.levels.minimum
+        rule["uncertainty_edges"] = summary.levels.edges.tolist()
+    rule["score_thresholds"] = [threshold_json(value) for value in lowest]
     if planned.method.mix is not None:
-        _describe_random(model, summary, found_on)
-    if found_on.surface is not None:
-        _describe_surface(model, summary.problem.tally, found_on.surface, found_on.cut)
-    return model
+        rule |= _random(summary, found, rule["score_thresholds"])
+    if found.surface is not None:
+        rule |= _surface(summary, found.surface, found.cut)
+    return rule
 
 
-def _describe_stack(
-    summary: Summary, stack: Stack, found: Found, fit: BoundaryFit
-) -> BoundaryModel:
-    """Return the model of a boundary over the levels of several segments."""
-    alone = []
-    for segment, levels in enumerate(stack.levels):
-        own = stack.places(segment)
-        wide = None if found.wide is None else found.wide[own]
-        part = replace(found, thresholds=found.thresholds[own], wide=wide)
-        alone.append(describe(replace(summary, stack=None, levels=levels), part, fit))
-    fallback = stack.fallback or never(alone[0])
-    model = alone[0].with_rule(fallback)
-    model.method = summary.planned.method.name
-    model.columns = {**fallback.columns, **model.columns}
-    segments = {name: segment_of(one) for name, one in zip(stack.names, alone, strict=True)}
-    return with_segments(model, segments, stack.pooled, summary.planned.options)
-
-
-def never(model: BoundaryModel) -> BoundaryModel:
-    """Return a boundary like another one that selects nothing."""
-    nothing = Segment(
-        method=model.method,
-        uncertainty_min=None,
-        uncertainty_edges=[],
-        score_thresholds=[None],
-        fit=SegmentFit(rows=0, positives=0, in_sample=None),
-    )
-    if model.randomise is not msgspec.UNSET:
-        nothing.randomise, nothing.seed = model.randomise, model.seed
-        nothing.random_thresholds, nothing.tie_probability = [None], [0.0]
-    return model.with_rule(nothing)
-
-
-def segment_of(model: BoundaryModel) -> Segment:
-    """Return a model as the boundary of a segment, without figures."""
-    nothing = SegmentFit(rows=0, positives=0, in_sample=None)
-    return Segment(fit=nothing, **{name: getattr(model, name) for name in RULE})
-
-
-def with_segments(
-    model: BoundaryModel,
-    segments: dict[str, Segment],
-    pooled: tuple[str, ...],
-    options: BoundaryOptions,
-) -> BoundaryModel:
-    """Return a model with boundaries for segments; beside them stands the one for other rows."""
-    assert options.by is not None
-    return msgspec.structs.replace(
-        model,
-        columns={**model.columns, "by": Column(options.by)},
-        groups=segments,
-        bound=options.bound,
-        pooled=list(pooled),
-    )
-
-
-def _describe_random(model: BoundaryModel, summary: Summary, found: Found) -> None:
-    """Add what is random: over scores from `random_thresholds` up, or at the threshold itself."""
-    planned, levels = summary.planned, model.levels
+def _random(summary: Summary, found: Found, thresholds: list[Threshold]) -> dict[str, Any]:
+    """Return what is random: over scores from `random_thresholds` up, or at the threshold itself."""
+    options = summary.planned.options
     assert found.wide is not None
-    wide = np.broadcast_to(summary.problem.scores(found.wide), levels)
-    model.randomise = planned.options.randomise
-    model.seed = planned.options.seed
-    model.random_thresholds = [None] * levels
-    if planned.options.randomise == "tie":
-        selects = not np.isnan(wide[0])
-        model.score_thresholds = [threshold_json(wide[0])]
-        model.tie_probability = [found.probability or float(selects)]
-        return
-    pairs = zip(model.score_thresholds, map(threshold_json, wide), strict=True)
-    differs = [found.probability > 0.0 and narrow != low for narrow, low in pairs]
-    model.random_thresholds = [
-        threshold_json(low) if new else None for new, low in zip(differs, wide, strict=True)
+    wide = np.broadcast_to(summary.problem.scores(found.wide), len(thresholds))
+    rule = {"randomise": options.randomise, "seed": options.seed}
+    if options.randomise == "tie":
+        chance = found.probability or float(not np.isnan(wide[0]))
+        return rule | {
+            "score_thresholds": [threshold_json(wide[0])],
+            "random_thresholds": [None] * len(thresholds),
+            "tie_probability": [chance],
+        }
+    lows = [threshold_json(low) for low in wide]
+    differs = [
+        found.probability > 0.0 and narrow != low
+        for narrow, low in zip(thresholds, lows, strict=True)
     ]
-    model.tie_probability = [found.probability if new else 0.0 for new in differs]
+    return rule | {
+        "random_thresholds": [low if new else None for new, low in zip(differs, lows, strict=True)],
+        "tie_probability": [found.probability if new else 0.0 for new in differs],
+    }
 
 
-def _describe_surface(model: BoundaryModel, tally: Tally, surface: Surface, cut: float) -> None:
-    """Add the surface, and the fitted probability from which on rows are selected."""
-    model.coefficients = {name: getattr(surface, name) for name in COEFFICIENTS}
-    model.uncertainty_ranks = surface.ranks.tolist()
-    model.cut = None if math.isnan(cut) else logistic(cut)
-    probability = model.columns["score"].scale == "probability"
-    model.clipped = tally.unit.amount(tally.logits[1]) if probability else 0
+def _surface(summary: Summary, surface: Surface, cut: float) -> dict[str, Any]:
+    """Return the surface, and the fitted probability from which on rows are selected."""
+    tally = summary.problem.tally
+    probability = summary.problem.columns["score"].scale == "probability"
+    return {
+        "coefficients": {name: getattr(surface, name) for name in COEFFICIENTS},
+        "uncertainty_ranks": surface.ranks.tolist(),
+        "cut": None if math.isnan(cut) else logistic(cut),
+        "clipped": tally.unit.amount(tally.logits[1]) if probability else 0,
+    }
+
+
+def _score_first(grid: Grid, take: list[int], column: str) -> dict[str, Any]:
+    """Return the levels of each score bin, and how many of the highest bins each takes."""
+    if not np.isfinite(grid.score_edges).all() or not np.isfinite(grid.score_min).all():
+        raise DataError("--order score-uncertainty needs finite scores", column=column)
+    empty = np.isnan(grid.uncertainty_min)
+    lowest = zip(grid.uncertainty_min, empty, strict=True)
+    edges = zip(grid.uncertainty_edges, empty, strict=True)
+    return {
+        "order": grid.order,
+        "take": take,
+        "score_min": float(grid.score_min[0]),
+        "score_edges": grid.score_edges[0].tolist(),
+        "uncertainty_min": [None if none or np.isinf(low) else float(low) for low, none in lowest],
+        "uncertainty_edges": [[] if none else own.tolist() for own, none in edges],
+    }
 
 
 def _objective(target: Target, totals: Totals) -> Objective:
@@ -204,26 +216,6 @@ def _objective(target: Target, totals: Totals) -> Objective:
     else:
         found.maximize = target.value
     return found
-
-
-def _describe_score_first(model: BoundaryModel, grid: Grid, take: list[int]) -> None:
-    if not np.isfinite(grid.score_edges).all() or not np.isfinite(grid.score_min).all():
-        raise DataError(
-            "--order score-uncertainty needs finite scores", column=model.columns["score"].name
-        )
-    empty = np.isnan(grid.uncertainty_min)
-    model.order = grid.order
-    model.take = take
-    model.score_min = float(grid.score_min[0])
-    model.score_edges = grid.score_edges[0].tolist()
-    model.uncertainty_min = [
-        None if none or np.isinf(low) else float(low)
-        for low, none in zip(grid.uncertainty_min, empty, strict=True)
-    ]
-    model.uncertainty_edges = [
-        [] if none else own.tolist()
-        for own, none in zip(grid.uncertainty_edges, empty, strict=True)
-    ]
 
 
 def warnings_of(model: BoundaryModel, target: Target) -> list[str]:

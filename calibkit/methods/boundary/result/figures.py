@@ -19,16 +19,14 @@ from calibkit.methods.boundary.problem.found import Found
 from calibkit.methods.boundary.problem.goals import Goal, Totals
 from calibkit.methods.boundary.problem.problem import tally_totals
 from calibkit.methods.boundary.problem.target import Target
-from calibkit.methods.boundary.problem.worths import read_worths
+from calibkit.methods.boundary.problem.values import read_values
 from calibkit.methods.boundary.result.decide import probabilities
 from calibkit.methods.boundary.result.linearised import linearised_error
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import CrossValidated, Figures, TestFigures
+from calibkit.methods.boundary.solvers.methods import on_folds
+from calibkit.methods.boundary.solvers.plan import Plan
 from calibkit.summaries.tally import Tally
-
-#: Finds a boundary on a tally with one part left out, given what the other parts hold; None where
-#: nothing can be found.
-Find = Callable[[Tally, int, Totals], Found | None]
 
 
 class Judged(NamedTuple):
@@ -60,59 +58,63 @@ def figures(
     )
 
 
-def cross_validate(
-    dealt: Tally,
-    folds: int,
-    find: Find,
-    make_goal: Callable[[Totals], Goal],
-    threads: int,
-    *,
-    forward: bool = False,
-) -> tuple[CrossValidated, tuple[Judged, ...]]:
-    """Return the figures of boundaries judged on the fold that their fit left out, and each fold.
+class Validation(NamedTuple):
+    """The figures of boundaries on the folds that their fits left out; each fold, and its boundary."""
 
-    With `forward` the parts, one more than folds, follow each other in time: each but the first is
-    judged by a boundary fitted on those before it.
+    figures: CrossValidated
+    folds: tuple[Judged, ...]
+    found: dict[int, Found]
+
+
+def cross_validate(dealt: Tally, planned: Plan, goal: Goal) -> Validation:
+    """Return the cross-validation of a method on a tally that is dealt to folds.
+
+    Where a column of time deals them the parts, one more than folds, follow each other: each but the
+    first is judged by a boundary fitted on those before it.
 
     Counts are pooled over the folds.  The standard error of the objective comes from its values on
     the single folds, null where fewer than two are defined; where rows stand for several rows each,
     from their influences (see `calibkit.methods.boundary.result.linearised`).
     """
-    parts = folds + forward
+    options, method = planned.options, on_folds(planned.method)
+    forward = options.time is not None
+    parts = options.folds + forward
     totals = np.column_stack((dealt.part_totals(parts), dealt.part_gains(parts)))
     like = tally_totals(dealt)
     squares = np.full((parts, 4), np.nan)
+    boundaries: dict[int, Found] = {}
 
     def goal_of(fold_totals: NDArray[np.int64]) -> Goal:
         rows, positives, gain = map(int, fold_totals.sum(axis=0))
-        return make_goal(replace(like, rows=rows, positives=positives, gain=gain))
+        return goal.of(replace(like, rows=rows, positives=positives, gain=gain))
 
     def judge(fold: int) -> Judged:
-        fitting = totals[:fold] if forward else np.delete(totals, fold, axis=0)
-        others = goal_of(fitting).totals
-        found = find(dealt.before(fold), -1, others) if forward else find(dealt, fold, others)
-        selected, hits, gain = (0, 0, 0) if found is None else held_out(dealt, fold, found)
-        if found is not None:
-            squares[fold] = _squares(dealt, fold, found)
-        return Judged(int(totals[fold, 0]), int(totals[fold, 1]), selected, hits, gain)
+        rows, positives = int(totals[fold, 0]), int(totals[fold, 1])
+        others = goal_of(totals[:fold] if forward else np.delete(totals, fold, axis=0))
+        if others.totals.positives == 0 and options.target.needs:
+            return Judged(rows, positives, 0, 0, 0)
+        if forward:
+            found = method.find(dealt.before(fold), others)
+        else:
+            found = method.find(dealt, others, excluded=fold)
+        boundaries[fold] = found
+        squares[fold] = _squares(dealt, fold, found)
+        return Judged(rows, positives, *held_out(dealt, fold, found))
 
     judged_folds = range(forward, parts)
-    with ThreadPoolExecutor(min(threads, folds)) as pool:
+    with ThreadPoolExecutor(min(options.workers, options.folds)) as pool:
         judged = tuple(pool.map(judge, judged_folds))
-    selected, hits, gain = (
-        sum(column) for column in zip(*(fold[2:] for fold in judged), strict=True)
-    )
+    counted = [sum(column) for column in zip(*(fold[2:] for fold in judged), strict=True)]
     pooled = goal_of(totals[forward:])
     values = [
-        value
-        for fold, (_, _, m, t, g) in zip(judged_folds, judged, strict=True)
-        if (value := goal_of(totals[[fold]]).value(m, t, g)) is not None
+        goal_of(totals[[fold]]).value(*one[2:])
+        for fold, one in zip(judged_folds, judged, strict=True)
     ]
-    error = standard_error(values)
+    error = standard_error([value for value in values if value is not None])
     if dealt.squares.size and not pooled.uses_gain and np.isfinite(squares[forward:]).all():
         sums = squares[forward:].sum(axis=0) * dealt.square_unit
-        error = _linearised(pooled, selected, hits, sums, dealt)
-    return pooled_figures(pooled, (selected, hits, gain), error, folds), judged
+        error = _linearised(pooled, counted[0], counted[1], sums, dealt)
+    return Validation(pooled_figures(pooled, counted, error, options.folds), judged, boundaries)
 
 
 def pooled_figures(
@@ -208,11 +210,11 @@ def judge_rows(
     if classes != AS_THEY_ARE:
         goal = make_goal(totals.reweighted(classes))
         selected, true_positives = classes.weigh(selected, true_positives)
-    worths = read_worths(rows, target)
-    if worths is not None:
-        whole = int(worths.gain[worths.gain > 0].sum())
-        goal = make_goal(replace(totals, gain=whole, gain_unit=worths.unit))
-        gain = _expected(worths.gain, chance)
+    values = read_values(rows, target)
+    if values is not None:
+        whole = int(values.gain[values.gain > 0].sum())
+        goal = make_goal(replace(totals, gain=whole, gain_unit=values.unit))
+        gain = _expected(values.gain, chance)
     return TestFigures(
         rows=unit.amount(totals.rows),
         positives=unit.amount(totals.positives),

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.methods.boundary.problem.goals import Goal
-from calibkit.methods.boundary.problem.measures import Cells, Measure
+from calibkit.methods.boundary.problem.measures import Measure
+from calibkit.numerics.confusion import Cells
 
 Floats = NDArray[np.float64]
 
@@ -66,7 +67,6 @@ def _objective(goal: Goal, cells: Floats, prevalence: float | None) -> float | N
         positive, negative = prevalence / (tp + fn), (1.0 - prevalence) / (fp + tn)
         tp, fn, fp, tn = tp * positive, fn * positive, fp * negative, tn * negative
     if isinstance(goal, Measure):
-        matrix = Cells(*(np.array([cell]) for cell in (tp, fp, fn, tn)))
-        return float(goal.formula(matrix)[0])
+        return float(goal.formula(Cells(*np.array([[tp], [fp], [fn], [tn]])))[0])
     whole = tp + fn if goal.maximised == "recall" else tp + fp
     return tp / whole if whole else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -99,6 +99,11 @@ class BoundaryModel(Model):
     def thresholds(self) -> NDArray[np.float64]:
         """Return the threshold of each level; NaN selects nothing, -inf everything."""
         return np.array([threshold_value(value) for value in self.score_thresholds])
+
+    @property
+    def rule(self) -> dict[str, Any]:
+        """What decides, by name: the fields that a segment has too."""
+        return {name: getattr(self, name) for name in RULE}
 
     def check(self) -> None:
         """Raise `ModelError` where levels, edges and thresholds do not fit together."""

@@ -16,6 +16,7 @@ from calibkit.methods.boundary.problem.problem import tally_totals
 from calibkit.methods.boundary.problem.target import Target
 from calibkit.methods.boundary.result.decide import OTHER
 from calibkit.methods.boundary.result.figures import (
+    Validation,
     figures,
     held_out,
     judge_rows,
@@ -35,7 +36,7 @@ def judge_stack(
     tally: Tally,
     found: Found,
     dealt: Tally | None,
-    folds: dict[int, Found],
+    checked: Validation | None,
 ) -> None:
     """Write the figures of each segment into a model.
 
@@ -47,8 +48,8 @@ def judge_stack(
         That of all rows.
     tally, found
         The fitting rows and the boundary on them.
-    dealt, folds
-        The rows dealt to folds, and the boundary that each fold was judged by; None without.
+    dealt, checked
+        The rows dealt to folds, and the cross-validation on them; None without.
     """
     assert model.groups is not msgspec.UNSET
     for segment, name in enumerate(stack.names):
@@ -63,8 +64,8 @@ def judge_stack(
             positives=unit.amount(positives),
             in_sample=figures(selected, hits, own_goal, unit, gain),
         )
-        if dealt is not None:
-            fit.cross_validated = _cross_validated(_only(dealt, own), own_goal, folds)
+        if dealt is not None and checked is not None:
+            fit.cross_validated = _cross_validated(_only(dealt, own), own_goal, checked.found)
         model.groups[name].fit = fit
 
 

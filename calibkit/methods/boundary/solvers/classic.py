@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.boundary.problem.goals import Goal, count_goal
+from calibkit.methods.boundary.problem.goals import CountGoal, Goal
 from calibkit.methods.boundary.solvers.exact import Blocks, isotonic_blocks
 from calibkit.summaries.tally import Points
 
@@ -55,7 +55,8 @@ def isotonic(points: Points, goal: Goal) -> Int64s:
     if ends.size == 0:
         return np.full(points.levels, -1, np.int64)
     rows, hits = np.cumsum(blocks.selected), np.cumsum(blocks.true_positives)
-    taken, _ = count_goal(goal).whole_blocks(rows[ends], hits[ends])
+    assert isinstance(goal, CountGoal)
+    taken, _ = goal.whole_blocks(rows[ends], hits[ends])
     return blocks.choice(int(ends[taken - 1]) + 1 if taken else 0, points.levels)
 
 

@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 
 from calibkit.methods.boundary.problem.found import Surface
 from calibkit.methods.boundary.solvers.surface_fit import fit_surface
+from calibkit.numerics.newton import newton
 from calibkit.summaries.tally import Tally
-from calibkit_kernels.curved import TERMS, curved_sums, curved_values
 from calibkit_kernels.decide import LEAST, logit
-from calibkit_kernels.surface import solve_cholesky
+from calibkit_kernels.dense import affine_rows, outer_sums
+from calibkit_kernels.regression import newton_sums
 
 Floats = NDArray[np.float64]
 #: Expected positives and rows of the highest values to how many of them the boundary selects.
@@ -33,7 +34,10 @@ Sizes = Callable[[Floats, Floats], float]
 _TIMES, _LEAST = 5.0, 1500.0
 #: A window of more than this share of the rows is all of them.
 _MOST = 0.7
-_STEPS, _LONGEST, _SMALL = 60, 2.0, 1e-9
+#: Entries whose terms are made together.
+_BLOCK = 65_536
+#: Intercept, s, u, s u, s^2 and u^2.
+TERMS = 6
 
 
 @dataclass(frozen=True)
@@ -53,11 +57,12 @@ class CurvedSurface:
         """Return the fitted probability of some regressors and their levels."""
         values = plain_values(self.plain, s, level)
         inside = values >= self.window
-        curved = np.empty(int(inside.sum()))
         ranks = self.plain.ranks[level[inside]]
         scaled = (s[inside] - self.scale[0]) / self.scale[1]
-        curved_values(scaled, ranks, self.scaling, self.weights, curved)
-        values[inside] = curved
+        curved = np.empty((scaled.size, 1))
+        terms = _terms(scaled, ranks, self.scaling)
+        affine_rows(terms, self.weights.reshape(1, -1), np.zeros(1), curved)
+        values[inside] = curved[:, 0]
         return probability_of(values)
 
     def worth(self, s: Floats) -> Floats:
@@ -130,32 +135,49 @@ def fit_curved(tally: Tally, sizes: Sizes, *, probability: bool = True) -> Curve
     scale = (middle, high - low or 1.0)
     ranks = plain.ranks[tally.level[inside]]
     scaled = (s[inside] - scale[0]) / scale[1]
-    fit = _newton(scaled, ranks, tally.count[inside], tally.positive[inside])
-    return CurvedSurface(plain, window, scale, *fit)
+    rows = tally.count[inside].astype(np.float64)
+    return CurvedSurface(
+        plain, window, scale, *_fit(scaled, ranks, rows, tally.positive[inside] / rows)
+    )
 
 
-def _newton(
-    s: Floats, u: Floats, count: NDArray[np.integer], positive: NDArray[np.integer]
-) -> tuple[Floats, Floats]:
-    """Return scaling and weights of least log loss plus half the sum of squared weights."""
-    sums, weights = np.zeros((TERMS + 3, TERMS)), np.zeros(TERMS)
-    arrays = (s, u, count, positive)
+def _fit(s: Floats, u: Floats, count: Floats, share: Floats) -> tuple[Floats, Floats]:
+    """Return scaling and weights of least log loss plus half the sum of squared weights.
+
+    `share` has the positive rate of the rows of each entry.
+    """
+    blocks = [slice(low, low + _BLOCK) for low in range(0, s.size, _BLOCK)]
     scaling = np.tile([0.0, 1.0], (TERMS, 1))
-    curved_sums(*arrays, scaling, weights, sums)
-    mean = sums[TERMS + 1] / sums[TERMS + 1, 0]
-    variance = sums[TERMS + 2] / sums[TERMS + 1, 0] - mean * mean
+    moments, part = np.zeros((2, TERMS)), np.empty((1, TERMS))
+    for own in blocks:
+        terms = _terms(s[own], u[own], scaling)
+        for row, values in zip(moments, (terms, terms * terms), strict=True):
+            outer_sums(count[own].reshape(-1, 1), values, part)
+            row += part[0]
+    mean, square = moments / moments[0, 0]
+    variance = square - mean * mean
     scaling[1:, 0] = mean[1:]
     scaling[1:, 1] = np.where(variance[1:] > 1e-12, np.sqrt(np.maximum(variance[1:], 0.0)), 0.0)
-    for _ in range(_STEPS):
-        curved_sums(*arrays, scaling, weights, sums)
-        curvature, gradient = sums[:TERMS].copy(), sums[TERMS] + weights
-        gradient[0] -= weights[0]
-        curvature[0, 0] += 1e-9  # all of one class: the intercept goes as far as it can
-        for k in range(1, TERMS):
-            curvature[k, k] += 1.0
-        step = solve_cholesky(curvature, gradient)
-        longest = float(np.abs(step).max())
-        weights = weights - step * min(1.0, _LONGEST / longest if longest else 1.0)
-        if longest < _SMALL:
-            break
-    return scaling, weights
+    penalty = np.append(1e-9, np.ones(TERMS - 1))  # all of one class: the intercept stays finite
+
+    def sums(weights: Floats) -> tuple[float, Floats, Floats]:
+        gradient, curvature = penalty * weights, np.diag(penalty)
+        loss = 0.5 * float(np.cumsum(penalty * weights * weights)[-1])
+        for own in blocks:
+            terms = _terms(s[own], u[own], scaling)
+            loss += newton_sums(terms, share[own], count[own], weights, gradient, curvature)
+        return loss, gradient, curvature
+
+    return scaling, newton(sums, np.zeros(TERMS), scale=moments[0, 0]).point
+
+
+def _terms(s: Floats, u: Floats, scaling: Floats) -> Floats:
+    """Return intercept, s, u, s u, s^2 and u^2, less their means and in units of their spreads.
+
+    `scaling` has a row (mean, spread) for each regressor; a spread of 0 leaves the regressor out.
+    """
+    terms = np.column_stack([np.ones(s.size), s, u, s * u, s * s, u * u])
+    mean, spread = scaling.T
+    varies = spread > 0.0
+    terms[:, 1:] = (terms - mean)[:, 1:] / np.where(varies, spread, 1.0)[1:] * varies[1:]
+    return terms

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
-from calibkit.methods.boundary.problem.goals import Goal, PrecisionAtRecall, RecallAtPrecision
+from calibkit.methods.boundary.problem.bounded import PrecisionAtRecall, RecallAtPrecision
+from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.solvers.grid_tables import (
     MOST_STEPS,
     MOST_VALUES,

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.errors import UsageError, nearest
-from calibkit.methods.boundary.problem import worth
 from calibkit.methods.boundary.problem.found import Found, lowest_scores
 from calibkit.methods.boundary.problem.goals import CountGoal, Goal
 from calibkit.methods.boundary.problem.target import OPTIONS
-from calibkit.methods.boundary.solvers import classic, exact, grid_methods
+from calibkit.methods.boundary.solvers import classic, exact, grid_methods, value
 from calibkit.methods.boundary.solvers.logistic import LEVELS, best_cut
 from calibkit.methods.boundary.solvers.stochastic import random_block, random_tie
 from calibkit.methods.boundary.solvers.surface_fit import Shared
 from calibkit.summaries.tally import Points, Tally
+from calibkit_kernels.knapsack import STATE_CAP
 
 Int64s = NDArray[np.int64]
 
@@ -48,7 +48,7 @@ class Method:
         Its default number of score bins, 0 for every distinct score, and of uncertainty levels.
     together
         Whether it takes all levels as one.
-    worths
+    values
         Whether it can look at what rows are worth.
     """
 
@@ -62,7 +62,7 @@ class Method:
     score_bins: int = 0
     levels: int = 3
     together: bool = False
-    worths: bool = False
+    values: bool = False
 
     @property
     def needs_grid(self) -> bool:
@@ -135,11 +135,12 @@ def exact_choice(points: Points, goal: Goal) -> Int64s:
     return best_choice(points, goal).choice
 
 
-def best_choice(points: Points, goal: Goal) -> exact.Solution:
-    """Return the optimum over all prefixes, with what is known of it."""
-    if isinstance(goal, CountGoal):
-        return exact.solve(points, goal)
-    return worth.solve(points, goal)
+def best_choice(points: Points, goal: Goal, cap: int = STATE_CAP) -> exact.Solution:
+    """Return the optimum over all prefixes, with what is known of it; for `cap` see `exact.solve`."""
+    if goal.uses_gain:
+        return value.solve(points, goal, cap)
+    assert isinstance(goal, CountGoal)
+    return exact.solve(points, goal, cap)
 
 
 def _found(tally: Tally, points: Points, choice: Int64s) -> Found:
@@ -167,14 +168,14 @@ _BOTH = ("precision", "recall")
 METHODS: dict[str, Method] = {
     found.name: found
     for found in (
-        Method("exact", "the optimum, with proof", OPTIONS, exact_choice, worths=True),
+        Method("exact", "the optimum, with proof", OPTIONS, exact_choice, values=True),
         Method(
             "st",
             "a single threshold",
             OPTIONS,
             classic.single_threshold,
             together=True,
-            worths=True,
+            values=True,
         ),
         Method(
             "logistic",
@@ -182,7 +183,7 @@ METHODS: dict[str, Method] = {
             OPTIONS,
             surface=best_cut,
             levels=LEVELS,
-            worths=True,
+            values=True,
         ),
         Method("stochastic", "random over one block of scores", OPTIONS, mix=random_block),
         Method("mist", "isotonic blocks above one rate", ("precision",), classic.isotonic),
@@ -226,7 +227,7 @@ def method(name: str, objective: str, worths: str = "") -> Method:
             f"{', '.join('--' + option for option in found.objectives)}; methods for "
             f"--{objective}: {able}."
         )
-    if worths and not found.worths:
-        able = ", ".join(other.name for other in METHODS.values() if other.worths)
+    if worths and not found.values:
+        able = ", ".join(other.name for other in METHODS.values() if other.values)
         raise UsageError(f"--method {name} does not take {worths}; methods that do: {able}.")
     return found

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.methods.boundary.problem.found import Found, lowest_scores
-from calibkit.methods.boundary.problem.goals import Goal, count_goal
+from calibkit.methods.boundary.problem.goals import CountGoal, Goal
 from calibkit.methods.boundary.solvers.exact import isotonic_blocks
 from calibkit.summaries.tally import Tally
 
@@ -32,7 +32,8 @@ def random_block(tally: Tally, goal: Goal, excluded: int = -1) -> Found:
     points = tally.points(excluded=excluded)
     blocks = isotonic_blocks(points)
     rows, hits = np.cumsum(blocks.selected), np.cumsum(blocks.true_positives)
-    taken, share = count_goal(goal).mix(np.append(0, rows), np.append(0, hits))
+    assert isinstance(goal, CountGoal)
+    taken, share = goal.mix(np.append(0, rows), np.append(0, hits))
     narrow = wide = lowest_scores(tally, points, blocks.choice(taken, points.levels))
     if share:
         wide = lowest_scores(tally, points, blocks.choice(taken + 1, points.levels))
@@ -47,7 +48,8 @@ def random_tie(tally: Tally, goal: Goal, excluded: int = -1) -> Found:
     rows = np.cumsum(tally.count[kept].astype(np.int64))[last]
     hits = np.cumsum(tally.positive[kept].astype(np.int64))[last]
     score = score[last]
-    taken, share = count_goal(goal).mix(np.append(0, rows), np.append(0, hits))
+    assert isinstance(goal, CountGoal)
+    taken, share = goal.mix(np.append(0, rows), np.append(0, hits))
     narrow = wide = np.array([score[taken - 1] if taken else np.nan])
     if share:
         wide = np.array([score[taken]])

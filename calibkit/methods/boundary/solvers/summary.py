@@ -24,8 +24,7 @@ from calibkit.methods.boundary.problem.problem import (
     tally_totals,
 )
 from calibkit.methods.boundary.problem.spreads import Spread, spread_of_rows, spread_of_tally
-from calibkit.methods.boundary.problem.worths import read_worths
-from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.methods.boundary.problem.values import read_values
 from calibkit.methods.boundary.solvers.logistic import distinct
 from calibkit.methods.boundary.solvers.plan import Plan, plan
 from calibkit.models.model import Provenance
@@ -48,14 +47,11 @@ class Stack:
         The segments, and the values of the column that share one of them.
     levels
         The uncertainty levels of each segment.
-    fallback
-        The boundary of rows of no known segment; None selects none of them.
     """
 
     names: tuple[str, ...]
     pooled: tuple[str, ...]
     levels: tuple[Levels, ...]
-    fallback: BoundaryModel | None = None
 
     def places(self, segment: int) -> slice:
         """Return which levels of the problem are those of a segment."""
@@ -110,6 +106,27 @@ class Summary:
         target = self.planned.options.target
         tally = self.problem.tally.reweighted(target.classes(self.problem.totals()))
         return tally, target.goal(tally_totals(tally))
+
+    @property
+    def minimised(self) -> bool:
+        """Whether the objective is to be small."""
+        return self.planned.options.target.option == "minimize"
+
+    def need_classes(self) -> None:
+        """Refuse rows of one class where the objective needs both, or the other one."""
+        totals, target = self.problem.totals(), self.planned.options.target
+        column = self.problem.columns["label"].name
+        counts = {"p": totals.positives, "n": totals.rows - totals.positives}
+        for needed, word in (("p", "positive"), ("n", "negative")):
+            if needed in target.needs and not counts[needed]:
+                raise DataError(
+                    f"{self.file}: column {column!r}: no {word} row, but --{target.option} "
+                    f"{target.value} needs some; name the positive class by --positive if labels "
+                    "are not 0/1",
+                    column=column,
+                    file=self.file,
+                    rows=totals.rows,
+                )
 
 
 def summarise(
@@ -187,14 +204,14 @@ def _problem_of_rows(
 ) -> tuple[Problem, Levels | None]:
     """Return the problem, and the levels of the model: a single threshold may show several."""
     options = planned.options
-    worths = read_worths(data, options.target)
+    values = read_values(data, options.target)
     if levels is not None:
-        return raw_problem(data, levels, options.workers, worths), levels
+        return raw_problem(data, levels, options.workers, values), levels
     if not planned.score_bins:
         levels = uncertainty_levels(data, planned.levels, options.strategy)
         if planned.method.surface is not None:
             levels = distinct(levels)
-        problem = raw_problem(data, levels, options.workers, worths)
+        problem = raw_problem(data, levels, options.workers, values)
         if planned.method.surface is not None:
             need_finite(problem, data)
         return problem, levels
@@ -278,7 +295,7 @@ def _rows_hash(rows: ScoreRows, planned: Plan) -> str:
         assert rows.others is not None and rows.where is not None
         segments = read_segments(rows.others[planned.options.by], rows.where)
         used["by"] = segments.code.astype(np.float64)
-    for role, name in planned.options.target.worth_columns.items():
+    for role, name in planned.options.target.value_columns.items():
         assert rows.others is not None
         used[role] = rows.others[name].cast(pl.Float64).to_numpy()
     return rows.fingerprint(used)

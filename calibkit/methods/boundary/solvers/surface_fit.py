@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.methods.boundary.problem.found import Surface
+from calibkit.numerics.newton import LITTLE, newton, newton_step
 from calibkit.summaries.tally import Tally
 from calibkit_kernels import surface as kernels
 
@@ -29,13 +30,11 @@ Floats = NDArray[np.float64]
 _BLOCK = 65_536
 #: A fit begins on about so many entries.
 _FEW = 50_000
-#: A Newton step whose decrement is below this is the last one: what is left is its square.
-_SMALL = 1e-9
-#: The same of a step from the common point of many folds: its square is lost in rounding.
+#: As `calibkit.numerics.newton.LITTLE`, of a step from the common point of many folds, which are
+#: much alike: what is left is its square, lost in rounding.
 _NEAR = 1e-6
 #: Folds of so many entries and more share their sums.
 _MANY = 4 * _FEW
-_MOST_STEPS = 50
 _NOT_DEALT = np.empty(0, np.uint8)
 
 
@@ -195,12 +194,11 @@ class _Fit:
         moved = self._lines(point.weights, fixed, along)[:-1] - point.lines[:-1]
         sums[:, 0] += sums[:, 2] * moved[:, 0] + sums[:, 3] * moved[:, 1]
         sums[:, 1] += sums[:, 3] * moved[:, 0] + sums[:, 4] * moved[:, 1]
-        step, decrement = kernels.newton_step(
-            sums, fixed, along, point.weights, self.rows, self.ridge
-        )
+        slopes = self._slopes(sums, fixed, along, point.weights, self.rows)
+        weights, decrement = newton_step(point.weights, *slopes)
         if not 0.0 <= decrement <= _NEAR:
             return point.weights, False
-        return point.weights + step, True
+        return weights, True
 
     def point(self, names: tuple[str, ...], parts: int) -> _Point | None:
         """Return a point next to the fit on all parts, and the sums of each part there."""
@@ -210,11 +208,10 @@ class _Fit:
         weights = self._on_sample(fixed, along)
         lines = self._lines(weights, fixed, along)
         sums = self.sums_by_part(kernels.newton_sums, lines, 6, parts)
-        whole = sums.sum(axis=0)
-        step, decrement = kernels.newton_step(whole, fixed, along, weights, self.rows, self.ridge)
+        slopes = self._slopes(sums.sum(axis=0), fixed, along, weights, self.rows)
+        weights, decrement = newton_step(weights, *slopes)
         if not decrement >= 0.0:
             return None
-        weights = weights + step
         lines = self._lines(weights, fixed, along)
         return _Point(weights, lines, self.sums_by_part(kernels.newton_sums, lines, 6, parts))
 
@@ -235,20 +232,23 @@ class _Fit:
         if arrays is not self.arrays:
             kept = slice(None) if not arrays[4].size else arrays[4] != self.excluded
             rows = float(arrays[2][kept].sum()) or 1.0
-        step, best = np.zeros(weights.size), math.inf
-        for _ in range(_MOST_STEPS):
-            tried = weights + step
+
+        def sums_at(tried: Floats) -> tuple[float, Floats, Floats]:
             sums = self._sums(kernels.newton_sums, self._lines(tried, fixed, along), 6, arrays)
             loss = math.fsum(sums[:, 5]) / rows
             loss += self.ridge / 2 * math.fsum(float(weight) ** 2 for weight in tried[1:])
-            if loss > best + 1e-12 * abs(best):
-                step = step / 2
-                continue
-            weights, best = tried, loss
-            step, decrement = kernels.newton_step(sums, fixed, along, weights, rows, self.ridge)
-            if not decrement > _SMALL:
-                return weights + step if decrement >= 0.0 else weights
-        return weights
+            return loss, *self._slopes(sums, fixed, along, tried, rows)
+
+        return newton(sums_at, weights, slope=0.0, decrement=LITTLE).point
+
+    def _slopes(
+        self, sums: Floats, fixed: Floats, along: Floats, weights: Floats, rows: float
+    ) -> tuple[Floats, Floats]:
+        """Return gradient and curvature of the penalised mean loss."""
+        gradient, curvature = np.empty(weights.size), np.empty((weights.size, weights.size))
+        rules = (rows, self.ridge)
+        kernels.surface_slopes(sums, fixed, along, weights, rules, gradient, curvature)
+        return gradient, curvature
 
     def _lines(self, weights: Floats, fixed: Floats, along: Floats) -> Floats:
         lines = np.zeros((self.levels + 1, 2))

@@ -1,0 +1,84 @@
+"""Linear maps of logits that calibrate class probabilities: temperature, vector and matrix scaling.
+
+C. Guo et al., "On calibration of modern neural networks"; M. Kull et al., "Beyond temperature
+scaling"; Mimori et al., "Diagnostic uncertainty calibration", appendix D.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit_kernels.dense import affine_rows, scaled_rows, softmax_rows
+
+Floats = NDArray[np.float64]
+
+#: Probabilities below this count as it before their logarithm is taken.
+LEAST_PROBABILITY: Final = 1e-12
+#: The largest inverse temperature: beyond, predictions are certain whatever the logits say.
+MOST_INVERSE_TEMPERATURE: Final = 1e6
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogitMap:
+    """z = softmax(W u + b) of logits u.
+
+    Attributes
+    ----------
+    weights
+        Classes x classes; a diagonal as one number a class; one number for a temperature.
+    intercept
+        One number a class.
+    objective
+        The minimised loss, penalties included.
+    loss, loss_before
+        Mean negative log-likelihood of a vote, after the map and of the logits themselves.
+    regularization
+        The penalties of intercept and of weights off the diagonal.
+    gradient, iterations, converged
+        How the minimisation ended; see `calibkit.numerics.newton.Minimum`.
+    """
+
+    method: str
+    weights: Floats
+    intercept: Floats
+    objective: float
+    loss: float
+    loss_before: float = 0.0
+    regularization: tuple[float, float] = (0.0, 0.0)
+    gradient: float = 0.0
+    iterations: int = 0
+    converged: bool = True
+
+    def logits(self, inputs: Floats) -> Floats:
+        """Return the logits after the map, rows x classes."""
+        out = np.empty_like(inputs)
+        map_logits(inputs, self.weights, self.intercept, out)
+        return out
+
+    def probabilities(self, inputs: Floats) -> Floats:
+        """Return the class probabilities of rows of logits."""
+        return softmax(self.logits(inputs))
+
+
+def logits_of(probabilities: Floats) -> Floats:
+    """Return logarithms of probabilities, each at least `LEAST_PROBABILITY`."""
+    return np.log(np.maximum(probabilities, LEAST_PROBABILITY))
+
+
+def softmax(logits: Floats) -> Floats:
+    """Return the probabilities that logits stand for, each row with the sum 1."""
+    out = np.empty_like(logits)
+    softmax_rows(np.ascontiguousarray(logits), out)
+    return out
+
+
+def map_logits(inputs: Floats, weights: Floats, intercept: Floats, out: Floats) -> None:
+    """Fill in the logits after a map; weights as those of `LogitMap`."""
+    if weights.ndim == 2:
+        affine_rows(inputs, weights, intercept, out)
+    else:
+        scaled_rows(inputs, np.broadcast_to(weights, intercept.shape).copy(), intercept, out)
