@@ -10,8 +10,7 @@ import polars as pl
 
 from calibkit.apply.apply import Application, AppliedRows, apply_rows, missing_note, too_many
 from calibkit.columns.columns import RowFinder
-from calibkit.columns.gaps import Gaps
-from calibkit.columns.rows import NothingLeft
+from calibkit.columns.rows import Gaps, NothingLeft
 from calibkit.files.row_groups import row_bytes
 from calibkit.files.sources import Source
 from calibkit.options.apply import ApplyOptions

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from calibkit.errors import ResourceError
 
@@ -34,7 +34,7 @@ class Scratch:
                 prefix="calibkit-", buffering=0, delete=False
             )
         self.path = Path(self._file.name)
-        self.remove = weakref.finalize(self, _remove, self.path)
+        self.remove = weakref.finalize(self, Path.unlink, self.path, missing_ok=True)
         _HELD.add(self)
 
     def write(self, data: Any) -> int:
@@ -64,17 +64,6 @@ class Scratch:
 _HELD: weakref.WeakSet[Scratch] = weakref.WeakSet()
 
 
-def unnamed_file() -> IO[bytes]:
-    """Return a file in the temporary folder that has no name: it is gone once it is closed.
-
-    Raises
-    ------
-    OSError
-        What the disk refuses.
-    """
-    return tempfile.TemporaryFile()
-
-
 @contextmanager
 def disk_room(size: int = 0) -> Iterator[None]:
     """Say of what the disk refuses what to do; `size`: for how many bytes, where that is known."""
@@ -91,10 +80,6 @@ def disk_room(size: int = 0) -> Iterator[None]:
             "--memory",
             file=folder,
         ) from error
-
-
-def _remove(path: Path) -> None:
-    path.unlink(missing_ok=True)
 
 
 def remove_all() -> None:
