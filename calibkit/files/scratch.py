@@ -64,6 +64,17 @@ class Scratch:
 _HELD: weakref.WeakSet[Scratch] = weakref.WeakSet()
 
 
+def unnamed_file() -> IO[bytes]:
+    """Return a file in the temporary folder that has no name: it is gone once it is closed.
+
+    Raises
+    ------
+    OSError
+        What the disk refuses.
+    """
+    return tempfile.TemporaryFile()
+
+
 @contextmanager
 def disk_room(size: int = 0) -> Iterator[None]:
     """Say of what the disk refuses what to do; `size`: for how many bytes, where that is known."""

@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from calibkit.files.scratch import disk_room
+from calibkit.files.scratch import disk_room, unnamed_file
 from calibkit.runtime.memory import Memory
 
 #: Seconds between two looks at how much is resident.
@@ -77,7 +77,7 @@ class Arrays:
         size = math.prod(shape) * np.dtype(dtype).itemsize
         if self._memory is None or size == 0:
             return np.empty(shape, dtype)
-        with disk_room(size), tempfile.TemporaryFile() as file:
+        with disk_room(size), unnamed_file() as file:
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(
                     file.fileno(), 0, size

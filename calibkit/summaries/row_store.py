@@ -8,7 +8,6 @@ each row, from which folds and draws follow (`calibkit.summaries.draws`).
 
 from __future__ import annotations
 
-import tempfile
 import weakref
 from collections.abc import Mapping
 from typing import IO, Any, Final
@@ -17,7 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import DTypeLike, NDArray
 
-from calibkit.files.scratch import disk_room
+from calibkit.files.scratch import disk_room, unnamed_file
 from calibkit.summaries.arrays import Arrays
 from calibkit_kernels import keys as kernels
 
@@ -182,7 +181,7 @@ class RowStore:
         self._files: list[IO[bytes]] = []
         if arrays.mapped:
             with disk_room():
-                self._files = [tempfile.TemporaryFile() for _ in range(size)]  # noqa: SIM115 (by `_close`)
+                self._files = [unnamed_file() for _ in range(size)]
             weakref.finalize(self, _close, self._files)  # where reading ends by an error
         self._waiting: list[NDArray[Any]] = []
 
