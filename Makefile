@@ -135,7 +135,7 @@ reproduce-raters: $(INSTALLED)  ## votes simulated and real (Mimori et al., figu
 	$(BIN)/python docs/evidence/write_raters.py $(DATA)
 
 reproduce-vad: $(INSTALLED)  ## simulated selections (Fan, Si and Zhang, tables 1, 4 to 7): docs/evidence/vad_simulation.md
-	$(BIN)/python docs/evidence/write_vad_simulation.py $(or $(REPLICATIONS),$(if $(FULL),1000))
+	$(BIN)/python docs/evidence/write_vad_simulation.py --replications $(or $(REPLICATIONS),$(if $(FULL),1000,100))
 
 vad-real-files: $(INSTALLED)  ## bias of selected rows on real ensembles (folder DATA): docs/evidence/vad_real_files.md
 	$(BIN)/python docs/evidence/write_vad_real_files.py $(DATA)
