@@ -118,7 +118,7 @@ evidence: $(INSTALLED)  ## judge all methods on real score files (folder DATA) a
 	$(BIN)/python docs/evidence/write_real_files.py $(DATA)
 
 coverage: $(EQUIPPED)  ## simulate certified boundaries 1,000 times a cell (hours): docs/evidence/coverage.md
-	$(BIN)/python benchmarks/study_coverage.py $(REPLICATIONS)
+	$(BIN)/python docs/evidence/write_coverage.py $(if $(REPLICATIONS),--replications $(REPLICATIONS))
 
 # Each part takes as many runs as its paper, but for the networks of Durfee et al.: FULL=1 trains all.
 reproduce: reproduce-arora reproduce-durfee reproduce-raters reproduce-vad evidence-ties  ## the tables and figures of the five papers beside ours (folder DATA): about 20 minutes on 4 cores
@@ -149,7 +149,7 @@ evidence-certified: $(EQUIPPED)  ## certified boundaries beside MAPIE (installs 
 
 evidence-hetcal: $(EQUIPPED)  ## calibration by parts beside MCGrad and LightGBM (installs them) on real score files (folder DATA)
 	$(PIP) install 'lightgbm==4.*' 'mcgrad==0.1.5'
-	$(BIN)/python benchmarks/study_hetcal.py $(or $(DATA),../shared/data) $(BIN)/python
+	$(BIN)/python docs/evidence/write_hetcal.py $(DATA)
 
 evidence-streaming: $(EQUIPPED) $(RUN_TIME)  ## 100 million rows within 2 GB (ten minutes, 3 GB of disk): docs/evidence/streaming.md
 	$(BIN)/python benchmarks/study_streaming.py --python $(RUN_BIN)/python
@@ -173,7 +173,7 @@ evidence-export: $(EQUIPPED)  ## exported models against apply on a million rows
 	$(BIN)/python docs/evidence/write_export.py $(if $(ROWS),--rows $(ROWS))
 
 intervals: $(INSTALLED)  ## simulate how often intervals hold the truth, write docs/evidence/intervals.md
-	$(BIN)/python benchmarks/study_intervals.py -o docs/evidence/intervals.md
+	$(BIN)/python docs/evidence/write_intervals.py
 
 sample-data: $(INSTALLED)  ## simulate the files in sample_data/ again
 	$(BIN)/python sample_data/make.py
