@@ -29,7 +29,7 @@ PEERS := build/bench/peers/installed.stamp
 .PHONY: help demo test same-bytes test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile readme docs gallery evidence evidence-hetcal coverage reproduce reproduce-arora reproduce-durfee reproduce-raters \
 	test-postgres evidence-export \
 	reproduce-vad vad-real-files \
-	evidence-cluster evidence-features evidence-auto evidence-certified evidence-ties evidence-drift evidence-bundle intervals sample-data dist test-dist clean
+	evidence-cluster evidence-auto evidence-certified evidence-ties evidence-drift evidence-bundle intervals sample-data dist test-dist clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,8 +40,10 @@ demo: $(INSTALLED)  ## install, fit a boundary on the sample data, apply it to o
 	$(BIN)/calibkit apply $(DEMO)/boundary.json sample_data/test.parquet -o $(DEMO)/decisions.parquet
 	$(BIN)/calibkit show $(DEMO)/boundary.json
 
+# Those of the kernels come first, each file in one worker: every kernel is compiled once.
 test: lint  ## lint, then run all tests compiled and those of the kernels once more interpreted
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadfile tests/kernels
+	$(BIN)/python -m pytest -n auto --ignore tests/kernels
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n auto tests/kernels
 
 same-bytes: $(EQUIPPED)  ## every fit with every budget, order, split, shard and engine, on more rows than make test takes
@@ -124,7 +126,7 @@ coverage: $(EQUIPPED)  ## simulate certified boundaries 1,000 times a cell (hour
 reproduce: reproduce-arora reproduce-durfee reproduce-raters reproduce-vad evidence-ties  ## the tables and figures of the five papers beside ours (folder DATA): about 20 minutes on 4 cores
 
 reproduce-durfee: $(INSTALLED)  ## networks before and after hetcal (Durfee, Gupta and Basu): docs/evidence/durfee.md
-	$(BIN)/python docs/evidence/write_durfee.py $(DATA) $(if $(FULL),--full)
+	$(BIN)/python docs/evidence/write_durfee.py $(DATA) $(if $(FULL),--runs 5 --epochs 100 --rates 8)
 
 reproduce-arora: $(EQUIPPED)  ## theory, tables and run times of Arora et al. (folder DATA), about 3 minutes: docs/evidence/arora*.md
 	$(BIN)/python docs/evidence/write_arora.py
@@ -153,9 +155,6 @@ evidence-hetcal: $(EQUIPPED)  ## calibration by parts beside MCGrad and LightGBM
 
 evidence-streaming: $(EQUIPPED) $(RUN_TIME)  ## 100 million rows within 2 GB (ten minutes, 3 GB of disk): docs/evidence/streaming.md
 	$(BIN)/python benchmarks/study_streaming.py --python $(RUN_BIN)/python
-
-evidence-features: $(EQUIPPED) $(RUN_TIME)  ## fits on features and votes, a million rows in memory and on disk, ten million on disk: docs/evidence/features.md
-	$(BIN)/python benchmarks/study_features.py --python $(RUN_BIN)/python
 
 evidence-cluster: $(EQUIPPED)  ## two Dask workers beside one process, and the sizes of states: docs/evidence/cluster.md
 	$(BIN)/python benchmarks/study_cluster.py
