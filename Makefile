@@ -95,13 +95,11 @@ format: $(EQUIPPED)  ## let ruff mend what it can
 	$(BIN)/ruff format .
 
 bench: $(PEERS) $(RUN_TIME)  ## measure speed and memory (LARGE=1: 50 million rows too), write docs/evidence/benchmarks.md
-	@for name in startup boundary mist evaluate grid growth profile; do \
-		$(PEER_BIN)/python benchmarks/bench_$$name.py --python $(RUN_BIN)/python $(if $(LARGE),--large) || exit 1; done
+	$(PEER_BIN)/python benchmarks/bench.py startup boundary mist evaluate grid growth profile --python $(RUN_BIN)/python $(if $(LARGE),--large)
 	$(PEER_BIN)/python benchmarks/write_page.py
 
 bench-methods: $(PEERS) $(RUN_TIME)  ## the same of all other methods: docs/evidence/methods_speed.md
-	@for name in calibrate vad hetcal raters certified smooth; do \
-		$(PEER_BIN)/python benchmarks/bench_$$name.py --python $(RUN_BIN)/python || exit 1; done
+	$(PEER_BIN)/python benchmarks/bench.py calibrate vad hetcal raters certified smooth --python $(RUN_BIN)/python
 	$(PEER_BIN)/python benchmarks/write_methods_page.py
 
 profile: $(RUN_TIME)  ## print where the time of a boundary on 10 million rows goes
