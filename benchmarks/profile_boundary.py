@@ -37,14 +37,14 @@ STEPS = (
     ("group equal scores", "calibkit.summaries.tally", "_count_plain"),
     ("quantiles of score", "calibkit.summaries.tally", "Tally.quantiles"),
     ("hash of the rows", "calibkit.columns.columns", "data_hash"),
-    ("other counts of the rows", "calibkit.methods.boundary.summary", "summarise"),
+    ("other counts of the rows", "calibkit.methods.boundary.solvers.summary", "summarise"),
     ("prefixes with a positive", "calibkit.summaries.tally", "Tally.points"),
-    ("isotonic blocks", "calibkit.methods.boundary.exact", "isotonic_blocks"),
-    ("search", "calibkit.methods.boundary.exact", "solve"),
-    ("one threshold for all levels", "calibkit.methods.boundary.fit", "_score_only"),
+    ("isotonic blocks", "calibkit.methods.boundary.solvers.exact", "isotonic_blocks"),
+    ("search", "calibkit.methods.boundary.solvers.exact", "solve"),
+    ("one threshold for all levels", "calibkit.methods.boundary.result.fit", "_score_only"),
     ("deal rows to folds", "calibkit.summaries.tally", "Tally.deal"),
-    ("fit and judge the folds", "calibkit.methods.boundary.fit", "cross_validate"),
-    ("model and figures", "calibkit.methods.boundary.fit", "fit_summary"),
+    ("fit and judge the folds", "calibkit.methods.boundary.result.fit", "cross_validate"),
+    ("model and figures", "calibkit.methods.boundary.result.fit", "fit_summary"),
 )
 IMPORTS, STARTING, REST = "import the libraries", "load the first kernel", "all else"
 
@@ -138,7 +138,7 @@ def measure(path: str, folds: int, output: str) -> dict[str, Any]:
     with clock.step(IMPORTS):
         main = import_module("calibkit_cli.main")
         for module in (
-            "calibkit.methods.boundary.fit",
+            "calibkit.methods.boundary.result.fit",
             "calibkit.files.outputs",
             "calibkit.methods.boundary.run",
         ):

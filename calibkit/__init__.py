@@ -7,31 +7,34 @@ DuckDB or whatever else has the Arrow C stream interface.  Nothing is loaded bef
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from calibkit.models.kinds import IN_PYTHON as _IN_PYTHON
+from calibkit.registry.methods import give as _give
+from calibkit.version import __version__
 
 if TYPE_CHECKING:
     from calibkit.api import plot as plot
-    from calibkit.api.alpha import fit_alpha as fit_alpha
-    from calibkit.api.binning import bin as bin
-    from calibkit.api.boundary import compare as compare
-    from calibkit.api.boundary import fit_boundary as fit_boundary
-    from calibkit.api.bundling import bundle as bundle
-    from calibkit.api.calibrator import fit_calibrator as fit_calibrator
-    from calibkit.api.evaluation import evaluate as evaluate
-    from calibkit.api.evaluation import report as report
-    from calibkit.api.exporting import export as export
-    from calibkit.api.gates import diff as diff
-    from calibkit.api.gates import gate as gate
-    from calibkit.api.hetcal import fit_hetcal as fit_hetcal
+    from calibkit.api.fits import compare as compare
+    from calibkit.api.fits import fit_alpha as fit_alpha
+    from calibkit.api.fits import fit_boundary as fit_boundary
+    from calibkit.api.fits import fit_calibrator as fit_calibrator
+    from calibkit.api.fits import fit_hetcal as fit_hetcal
+    from calibkit.api.fits import fit_vad as fit_vad
+    from calibkit.api.models import bundle as bundle
+    from calibkit.api.models import export as export
+    from calibkit.api.results import bin as bin
+    from calibkit.api.results import diff as diff
+    from calibkit.api.results import evaluate as evaluate
+    from calibkit.api.results import gate as gate
+    from calibkit.api.results import report as report
+    from calibkit.api.results import validate as validate
     from calibkit.api.simulation import simulate_partitions as simulate_partitions
     from calibkit.api.simulation import simulate_posterior as simulate_posterior
     from calibkit.api.simulation import simulate_raters as simulate_raters
     from calibkit.api.simulation import simulate_selection as simulate_selection
-    from calibkit.api.vad import fit_vad as fit_vad
-    from calibkit.api.validation import validate as validate
     from calibkit.bundles.model import BundleModel as BundleModel
     from calibkit.errors import CalibkitError as CalibkitError
     from calibkit.errors import CalibkitWarning as CalibkitWarning
@@ -40,53 +43,35 @@ if TYPE_CHECKING:
     from calibkit.errors import ModelError as ModelError
     from calibkit.errors import ResourceError as ResourceError
     from calibkit.errors import UsageError as UsageError
-    from calibkit.evaluation.result import Metrics as Metrics
-    from calibkit.methods.boundary.model import BoundaryModel as BoundaryModel
-    from calibkit.methods.calibrators.model import CalibratorModel as CalibratorModel
+    from calibkit.maps.calibrator import CalibratorModel as CalibratorModel
+    from calibkit.measures.result import Metrics as Metrics
+    from calibkit.methods.boundary.result.model import BoundaryModel as BoundaryModel
     from calibkit.methods.hetcal.model import HetcalModel as HetcalModel
     from calibkit.methods.raters.model import AlphaModel as AlphaModel
     from calibkit.methods.vad.model import VadModel as VadModel
     from calibkit.models.model import Model as Model
     from calibkit.models.model import load as load
 
-#: Where each public name is defined; it is loaded when it is first asked for.
-_PLACES = {
-    "AlphaModel": "calibkit.methods.raters.model",
-    "BoundaryModel": "calibkit.methods.boundary.model",
-    "BundleModel": "calibkit.bundles.model",
-    "CalibkitError": "calibkit.errors",
-    "CalibkitWarning": "calibkit.errors",
-    "CalibratorModel": "calibkit.methods.calibrators.model",
-    "DataError": "calibkit.errors",
-    "HetcalModel": "calibkit.methods.hetcal.model",
-    "InfeasibleError": "calibkit.errors",
-    "Metrics": "calibkit.evaluation.result",
-    "Model": "calibkit.models.model",
-    "ModelError": "calibkit.errors",
-    "ResourceError": "calibkit.errors",
-    "UsageError": "calibkit.errors",
-    "VadModel": "calibkit.methods.vad.model",
-    "bin": "calibkit.api.binning",
-    "compare": "calibkit.api.boundary",
-    "bundle": "calibkit.api.bundling",
-    "diff": "calibkit.api.gates",
-    "evaluate": "calibkit.api.evaluation",
-    "export": "calibkit.api.exporting",
-    "fit_alpha": "calibkit.api.alpha",
-    "fit_boundary": "calibkit.api.boundary",
-    "fit_calibrator": "calibkit.api.calibrator",
-    "fit_hetcal": "calibkit.api.hetcal",
-    "fit_vad": "calibkit.api.vad",
-    "gate": "calibkit.api.gates",
-    "load": "calibkit.models.model",
-    "plot": "calibkit.api.plot",
-    "report": "calibkit.api.evaluation",
-    "simulate_partitions": "calibkit.api.simulation",
-    "simulate_posterior": "calibkit.api.simulation",
-    "simulate_raters": "calibkit.api.simulation",
-    "simulate_selection": "calibkit.api.simulation",
-    "validate": "calibkit.api.validation",
+#: The public names by the module that defines them; each is loaded when it is first asked for.
+_NAMES = {
+    "calibkit.api.fits": "compare fit_alpha fit_boundary fit_calibrator fit_hetcal fit_vad",
+    "calibkit.api.models": "bundle export",
+    "calibkit.api.plot": "plot",
+    "calibkit.api.results": "bin diff evaluate gate report validate",
+    "calibkit.api.simulation": "simulate_partitions simulate_posterior "
+    "simulate_raters simulate_selection",
+    "calibkit.bundles.model": "BundleModel",
+    "calibkit.errors": "CalibkitError CalibkitWarning DataError "
+    "InfeasibleError ModelError ResourceError UsageError",
+    "calibkit.measures.result": "Metrics",
+    "calibkit.maps.calibrator": "CalibratorModel",
+    "calibkit.methods.boundary.result.model": "BoundaryModel",
+    "calibkit.methods.hetcal.model": "HetcalModel",
+    "calibkit.methods.raters.model": "AlphaModel",
+    "calibkit.methods.vad.model": "VadModel",
+    "calibkit.models.model": "Model load",
 }
+_PLACES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = ["__version__", *_PLACES]
 
@@ -100,6 +85,23 @@ def __getattr__(name: str) -> Any:
     found = module if place.endswith(f".{name}") else getattr(module, name)
     globals()[name] = found
     return found
+
+
+def _apply() -> Callable[..., Any]:
+    from calibkit.api.models import apply_to_frame
+
+    return apply_to_frame
+
+
+def _drift() -> Callable[..., Any]:
+    from calibkit.api.models import drift_of_frame
+
+    return drift_of_frame
+
+
+# Models reach nothing above themselves: what applies them and shows them is given to them here.
+_give()
+_IN_PYTHON.update({"apply": _apply, "drift": _drift})
 
 
 def __dir__() -> list[str]:

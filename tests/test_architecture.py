@@ -39,8 +39,6 @@ ALLOWED = {
     "calibkit_kernels": {"numpy", "numba"},
 }
 HEAVY = {"numpy", "polars", "numba", "pyarrow", "msgspec", "matplotlib", "calibkit_kernels"}
-#: A model is of some kind, and does what is written of all kinds: its functions load what they need.
-MODELS = "calibkit.models.model"
 MOST_LINES, MOST_FUNCTION_LINES = 400, 80
 
 SOURCES = [path for folder in FLOORS.values() for path in sorted(folder.rglob("*.py"))]
@@ -99,8 +97,7 @@ def test_heavy_modules_stand_inside_function_bodies_of_the_command_line(path: Pa
 def test_no_module_imports_itself_round_a_corner() -> None:
     modules = {module_of(path) for path in SOURCES}
     graph = {
-        name: {one for one in imports_of(path, everywhere=name != MODELS) if one in modules}
-        - {name}
+        name: {one for one in imports_of(path) if one in modules} - {name}
         for path in SOURCES
         if path.name != "__init__.py"  # a package gathers what its modules define
         for name in (module_of(path),)

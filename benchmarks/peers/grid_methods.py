@@ -13,13 +13,15 @@ from collections.abc import Callable
 from typing import Any
 
 from calibkit.bins.binning import fit_grid
-from calibkit.columns.columns import ColumnOptions, read_score_rows
+from calibkit.columns.columns import read_score_rows
 from calibkit.files.sources import open_source
-from calibkit.methods.boundary import grid_methods
-from calibkit.methods.boundary.frontier import precision_recall_frontier
-from calibkit.methods.boundary.goals import GOALS, Totals
-from calibkit.methods.boundary.methods import METHODS
+from calibkit.methods.boundary.problem.bounded import GOALS
+from calibkit.methods.boundary.problem.goals import Totals
+from calibkit.methods.boundary.solvers import grid_methods
+from calibkit.methods.boundary.solvers.frontier import precision_recall_frontier
+from calibkit.methods.boundary.solvers.methods import METHODS
 from calibkit.numerics.bounds import decimal_bound
+from calibkit.options.shared import ColumnOptions
 
 
 def timed(task: Callable[[], Any], repeats: int) -> tuple[list[float], Any]:

@@ -6,10 +6,9 @@ and stands here: which columns are kept, names that clash, rows that lack a valu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
@@ -21,14 +20,11 @@ from calibkit.columns.gaps import Gaps, placed, present_in
 from calibkit.errors import DataError, UsageError, nearest
 from calibkit.files.sources import Source
 from calibkit.models.applier import ACTION, PASS, Applier, Reads
+from calibkit.models.kinds import KINDS
 from calibkit.models.lineage import check_makers, model_hash, read_makers
 from calibkit.models.model import Model
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.option import listed
-from calibkit.registry.appliers import PARTS
-
-if TYPE_CHECKING:
-    from calibkit.bundles.model import BundleModel
 
 
 @dataclass(frozen=True)
@@ -86,30 +82,6 @@ class Application:
         """The columns of the inputs that are read."""
         needed = [*self.reads.needed.values(), *self.reads.optional, *self.kept]
         return list(dict.fromkeys(needed))
-
-
-def bundle(model: BundleModel) -> Applier:
-    """Return what a bundle does."""
-    from calibkit.bundles.application import BundleApplier
-
-    return BundleApplier(model)
-
-
-#: What applies each kind.
-APPLIERS: Final[Mapping[str, Callable[[Any], Applier]]] = {**PARTS, "bundle": bundle}
-
-
-def applier_of(model: Model) -> Applier:
-    """Return what a model does with rows.
-
-    Raises
-    ------
-    UsageError
-        For a kind that is not applied to rows.
-    """
-    if model.kind not in APPLIERS:
-        raise UsageError(f"a model of kind {model.kind!r} is not applied to rows.")
-    return APPLIERS[model.kind](model)
 
 
 def apply_model(model: Model, source: Source, options: ApplyOptions) -> Applied:
@@ -182,7 +154,7 @@ def apply_rows(
 
 def plan_application(model: Model, source: Source, options: ApplyOptions) -> Application:
     """Return which columns are read, kept and added; refuse what cannot work before reading."""
-    applier = applier_of(model)
+    applier: Applier = KINDS[model.kind].applier(model)
     request = options.request
     reads = applier.reads(source, request)
     check_makers(model, request.columns, source)

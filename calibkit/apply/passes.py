@@ -16,7 +16,7 @@ from calibkit.files.row_groups import row_bytes
 from calibkit.files.sources import Source
 from calibkit.options.apply import ApplyOptions
 from calibkit.runtime.memory import Memory
-from calibkit.summaries.batches import work_through
+from calibkit.summaries.passes import work_through
 
 #: Rows of a batch: enough to hide what each costs by itself, few enough to stay small.
 _MOST_ROWS: Final = 2**17

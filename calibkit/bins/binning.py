@@ -15,12 +15,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.bins.edges import equal_width_edges, quantile_edges
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.weights import Unit
 from calibkit.errors import DataError, UsageError
 from calibkit.models.model import canonical_text
 from calibkit.options.levels import Order
+from calibkit.summaries.edges import assign, equal_width_edges, quantile_edges
 from calibkit.summaries.resolution import resolution_of
 from calibkit.summaries.tally import Tally, count_rows
 from calibkit_kernels import tally as kernels
@@ -32,13 +32,6 @@ Edges = NDArray[np.float64]
 MOST_LEVELS = 65_535
 #: Cells a grid may have.
 MOST_CELLS = 50_000_000
-
-
-def assign(values: Floats, minimum: float, edges: Edges) -> NDArray[np.uint16]:
-    """Return the bin of each value: the number of edges at or below ``max(value, minimum)``."""
-    out = np.empty(values.size, np.uint16)
-    kernels.assign_levels(values, minimum, edges, out)
-    return out
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.bins.binning import Grid
-from calibkit.columns.columns import ColumnOptions
+from calibkit.columns.names import ScoreColumns
 from calibkit.columns.numeric import numeric_column
 from calibkit.columns.provenance import data_hash
 from calibkit.columns.rows import RowFinder
@@ -64,7 +64,7 @@ def is_grid_table(source: Source) -> bool:
     return all(name in source.schema for name in GRID_COLUMNS)
 
 
-def read_grid_table(source: Source, options: ColumnOptions) -> GridTable:
+def read_grid_table(source: Source, options: ScoreColumns) -> GridTable:
     """Read a grid back from its table.
 
     Parameters
@@ -153,7 +153,7 @@ def _shape(frame: pl.DataFrame, source: Source) -> tuple[int, int]:
     return levels, bins
 
 
-def _columns(source: Source, options: ColumnOptions) -> dict[str, Column]:
+def _columns(source: Source, options: ScoreColumns) -> dict[str, Column]:
     about = source.metadata().get("calibkit")
     if about is not None:
         try:
@@ -169,9 +169,9 @@ def _columns(source: Source, options: ColumnOptions) -> dict[str, Column]:
     }
 
 
-def _check_same(source: Source, options: ColumnOptions, columns: dict[str, Column]) -> None:
+def _check_same(source: Source, options: ScoreColumns, columns: dict[str, Column]) -> None:
     """Refuse column options that contradict what the grid was made from."""
-    unset = ColumnOptions()
+    unset = ScoreColumns()
     for role in ("score", "label", "uncertainty"):
         asked, made_from = getattr(options, role), columns.get(role)
         if asked not in (getattr(unset, role), made_from and made_from.name):

@@ -8,7 +8,8 @@ from functools import partial
 import polars as pl
 
 from calibkit.bins.binning import fit_grid, grid_frame, grid_metadata
-from calibkit.columns.columns import ColumnOptions, ScoreRows, read_score_rows, resolve
+from calibkit.columns.columns import ScoreRows, read_score_rows, resolve
+from calibkit.columns.names import ScoreColumns
 from calibkit.files.sources import Source
 from calibkit.options.bin import BinOptions
 from calibkit.options.option import from_plain, plain
@@ -91,15 +92,15 @@ def grid_rows(options: BinOptions, source: Source) -> ScoreRows:
     return _levelled(options, rows)
 
 
-def _columns(options: BinOptions, source: Source) -> ColumnOptions:
+def _columns(options: BinOptions, source: Source) -> ScoreColumns:
     return resolve(source, options.columns, label=True, uncertainty=True)
 
 
-def _bins(options: BinOptions, columns: ColumnOptions) -> int:
+def _bins(options: BinOptions, columns: ScoreColumns) -> int:
     return options.levels or (1 if columns.uncertainty is None else 3)
 
 
-def _reading(options: BinOptions, columns: ColumnOptions, spread: Spread) -> Reading:
+def _reading(options: BinOptions, columns: ScoreColumns, spread: Spread) -> Reading:
     return Reading(
         columns=list(columns.roles.values()),
         read=partial(read_score_rows, options=options.columns),

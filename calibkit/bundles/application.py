@@ -13,7 +13,7 @@ from calibkit.columns.columns import RowFinder
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.models.applier import ACTION, PASS, Applier, Reads, Request
-from calibkit.registry.appliers import PARTS
+from calibkit.models.kinds import KINDS
 
 
 class BundleApplier:
@@ -22,7 +22,9 @@ class BundleApplier:
     def __init__(self, model: BundleModel) -> None:
         self.model = model
         self.steps = model.steps()
-        self.appliers: list[Applier] = [PARTS[step.model.kind](step.model) for step in self.steps]
+        self.appliers: list[Applier] = [
+            KINDS[step.model.kind].applier(step.model) for step in self.steps
+        ]
         self.own_reads: list[Reads] = []
         self.added = (*(name for step in self.steps for name in step.columns.values()), ACTION)
 

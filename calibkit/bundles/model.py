@@ -11,14 +11,14 @@ from typing import Any, ClassVar
 import msgspec
 
 from calibkit.errors import ModelError
-from calibkit.methods.boundary.model import BoundaryModel
+from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.hetcal.model import HetcalModel
 from calibkit.methods.raters.model import AlphaModel
 from calibkit.methods.vad.model import VadModel
 from calibkit.models.applier import ACTION, PASS
+from calibkit.models.kinds import KINDS
 from calibkit.models.lineage import model_hash
 from calibkit.models.model import Column, Model, canonical_text, decode
-from calibkit.registry.appliers import PARTS
 
 #: Names become parts of column names, which every format and database should take.
 _NAME = re.compile(r"\w[\w-]*")
@@ -137,13 +137,11 @@ def step_of(name: str | None, model: Model) -> Step:
     Raises
     ------
     ModelError
-        A bundle, or a model that is not applied to rows.
+        A bundle.
     """
     if model.kind == BundleModel.KIND:
         raise ModelError("a bundle holds no bundles: name the models that it was made of")
-    if model.kind not in PARTS:
-        raise ModelError(f"a model of kind {model.kind!r} is not applied to rows")
-    own = PARTS[model.kind](model).added
+    own = KINDS[model.kind].applier(model).added
     return Step(name, model, {column: _named(column, name) for column in own}, _reads(model))
 
 

@@ -16,16 +16,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.columns.labels import label_column
+from calibkit.columns.names import ScoreColumns
 from calibkit.columns.numeric import FloatArray, numeric_column, weight_column
 from calibkit.columns.provenance import data_hash
 from calibkit.columns.rows import Remark, RowFinder, Rows, read_rows
 from calibkit.errors import ResourceError, UsageError
 from calibkit.files.sources import Source
-from calibkit.options.shared import ColumnOptions
 
 __all__ = [
     "HASHED",
-    "ColumnOptions",
     "Condensing",
     "FloatArray",
     "RowFinder",
@@ -126,8 +125,6 @@ class ScoreRows:
         The further columns that were asked for, as they are.
     where
         Finds a row in the inputs.
-    source
-        The inputs.
     remarks
         Those of the warnings that are about a number of rows or values.
     level_edges
@@ -143,18 +140,22 @@ class ScoreRows:
     uncertainty: FloatArray | None
     label: NDArray[np.uint8] | None
     weight: NDArray[np.float64] | None
-    options: ColumnOptions
+    options: ScoreColumns
     rows_read: int
     dropped: int
     warnings: tuple[str, ...]
     notes: tuple[str, ...] = ()
     others: pl.DataFrame | None = None
     where: RowFinder | None = None
-    source: Source | None = None
     remarks: tuple[Remark, ...] = ()
     level_edges: tuple[float, ...] | None = None
     condensing: Condensing | None = None
     hashes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def source(self) -> Source | None:
+        """The inputs."""
+        return None if self.where is None else self.where.source
 
     @property
     def rows(self) -> int:
@@ -208,6 +209,7 @@ class ScoreRows:
         )
 
 
+C = TypeVar("C", bound=ScoreColumns)
 F = TypeVar("F", NDArray[np.float64], FloatArray)
 
 
@@ -220,7 +222,7 @@ def _taken(values: F, rows: NDArray[np.int64]) -> F:
 
 def read_score_rows(
     source: Source,
-    options: ColumnOptions,
+    options: ScoreColumns,
     *,
     label: bool = True,
     uncertainty: bool = True,
@@ -291,7 +293,6 @@ def read_score_rows(
         if others or features
         else None,
         where=where,
-        source=source,
     )
 
 
@@ -305,9 +306,7 @@ def score_column(
     return numeric_column(column, where, low=0.0, high=1.0, advice=advice)
 
 
-def resolve(
-    source: Source, options: ColumnOptions, *, label: bool, uncertainty: bool
-) -> ColumnOptions:
+def resolve(source: Source, options: C, *, label: bool, uncertainty: bool) -> C:
     """Return the options with the default uncertainty column filled in.
 
     Raises

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.boundary.parts import Reference, threshold_value
-from calibkit.methods.boundary.spreads import place_between
+from calibkit.methods.boundary.problem.spreads import place_between
+from calibkit.methods.boundary.result.parts import Reference, threshold_value
 from calibkit.numerics.sums import ExactSum, group_fractions
 
 Floats = NDArray[Any]

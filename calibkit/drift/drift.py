@@ -9,18 +9,18 @@ from typing import Any
 
 import msgspec
 
-from calibkit import __version__
 from calibkit.drift.counts import Counts
 from calibkit.drift.psi import Stability, stability
 from calibkit.drift.rows import BOUNDARY, Watched, count, plan_watch
-from calibkit.evaluation.result import Interval, Metrics, Number
 from calibkit.files.sources import Source
 from calibkit.measures.rates import Level, wilson
-from calibkit.methods.boundary.model import BoundaryModel
-from calibkit.methods.boundary.parts import Certificate
+from calibkit.measures.result import Interval, Metrics, Number
+from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.methods.boundary.result.parts import Certificate
 from calibkit.models.model import canonical_json
+from calibkit.models.page import Shown
 from calibkit.options.drift import DriftOptions
-from calibkit.views.page import Shown
+from calibkit.version import __version__
 
 #: The slices: the new rows, what the fit said, and what holds by a certificate.
 ALL, FIT, CERTIFICATE = "all", "fit", "certificate"

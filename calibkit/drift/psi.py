@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from calibkit.evaluation.result import Interval
+from calibkit.measures.result import Interval
 from calibkit.numerics.normal import critical_value
 
 #: What an empty bin of the new rows counts as, lest the index be infinite.

@@ -19,8 +19,8 @@ from calibkit.drift.counts import Counts, Outline, outlines
 from calibkit.errors import ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.methods.boundary.application import ROW_NUMBER
-from calibkit.methods.boundary.decide import probabilities
-from calibkit.methods.boundary.model import BoundaryModel
+from calibkit.methods.boundary.result.decide import probabilities
+from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.models.applier import Reads, Request, as_fitted, find_columns
 from calibkit.models.lineage import check_makers
 from calibkit.options.drift import DriftOptions

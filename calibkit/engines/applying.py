@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import polars as pl
 
 from calibkit.apply.apply import plan_application
 from calibkit.apply.passes import Run
-from calibkit.engines.shards import Opening, Shard
-from calibkit.files.sinks import write_frames
+from calibkit.engines.dask import DaskEngine, worker_memory
+from calibkit.engines.parts import Opening, Shard
+from calibkit.files.sinks import Transaction, make_folders, write_frames
 from calibkit.models.lineage import footer
 from calibkit.models.model import Model
 from calibkit.options.apply import ApplyOptions
+from calibkit.runtime.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -72,3 +75,45 @@ class ApplyTask:
         about = footer(plan.made_by) or None
         write_frames(frames(), order.output, metadata=about, place=order.place)
         return Told(rows, tuple(plan.added), tuple(said))
+
+
+def apply_on_cluster(
+    task: ApplyTask,
+    shards: Sequence[Shard],
+    outputs: Sequence[str],
+    address: str,
+    threads: int,
+    progress: Progress,
+    tell: Callable[[str], None],
+) -> Told:
+    """Apply a model to files; each becomes another, and all appear together or not at all.
+
+    Parameters
+    ----------
+    task
+        What is applied, and how files are opened; its memory is that of this machine.
+    shards, outputs
+        The files, and what each becomes.
+    address, threads
+        Of the cluster; a local one has a process for each thread.
+    progress, tell
+        Is told how far the work has come; is called with each warning before a file appears.
+    """
+    memory = worker_memory(task.opening.memory, address, threads)
+    own = replace(task, opening=replace(task.opening, memory=memory))
+    with Transaction() as transaction, DaskEngine(address, threads) as cluster:
+        make_folders(list(outputs))
+        absolute = [str(Path(output).absolute()) for output in outputs]
+        orders = [
+            Order(shard, output, transaction.expect(output))
+            for shard, output in zip(shards, absolute, strict=True)
+        ]
+        made = list(cluster.map(own, orders, progress))
+        remarks = [
+            f"{shard.name}: {remark}"
+            for shard, told in zip(shards, made, strict=True)
+            for remark in told.warnings
+        ]
+        for remark in remarks:
+            tell(remark)
+    return Told(sum(told.rows for told in made), made[0].added, tuple(remarks))

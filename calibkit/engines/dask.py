@@ -12,14 +12,15 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
-from calibkit import __version__
 from calibkit.errors import CalibkitError, ResourceError, UsageError
+from calibkit.runtime.memory import Memory
 from calibkit.runtime.progress import Progress, silent
+from calibkit.version import __version__
 
 #: The address that means a cluster of this machine's processes.
 LOCAL: Final = "local"
@@ -208,6 +209,11 @@ class Results(Generic[R]):
         except CalibkitError:
             self.engine.finish([future for future in self.futures if future is not None])
             raise
+
+
+def worker_memory(memory: Memory, address: str, threads: int) -> Memory:
+    """Return what each worker may use: of this machine they all share what there is."""
+    return replace(memory, bytes=memory.bytes // threads) if address == LOCAL else memory
 
 
 def _of_one_version(function: Callable[[T], R], version: str, part: T) -> R:

@@ -140,8 +140,7 @@ def _add_decisions(findings: Findings, rows: EvaluateRows, part: Slice, small: b
     assert rows.decision is not None
     asked, (name, taken) = findings.asked, rows.decision
     confusion = decisions.confusion_of(_sample(rows, part, taken), name, part.name, asked.settings)
-    # A boundary was asked for, so that metrics of scores alone do not silence it.
-    names = asked.wanted(list(decisions.METRICS)) or list(decisions.METRICS)
+    names = decisions.names(asked.chosen)
     findings.add(name, part.name, decisions.compute(confusion, names), small)
     findings.bound(name, part.name, confusion)
     signature = partial(signed, options={}, settings=asked.settings)

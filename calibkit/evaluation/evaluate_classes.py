@@ -6,13 +6,13 @@ import polars as pl
 
 from calibkit.columns.segments import read_segments
 from calibkit.evaluation.findings import Evaluated, Findings
-from calibkit.evaluation.result import Difference
 from calibkit.evaluation.slices import slices_of
 from calibkit.files.sources import Source
+from calibkit.maps.class_rows import RaterOptions, read_window
+from calibkit.maps.logit_maps import softmax
 from calibkit.measures import intervals, multiclass
 from calibkit.measures.curves import curve_rows
-from calibkit.methods.raters.logit_maps import softmax
-from calibkit.methods.raters.rows import RaterOptions, read_window
+from calibkit.measures.result import Difference
 from calibkit.options.evaluate import EvaluateOptions
 
 

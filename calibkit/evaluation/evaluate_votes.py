@@ -10,23 +10,23 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit import __version__
 from calibkit.columns.columns import numeric_column, weight_column
 from calibkit.columns.patterns import match_columns, read_matrix
 from calibkit.columns.segments import read_segments
 from calibkit.errors import UsageError, nearest
 from calibkit.evaluation.findings import Evaluated, Findings
-from calibkit.evaluation.result import Difference, Interval, Number
 from calibkit.evaluation.rows import vote_columns
 from calibkit.evaluation.slices import Slice, slices_of
 from calibkit.files.sources import Source
+from calibkit.maps.class_rows import RaterOptions, RaterRows, read_window
+from calibkit.maps.logit_maps import softmax
+from calibkit.measures.result import Difference, Interval, Number
 from calibkit.measures.vote_curves import disagreement_rows
-from calibkit.methods.raters.histograms import BINS, predicted_disagreement
-from calibkit.methods.raters.logit_maps import softmax
-from calibkit.methods.raters.metrics import Judged, Measured, ensemble, measure, standard_error
-from calibkit.methods.raters.rows import RaterOptions, RaterRows, read_window
+from calibkit.measures.votes import Judged, Measured, ensemble, measure, standard_error
 from calibkit.numerics.normal import critical_value
+from calibkit.numerics.votes import BINS, predicted_disagreement
 from calibkit.options.evaluate import EvaluateOptions
+from calibkit.version import __version__
 
 Floats = NDArray[np.float64]
 

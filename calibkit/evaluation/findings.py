@@ -9,11 +9,12 @@ from typing import Any
 import polars as pl
 
 from calibkit.columns.columns import Condensing
-from calibkit.evaluation.result import Coarse, Difference, Metrics, Number
 from calibkit.measures import intervals
+from calibkit.measures.decisions import Confusion
 from calibkit.measures.ranges import ranges
 from calibkit.measures.rates import IntervalOptions
-from calibkit.measures.views import Confusion, Pair, View
+from calibkit.measures.result import Coarse, Difference, Metrics, Number
+from calibkit.measures.views import Pair, View
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.summaries.resolution import Range
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from calibkit.errors import UsageError
-from calibkit.evaluation.result import Metrics
 from calibkit.files.outputs import is_stream
+from calibkit.measures.result import Metrics
 
 #: A metric's name in pieces: ``recall_at_precision:0.9``, ``class_squared_loss[3]``.
 _PIECES = re.compile(r"(?P<name>[^:\[]*)(?::(?P<at>.*)|\[(?P<class>.*)\])?", re.DOTALL)

@@ -12,10 +12,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.apply.apply import applier_of
 from calibkit.bins.grid_table import GridTable, is_grid_table, read_grid_table
 from calibkit.columns.columns import (
-    ColumnOptions,
     Condensing,
     ScoreRows,
     read_score_rows,
@@ -23,6 +21,7 @@ from calibkit.columns.columns import (
     score_column,
 )
 from calibkit.columns.labels import label_column
+from calibkit.columns.names import ScoreColumns
 from calibkit.columns.numeric import numeric_column
 from calibkit.columns.patterns import match_columns
 from calibkit.columns.rows import RowFinder, missing_mask
@@ -32,7 +31,8 @@ from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.frames import open_frame
 from calibkit.files.sources import Source, open_source
 from calibkit.measures.cells import Cells, place
-from calibkit.models.applier import Request
+from calibkit.models.applier import Applier, Request
+from calibkit.models.kinds import KINDS
 from calibkit.models.lineage import check_makers
 from calibkit.models.model import Model
 from calibkit.options.evaluate import EvaluateOptions
@@ -186,7 +186,7 @@ def reading_of(options: EvaluateOptions, source: Source) -> Reading:
     )
 
 
-def _read(source: Source, columns: ColumnOptions, beside: Mapping[str, _Beside]) -> ScoreRows:
+def _read(source: Source, columns: ScoreColumns, beside: Mapping[str, _Beside]) -> ScoreRows:
     """Return score, label and weight of some rows, and beside them a column for each role."""
     rows = read_score_rows(
         source,
@@ -290,7 +290,7 @@ def _boundary(options: EvaluateOptions, source: Source, model: Model) -> _Beside
     file = (
         str(options.boundary) if isinstance(options.boundary, str | os.PathLike) else "--boundary"
     )
-    applier = applier_of(model)
+    applier: Applier = KINDS[model.kind].applier(model)
     if model.kind == "bundle":
         raise ModelError(
             "a bundle decides more than one thing: apply it, and judge a decision of it by "
@@ -331,7 +331,7 @@ def grid_of(grid: FrameLike | None) -> GridTable | None:
     if not is_grid_table(table):
         file = table.parts[0].path
         raise UsageError(f"{file}: is no table of `calibkit bin`.", file=file)
-    return read_grid_table(table, ColumnOptions())
+    return read_grid_table(table, ScoreColumns())
 
 
 def _grid(options: EvaluateOptions, source: Source, found: GridTable) -> _Beside:

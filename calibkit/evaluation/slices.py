@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from calibkit.columns.segments import Segments
 from calibkit.errors import UsageError
-from calibkit.measures.settings import Share
+from calibkit.options.metrics import Share
 from calibkit.summaries.tally import count_rows
 
 ALL = "all"

@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from calibkit.exports import classes as class_maps
-from calibkit.exports.nodes import (
+from calibkit.exports.request import Request
+from calibkit.expressions.nodes import (
     ONE,
     Clamped,
     Descending,
@@ -20,9 +21,8 @@ from calibkit.exports.nodes import (
     steps,
     when,
 )
-from calibkit.exports.program import Program
-from calibkit.exports.request import Request
-from calibkit.exports.scales import bind_input
+from calibkit.expressions.program import Program
+from calibkit.expressions.scales import bind_input
 from calibkit.methods.raters.alpha import LARGEST_LOG
 from calibkit.methods.raters.model import AlphaModel
 from calibkit.models.model import Column

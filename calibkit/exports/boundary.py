@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import msgspec
 
 from calibkit.errors import UsageError
-from calibkit.exports.nodes import (
+from calibkit.exports.request import Request
+from calibkit.expressions.nodes import (
     MISSING,
     NAN,
     NO,
@@ -29,12 +30,11 @@ from calibkit.exports.nodes import (
     steps,
     when,
 )
-from calibkit.exports.program import Program, Rising
-from calibkit.exports.request import Request
-from calibkit.exports.scales import at_least, bind_input, near_knots
-from calibkit.methods.boundary.decide import OTHER, level_thresholds
-from calibkit.methods.boundary.model import BoundaryModel
-from calibkit.methods.boundary.parts import threshold_value
+from calibkit.expressions.program import Program, Rising
+from calibkit.expressions.scales import at_least, bind_input, near_knots
+from calibkit.methods.boundary.result.decide import OTHER, level_thresholds
+from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.methods.boundary.result.parts import threshold_value
 
 
 def translate(program: Program, model: BoundaryModel, request: Request) -> dict[str, Node]:

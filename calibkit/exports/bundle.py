@@ -9,14 +9,14 @@ import msgspec
 
 from calibkit.bundles.model import BundleModel, Step, makes
 from calibkit.errors import UsageError
-from calibkit.exports.nodes import MISSING, Lacks, Node, Text, when
-from calibkit.exports.parts import PARTS
-from calibkit.exports.program import Program
 from calibkit.exports.request import Request
-from calibkit.methods.boundary.model import BoundaryModel
-from calibkit.methods.calibrators.methods import METHODS
-from calibkit.methods.calibrators.model import CalibratorModel
+from calibkit.expressions.nodes import MISSING, Lacks, Node, Text, when
+from calibkit.expressions.program import Program
+from calibkit.maps.calibrator import CalibratorModel
+from calibkit.maps.methods import METHODS
+from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.models.applier import ACTION, PASS
+from calibkit.models.kinds import KINDS
 from calibkit.models.model import Model
 
 
@@ -42,9 +42,7 @@ def translate(program: Program, model: BundleModel, request: Request) -> dict[st
 
 def _part(program: Program, step: Step, request: Request) -> dict[str, Node]:
     """Return the columns of one part, and let the parts after it read them."""
-    if step.model.kind not in PARTS:
-        raise UsageError(f"{step.label}: a model of kind {step.model.kind!r} cannot be exported.")
-    found = PARTS[step.model.kind](program, step.model, request)
+    found = KINDS[step.model.kind].translate()(program, step.model, request)
     made: dict[str, Node] = {}
     for own, name in step.columns.items():
         made[name] = program.available[name] = bound = program.bind("made", found[own])
@@ -60,7 +58,7 @@ def _is_exact(model: Model) -> bool:
     """Whether a model copies numbers or does plain arithmetic, the same on every machine."""
     if not isinstance(model, CalibratorModel) or model.classes is not msgspec.UNSET:
         return False
-    return METHODS[model.method].load().exact
+    return METHODS[model.method].exact
 
 
 def _own_request(step: Step, request: Request, made: Mapping[str, object]) -> Request:

@@ -6,16 +6,16 @@ import msgspec
 import numpy as np
 
 from calibkit.exports import classes
-from calibkit.exports.maps import Maker
-from calibkit.exports.nodes import Node, clipped
-from calibkit.exports.preimages import Function, Inverse
-from calibkit.exports.program import Program, Rising
 from calibkit.exports.request import Request
-from calibkit.exports.scales import bind_input
-from calibkit.methods.calibrators.maps import ScoreMap
-from calibkit.methods.calibrators.method import mapped
-from calibkit.methods.calibrators.methods import METHODS
-from calibkit.methods.calibrators.model import CalibratorModel
+from calibkit.expressions.nodes import Node, clipped
+from calibkit.expressions.preimages import Function, Inverse
+from calibkit.expressions.program import Program, Rising
+from calibkit.expressions.scales import bind_input
+from calibkit.maps.calibrator import CalibratorModel
+from calibkit.maps.formulas import Maker
+from calibkit.maps.method import mapped
+from calibkit.maps.methods import METHODS
+from calibkit.maps.score_map import ScoreMap
 from calibkit.models.model import Column
 
 
@@ -26,7 +26,7 @@ def translate(program: Program, model: CalibratorModel, request: Request) -> dic
     request.refuse_key(model)
     name = str(request.column(model, "score"))
     maker, outputs = values(program, model, name)
-    rises = METHODS[model.method].load().rises
+    rises = METHODS[model.method].rises
     if name not in program.available and rises is not None and all(map(rises, maker.maps)):
         program.rising = _rising(model, maker)
     return {column: program.result([maker.score], value) for column, value in outputs.items()}
@@ -45,14 +45,14 @@ def values(program: Program, model: CalibratorModel, name: str) -> tuple[Maker, 
     if model.groups is not msgspec.UNSET:
         maps = [*model.groups.values(), model.own_map]
         segment = program.segment(model.columns["by"].name, model.groups)
-    method, maker = METHODS[model.method].load(), Maker(program, score, column, maps, segment)
+    method, maker = METHODS[model.method], Maker(program, score, column, maps, segment)
     found = zip(method.added, method.program(maker), strict=True)
     return maker, {added: maker.clipped(value) for added, value in found}
 
 
 def _rising(model: CalibratorModel, maker: Maker) -> Rising:
     """Return `calibrated` as functions of the score."""
-    method = METHODS[model.method].load()
+    method = METHODS[model.method]
 
     def function(one: ScoreMap) -> Function:
         return lambda scores: mapped(method, one, np.ascontiguousarray(scores), maker.scale, 1)[0]

@@ -17,13 +17,13 @@ import polars as pl
 
 from calibkit.apply.apply import apply_model, plan_application
 from calibkit.errors import ResourceError, UsageError
-from calibkit.exports.nodes import Compare, Node, Number, Ref, Steps, Words, every_node
-from calibkit.exports.program import Input, Program, columns_of
 from calibkit.exports.request import Request
-from calibkit.exports.scales import scores_of
 from calibkit.exports.writing import Target, export_model, program_of
+from calibkit.expressions.nodes import Compare, Node, Number, Ref, Steps, Words, every_node
+from calibkit.expressions.program import Input, Program, columns_of
+from calibkit.expressions.scales import scores_of
 from calibkit.files.sources import Source
-from calibkit.methods.raters.application import match_classes
+from calibkit.maps.class_application import match_classes
 from calibkit.models.model import Model
 from calibkit.options.apply import ApplyOptions
 

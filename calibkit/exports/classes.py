@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from calibkit.errors import UsageError
-from calibkit.exports.nodes import Clamped, Every, Exp, Item, Log, Node, Number, Ref, when
-from calibkit.exports.program import Program
 from calibkit.exports.request import Request
-from calibkit.exports.scales import as_fitted, bind_input
-from calibkit.methods.calibrators.model import CalibratorModel
-from calibkit.methods.raters.logit_maps import LEAST_PROBABILITY
-from calibkit.methods.raters.model import LogitMapModel
-from calibkit.methods.raters.rows import SUM_SLACK
+from calibkit.expressions.nodes import Clamped, Every, Exp, Item, Log, Node, Number, Ref, when
+from calibkit.expressions.program import Program
+from calibkit.expressions.scales import as_fitted, bind_input
+from calibkit.maps.calibrator import CalibratorModel
+from calibkit.maps.class_rows import SUM_SLACK
+from calibkit.maps.logit_maps import LEAST_PROBABILITY, LogitMapModel
 from calibkit.models.model import Column, Model
 
 #: What a pattern is recognised by.

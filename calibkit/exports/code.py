@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from calibkit.exports import nodes
 from calibkit.exports.printer import Printer
+from calibkit.expressions import nodes
 
 _FUNCTION = '''def apply({argument}):
     """Return {what} with the columns of the model added.

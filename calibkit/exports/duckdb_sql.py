@@ -11,10 +11,10 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
-from calibkit.exports import nodes
-from calibkit.exports.program import Program, layers
 from calibkit.exports.rewrite import tabled
 from calibkit.exports.sql import Sql, identifier
+from calibkit.expressions import nodes
+from calibkit.expressions.program import Program, layers
 
 #: Of the columns between the inner selects and the outermost one.
 _PREFIX = "_calibkit_"

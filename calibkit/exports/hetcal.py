@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from calibkit.errors import UsageError
-from calibkit.exports.nodes import (
+from calibkit.exports.request import Request
+from calibkit.expressions.nodes import (
     MISSING,
     ONE,
     ZERO,
@@ -22,10 +23,9 @@ from calibkit.exports.nodes import (
     Whole,
     when,
 )
-from calibkit.exports.preimages import Floats, Inverse
-from calibkit.exports.program import Program
-from calibkit.exports.request import Request
-from calibkit.exports.scales import (
+from calibkit.expressions.preimages import Floats, Inverse
+from calibkit.expressions.program import Program
+from calibkit.expressions.scales import (
     bind_input,
     expit,
     inside,

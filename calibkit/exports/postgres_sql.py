@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from calibkit.errors import UsageError
-from calibkit.exports import nodes
-from calibkit.exports.program import Program, layers
 from calibkit.exports.sql import Sql, identifier
+from calibkit.expressions import nodes
+from calibkit.expressions.program import Program, layers
 
 #: A value that cannot be hashed, which every layer mentions: the planner would keep results of rows
 #: in a cache otherwise (Memoize), which costs more than the arithmetic.

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import ClassVar
 
-from calibkit.exports import nodes
-from calibkit.exports.nodes import Case, Every, Lacks, Node, Some, Steps
+from calibkit.expressions import nodes
+from calibkit.expressions.nodes import Case, Every, Lacks, Node, Some, Steps
 
 
 class Printer(ABC):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from calibkit.exports import nodes
 from calibkit.exports.code import Module
-from calibkit.exports.program import Program, layers
+from calibkit.expressions import nodes
+from calibkit.expressions.program import Program, layers
 
 _HELPERS = {
     "_number": '''def _number(value):

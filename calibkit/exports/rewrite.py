@@ -9,8 +9,8 @@ from typing import Any
 from msgspec.structs import astuple
 from msgspec.structs import replace as with_fields
 
-from calibkit.exports.nodes import Node, Number, Steps, Table
-from calibkit.exports.program import Program
+from calibkit.expressions.nodes import Node, Number, Steps, Table
+from calibkit.expressions.program import Program
 
 
 def tabled(program: Program, longest: int) -> Program:

@@ -7,6 +7,7 @@ from typing import cast
 
 from calibkit.errors import CheckError
 from calibkit.exports.check import Agreement, check_export, with_classes
+from calibkit.exports.request import Request
 from calibkit.exports.writing import Target, export_model
 from calibkit.files.sources import Source
 from calibkit.models.model import Model
@@ -40,7 +41,8 @@ def export(options: ExportOptions, source: Source | None) -> Exported:
     ResourceError
         Where DuckDB is needed and not installed.
     """
-    model, request, found = cast(Model, options.model), options.request, None
+    model, found = cast(Model, options.model), None
+    request = Request(columns=options.elsewhere, key=options.key, seed=options.seed)
     target = Target(options.to, options.dialect or "duckdb", options.table or "scores")
     if source is not None:
         request = with_classes(model, request, source)

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from calibkit.errors import UsageError
-from calibkit.exports import nodes
 from calibkit.exports.printer import Printer
-from calibkit.exports.program import Program
+from calibkit.expressions import nodes
+from calibkit.expressions.program import Program
 
 #: Texts up to this many are compared one by one, more are looked up in a list.
 MOST_TEXTS = 16

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from calibkit.exports import calibrator, scales
-from calibkit.exports.nodes import Node, Ref, clipped
-from calibkit.exports.program import Program
+from calibkit.exports import calibrator
 from calibkit.exports.request import Request
-from calibkit.exports.scales import bind_input, expit, line
-from calibkit.methods.calibrators.model import CalibratorModel
+from calibkit.expressions import scales
+from calibkit.expressions.nodes import Node, Ref, clipped
+from calibkit.expressions.program import Program
+from calibkit.expressions.scales import bind_input, expit, line
+from calibkit.maps.calibrator import CalibratorModel
 from calibkit.methods.vad.model import VadModel
 
 

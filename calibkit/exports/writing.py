@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from calibkit import __version__
-from calibkit.errors import UsageError, nearest
-from calibkit.exports.bundle import translate as bundle
-from calibkit.exports.parts import PARTS, Translate
-from calibkit.exports.program import Program, used_bindings
 from calibkit.exports.request import Request
+from calibkit.expressions.program import Program, used_bindings
+from calibkit.models.kinds import KINDS
 from calibkit.models.model import Model
+from calibkit.version import __version__
 
 #: What can be written.
 LANGUAGES: Final = ("sql", "polars", "python")
-
-#: What makes a program of each kind.
-TRANSLATORS: Final[Mapping[str, Translate]] = {**PARTS, "bundle": bundle}
 
 
 @dataclass(frozen=True)
@@ -46,14 +40,10 @@ def program_of(model: Model, request: Request) -> Program:
     Raises
     ------
     UsageError
-        For a kind that cannot be exported, or options that do not fit the model.
+        For options that do not fit the model.
     """
-    if model.kind not in TRANSLATORS:
-        raise UsageError(
-            f"a model of kind {model.kind!r} cannot be exported{nearest(model.kind, TRANSLATORS)}."
-        )
     program = Program()
-    program.outputs = TRANSLATORS[model.kind](program, model, request)
+    program.outputs = KINDS[model.kind].translate()(program, model, request)
     program.bindings = used_bindings(program, list(program.outputs.values()))
     return program
 

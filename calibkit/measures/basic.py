@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from calibkit.evaluation.result import Number
-from calibkit.measures.blocks import added
 from calibkit.measures.metric import metric
+from calibkit.measures.result import Number
 from calibkit.measures.views import View
+from calibkit.numerics.blocks import added
 from calibkit_kernels import reliability
 
 

@@ -10,19 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.bins.binning import MOST_LEVELS, Grid, assign
+from calibkit.bins.binning import MOST_LEVELS, Grid
 from calibkit.errors import UsageError
-from calibkit.evaluation.result import Number
 from calibkit.measures.metric import signed
-from calibkit.measures.views import Sample, Settings
+from calibkit.measures.result import Number
+from calibkit.measures.views import Sample
+from calibkit.options.metrics import OF_CELLS, Settings
+from calibkit.summaries.edges import assign
 from calibkit.summaries.tally import count_rows
 from calibkit_kernels.tally import fill_grid
 
 Floats = NDArray[Any]
 Edges = NDArray[np.float64]
-
-#: Their names, before the number of a score bin.
-NAMES = ("ece_at", "cumulative_ece_at")
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ def compute(sample: Sample, cells: Cells, settings: Settings) -> dict[str, Numbe
 
 def names(cells: Cells) -> Iterator[str]:
     """Yield the names of the metrics."""
-    for name in NAMES:
+    for name in OF_CELLS:
         for j in range(cells.columns):
             yield f"{name}:{j}"
 

@@ -14,34 +14,12 @@ from numpy.typing import NDArray
 from calibkit.measures.metric import metric
 from calibkit.measures.reliability import brier
 from calibkit.measures.views import View
-from calibkit_kernels import reliability
-
-_ONE_EACH = np.empty(0, np.int64)
+from calibkit.numerics.isotonic import pool, pool_block
 
 
 def pools(view: View) -> NDArray[np.int64]:
     """Return the pools of isotonic regression by falling score: rows, positive rows, entries."""
     return pool(view.each(pool_block, view.count, view.positive))
-
-
-def pool(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return the pools of several stretches, by falling score, from the pools of each."""
-    if len(parts) < 2:
-        return parts[0] if parts else np.empty((0, 3), np.int64)
-    rows, hits, entries = np.ascontiguousarray(np.concatenate(parts).T)
-    return _pool_arrays(rows, hits, entries)
-
-
-def pool_block(count: NDArray[np.int64], positive: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the pools of one stretch of a tally."""
-    return _pool_arrays(count, positive, _ONE_EACH)
-
-
-def _pool_arrays(
-    count: NDArray[np.int64], positive: NDArray[np.int64], entries: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    out = np.empty((count.size, 3), np.int64)
-    return out[: reliability.pool_rates(count, positive, entries, out)].copy()
 
 
 def isotonic_brier(view: View) -> float | None:

@@ -1,17 +1,51 @@
-"""Metrics of decisions: the confusion matrix and its ratios, None where a ratio is 0 / 0."""
+"""Metrics of decisions, with intervals: counts, and the measures of `calibkit.numerics.confusion`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 
-from calibkit.columns.weights import ROW, in_units
-from calibkit.evaluation.result import Number
-from calibkit.measures.rates import RATES, sides_of
-from calibkit.measures.views import Confusion, Sample, Settings
+from calibkit.columns.weights import ROW, Unit, in_units
+from calibkit.measures.influence import class_contributions, rows_variance, sampled
+from calibkit.measures.rates import Level, effective_rows, on_logits, wilson
+from calibkit.measures.result import Interval, Number
+from calibkit.measures.views import Sample
+from calibkit.numerics.confusion import MEASURES, Cells, ConfusionMeasure, Share
+from calibkit.options.metrics import Settings, stem
+
+
+@dataclass(frozen=True, kw_only=True)
+class Confusion:
+    """Decisions against labels in one slice, in units of weight.
+
+    Attributes
+    ----------
+    tp, fp, fn, tn
+        True and false positives, false and true negatives.
+    unit
+        What one unit is worth.
+    sample
+        The rows; `Sample.score` is the decision, 0 or 1.
+    """
+
+    name: str
+    part: str
+    tp: int
+    fp: int
+    fn: int
+    tn: int
+    sample: Sample
+    unit: Unit = ROW
+    settings: Settings = field(default_factory=Settings)
+
+    @property
+    def cells(self) -> Cells:
+        """The counts; 0 / 0 is NaN."""
+        return Cells(self.tp, self.fp, self.fn, self.tn, empty=math.nan)
 
 
 def confusion_of(sample: Sample, name: str, part: str, settings: Settings) -> Confusion:
@@ -38,38 +72,110 @@ def confusion_of(sample: Sample, name: str, part: str, settings: Settings) -> Co
     )
 
 
-def matthews(found: Confusion) -> float | None:
-    """Return the Matthews correlation coefficient; None where a class or a decision is missing."""
-    tp, fp, fn, tn = found.tp, found.fp, found.fn, found.tn
-    square = (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
-    return (tp * tn - fp * fn) / math.sqrt(square) if square else None
-
-
-def f1(found: Confusion) -> float | None:
-    """Return the harmonic mean of precision and recall."""
-    whole = 2 * found.tp + found.fp + found.fn
-    return 2 * found.tp / whole if whole else None
-
-
-def rate(name: str, found: Confusion) -> float | None:
-    """Return a rate of decisions; None of nothing."""
-    part, whole = sides_of(name, found)
-    return part / whole if whole else None
-
-
-#: The metrics of decisions; labels 1 are positive, decisions 1 are selected.
-METRICS: dict[str, Callable[[Confusion], Number]] = {
-    "tp": lambda c: c.unit.amount(c.tp),
-    "fp": lambda c: c.unit.amount(c.fp),
-    "fn": lambda c: c.unit.amount(c.fn),
-    "tn": lambda c: c.unit.amount(c.tn),
-    "selected": lambda c: c.unit.amount(c.tp + c.fp),
-    **{name: partial(rate, name) for name in RATES},
-    "f1": f1,
-    "mcc": matthews,
+#: Metrics that are numbers of rows.
+COUNTS: Final[dict[str, Callable[[Cells], int]]] = {
+    "tp": lambda c: c.tp,
+    "fp": lambda c: c.fp,
+    "fn": lambda c: c.fn,
+    "tn": lambda c: c.tn,
+    "selected": lambda c: c.tp + c.fp,
 }
+
+#: What is computed where no metric of decisions is named.
+DEFAULT: Final = (
+    *COUNTS,
+    *("selected_share", "precision", "recall", "specificity", "fpr", "npv", "f1", "mcc"),
+)
+
+
+def names(chosen: Sequence[str] | None) -> list[str]:
+    """Return the metrics of decisions among those chosen.
+
+    Where there is none they are the usual ones: decisions were given to be judged, so that metrics
+    of scores alone do not silence them.
+    """
+    own = [name for name in chosen or () if stem(name) in COUNTS or stem(name) in MEASURES]
+    usual = [name for name in DEFAULT if name in own]
+    return list(dict.fromkeys([*usual, *own])) or list(DEFAULT)
 
 
 def compute(found: Confusion, wanted: Iterable[str]) -> dict[str, Number]:
-    """Return the values of metrics of decisions."""
-    return {name: METRICS[name](found) for name in wanted}
+    """Return the values of metrics of decisions; one that is 0 / 0 is None."""
+    return {name: _value(name, found) for name in wanted}
+
+
+def _value(name: str, found: Confusion) -> Number:
+    if name in COUNTS:
+        return found.unit.amount(COUNTS[name](found.cells))
+    measure, parameters = _measure(name)
+    value = float(measure.formula(found.cells, *parameters))
+    return None if math.isnan(value) else value
+
+
+def _measure(name: str) -> tuple[ConfusionMeasure, list[float]]:
+    """Return the measure of a name in metrics.json, and its parameters."""
+    parameters = name.partition(":")[2]
+    return MEASURES[stem(name)], [float(text) for text in parameters.split(",") if text]
+
+
+def decision_intervals(names: Sequence[str], found: Confusion, level: Level) -> dict[str, Interval]:
+    """Return the intervals of metrics of decisions, of which all values are defined."""
+    intervals: dict[str, Interval | None] = {}
+    for name in names:
+        if name not in COUNTS:
+            measure, parameters = _measure(name)
+            intervals[name] = (
+                _by_slopes(measure, parameters, found, level)
+                if measure.share is None
+                else _of_share(measure.share, found, level)
+            )
+    return {name: interval for name, interval in intervals.items() if interval is not None}
+
+
+def _of_share(share: Share, found: Confusion, level: Level) -> Interval:
+    """Return the interval of a share of rows, or of a rising function of one."""
+    hits, of = found.cells.sum(share.above), found.cells.sum(share.below)
+    rate, rows = hits / of, of * found.unit.size
+    sample, settings = found.sample, found.settings
+    if sample.group is not None or sampled(sample, settings):
+        above, below = (
+            [cell in side.split() for cell in ("tn", "fn", "fp", "tp")]
+            for side in (share.above, share.below)
+        )
+        shares = [(a - rate * b) / rows for a, b in zip(above, below, strict=True)]
+        variance = rows_variance(class_contributions(shares, sample), sample, settings)
+        inside = np.array(below)[2 * sample.score.astype(np.int64) + sample.label]
+        rows = effective_rows(rate, variance, sample.rows_of(inside), settings)
+    interval = wilson(rate, rows, level)
+    return Interval(share.value(interval.low or 0.0), share.value(interval.high or 0.0))
+
+
+def _by_slopes(
+    measure: ConfusionMeasure, parameters: list[float], found: Confusion, level: Level
+) -> Interval | None:
+    """Return the interval by the delta method: on log-odds between bounds, on logarithms above one.
+
+    At a bound, and where the rows show no spread, they still prove little: then the interval is
+    Wilson's for a rate of the rarer class; None where there are no two bounds.
+    """
+    size, (low, high) = found.unit.size, measure.bounds
+    tp, fp, fn, tn = (size * float(n) for n in (found.tp, found.fp, found.fn, found.tn))
+    value = float(measure.formula(found.cells, *parameters))
+    variance = 0.0
+    if low < value < high:
+        slopes = measure.slopes((tp, fp, fn, tn), *parameters)[::-1].tolist()
+        contributions = class_contributions(slopes, found.sample)
+        variance = rows_variance(contributions, found.sample, found.settings)
+    reach = level.reach * math.sqrt(variance)
+    if math.isfinite(high):
+        width = high - low
+        share = min(max((value - low) / width, 0.0), 1.0)
+        rarer = min(tp + fn, fp + tn) or tp + fn + fp + tn
+        found_ = on_logits(share, reach / width) if reach else wilson(share, rarer, level)
+        return Interval(low + width * (found_.low or 0.0), low + width * (found_.high or 0.0))
+    if not reach:
+        return None
+    if math.isfinite(low):
+        factor = math.exp(reach / (value - low))
+        return Interval(low + (value - low) / factor, low + (value - low) * factor)
+    return Interval(value - reach, value + reach)

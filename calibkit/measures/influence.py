@@ -21,11 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.measures.basic import score_sum
-from calibkit.measures.blocks import added
 from calibkit.measures.ranking import auc, average_precision
 from calibkit.measures.reliability import brier, log_loss
-from calibkit.measures.views import Floats, Sample, Settings, View
+from calibkit.measures.views import Floats, Sample, View
+from calibkit.numerics.blocks import added
 from calibkit.numerics.sums import exact_sum, exact_sum_products
+from calibkit.options.metrics import Settings
 from calibkit_kernels import influence as kernels
 
 Float64s = NDArray[np.float64]

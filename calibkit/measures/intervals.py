@@ -13,18 +13,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from calibkit.evaluation.result import Interval, Number
+from calibkit.measures.decisions import Confusion, decision_intervals
 from calibkit.measures.influence import by_rows, row_contributions, rows_variance, variance
 from calibkit.measures.rates import (
-    RATES,
     IntervalOptions,
     Level,
-    decision_intervals,
     effective_rows,
+    on_logits,
     wilson,
 )
 from calibkit.measures.resampling import EXCESS, NOISE, Spread, paired_spreads, spreads
-from calibkit.measures.views import Confusion, Pair, View
+from calibkit.measures.result import Interval, Number
+from calibkit.measures.views import Pair, View
+from calibkit.numerics.confusion import MEASURES
 from calibkit.runtime.threads import later
 
 #: Metrics whose variance their influence function gives, and the scale on which it is symmetric.
@@ -123,7 +124,7 @@ def method(metric: str, data: View | Confusion, options: IntervalOptions) -> str
     """Return how the interval of a metric is found, None where it has none."""
     plain = metric.partition(":")[0]
     if isinstance(data, Confusion):
-        known = {**dict.fromkeys(RATES, "wilson"), "mcc": "delta"}
+        known = {name: measure.interval for name, measure in MEASURES.items()}
     else:
         drawn = f"bootstrap:{options.replicates}:seed:{options.seed}"
         known = {
@@ -159,7 +160,7 @@ def _smooth_interval(name: str, value: float, view: View, level: Level) -> Inter
     if scale == "log of 1 +" and value > -1.0:
         return _as_ratio(1.0 + value, reach / (1.0 + value), 1.0)
     if scale == "logit" and 0.0 < value < 1.0:
-        return _on_logits(value, reach)
+        return on_logits(value, reach)
     if name == "auc":
         return Interval(max(0.0, value - reach), min(1.0, value + reach))
     return Interval(value - reach, value + reach)
@@ -224,7 +225,7 @@ def _resampled_interval(
         low, high = (math.sqrt(max(0.0, end)) for end in (square - reach, square + reach))
         return Interval(min(low, value), max(high, value))
     if name.startswith(("recall", "precision")) and 0.0 < value < 1.0:
-        return _on_logits(value, reach)
+        return on_logits(value, reach)
     centre = _centre(name, value, varied)
     return Interval(max(0.0, min(centre - reach, value)), min(1.0, max(centre + reach, value)))
 
@@ -233,11 +234,3 @@ def _as_ratio(ratio: float, reach: float, less: float) -> Interval:
     """Return an interval of a ratio less a constant that is symmetric in the ratio's logarithm."""
     factor = math.exp(reach)
     return Interval(ratio / factor - less, ratio * factor - less)
-
-
-def _on_logits(value: float, reach: float) -> Interval:
-    """Return an interval of a value between 0 and 1 that is symmetric in its log-odds."""
-    odds = math.log(value / (1.0 - value))
-    reach /= value * (1.0 - value)
-    low, high = (1.0 / (1.0 + math.exp(-x)) for x in (odds - reach, odds + reach))
-    return Interval(low, high)

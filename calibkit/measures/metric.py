@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from calibkit import __version__
-from calibkit.evaluation.result import Number
-from calibkit.measures.views import Settings, View
+from calibkit.measures.result import Number
+from calibkit.measures.views import View
 from calibkit.numerics.bounds import Bound
+from calibkit.options.metrics import Settings
+from calibkit.version import __version__
 
 Function = Callable[[View], Number]
 Options = Callable[[Settings], dict[str, object]]

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.evaluation.result import Number
 from calibkit.measures import basic, reliability
 from calibkit.measures.metric import signed
-from calibkit.measures.views import Sample, Settings, View, view_of
+from calibkit.measures.result import Number
+from calibkit.measures.views import Sample, View, view_of
+from calibkit.options.metrics import Settings
 
 Floats = NDArray[np.float64]
 

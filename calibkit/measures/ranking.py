@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from calibkit.measures.blocks import added
 from calibkit.measures.metric import metric, metric_of_bound
 from calibkit.measures.views import View
+from calibkit.numerics.blocks import added
 from calibkit.numerics.bounds import Bound
 from calibkit_kernels import ranking
 

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Final
 
-from calibkit.evaluation.result import Number
 from calibkit.measures import basic, corp, ranking, reliability, smooth
 from calibkit.measures.metric import BOUNDS, DEFINED, Function, Metric, signed
-from calibkit.measures.views import Settings, View
+from calibkit.measures.result import Number
+from calibkit.measures.views import View
 from calibkit.numerics.bounds import Bound
+from calibkit.options.metrics import Settings
 
 #: The families of metrics, in the order in which tables show them.
 FAMILIES: Final = (basic, ranking, reliability, corp, smooth)

@@ -10,10 +10,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.bins.edges import equal_width_edges
-from calibkit.measures.blocks import added, cut, each_block
 from calibkit.measures.metric import metric
-from calibkit.measures.views import Settings, View
+from calibkit.measures.views import View
+from calibkit.numerics.blocks import added, cut, each_block
+from calibkit.options.metrics import Settings
+from calibkit.summaries.edges import equal_width_edges
 from calibkit_kernels import reliability, tally
 
 Floats = NDArray[np.float64]

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.measures.influence import entries, group_sums, sampled
-from calibkit.measures.views import Sample, Settings, View
+from calibkit.measures.views import Sample, View
 from calibkit.numerics.sums import exact_group_sums
+from calibkit.options.metrics import Settings
 from calibkit_kernels import bootstrap as kernels
 
 Floats = NDArray[np.float64]

@@ -12,47 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.columns.weights import ROW, Unit
-from calibkit.measures.blocks import cut, each_block
-from calibkit.numerics.bounds import Bound
+from calibkit.numerics.blocks import cut, each_block
+from calibkit.options.metrics import Settings
 from calibkit.summaries.tally import count_rows
 from calibkit_kernels import ranking, reliability
 
 Floats = NDArray[Any]
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """The options that shape metrics.
-
-    Attributes
-    ----------
-    scale
-        ``probability``, ``logit`` or ``raw``.
-    bins, strategy
-        Number and kind of the bins of `ece`, `mce` and `ece_debiased`: ``equal-width`` (over
-        [0, 1]), ``equal-mass`` or ``range`` (equal width over the range of the scores).
-    precisions, recalls
-        The bounds of ``recall_at_precision:P`` and ``precision_at_recall:R``.
-    weighted, weight_kind
-        Whether rows have weights, and what a weight 2 is: ``frequency`` (two rows) or ``sampling``
-        (one row that stands for two).
-    prevalence
-        The base rate (its decimal) to which classes are reweighted; the weights of the rows are so
-        already.
-    threads
-        How many threads may work; no result depends on it.
-    """
-
-    scale: str = "probability"
-    bins: int = 15
-    strategy: str = "equal-width"
-    precisions: tuple[Bound, ...] = ()
-    recalls: tuple[Bound, ...] = ()
-    weighted: bool = False
-    weight_kind: str = "frequency"
-    prevalence: str | None = None
-    threads: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +50,14 @@ class Sample:
     def rows(self) -> int:
         """How many rows there are, whatever they weigh."""
         return int(self.label.size if self.times is None else self.times.sum())
+
+    def rows_of(self, kept: NDArray[Any]) -> Sample:
+        """Return some of the rows, by a mask or by their numbers."""
+        columns = (self.score, self.label, self.weight, self.group, self.times)
+        score, label, *others = (None if one is None else one[kept] for one in columns)
+        assert score is not None and label is not None
+        weight, group, times = others
+        return Sample(score=score, label=label, weight=weight, group=group, times=times)
 
     @property
     def positive_rows(self) -> int:
@@ -201,31 +175,6 @@ def view_of(sample: Sample, name: str, part: str, settings: Settings, **more: An
         score, count, positive, unit = found.score, found.count, found.positive, found.unit
     tally: dict[str, Any] = {"score": score, "count": count, "positive": positive, "unit": unit}
     return View(name=name, part=part, sample=sample, settings=settings, **tally, **more)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Confusion:
-    """Decisions against labels in one slice, in units of weight.
-
-    Attributes
-    ----------
-    tp, fp, fn, tn
-        True and false positives, false and true negatives.
-    unit
-        What one unit is worth.
-    sample
-        The rows; `Sample.score` is the decision, 0 or 1.
-    """
-
-    name: str
-    part: str
-    tp: int
-    fp: int
-    fn: int
-    tn: int
-    sample: Sample
-    unit: Unit = ROW
-    settings: Settings = field(default_factory=Settings)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,9 +12,9 @@ import numpy as np
 import polars as pl
 
 from calibkit.measures.curves import SCHEMA
-from calibkit.methods.raters.histograms import BINS, ONE, bin_edges, bin_sums, disagreement_targets
-from calibkit.methods.raters.metrics import Judged
+from calibkit.measures.votes import Judged
 from calibkit.numerics.normal import critical_value
+from calibkit.numerics.votes import BINS, ONE, bin_edges, bin_sums, disagreement_targets
 
 
 def disagreement_rows(

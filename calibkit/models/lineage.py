@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from calibkit.columns.columns import ColumnOptions
+from calibkit.columns.names import ScoreColumns
 from calibkit.errors import DataError, ModelError
 from calibkit.files.sources import Source
 from calibkit.models.model import Column, Model, canonical_text, decode_object
@@ -140,7 +140,7 @@ def name_makers(model: Model, makers: Mapping[str, str]) -> None:
 
 
 def makers_of(
-    source: Source, columns: ColumnOptions, said: Mapping[str, str] | None = None
+    source: Source, columns: ScoreColumns, said: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """Return which model made the column of a role, where that is known: what a state keeps.
 

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 import msgspec
 
 from calibkit.errors import ModelError, UsageError, nearest
-from calibkit.views.page import Shown
+from calibkit.models.kinds import IN_PYTHON, KINDS
+from calibkit.models.page import Shown
 
 if TYPE_CHECKING:
-    # Drift knows models: by its package, so that no module imports itself round a corner.
-    from calibkit.drift import Drift
     from calibkit.files.frames import Array, Frame, Names
 
 _GIANT = re.compile(rb"[0-9]{300}")
@@ -132,9 +131,7 @@ class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         >>> model.apply(rows.head(3), keep="score").columns
         ['score', 'calibrated']
         """
-        from calibkit.api.application import apply_to_frame
-
-        return apply_to_frame(
+        return IN_PYTHON["apply"]()(
             self,
             frame,
             score=score,
@@ -161,7 +158,7 @@ class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         unlabelled: str = "error",
         weight: str | None = None,
         confidence: float = 0.95,
-    ) -> Drift:
+    ) -> Any:
         """Compare new rows with those that a boundary, or those of a bundle, were fitted on.
 
         Parameters
@@ -174,6 +171,11 @@ class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
             The labels, where there are any, and how they are read.
         weight, confidence
             A column of weights; of the intervals.
+
+        Returns
+        -------
+        Drift
+            Metrics of the new rows beside those of the fit, and how far the rows are from each other.
 
         Raises
         ------
@@ -189,9 +191,7 @@ class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         >>> found.metrics.metrics["boundary"]["all"]["psi_score"] < 0.05
         True
         """
-        from calibkit.api.drifting import drift_of_frame
-
-        return drift_of_frame(
+        return IN_PYTHON["drift"]()(
             self,
             frame,
             score=score,
@@ -250,14 +250,13 @@ def kind_class(kind: str) -> type[Model]:
     ModelError
         For a kind that this version does not know.
     """
-    from calibkit.registry.kinds import KINDS
-
     if kind not in KINDS:
         raise ModelError(
             f"unknown kind of model {kind!r}{nearest(kind, KINDS)}; "
             f"this version knows {', '.join(sorted(KINDS))}"
         )
-    return KINDS[kind]()
+    structure: type[Model] = KINDS[kind].structure()
+    return structure
 
 
 def decode(data: bytes, file: str | None = None) -> Model:

@@ -17,6 +17,7 @@ from calibkit.options.shared import (
     ScoreElsewhere,
     SeedElsewhere,
     UncertaintyElsewhere,
+    elsewhere,
 )
 
 if TYPE_CHECKING:
@@ -97,9 +98,7 @@ class ApplyOptions(Options):
         """What is asked of the model besides its own word."""
         from calibkit.models.applier import Request
 
-        columns = {"score": self.score, "uncertainty": self.uncertainty, "probs": self.probs}
-        named = {role: name for role, name in columns.items() if name is not None}
-        return Request(columns=named, key=self.key, seed=self.seed)
+        return Request(columns=elsewhere(self), key=self.key, seed=self.seed)
 
     @property
     def most_missing(self) -> Bound | None:

@@ -24,13 +24,13 @@ from calibkit.options.shared import (
 )
 
 if TYPE_CHECKING:
-    from calibkit.methods.boundary.target import Target
+    from calibkit.methods.boundary.problem.target import Target
     from calibkit.models.model import Model
     from calibkit.numerics.bounds import Bound
 
 OBJECTIVE, METHOD = "Objective (exactly one)", "Method"
 
-#: The method that is chosen by cross-validation, see `calibkit.methods.boundary.auto`.
+#: The method that is chosen by cross-validation, see `calibkit.methods.boundary.choice`.
 AUTO: Final = "auto"
 
 #: What a shell completes, known here without loading anything: methods, and measures.
@@ -273,7 +273,7 @@ class BoundaryOptions(LevelOptions, ColumnOptions, FitOptions):
     @cached_property
     def target(self) -> Target:
         """The objective."""
-        from calibkit.methods.boundary.target import OPTIONS, read_target
+        from calibkit.methods.boundary.problem.target import OPTIONS, read_target
 
         given = {name: getattr(self, name) for name in OPTIONS}
         return read_target(given, value=self.value, prevalence=self.prevalence)
@@ -281,7 +281,7 @@ class BoundaryOptions(LevelOptions, ColumnOptions, FitOptions):
     @property
     def confidence_level(self) -> Bound | None:
         """The probability with which the bound is to hold on new data, if one is asked for."""
-        from calibkit.methods.boundary.certificate_tests import read_confidence
+        from calibkit.methods.boundary.certificate.tests import read_confidence
 
         return read_confidence(self.confidence)
 

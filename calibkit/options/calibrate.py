@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
 from calibkit.errors import UsageError, nearest
-from calibkit.methods.calibrators.methods import METHODS, Entry
 from calibkit.options.maps import (
     LOGIT_MAPS,
     METHOD,
+    SCORE_METHODS,
     MapOptions,
     Penalties,
+    ScoreMethod,
     chosen_penalties,
     one_pattern,
     penalties,
@@ -35,8 +36,8 @@ class CalibrateOptions(MapOptions, LabelledColumns, FitOptions):
         option(
             metavar="METHOD",
             group=METHOD,
-            help=f"{', '.join(list(METHODS)[:-1])} or {list(METHODS)[-1]}; of class probabilities: "
-            "temperature, vector or matrix.",
+            help=f"{', '.join(list(SCORE_METHODS)[:-1])} or {list(SCORE_METHODS)[-1]}; of class "
+            "probabilities: temperature, vector or matrix.",
             shown="beta; temperature with --probs",
         ),
     ] = None
@@ -88,14 +89,14 @@ class CalibrateOptions(MapOptions, LabelledColumns, FitOptions):
             return
         if self.regularization is not None:
             raise UsageError("--regularization goes with --probs, for vector and matrix scaling.")
-        if self.named not in METHODS:
+        if self.named not in SCORE_METHODS:
             raise UsageError(
-                f"--method {self.method!r} is not known{nearest(self.named, METHODS)}; use one of "
-                f"{', '.join(METHODS)}."
+                f"--method {self.method!r} is not known{nearest(self.named, SCORE_METHODS)}; use "
+                f"one of {', '.join(SCORE_METHODS)}."
             )
-        own = {name for entry in METHODS.values() for name in entry.options}
+        own = {name for entry in SCORE_METHODS.values() for name in entry.options}
         for name in self._given(sorted(own - set(self.entry.options))):
-            having = [other for other, entry in METHODS.items() if name in entry.options]
+            having = [other for other, entry in SCORE_METHODS.items() if name in entry.options]
             raise UsageError(
                 f"--{name.replace('_', '-')} goes with --method {' and '.join(having)}, not with "
                 f"{self.named}."
@@ -165,9 +166,9 @@ class CalibrateOptions(MapOptions, LabelledColumns, FitOptions):
         return self.method or ("temperature" if self.of_classes else "beta")
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> ScoreMethod:
         """What is known of the method of scores."""
-        return METHODS[self.named]
+        return SCORE_METHODS[self.named]
 
     @property
     def penalties(self) -> tuple[float, float] | None:

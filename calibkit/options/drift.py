@@ -15,6 +15,7 @@ from calibkit.options.shared import (
     ScoreElsewhere,
     UncertaintyElsewhere,
     Unlabelled,
+    elsewhere,
     model_of,
 )
 
@@ -76,5 +77,4 @@ class DriftOptions(Options):
     @property
     def elsewhere(self) -> dict[str, str]:
         """The column of each role that is not where the model says."""
-        named = {"score": self.score, "uncertainty": self.uncertainty}
-        return {role: name for role, name in named.items() if name is not None}
+        return elsewhere(self)

@@ -52,21 +52,20 @@ from calibkit.options.shared import (
 )
 
 if TYPE_CHECKING:
-    from calibkit.measures.settings import Share
-    from calibkit.measures.views import Settings
     from calibkit.models.model import Model
     from calibkit.numerics.bounds import Bound
+    from calibkit.options.metrics import Settings, Share
 
 
 def _prevalence(value: Any, flag: str) -> str:
-    from calibkit.measures.settings import read_prevalence
+    from calibkit.options.metrics import read_prevalence
 
     return read_prevalence(str(value))
 
 
 def _complete_metrics(incomplete: str) -> list[str]:
     """Complete the last of a list of metrics with commas."""
-    from calibkit.reports.html_glossary import MEANINGS
+    from calibkit.options.metrics import MEANINGS
 
     before, comma, last = incomplete.rpartition(",")
     return [f"{before}{comma}{name}" for name in MEANINGS if name.startswith(last)]
@@ -260,13 +259,13 @@ class EvaluateOptions(Threaded):
     @cached_property
     def tops(self) -> tuple[Share, ...]:
         """The shares of the rows with the highest scores that are slices."""
-        from calibkit.measures.settings import read_shares
+        from calibkit.options.metrics import read_shares
 
         return read_shares(cast("Sequence[str]", self.top or ()))
 
     @cached_property
     def _chosen(self) -> tuple[tuple[str, ...] | None, dict[str, list[Bound]]]:
-        from calibkit.measures.settings import read_bounds, read_metrics
+        from calibkit.options.metrics import read_bounds, read_metrics
 
         bounds = read_bounds(
             cast("Sequence[str]", self.recall_at_precision or ()),
@@ -282,7 +281,7 @@ class EvaluateOptions(Threaded):
     @cached_property
     def settings(self) -> Settings:
         """What shapes the metrics."""
-        from calibkit.measures.views import Settings
+        from calibkit.options.metrics import Settings
 
         bounds = self._chosen[1]
         return Settings(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from calibkit.errors import UsageError
 from calibkit.options.option import Options, option
@@ -17,11 +17,9 @@ from calibkit.options.shared import (
     ScoreElsewhere,
     SeedElsewhere,
     UncertaintyElsewhere,
+    elsewhere,
     model_of,
 )
-
-if TYPE_CHECKING:
-    from calibkit.exports.request import Request
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,10 +83,6 @@ class ExportOptions(Options):
             raise UsageError("--dialect and --table go with --to sql.")
 
     @property
-    def request(self) -> Request:
-        """What is asked besides the model and the language."""
-        from calibkit.exports.request import Request
-
-        columns = {"score": self.score, "uncertainty": self.uncertainty, "probs": self.probs}
-        named = {role: name for role, name in columns.items() if name is not None}
-        return Request(columns=named, key=self.key, seed=self.seed)
+    def elsewhere(self) -> dict[str, str]:
+        """The column of each role that is not where the model says."""
+        return elsewhere(self)

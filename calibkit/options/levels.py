@@ -14,7 +14,7 @@ Order = Literal["uncertainty-score", "score-uncertainty"]
 
 
 def _edges(value: Any, flag: str) -> tuple[float, ...]:
-    from calibkit.bins.level_edges import edges_of
+    from calibkit.options.level_edges import edges_of
 
     return edges_of(value, flag)
 

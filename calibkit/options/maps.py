@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Annotated, Any, Final, Literal
@@ -70,6 +70,62 @@ def one_pattern(probs: Names | None) -> str:
     if len(patterns) > 1:
         raise UsageError("a fit takes one predictor: give --probs one pattern.")
     return patterns[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreMethod:
+    """What is known of a method that maps scores before it is loaded.
+
+    Attributes
+    ----------
+    step
+        What a fit does, in words.
+    fields
+        The fields of its map: see `calibkit.maps.score_map.ScoreMap`.
+    options
+        The options that not every method has: see `MapOptions`.
+    probabilities
+        Whether scores have to be probabilities or their logits: always, or with bins of equal width.
+    fits
+        Whether it learns anything from labels.
+    """
+
+    step: str
+    fields: tuple[str, ...]
+    options: tuple[str, ...] = ()
+    probabilities: bool | Literal["equal-width"] = False
+    fits: bool = True
+
+
+#: The methods that map scores; `calibkit.maps.methods` holds what each does.
+SCORE_METHODS: Final[Mapping[str, ScoreMethod]] = {
+    "beta": ScoreMethod(step="fit beta calibration", fields=("a", "b", "c"), probabilities=True),
+    "platt": ScoreMethod(step="fit Platt scaling", fields=("a", "b"), options=("targets",)),
+    "isotonic": ScoreMethod(step="fit isotonic", fields=("knots", "values")),
+    "histogram": ScoreMethod(
+        step="fit histogram",
+        fields=("knots", "values"),
+        options=("bins", "bin_strategy"),
+        probabilities="equal-width",
+    ),
+    "scaling-binning": ScoreMethod(
+        step="fit scaling-binning",
+        fields=("a", "b", "knots", "values"),
+        options=("bins", "bin_strategy", "split"),
+    ),
+    "venn-abers": ScoreMethod(
+        step="fit venn-abers",
+        fields=("low_knots", "low", "high_knots", "high"),
+    ),
+    "temperature": ScoreMethod(step="fit temperature", fields=("temperature",), probabilities=True),
+    "prior-shift": ScoreMethod(
+        step="shift the prior",
+        fields=("negatives_kept",),
+        options=("negatives_kept",),
+        probabilities=True,
+        fits=False,
+    ),
+}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 from calibkit.errors import UsageError
 from calibkit.options import judging as own
+from calibkit.options.evaluate import EvaluateOptions
+from calibkit.options.look import Look, read_size
 from calibkit.options.option import Options, listed, option
 from calibkit.options.shared import (
     By,
@@ -30,7 +32,6 @@ from calibkit.options.shared import (
     Weight,
     WeightKind,
 )
-from calibkit.reports.look import Look, read_size
 
 if TYPE_CHECKING:
     from calibkit.models.model import Model
@@ -140,6 +141,17 @@ class JudgedPlot(PlotOptions):
     groups: Groups = None
     confidence: own.Confidence = 0.95
     intervals: own.Intervals = True
+
+    @property
+    def judged(self) -> EvaluateOptions:
+        """What to evaluate for the picture, whatever boundaries are drawn there.
+
+        Raises
+        ------
+        UsageError
+            For options that do not go together.
+        """
+        return self.part(EvaluateOptions, boundary=None, uncertainty=None)
 
 
 @dataclass(frozen=True, kw_only=True)

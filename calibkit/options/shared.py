@@ -10,6 +10,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
+from calibkit.columns.names import ScoreColumns
 from calibkit.options.option import Options, listed, option, tagged
 
 if TYPE_CHECKING:
@@ -206,6 +207,13 @@ ProbsElsewhere = Annotated[
     option("--probs", metavar="PATTERN", group=COLUMNS, help=PROBS_HELP, shown=_AS_IN_MODEL),
 ]
 
+
+def elsewhere(options: Options) -> dict[str, str]:
+    """Return the column of each role that is read under another name than the model's."""
+    named = {role: getattr(options, role, None) for role in ("score", "uncertainty", "probs")}
+    return {role: name for role, name in named.items() if name is not None}
+
+
 # Output and run ------------------------------------------------------------------------------
 
 Provenance = Annotated[
@@ -295,7 +303,7 @@ class FitOptions(Threaded):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ColumnOptions(Options):
+class ColumnOptions(Options, ScoreColumns):
     """What the columns of scores and labels are called, and how they are read."""
 
     score: Score = "score"
@@ -307,17 +315,6 @@ class ColumnOptions(Options):
     weight: Weight = None
     weight_kind: WeightKind = "frequency"
     on_missing: OnMissing = "error"
-
-    @property
-    def roles(self) -> dict[str, str]:
-        """The column of each role that has one."""
-        roles = ("score", "label", "uncertainty", "weight")
-        return {role: getattr(self, role) for role in roles if getattr(self, role) is not None}
-
-    @property
-    def sampled(self) -> bool:
-        """Whether a row stands for as many rows as its weight."""
-        return self.weight is not None and self.weight_kind == "sampling"
 
 
 @dataclass(frozen=True, kw_only=True)

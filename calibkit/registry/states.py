@@ -1,13 +1,12 @@
-"""States as files: the kinds there are, how one is read, and how several become one."""
+"""States as files: how one is read, and how several become one."""
 
 from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
@@ -16,6 +15,7 @@ from calibkit.files.explain import reading
 from calibkit.files.inputs import STDIN, find_files
 from calibkit.files.scratch import Scratch
 from calibkit.models.model import decode_as
+from calibkit.registry.methods import STATES
 from calibkit.summaries.states import (
     KEY,
     MAGIC,
@@ -27,49 +27,6 @@ from calibkit.summaries.states import (
     opened,
     place_of,
 )
-
-
-def _scores() -> type[State]:
-    from calibkit.summaries.score_states import ScoreState
-
-    return ScoreState
-
-
-def _vad() -> type[State]:
-    from calibkit.methods.vad.states import VadState
-
-    return VadState
-
-
-def _hetcal() -> type[State]:
-    from calibkit.methods.hetcal.states import HetcalState
-
-    return HetcalState
-
-
-def _alpha() -> type[State]:
-    from calibkit.methods.raters.states import AlphaState
-
-    return AlphaState
-
-
-def _classes() -> type[State]:
-    from calibkit.methods.raters.states import ClassState
-
-    return ClassState
-
-
-#: The kinds of states, by the command that finishes them.
-KINDS: Final[Mapping[str, Callable[[], type[State]]]] = {
-    "alpha-cal": _alpha,
-    "bin": _scores,
-    "boundary": _scores,
-    "calibrate": _scores,
-    "calibrate --probs": _classes,
-    "evaluate": _scores,
-    "hetcal": _hetcal,
-    "vad": _vad,
-}
 
 
 class _Start(msgspec.Struct):
@@ -105,7 +62,7 @@ def state_of(data: Stored, path: str) -> State:
     start = decode_as(text, _Start, "a calibkit state", path)
     _check_start(start, path)
     header = decode_as(text, Header, f"a {start.kind!r} state", path)
-    state = KINDS[start.kind]().stored(header, data, path)
+    state = STATES[start.kind]().stored(header, data, path)
     shards = header.shards
     if not shards or len(set(shards)) != len(shards) or tuple(sorted(shards)) != shards:
         raise ModelError("a damaged state: its shards are not in order", file=path)
@@ -120,10 +77,10 @@ def state_of(data: Stored, path: str) -> State:
 def _check_start(start: _Start, path: str) -> None:
     if start.magic != MAGIC:
         raise ModelError("this is not a calibkit state", file=path)
-    if start.kind not in KINDS:
+    if start.kind not in STATES:
         raise ModelError(
-            f"unknown kind of state {start.kind!r}{nearest(start.kind, KINDS)}; this version knows "
-            f"{', '.join(sorted(KINDS))}",
+            f"unknown kind of state {start.kind!r}{nearest(start.kind, STATES)}; this version knows "
+            f"{', '.join(sorted(STATES))}",
             file=path,
         )
     if start.version < VERSION:

@@ -18,7 +18,6 @@ from calibkit.evaluation.evaluate import evaluate
 from calibkit.evaluation.slices import ALL
 from calibkit.files.sources import Source
 from calibkit.options.plot import AucLiftOptions
-from calibkit.reports.judged import judged
 from calibkit.reports.points import Points, in_per_cent, per_cent, undrawable
 from calibkit.reports.style import Sheet, shown_name
 
@@ -57,7 +56,7 @@ def points(source: Source, options: AucLiftOptions) -> Points:
     """
     if len(options.names) < 2:
         raise UsageError("an AUC lift compares scores: name a --baseline and another --score.")
-    spec = replace(judged(options), metrics=("count", "auc"))
+    spec = replace(options.judged, metrics=("count", "auc"))
     found = evaluate(spec, source)
     metrics, baseline = found.metrics, spec.ranked[0]
     rows = []
@@ -121,7 +120,7 @@ def _draw_one(panel: Axes, own: pl.DataFrame, place: int, sheet: Sheet) -> None:
     x = place + np.linspace(-span, span, lifts.size)
     if not boxed:
         sheet.whiskers(panel, place, x, own["low"], own["high"])
-    panel.plot(x, lifts, zorder=3, **{**line, "ls": "none", "ms": 4.0}, **sheet.rim)
+    sheet.series(panel, place, x, lifts, zorder=3, ls="none", ms=4.0)
 
 
 def _wrapped(name: str, long: int) -> str:

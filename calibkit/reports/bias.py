@@ -13,15 +13,14 @@ import polars as pl
 from calibkit.evaluation.evaluate import evaluate
 from calibkit.files.sources import Source
 from calibkit.options.plot import BiasOptions
-from calibkit.reports.judged import judged
 from calibkit.reports.points import (
     Points,
     check_lines,
     columns_of_ends,
-    ends_of,
     in_per_cent,
     per_cent,
     undrawable,
+    with_ends,
 )
 from calibkit.reports.style import Sheet
 
@@ -50,15 +49,14 @@ def points(source: Source, options: BiasOptions) -> Points:
         Scores that are no probabilities; no share with a positive row.
     """
     check_lines(options.names, "scores", "--score")
-    spec = replace(judged(options), metrics=METRICS)
+    spec = replace(options.judged, metrics=METRICS)
     found = evaluate(spec, source)
     rows = []
     for score in spec.ranked:
         for share in sorted(spec.tops, key=lambda one: one.bound.numerator / one.bound.denominator):
             part = f"top:{share.text}"
-            limits = found.metrics.intervals.get(score, {}).get(part, {})
-            own = found.metrics.metrics[score][part] | ends_of(limits, METRICS[2:])
             top = share.bound.numerator / share.bound.denominator
+            own = with_ends(found.metrics, score, part, METRICS[2:])
             rows.append({"score": score, "top": top, **own})
     table = pl.DataFrame(rows, schema=SCHEMA)
     if table["calibration_bias"].count() == 0:
@@ -83,7 +81,7 @@ def draw(shown: Points, sheet: Sheet) -> None:
         aside = (place - (len(series) - 1) / 2) * 0.012
         x = own["top"] * (1 + 4 * aside) if wide else own["top"] + aside * (tops[-1] - tops[0])
         for panel, name in ((above, "calibration_bias"), (below, "ece")):
-            panel.plot(x.to_numpy(), own[name].to_numpy(), **sheet.line(place), **sheet.rim)
+            sheet.series(panel, place, x, own[name])
             sheet.whiskers(panel, place, x, own[f"{name}_low"], own[f"{name}_high"])
         sheet.entry(own["score"][0], **sheet.line(place))
     if wide:

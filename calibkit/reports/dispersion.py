@@ -16,14 +16,13 @@ from calibkit.evaluation.evaluate import evaluate
 from calibkit.evaluation.slices import ALL
 from calibkit.files.sources import Source
 from calibkit.options.plot import DispersionOptions
-from calibkit.reports.judged import judged
 from calibkit.reports.points import (
     Points,
     check_lines,
     columns_of_ends,
-    ends_of,
     per_cent,
     undrawable,
+    with_ends,
 )
 from calibkit.reports.style import Sheet
 
@@ -51,13 +50,10 @@ def points(source: Source, options: DispersionOptions) -> Points:
     DataError
         No row with two votes.
     """
-    spec = replace(judged(options), metrics=METRICS)
+    spec = replace(options.judged, metrics=METRICS)
     found = evaluate(spec, source)
-    rows = []
-    for name, parts in found.metrics.metrics.items():
-        limits = found.metrics.intervals.get(name, {}).get(ALL, {})
-        own = {metric: parts[ALL][metric] for metric in METRICS}
-        rows.append({"name": name, **own, **ends_of(limits, METRICS)})
+    metrics = found.metrics
+    rows = [{"name": name, **with_ends(metrics, name, ALL, METRICS)} for name in metrics.metrics]
     table = pl.DataFrame(rows, schema=SCHEMA)
     check_lines(table["name"].to_list(), "predictors", "--probs")
     if not table["dispersion_loss"].count():
@@ -71,12 +67,7 @@ def draw(shown: Points, sheet: Sheet) -> None:
     (panel,) = sheet.panels()
     for place, row in enumerate(shown.table.iter_rows(named=True)):
         line, (x, y) = sheet.line(place), (row["calibration_loss"], row["dispersion_loss"])
-        if row["calibration_loss_low"] is not None:
-            ends = (row["calibration_loss_low"], row["calibration_loss_high"])
-            panel.hlines(y, *ends, color=line["color"], lw=1.0)
-        if row["dispersion_loss_low"] is not None:
-            ends = (row["dispersion_loss_low"], row["dispersion_loss_high"])
-            panel.vlines(x, *ends, color=line["color"], lw=1.0)
+        sheet.cross(panel, row, "calibration_loss", "dispersion_loss", color=line["color"])
         look = {**line, **sheet.rim, "ls": "none", "ms": 7.0}
         panel.plot([x], [y], zorder=3, **look)
         sheet.entry(row["name"], **look)

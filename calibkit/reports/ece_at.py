@@ -15,8 +15,9 @@ from calibkit.columns.columns import read_score_rows, score_column
 from calibkit.evaluation.rows import grid_of
 from calibkit.files.sources import Source
 from calibkit.measures import cells
-from calibkit.measures.views import Sample, Settings
+from calibkit.measures.views import Sample
 from calibkit.options.grid_plots import EceAtOptions
+from calibkit.options.metrics import Settings
 from calibkit.reports.points import Points, check_lines, undrawable
 from calibkit.reports.style import Sheet
 
@@ -85,12 +86,11 @@ def draw(shown: Points, sheet: Sheet) -> None:
     series = shown.table.partition_by("score", maintain_order=True)
     marked = series[0].height <= 30
     for place, own in enumerate(series):
-        look = sheet.line(place) if marked else {**sheet.line(place), "marker": ""}
+        look = {} if marked else {"marker": ""}
         for panel, name in ((above, "ece_at"), (below, "cumulative_ece_at")):
             known = own.filter(pl.col(name).is_not_null())
-            x, y = known["score_bin"].to_numpy(), known[name].to_numpy()
-            panel.plot(x, y, **look, **sheet.rim)
-        sheet.entry(own["score"][0], **look)
+            sheet.series(panel, place, known["score_bin"], known[name], **look)
+        sheet.entry(own["score"][0], **sheet.line(place) | look)
     for panel in (above, below):
         panel.set_ylim(bottom=0)
     below.locator_params(axis="x", integer=True)

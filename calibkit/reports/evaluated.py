@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Final
 
+from calibkit.errors import CalibkitError
 from calibkit.evaluation.evaluate import Evaluated
 from calibkit.evaluation.slices import ALL
 from calibkit.files.inputs import Part
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.model import BoundaryModel
+from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.models.kinds import view_of
 from calibkit.models.model import Model
+from calibkit.models.page import Page
 from calibkit.options.evaluate import EvaluateOptions
-from calibkit.options.plot import RocOptions
-from calibkit.reports import disagreement, plots, reliability
+from calibkit.options.grid_plots import HeatmapOptions
+from calibkit.options.plot import (
+    CurveOptions,
+    DispersionOptions,
+    PrecisionRecallOptions,
+    RocOptions,
+)
+from calibkit.reports import plots, reliability
 from calibkit.reports.html import Cell, Markup, Table
 from calibkit.reports.html_boundary import beside
+from calibkit.reports.html_plots import figure_of
 from calibkit.reports.html_report import report
-from calibkit.reports.judged import curves_of
-from calibkit.views import page_of as viewed
-from calibkit.views.page import Page
+from calibkit.reports.points import MOST_LINES, Points
 
 _NO_PICTURES: Final = (
     "More pictures (precision and recall, ROC, the boundary over score and uncertainty) come with the "
@@ -45,13 +53,10 @@ def picture_of(options: EvaluateOptions, source: Source, found: Evaluated, forma
         Where there is nothing to draw.
     """
     if options.scale == "raw" and not options.patterns:
-        shown = plots.points(source, curves_of(RocOptions, options))
-        return plots.picture(shown, format=format)
-    whole = found.curves
-    if whole is not None:
-        whole = whole.filter(whole["slice"] == ALL)
-    kind = reliability if options.counts is None else disagreement
-    return plots.picture(kind.of_evaluated(replace(found, curves=whole), options), format=format)
+        shown = plots.points(source, _curves(RocOptions, options))
+    else:
+        shown = _reliability(options, found)
+    return plots.picture(shown, format=format)
 
 
 def page_of(options: EvaluateOptions, source: Source, found: Evaluated) -> bytes:
@@ -60,11 +65,13 @@ def page_of(options: EvaluateOptions, source: Source, found: Evaluated) -> bytes
     drawn: list[Markup] = []
     remark = _NO_PICTURES
     if find_spec("matplotlib") is not None:
-        from calibkit.reports.html_plots import pictures
-
-        boundary = model if isinstance(model, BoundaryModel) else None
         fits = source.memory is None or source.rows <= source.memory.entries
-        drawn = pictures(source if fits else None, options, found, boundary)
+        for make in _shown(options, source if fits else None, found):
+            try:
+                shown = make()
+            except CalibkitError:  # raw scores, one class, too many lines: no such picture
+                continue
+            drawn.append(figure_of(shown, len(drawn), found))
         remark = "" if fits else _TOO_MANY
     return report(
         found,
@@ -76,6 +83,50 @@ def page_of(options: EvaluateOptions, source: Source, found: Evaluated) -> bytes
     )
 
 
+def _shown(
+    options: EvaluateOptions, source: Source | None, found: Evaluated
+) -> Iterator[Callable[[], Points]]:
+    """Yield what makes the points of each picture of a page; without a source, of `found` alone."""
+    if found.curves is not None:
+        yield lambda: _reliability(options, found)
+    if source is None:
+        return
+    if options.counts is not None:
+        yield lambda: plots.points(source, options.part(DispersionOptions, probs=options.patterns))
+    if options.patterns or len(options.ranked) > MOST_LINES:
+        return
+    yield lambda: plots.points(source, _curves(PrecisionRecallOptions, options))
+    yield lambda: plots.points(source, _curves(RocOptions, options))
+    model = options.model
+    if isinstance(model, BoundaryModel) and "uncertainty" in model.columns:
+        yield lambda: plots.points(source, _grid(options, model))
+
+
+def _reliability(options: EvaluateOptions, found: Evaluated) -> Points:
+    """Return the reliability of all rows: of votes that of the predicted disagreement."""
+    whole = found.curves
+    if whole is not None:
+        whole = whole.filter(whole["slice"] == ALL)
+    return reliability.of_evaluated(replace(found, curves=whole), options)
+
+
+def _curves(kind: type[CurveOptions], options: EvaluateOptions) -> CurveOptions:
+    """Return which curves to draw of what was evaluated."""
+    boundary = () if options.boundary is None else options.boundary
+    return options.part(kind, scores=options.ranked, boundary=boundary)
+
+
+def _grid(options: EvaluateOptions, boundary: BoundaryModel) -> HeatmapOptions:
+    """Return the grid under a boundary: over the columns that it reads."""
+    score, uncertainty = (boundary.columns[name] for name in ("score", "uncertainty"))
+    return options.part(
+        HeatmapOptions,
+        score=score.name,
+        scale=score.scale or "probability",
+        uncertainty=options.uncertainty or uncertainty.name,
+    )
+
+
 def _named(part: Part) -> str:
     return "standard input" if part.path == "-" else part.relative or part.path
 
@@ -84,7 +135,9 @@ def _story(model: Model, found: Evaluated) -> Iterator[str | Table]:
     """Yield what a boundary led to expect beside what was found, and all that is to say of it."""
     if isinstance(model, BoundaryModel):
         yield from beside(model, found.metrics)
-    for part in viewed(model, Page(everything=True)).parts:
+    page = Page(everything=True)
+    view_of(model).view(model, page)
+    for part in page.parts:
         if isinstance(part, str):
             if part:
                 yield part

@@ -10,9 +10,9 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from string import Template
 from typing import NewType
-
-from calibkit.reports.html_style import STYLE
 
 Markup = NewType("Markup", str)
 
@@ -23,17 +23,8 @@ _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufff
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
-_PAGE = """<!doctype html>
-<html lang="en">
-<head><meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{title}</title>
-<style>{style}</style></head>
-<body><main>{content}</main></body>
-</html>
-"""
+#: The only template: what every page has around its content, and how it looks.
+_PAGE = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
@@ -180,6 +171,6 @@ def figure(drawing: Markup, caption: str) -> Markup:
 
 def page(title: str, *parts: Markup) -> bytes:
     """Return a whole page, in UTF-8."""
-    return _PAGE.format(
-        policy=escaped(_POLICY), title=escaped(title), style=STYLE, content=joined(parts)
+    return _PAGE.substitute(
+        policy=escaped(_POLICY), title=escaped(title), content=joined(parts)
     ).encode()

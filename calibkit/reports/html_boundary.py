@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from calibkit.evaluation.result import Metrics
 from calibkit.evaluation.rows import BOUNDARY
 from calibkit.evaluation.slices import ALL
-from calibkit.methods.boundary.model import BoundaryModel
+from calibkit.measures.result import Metrics
+from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.reports.html import Cell, Span, Table, number
 
 #: Bounds that metrics call otherwise.

@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import replace
 
-import polars as pl
-
-from calibkit.errors import CalibkitError
 from calibkit.evaluation.evaluate import Evaluated
 from calibkit.evaluation.slices import ALL
-from calibkit.files.sources import Source
-from calibkit.methods.boundary.model import BoundaryModel
-from calibkit.options.evaluate import EvaluateOptions
-from calibkit.options.grid_plots import HeatmapOptions
-from calibkit.options.plot import DispersionOptions, PrecisionRecallOptions, RocOptions
-from calibkit.reports import disagreement, plots, reliability
+from calibkit.reports import plots
 from calibkit.reports.html import Markup, escaped, figure, number
-from calibkit.reports.judged import curves_of
-from calibkit.reports.points import MOST_LINES, Points
+from calibkit.reports.points import Points
 
 #: What the light style draws with, and the names of these colours on the page.
 _COLOURS = {
@@ -50,69 +39,8 @@ _WORDS = {
 }
 
 
-def pictures(
-    source: Source | None,
-    options: EvaluateOptions,
-    found: Evaluated,
-    boundary: BoundaryModel | None,
-) -> list[Markup]:
-    """Return the pictures of an evaluation that `found` and its rows allow, as figures.
-
-    Parameters
-    ----------
-    source, options
-        The rows, and what was evaluated on them.  None: rows too many to be read again; what the
-        evaluation itself has found is drawn.
-    found
-        What was found, with its curves.
-    boundary
-        The boundary that was judged, read from the file that `options` name.
-    """
-    drawn: list[Markup] = []
-    for make in _kinds(source, options, found, boundary):
-        try:
-            shown = make()
-        except CalibkitError:  # raw scores, one class, too many lines: there is no such picture
-            continue
-        drawn.append(_figure(shown, len(drawn), found))
-    return drawn
-
-
-def _kinds(
-    source: Source | None,
-    options: EvaluateOptions,
-    found: Evaluated,
-    boundary: BoundaryModel | None,
-) -> Iterator[Callable[[], Points]]:
-    """Yield what makes the points of each picture."""
-    if found.curves is not None:
-        own = replace(found, curves=found.curves.filter(pl.col("slice") == ALL))
-        kind = reliability if options.counts is None else disagreement
-        yield lambda: kind.of_evaluated(own, options)
-    if source is None:
-        return
-    if options.counts is not None:
-        yield lambda: plots.points(source, options.part(DispersionOptions, probs=options.patterns))
-    if options.patterns or len(options.ranked) > MOST_LINES:
-        return
-    yield lambda: plots.points(source, curves_of(PrecisionRecallOptions, options))
-    yield lambda: plots.points(source, curves_of(RocOptions, options))
-    if boundary is not None and "uncertainty" in boundary.columns:
-        yield lambda: plots.points(source, _grid(options, boundary))
-
-
-def _grid(options: EvaluateOptions, boundary: BoundaryModel) -> HeatmapOptions:
-    """Return the grid under a boundary: over the columns that it reads."""
-    score, uncertainty = (boundary.columns[name] for name in ("score", "uncertainty"))
-    return options.part(
-        HeatmapOptions,
-        score=score.name,
-        scale=score.scale or "probability",
-        uncertainty=options.uncertainty or uncertainty.name,
-    )
-
-
-def _figure(shown: Points, place: int, found: Evaluated) -> Markup:
+def figure_of(shown: Points, place: int, found: Evaluated) -> Markup:
+    """Return the picture of some points of an evaluation, the `place`-th of its page, as a figure."""
     title = plots.KINDS[shown.kind].title
     words = f"{title}. {_WORDS[shown.kind]}"
     svg = plots.picture(shown, plots.Look(title="", transparent=True)).decode()

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from calibkit import __version__
 from calibkit.evaluation.evaluate import Evaluated
-from calibkit.evaluation.result import Difference, Metrics, Number
 from calibkit.evaluation.slices import ALL
+from calibkit.measures.result import Difference, Metrics, Number
+from calibkit.options.metrics import meaning, stem
 from calibkit.reports import html, html_pictures
 from calibkit.reports.html import NOTHING, Cell, Markup, Span, Table
-from calibkit.reports.html_glossary import meaning, stem
+from calibkit.version import __version__
 from calibkit.views.metrics import alike
 
 #: Metrics shown large, the first six that a score has.

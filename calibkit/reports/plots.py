@@ -5,14 +5,13 @@
     axes(points, options) -> Axes             the same on axes, for more to be drawn there
     to_svg(figure), to_png(figure) -> bytes   its bytes, the same each time
 
-A kind is a class of options in `calibkit.options.pictures.KINDS` and a module with
+A kind is a class of options in `calibkit.options.pictures.KINDS`, and here two functions:
 ``points(source, options)`` and ``draw(points, sheet)``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import ModuleType
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from calibkit.bins.grid_table import is_grid_table
@@ -20,24 +19,21 @@ from calibkit.columns.columns import resolve
 from calibkit.evaluation.rows import columns_used
 from calibkit.files.sources import Source
 from calibkit.options.grid_plots import BinnedPlot
+from calibkit.options.look import Look
 from calibkit.options.pictures import KINDS, kind_of
 from calibkit.options.plot import JudgedPlot, PlotOptions
 from calibkit.reports import (
     auc_lift,
     bias,
-    disagreement,
     dispersion,
     ece_at,
     heatmap,
     positivity,
-    precision_recall,
+    ranking_curves,
     recall_gain,
     reliability,
-    roc,
 )
 from calibkit.reports.axes import AxesSheet
-from calibkit.reports.judged import judged
-from calibkit.reports.look import Look
 from calibkit.reports.points import Points
 from calibkit.reports.style import Sheet, need_matplotlib, settings, to_png, to_svg
 
@@ -58,18 +54,19 @@ __all__ = [
     "to_svg",
 ]
 
-_MODULES: Final[Mapping[str, ModuleType]] = {
-    "reliability": reliability,
-    "precision-recall": precision_recall,
-    "roc": roc,
-    "positivity": positivity,
-    "heatmap": heatmap,
-    "recall-gain": recall_gain,
-    "ece-at": ece_at,
-    "bias": bias,
-    "dispersion": dispersion,
-    "disagreement": disagreement,
-    "auc-lift": auc_lift,
+#: Of each kind what it shows, and how that is drawn.
+_KINDS: Final[Mapping[str, tuple[Callable[..., Points], Callable[[Points, Sheet], None]]]] = {
+    "reliability": (reliability.points, reliability.draw),
+    "precision-recall": (ranking_curves.points, ranking_curves.draw),
+    "roc": (ranking_curves.points, ranking_curves.draw),
+    "positivity": (positivity.points, positivity.draw),
+    "heatmap": (heatmap.points, heatmap.draw),
+    "recall-gain": (recall_gain.points, recall_gain.draw),
+    "ece-at": (ece_at.points, ece_at.draw),
+    "bias": (bias.points, bias.draw),
+    "dispersion": (dispersion.points, dispersion.draw),
+    "disagreement": (reliability.disagreement_points, reliability.draw_disagreement),
+    "auc-lift": (auc_lift.points, auc_lift.draw),
 }
 
 
@@ -90,8 +87,8 @@ def points(source: Source, options: PlotOptions) -> Points:
     DataError
         Values that are missing, out of range or of the wrong type.
     """
-    found: Points = _MODULES[kind_of(options)].points(source, options)
-    return found
+    of_rows, _ = _KINDS[kind_of(options)]
+    return of_rows(source, options)
 
 
 def columns(source: Source, options: PlotOptions) -> dict[str, str]:
@@ -103,7 +100,7 @@ def columns(source: Source, options: PlotOptions) -> dict[str, str]:
         For one that is not there.
     """
     if isinstance(options, JudgedPlot):
-        return columns_used(judged(options), source)
+        return columns_used(options.judged, source)
     assert isinstance(options, BinnedPlot)
     if is_grid_table(source):
         return {name: name for name in ("count", "positives", "mean_score")}
@@ -124,7 +121,7 @@ def draw(shown: Points, look: Look | None = None, figure: Figure | None = None) 
     size = _size(shown, look)
     with settings(look, size):
         sheet = Sheet(look, size, KINDS[shown.kind].title, figure)
-        _MODULES[shown.kind].draw(shown, sheet)
+        _KINDS[shown.kind][1](shown, sheet)
         return sheet.finish()
 
 
@@ -140,7 +137,7 @@ def axes(shown: Points, options: PlotOptions) -> Axes:
         return figure.axes[0]
     with matplotlib.rc_context({"text.parse_math": False}):  # a dollar in a name is no formula
         sheet = AxesSheet(options.ax, options.title)
-        _MODULES[shown.kind].draw(shown, sheet)
+        _KINDS[shown.kind][1](shown, sheet)
         sheet.finish()
     return sheet.main
 

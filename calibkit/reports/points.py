@@ -9,8 +9,8 @@ from typing import Any
 import polars as pl
 
 from calibkit.errors import DataError, UsageError
-from calibkit.evaluation.result import Interval
 from calibkit.files.sources import Source
+from calibkit.measures.result import Metrics, Number
 
 #: How many lines of one picture can be told apart.
 MOST_LINES = 8
@@ -81,10 +81,14 @@ def columns_of_ends(names: Sequence[str]) -> dict[str, Any]:
     return {f"{name}_{end}": pl.Float64 for name in names for end in ("low", "high")}
 
 
-def ends_of(limits: Mapping[str, Interval], names: Sequence[str]) -> dict[str, float | None]:
-    """Return the intervals of metrics as values of these columns, those that there are."""
+def with_ends(
+    metrics: Metrics, score: str, part: str, names: Sequence[str]
+) -> dict[str, Number | None]:
+    """Return the metrics of a score in a slice, and the intervals that `names` have there."""
+    limits = metrics.intervals.get(score, {}).get(part, {})
     known = [name for name in names if name in limits]
-    return {f"{n}_{end}": getattr(limits[n], end) for n in known for end in ("low", "high")}
+    ends = {f"{n}_{end}": getattr(limits[n], end) for n in known for end in ("low", "high")}
+    return metrics.metrics[score][part] | ends
 
 
 def in_per_cent(value: float, _: object) -> str:

@@ -54,7 +54,7 @@ def draw(shown: Points, sheet: Sheet) -> None:
     for place, name in enumerate(names):
         own = held.filter(pl.col("uncertainty_bin") == place)
         x, y = x_of(own["mean_score"].to_numpy()), own["positivity"].to_numpy()
-        panel.plot(x, y, zorder=3, **sheet.line(place), **sheet.rim)
+        sheet.series(panel, place, x, y, zorder=3)
         sheet.whiskers(panel, place, x, own["low"], own["high"])
         sheet.entry(f"{spread}: {name}" if spread else name, **sheet.line(place))
     if words["scale"] == "probability":

@@ -1,9 +1,10 @@
-"""What precision-recall and ROC curves share: the points of thresholds and those of boundaries."""
+"""Precision-recall and ROC curves: the points of thresholds, and those that boundaries chose."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -16,20 +17,17 @@ from calibkit.files.sources import Source
 from calibkit.measures import registry
 from calibkit.measures.views import Sample, View, view_of
 from calibkit.options.evaluate import EvaluateOptions
+from calibkit.options.pictures import kind_of
 from calibkit.options.plot import CurveOptions
-from calibkit.reports.judged import judged
 from calibkit.reports.points import (
     Points,
     check_lines,
     columns_of_ends,
-    ends_of,
     per_cent,
     undrawable,
+    with_ends,
 )
 from calibkit.reports.style import Sheet
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 #: Points of one curve that are drawn: more would not be seen.
 MOST_POINTS = 300
@@ -53,17 +51,49 @@ SCHEMA = pl.Schema(
 )
 
 
-def curve_points(source: Source, options: CurveOptions, kind: str, area: str) -> Points:
+@dataclass(frozen=True)
+class Curve:
+    """A kind of curve.
+
+    Attributes
+    ----------
+    x, y
+        What it shows, as columns of the table.
+    area, area_name
+        The metric that is the area under it, and its name.
+    x_label, y_label
+        What stands at the axes.
+    steps
+        Whether the line is drawn as steps, from the first value of y on, and not from (0, 0).
+    """
+
+    x: str
+    y: str
+    area: str
+    area_name: str
+    x_label: str
+    y_label: str
+    steps: bool = False
+
+
+CURVES: Final[Mapping[str, Curve]] = {
+    "precision-recall": Curve(
+        *("recall", "precision", "average_precision", "average precision"),
+        *("recall", "precision"),
+        steps=True,
+    ),
+    "roc": Curve(
+        *("fpr", "recall", "auc", "AUC"),
+        *("false positive rate", "recall (true positive rate)"),
+    ),
+}
+
+
+def points(source: Source, options: CurveOptions) -> Points:
     """Return the curves of all scores, and the operating points.
 
-    Parameters
-    ----------
-    source, options
-        The rows, and what to show of them.
-    kind
-        The kind of picture.
-    area
-        The metric that is the area under the curve.
+    The `area` of a score is average precision, the area under the steps of precision over recall, or
+    AUC, the area under the ROC curve, which counts ties half.
 
     Raises
     ------
@@ -74,7 +104,7 @@ def curve_points(source: Source, options: CurveOptions, kind: str, area: str) ->
     """
     check_lines(options.names, "scores", "--score")
     check_lines([name for name, _ in options.boundaries], "boundaries", "--boundary")
-    spec = judged(options)
+    spec = options.judged
     plain = replace(spec, decision=None, metrics=("count",))
     rows = read_evaluate_rows(plain, source)
     if rows.base_rate in (0.0, 1.0):
@@ -89,8 +119,9 @@ def curve_points(source: Source, options: CurveOptions, kind: str, area: str) ->
         name: Sample(score=score, label=rows.label, weight=rows.weight)
         for name, score in rows.scores.items()
     }
+    kind = kind_of(options)
     views = [view_of(sample, name, ALL, plain.settings) for name, sample in samples.items()]
-    frames = [_curve(view, area) for view in views]
+    frames = [_curve(view, CURVES[kind]) for view in views]
     frames.append(_operating(source, spec, options))
     frames.append(pl.DataFrame({"curve": ["base_rate"], "precision": [rows.base_rate]}))
     table = pl.concat([pl.DataFrame(schema=SCHEMA), *frames], how="diagonal")
@@ -98,24 +129,22 @@ def curve_points(source: Source, options: CurveOptions, kind: str, area: str) ->
     return Points.of(kind, table, rows, interval=interval)
 
 
-def _curve(view: View, area: str) -> pl.DataFrame:
+def _curve(view: View, curve: Curve) -> pl.DataFrame:
     """Return precision, recall and false positive rate of each threshold, as many as are seen."""
     rows = np.cumsum(view.count, dtype=np.int64)
     hits = np.cumsum(view.positive, dtype=np.int64)
     recall, fpr = hits / view.positives, (rows - hits) / view.negatives
     precision = np.divide(hits, rows, out=np.zeros(rows.size), where=rows > 0)
-    across, up = (recall, precision) if area == "average_precision" else (fpr, recall)
-    kept = visible(across, up)
+    rates = {"precision": precision, "recall": recall, "fpr": fpr}
+    kept = visible(rates[curve.x], rates[curve.y])
     return pl.DataFrame(
         {
             "name": view.name,
             "curve": "thresholds",
             "threshold": view.score[kept].astype(np.float64),
             "selected_share": rows[kept] / view.total,
-            "precision": precision[kept],
-            "recall": recall[kept],
-            "fpr": fpr[kept],
-            "area": registry.compute(view, [area])[area],
+            **{name: rate[kept] for name, rate in rates.items()},
+            "area": registry.compute(view, [curve.area])[curve.area],
         },
         schema_overrides={"area": pl.Float64},
     )
@@ -142,39 +171,36 @@ def _operating(source: Source, spec: EvaluateOptions, options: CurveOptions) -> 
         wanted.append((base.decision, base.decision, base))
     found = []
     for shown, score, own in wanted:
-        metrics = evaluate(own, source).metrics
-        values = metrics.metrics[score][ALL]
-        limits = metrics.intervals.get(score, {}).get(ALL, {})
-        row: dict[str, Any] = {"name": shown, "curve": "decisions", **values}
-        found.append(row | ends_of(limits, _RATES[1:]))
+        values = with_ends(evaluate(own, source).metrics, score, ALL, _RATES[1:])
+        found.append({"name": shown, "curve": "decisions", **values})
     return pl.DataFrame(found, schema=SCHEMA)
 
 
-def draw_curves(panel: Axes, shown: Points, sheet: Sheet, x: str, y: str, area: str) -> None:
-    """Draw the curves of scores and the operating points, with their entries in the legend."""
+def draw(shown: Points, sheet: Sheet) -> None:
+    """Draw the curves of scores and the operating points, and what chance would reach."""
+    (panel,) = sheet.panels()
+    curve = CURVES[shown.kind]
     curves = shown.table.filter(pl.col("curve") == "thresholds")
     for place, own in enumerate(curves.partition_by("name", maintain_order=True)):
-        line = sheet.line(place)
-        steps = "steps-pre" if y == "precision" else "default"
-        xs, ys = (own[name].to_numpy() for name in (x, y))
-        first = ys[:1] if y == "precision" else [0.0]
-        xs, ys = np.append(0.0, xs), np.append(first, ys)
-        line["marker"] = ""
-        panel.plot(xs, ys, drawstyle=steps, **line)
-        value = own["area"][0]
-        name = own["name"][0]
-        sheet.entry(name if value is None else f"{name}, {area} {value:.3f}", **line)
-    points = shown.table.filter(pl.col("curve") == "decisions", pl.col(x, y).is_not_null())
-    for place, row in enumerate(points.iter_rows(named=True)):
-        _mark(panel, row, sheet, place, x, y)
-
-
-def _mark(panel: Axes, row: dict[str, Any], sheet: Sheet, place: int, x: str, y: str) -> None:
-    for name, draw in ((x, panel.hlines), (y, panel.vlines)):
-        low, high = row[f"{name}_low"], row[f"{name}_high"]
-        if low is not None and high is not None:
-            draw(row[y if name == x else x], low, high, color=sheet.ink, lw=1.0, zorder=3)
-    look: dict[str, Any] = {"marker": sheet.line(place)["marker"], "ls": "none", "ms": 7.0}
-    look |= {"mfc": sheet.ground, "mec": sheet.ink, "mew": 1.3}
-    panel.plot([row[x]], [row[y]], zorder=4, clip_on=False, **look)
-    sheet.entry(row["name"], **look)
+        line = {**sheet.line(place), "marker": ""}
+        xs, ys = (own[name].to_numpy() for name in (curve.x, curve.y))
+        xs, ys = np.append(0.0, xs), np.append(ys[:1] if curve.steps else [0.0], ys)
+        panel.plot(xs, ys, drawstyle="steps-pre" if curve.steps else "default", **line)
+        name, value = own["name"][0], own["area"][0]
+        sheet.entry(name if value is None else f"{name}, {curve.area_name} {value:.3f}", **line)
+    known = pl.col(curve.x, curve.y).is_not_null()
+    marked = shown.table.filter(pl.col("curve") == "decisions", known)
+    for place, row in enumerate(marked.iter_rows(named=True)):
+        sheet.cross(panel, row, curve.x, curve.y, color=sheet.ink, zorder=3)
+        look: dict[str, Any] = {"marker": sheet.line(place)["marker"], "ls": "none", "ms": 7.0}
+        look |= {"mfc": sheet.ground, "mec": sheet.ink, "mew": 1.3}
+        panel.plot([row[curve.x]], [row[curve.y]], zorder=4, clip_on=False, **look)
+        sheet.entry(row["name"], **look)
+    if curve.steps:
+        base = shown.table.filter(pl.col("curve") == "base_rate")["precision"][0]
+        panel.axhline(float(base), **sheet.guide)
+    else:
+        panel.plot([0, 1], [0, 1], zorder=1, **sheet.guide)
+    sheet.entry("chance", **sheet.guide)
+    panel.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.03))
+    sheet.label(panel, x=curve.x_label, y=curve.y_label)

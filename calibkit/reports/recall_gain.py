@@ -14,7 +14,7 @@ import polars as pl
 from calibkit.columns.columns import read_score_rows
 from calibkit.errors import InfeasibleError, UsageError, nearest
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.methods import METHODS
+from calibkit.methods.boundary.solvers.methods import METHODS
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.grid_plots import RecallGainOptions
@@ -51,7 +51,7 @@ def points(source: Source, options: RecallGainOptions) -> Points:
     DataError
         Values that are missing, out of range or of the wrong type.
     """
-    from calibkit.methods.boundary.fit import fit_boundary  # which no other picture needs
+    from calibkit.methods.boundary.result.fit import fit_boundary  # which no other picture needs
 
     _check_methods(options.methods)
     bounds = sorted(
@@ -133,8 +133,7 @@ def draw(shown: Points, sheet: Sheet) -> None:
     for place, own in enumerate(series):
         for panel, name in ((above, "gain"), (below, "miss")):
             known = own.filter(pl.col(name).is_not_null())
-            x, y = known["bound"].to_numpy(), known[name].to_numpy()
-            panel.plot(x, y, **sheet.line(place), **sheet.rim)
+            sheet.series(panel, place, known["bound"], known[name])
         sheet.entry(own["method"][0], **sheet.line(place))
     base = series[0].filter(pl.col("baseline_miss").is_not_null())
     look: dict[str, Any] = {"color": sheet.ink, "ls": "-", "marker": "+", "lw": 1.0, "ms": 6.0}

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from calibkit.columns.weights import in_units
 from calibkit.errors import UsageError
-from calibkit.methods.boundary.model import BoundaryModel
-from calibkit.methods.boundary.parts import threshold_value
+from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.methods.boundary.result.parts import threshold_value
 from calibkit.models.model import Model, load
 from calibkit.reports.grid_points import GridCells, level_ends
 

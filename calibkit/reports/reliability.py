@@ -1,22 +1,24 @@
-"""Reliability diagram: share of positives by score, in bins and by isotonic regression (CORP).
+"""Reliability diagrams: what came true by what was predicted, of scores and of raters who differ.
 
-Dimitriadis, Gneiting, Jordan, "Stable reliability diagrams for probabilistic classifiers", 2021.
+Dimitriadis, Gneiting, Jordan, "Stable reliability diagrams for probabilistic classifiers", 2021;
+Mimori, Sasada, Matsui, Sato, "Diagnostic uncertainty calibration: towards reliable machine
+predictions in medical domain", figure 2 (b).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from calibkit.errors import DataError
 from calibkit.evaluation.evaluate import Evaluated, evaluate
+from calibkit.evaluation.slices import ALL
 from calibkit.files.sources import Source
 from calibkit.options.evaluate import EvaluateOptions
-from calibkit.options.plot import ReliabilityOptions
-from calibkit.reports.judged import judged
+from calibkit.options.plot import DisagreementOptions, ReliabilityOptions
 from calibkit.reports.points import Points, check_lines, nice_end, per_cent
 from calibkit.reports.style import Sheet
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def points(source: Source, options: ReliabilityOptions) -> Points:
-    """Return the bins and the pools of isotonic regression of each score and slice.
+    """Return the bins and the pools of isotonic regression (CORP) of each score and slice.
 
     The table is that of `calibkit.measures.curves.curve_rows`.
 
@@ -34,77 +36,125 @@ def points(source: Source, options: ReliabilityOptions) -> Points:
     UsageError, DataError
         As `calibkit.evaluation.evaluate.evaluate`; scores that are no probabilities.
     """
-    spec = replace(judged(options), metrics=("count",))
+    spec = replace(options.judged, metrics=("count",))
     return of_evaluated(evaluate(spec, source, curves=True), spec)
 
 
+def disagreement_points(source: Source, options: DisagreementOptions) -> Points:
+    """Return predicted and observed disagreement in the bins of each predictor.
+
+    The table is that of `calibkit.measures.vote_curves.disagreement_rows`.  With strengths
+    (``--alpha0``) each predictor stands there twice, with its strength and without.
+
+    Raises
+    ------
+    UsageError
+        Class probabilities without votes; columns that are not there.
+    DataError
+        Values that are missing or of the wrong type; no row with two votes.
+    """
+    spec = replace(options.judged, metrics=("rows_two_raters",))
+    found = evaluate(spec, source, curves=True)
+    if options.alpha0 and found.curves is not None:
+        plain = evaluate(replace(spec, alpha0=None), source, curves=True)
+        assert plain.curves is not None  # the same rows have some
+        strong = found.curves.with_columns(pl.col("score") + " with alpha0")
+        found = replace(found, curves=pl.concat([strong, plain.curves]))
+    return of_evaluated(found, spec)
+
+
 def of_evaluated(found: Evaluated, spec: EvaluateOptions) -> Points:
-    """Return the same from an evaluation with ``curves``."""
-    table = found.curves
+    """Return the same from an evaluation with ``curves``: of votes those of disagreement."""
+    table, votes = found.curves, spec.counts is not None
+    if votes and (table is None or not table["count"].sum()):
+        raise DataError("no row has two votes, without which raters cannot be seen to differ")
     if table is None or not table.height:
         raise DataError(
             "a reliability diagram needs scores that are probabilities, but these are raw or "
             "infinite; name their --scale, or calibrate them first."
         )
-    names = [series_name(*key) for key in series_of(table)]
-    check_lines(names, "diagrams", "--score or --by")
+    check_lines(list(_series(table)), "diagrams", f"{'--probs' if votes else '--score'} or --by")
     words = {"interval": per_cent(spec.confidence, table["low"].count())}
-    if spec.patterns:
+    if spec.patterns and not votes:
         words["x"] = "probability of the predicted class"
         words["y"] = "share of rows where it is right"
-    return Points.of("reliability", table, found, **words)
+    return Points.of("disagreement" if votes else "reliability", table, found, **words)
 
 
-def series_of(table: pl.DataFrame) -> list[tuple[str, str]]:
-    """Return the score and slice of each diagram of a table."""
-    return list(table.select("score", "slice").unique(maintain_order=True).iter_rows())
-
-
-def series_name(score: str, part: str) -> str:
-    """Return what a legend calls a diagram."""
-    return score if part == "all" else f"{score}, {part}"
+def _series(table: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """Return the rows of each score and slice, by the name that a legend calls them."""
+    found = table.partition_by("score", "slice", maintain_order=True, as_dict=True)
+    return {
+        str(score if part == ALL else f"{score}, {part}"): own
+        for (score, part), own in found.items()
+    }
 
 
 def draw(shown: Points, sheet: Sheet) -> None:
     """Draw bins with intervals and the CORP curve above, and how many rows the bins have below."""
-    main, below = sheet.panels(2, heights=[4, 1], sharex=True)
     held = shown.table.filter(pl.col("count") > 0)
     wide = nice_end(held["mean_score"], held.filter(pl.col("curve") == "corp")["score_high"])
     tall = nice_end(held["mean_label"], held["high"])
-    main.plot([0, min(wide, tall)], [0, min(wide, tall)], zorder=1, **sheet.guide)
-    series = series_of(shown.table)
-    for place, key in enumerate(series):
-        own = shown.table.filter(pl.col("score") == key[0], pl.col("slice") == key[1])
-        _draw_one(main, own, place, sheet)
-        _histogram(below, own, sheet.line(place), filled=len(series) == 1)
+    main, below = _panels(sheet, min(wide, tall))
+    series = _series(shown.table)
+    for place, own in enumerate(series.values()):
+        line = sheet.line(place)
+        pools = own.filter(pl.col("curve") == "corp")
+        ends = pools.select("score_low", "score_high").to_numpy().ravel()
+        levels = np.repeat(pools["mean_label"].to_numpy(), 2)
+        main.plot(ends, levels, color=line["color"], ls=line["ls"])
+        bins = own.filter(pl.col("curve") == "bins")
+        dots = bins.filter(pl.col("count") > 0)
+        sheet.whiskers(main, place, dots["mean_score"], dots["low"], dots["high"])
+        sheet.series(main, place, dots["mean_score"], dots["mean_label"], zorder=3, ls="none")
+        edges = np.append(bins["score_low"].to_numpy(), bins["score_high"].to_numpy()[-1:])
+        if len(series) == 1:
+            count = bins["count"].to_numpy()
+            below.stairs(count, edges, fill=True, color=line["color"], alpha=0.55)
+        _count_rows(below, bins, edges, place, sheet)
     main.set(xlim=(-0.02 * wide, 1.02 * wide), ylim=(-0.03 * tall, 1.03 * tall))
+    words = shown.words
+    _label(sheet, main, below, words.get("x", "score"), words.get("y", "share of positives"))
+    _legend(sheet, list(series), words.get("interval"))
+
+
+def draw_disagreement(shown: Points, sheet: Sheet) -> None:
+    """Draw a line a predictor, with intervals, and how many rows its bins have below."""
+    main, below = _panels(sheet, 1)
+    for place, (name, bins) in enumerate(_series(shown.table).items()):
+        own = bins.filter(pl.col("count") > 0)
+        sheet.series(main, place, own["mean_score"], own["mean_label"], zorder=3)
+        sheet.whiskers(main, place, own["mean_score"], own["low"], own["high"])
+        _count_rows(below, bins, np.append(0.0, bins["score_high"].to_numpy()), place, sheet)
+        sheet.entry(name, **sheet.line(place))
+    sheet.entry("calibrated", **sheet.guide)
+    ends = [shown.table[name].max() for name in ("mean_score", "mean_label", "high")]
+    most = max(float(end) for end in ends if isinstance(end, float))
+    right = 1.02 if most > 0.6 else 1.08 * most
+    main.set(xlim=(-0.02 * right, right), ylim=(-0.02 * right, right))
+    share = f"share of pairs of raters who differ{shown.interval}"
+    _label(sheet, main, below, "predicted probability that two raters differ", share)
+
+
+def _panels(sheet: Sheet, end: float) -> list[Axes]:
+    """Return a panel with the diagonal, and a low one for the numbers of rows."""
+    main, below = sheet.panels(2, heights=[4, 1], sharex=True)
+    main.plot([0, end], [0, end], zorder=1, **sheet.guide)
+    return [main, below]
+
+
+def _count_rows(
+    panel: Axes, bins: pl.DataFrame, edges: np.ndarray, place: int, sheet: Sheet
+) -> None:
+    line = sheet.line(place)
+    panel.stairs(bins["count"].to_numpy(), edges, color=line["color"], ls=line["ls"], lw=1.2)
+
+
+def _label(sheet: Sheet, main: Axes, below: Axes, x: str, y: str) -> None:
     below.set_ylim(bottom=0)
     below.locator_params(axis="y", nbins=3)
-    sheet.label(main, y=shown.words.get("y", "share of positives"), share=0.8)
-    sheet.label(below, x=shown.words.get("x", "score"), y="rows", share=0.2)
-    _legend(sheet, [series_name(*key) for key in series], shown.words.get("interval"))
-
-
-def _draw_one(panel: Axes, table: pl.DataFrame, place: int, sheet: Sheet) -> None:
-    pools = table.filter(pl.col("curve") == "corp")
-    ends = pools.select("score_low", "score_high").to_numpy().ravel()
-    line = sheet.line(place)
-    panel.plot(
-        ends, np.repeat(pools["mean_label"].to_numpy(), 2), color=line["color"], ls=line["ls"]
-    )
-    bins = table.filter(pl.col("curve") == "bins", pl.col("count") > 0)
-    x, y = bins["mean_score"].to_numpy(), bins["mean_label"].to_numpy()
-    sheet.whiskers(panel, place, x, bins["low"], bins["high"])
-    panel.plot(x, y, zorder=3, **{**line, "ls": "none"}, **sheet.rim)
-
-
-def _histogram(panel: Axes, table: pl.DataFrame, line: dict[str, Any], *, filled: bool) -> None:
-    bins = table.filter(pl.col("curve") == "bins")
-    edges = np.append(bins["score_low"].to_numpy(), bins["score_high"].to_numpy()[-1:])
-    count = bins["count"].to_numpy()
-    if filled:
-        panel.stairs(count, edges, fill=True, color=line["color"], alpha=0.55)
-    panel.stairs(count, edges, color=line["color"], ls=line["ls"], lw=1.2)
+    sheet.label(main, y=y, share=0.8)
+    sheet.label(below, x=x, y="rows", share=0.2)
 
 
 def _legend(sheet: Sheet, names: list[str], interval: str | None) -> None:

@@ -14,7 +14,7 @@ import logging
 import re
 import textwrap
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ import polars as pl
 from numpy.typing import ArrayLike
 
 from calibkit.errors import UsageError
-from calibkit.reports.look import Look
+from calibkit.options.look import Look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -197,6 +197,18 @@ class Sheet:
     def guide(self) -> dict[str, Any]:
         """The look of a line that shows what would be ideal, or nothing."""
         return {"color": self.ink, "lw": 0.8, "ls": (0, (4, 3))}
+
+    def series(self, panel: Axes, place: int, x: ArrayLike, y: ArrayLike, **look: Any) -> None:
+        """Draw line `place` with its markers, `look` over its own look."""
+        look = {**self.line(place), **self.rim, **look}
+        panel.plot(np.asarray(x), np.asarray(y), **look)
+
+    def cross(self, panel: Axes, row: Mapping[str, Any], x: str, y: str, **look: Any) -> None:
+        """Draw the intervals of a point's x and y, columns of its row, those that are known."""
+        for name, other, draw in ((x, y, panel.hlines), (y, x, panel.vlines)):
+            low, high = row[f"{name}_low"], row[f"{name}_high"]
+            if low is not None and high is not None:
+                draw(row[other], low, high, lw=1.0, **look)
 
     def whiskers(
         self, panel: Axes, place: int, x: ArrayLike, low: pl.Series, high: pl.Series

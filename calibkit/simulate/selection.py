@@ -10,13 +10,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.errors import UsageError
+from calibkit.numerics.newton import newton
 from calibkit.numerics.streams import stream
 from calibkit.options.simulate import SelectionOptions
 from calibkit.simulate.streams import BLOCK_ROWS, block_sizes, kept_columns
 from calibkit_kernels.dense import affine_rows
 from calibkit_kernels.regression import newton_sums
 from calibkit_kernels.reliability import expit
-from calibkit_kernels.surface import solve_cholesky
 
 Floats = NDArray[np.float64]
 
@@ -27,7 +27,8 @@ SPREAD: Final = 0.1
 _TRAINING_INPUTS, _TRAINING_LABELS, _BOOTSTRAP = range(3)
 _FIRST_OF_PART: Final = {"test": 3, "validation": 5, "train": 7}
 
-_MOST_STEPS: Final = 50
+#: Where a fit ends; part of what a seed means.
+_FLAT: Final = 1e-9
 
 
 def simulate(options: SelectionOptions) -> pl.DataFrame:
@@ -64,13 +65,13 @@ def models_of(options: SelectionOptions) -> Floats:
     seed, rows, inputs = options.seed, options.train_rows, options.inputs
     x = stream(seed, _TRAINING_INPUTS, 0).normal(options.shift, SPREAD, (rows, inputs))
     truth = _probability(x, np.append(0.0, np.ones(inputs)))
-    label = (stream(seed, _TRAINING_LABELS, 0).random(rows) < truth).astype(np.uint8)
+    label = (stream(seed, _TRAINING_LABELS, 0).random(rows) < truth).astype(np.float64)
     design = np.column_stack([np.ones(rows), x])
-    found = [_fit(design, label, np.ones(rows, np.int64))]
+    found = [_fit(design, label, np.ones(rows))]
     for refit in range(options.refits):
         drawn = stream(seed, _BOOTSTRAP, refit).integers(0, rows, rows)
         times = np.bincount(drawn, minlength=rows)
-        found.append(_fit(design, label, times.astype(np.int64)))
+        found.append(_fit(design, label, times.astype(np.float64)))
     return np.array(found)
 
 
@@ -102,21 +103,18 @@ def _probability(x: Floats, weights: Floats) -> Floats:
     return found
 
 
-def _fit(design: Floats, label: NDArray[np.uint8], times: NDArray[np.int64]) -> Floats:
-    """Return the maximum likelihood weights, by Newton's method with step halving."""
+def _fit(design: Floats, label: Floats, times: Floats) -> Floats:
+    """Return the maximum likelihood weights."""
     size = design.shape[1]
-    weights, gradient, hessian = np.zeros(size), np.empty(size), np.empty((size, size))
-    loss = newton_sums(design, label, times, weights, gradient, hessian)
-    for _ in range(_MOST_STEPS):
-        if np.abs(gradient).max() <= 1e-9 * label.size:
-            return weights
-        step = solve_cholesky(hessian, gradient)
-        for halving in range(_MOST_STEPS):
-            trial = weights - step * 0.5**halving
-            reached = newton_sums(design, label, times, trial, gradient, hessian)
-            if reached <= loss + 1e-12 * abs(loss):
-                break
-        weights, loss = trial, reached
+
+    def sums(weights: Floats) -> tuple[float, Floats, Floats]:
+        gradient, hessian = np.zeros(size), np.zeros((size, size))
+        loss = newton_sums(design, label, times, weights, gradient, hessian)
+        return loss, gradient, hessian
+
+    found = newton(sums, np.zeros(size), scale=label.size, slope=_FLAT, last_step=False)
+    if found.converged:
+        return found.point
     raise UsageError(
         f"{label.size} training rows are too few: a model of {size - 1} inputs separates their "
         "classes and has no finite optimum; give more by --train-rows."

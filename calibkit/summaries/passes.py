@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Generic, TypeVar
 
 from calibkit.columns.rows import NothingLeft, OffendingRows, Remark, merge_remarks
 from calibkit.files.sources import Source
 from calibkit.runtime.memory import Memory
+from calibkit.runtime.threads import in_order
 from calibkit.summaries.summary import merge_all
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 #: Into how many windows as many rows as there is room for are cut: each is read, checked, worked on.
 _PARTS: Final = 4
@@ -87,24 +89,45 @@ class Passes(Generic[T]):
 def read_in_windows(
     source: Source, columns: Sequence[str], rows: int, read: Callable[[Source], T]
 ) -> Iterator[T | NothingLeft]:
-    """Yield what a reader makes of each window of a source, or that nothing was left of it.
+    """Yield what a reader makes of each window of a source; see `work_through`."""
+    return work_through(1, read, source.windows(columns, rows=rows), columns)
+
+
+def work_through(
+    threads: int, work: Callable[[T], R], batches: Iterable[T], columns: Sequence[str]
+) -> Iterator[R | NothingLeft]:
+    """Yield the result of some work on each batch, or that nothing was left of it, in order.
+
+    Parameters
+    ----------
+    threads
+        How many batches are worked on at a time.
+    work
+        Raises `NothingLeft` where all rows of a batch were dropped.
+    batches
+        Taken in the caller's thread.
+    columns
+        The columns in the order in which they are checked: of offending rows in several columns
+        those in the first one are reported, as they are where all rows are one batch.
 
     Raises
     ------
-    DataError
-        What the reader raises; values that offend are counted over all windows.
+    OffendingRows
+        Counted over all batches; once one has such rows no more results come.
     """
-    failures: list[OffendingRows] = []
-    for window in source.windows(columns, rows=rows):
+
+    def attempt(batch: T) -> R | NothingLeft | OffendingRows:
         try:
-            found = read(window)
-        except NothingLeft as nothing:
-            yield nothing
-        except OffendingRows as error:
-            failures.append(error)
-        else:
-            if not failures:
-                yield found
+            return work(batch)
+        except (NothingLeft, OffendingRows) as error:
+            return error
+
+    failures: list[OffendingRows] = []
+    for result in in_order(threads, attempt, batches):
+        if isinstance(result, OffendingRows):
+            failures.append(result)
+        elif not failures:
+            yield result
     if failures:
         order = {name: place for place, name in enumerate(columns)}
         failures.sort(key=lambda error: order.get(str(error.column), len(order)))

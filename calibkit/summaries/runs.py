@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from calibkit.models.model import Model
+from calibkit.models.model import Model, Provenance
 from calibkit.options.option import Options
+from calibkit.options.shared import FitOptions
+from calibkit.version import __version__
 
 if TYPE_CHECKING:
     from calibkit.files.sources import Source
@@ -74,3 +76,27 @@ class Run(Protocol[O_contra, R_co]):
 
 class Fit(Run[O_contra, Fitted[M_co]], Protocol[O_contra, M_co]):
     """How a model is fitted."""
+
+
+def provenance(
+    options: FitOptions,
+    shaped: Mapping[str, Any],
+    rows: int,
+    fingerprint: str,
+    files: Sequence[str],
+) -> Provenance | None:
+    """Return what a model says of its origin, as much as the options allow.
+
+    Parameters
+    ----------
+    options
+        Those of the fit.
+    shaped
+        What shaped the model.
+    rows, fingerprint, files
+        How many rows were used, their hash, and the inputs they are from.
+    """
+    if options.provenance == "none":
+        return None
+    named = list(files) if options.provenance == "names" else None
+    return Provenance(__version__, dict(shaped), rows, fingerprint, named)

@@ -13,11 +13,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from calibkit.bins.edges import equal_width_edges, quantile_edges
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.numeric import weightless
-from calibkit.columns.provenance import merge_hashes
-from calibkit.columns.rows import NothingLeft, Remark, merge_remarks
+from calibkit.columns.rows import NothingLeft, merge_remarks
 from calibkit.columns.weights import Unit, bit_range, common_unit
 from calibkit.errors import ResourceError
 from calibkit.files.sources import Source
@@ -27,15 +25,15 @@ from calibkit.runtime.threads import one_behind
 from calibkit.summaries.cells import COMMON, UnitError
 from calibkit.summaries.counted import Counted, Counter, Room
 from calibkit.summaries.distinct import COUNT, SCORE, SPREAD, NoRoomError, Role
+from calibkit.summaries.edges import equal_width_edges, quantile_edges
 from calibkit.summaries.passes import Passes, read_in_windows
 from calibkit.summaries.score_summary import (
     OTHER,
     ScoreSummary,
-    least_uncertainty,
+    Seen,
     level_numbers,
     levels_of,
     no_unit,
-    row_sums,
 )
 from calibkit.summaries.stored_scores import stored_rows
 
@@ -166,11 +164,11 @@ def _summarise(source: Source, reading: Reading, memory: Memory, unit: Unit) -> 
         ) from None
     if not first.narrow:
         return first.summary()
-    assert first.counted is not None and first.last is not None
+    assert first.counted is not None and first.seen.last is not None
     found = level_edges(first.counted, spread)
     if found is None:
-        raise weightless(file, first.last.options.weight, first.rows_read - first.dropped)
-    second = _Pass(reading, room, found[0], unit, hashes=first.sums)
+        raise weightless(file, first.seen.last.options.weight, first.seen.rows)
+    second = _Pass(reading, room, found[0], unit, hashes=first.seen.hashes)
     second.read(_windows(source, reading, memory), file)
     return replace(second.summary(), level_error=found[1])
 
@@ -221,12 +219,7 @@ class _Pass:
     hashes: dict[str, str] | None = None
     counter: Counter | None = None
     narrow: bool = False
-    last: ScoreRows | None = None
-    rows_read: int = 0
-    dropped: int = 0
-    remarks: list[Remark] = field(default_factory=list)
-    sums: dict[str, str] = field(default_factory=dict)
-    lowest: float | None = None
+    seen: Seen = field(default_factory=Seen)
     dtypes: dict[str, str] = field(default_factory=dict)
     counted: Counted | None = None
 
@@ -235,8 +228,8 @@ class _Pass:
         with one_behind(self.reading.threads, self.add) as add:
             for rows in windows:
                 add((rows, None if isinstance(rows, NothingLeft) else self._frame(rows)))
-        if self.last is None:
-            raise NothingLeft(file, self.rows_read, merge_remarks(self.remarks))
+        if self.seen.last is None:
+            raise NothingLeft(file, self.seen.rows_read, merge_remarks(self.seen.remarks))
         assert self.counter is not None
         try:
             self.counted = self.counter.finish()
@@ -247,19 +240,10 @@ class _Pass:
     def add(self, window: tuple[ScoreRows | NothingLeft, pl.DataFrame | None]) -> None:
         """Add the rows of a window, and the frame that they are counted in."""
         rows, frame = window
-        self.remarks += rows.remarks
+        self.seen.add(rows, hashed=self.hashes is None)
         if isinstance(rows, NothingLeft):
-            self.rows_read += rows.rows or 0
-            self.dropped += rows.rows or 0
             return
         assert frame is not None
-        self.last = rows
-        self.rows_read += rows.rows_read
-        self.dropped += rows.dropped
-        self.lowest = least_uncertainty(rows, self.lowest)
-        if self.hashes is None:
-            for names, total in row_sums(rows).items():
-                self.sums[names] = merge_hashes([self.sums.get(names, "0"), total])
         if self.counter is None:
             levels = levels_of(self.edges)
             roles = _roles(rows, self.reading.others, levels=self.edges is not None)
@@ -290,18 +274,18 @@ class _Pass:
 
     def summary(self) -> ScoreSummary:
         """Return the summary of all that was added."""
-        assert self.counted is not None
-        assert self.last is not None
+        seen = self.seen
+        assert self.counted is not None and seen.last is not None
         return ScoreSummary(
             counted=self.counted,
-            options=self.last.options,
-            rows_read=self.rows_read,
-            dropped=self.dropped,
-            remarks=merge_remarks(self.remarks),
-            notes=self.last.notes,
-            hashes=self.sums if self.hashes is None else self.hashes,
+            options=seen.last.options,
+            rows_read=seen.rows_read,
+            dropped=seen.rows_read - seen.rows,
+            remarks=merge_remarks(seen.remarks),
+            notes=seen.last.notes,
+            hashes=seen.hashes if self.hashes is None else self.hashes,
             dtypes=self.dtypes,
-            lowest=self.lowest,
+            lowest=seen.lowest,
             edges=None if self.edges is None else tuple(self.edges),
         )
 

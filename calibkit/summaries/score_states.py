@@ -9,13 +9,14 @@ import msgspec
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.columns import HASHED, ColumnOptions
+from calibkit.columns.columns import HASHED
 from calibkit.columns.provenance import data_hash
 from calibkit.columns.rows import Remark
 from calibkit.errors import ModelError
 from calibkit.files.inputs import Part
 from calibkit.files.sources import Source
 from calibkit.files.table import Table
+from calibkit.options.shared import ColumnOptions
 from calibkit.summaries.coarse import SIGNIFICAND
 from calibkit.summaries.counted import Counted, Room
 from calibkit.summaries.distinct import COUNT, Role
@@ -137,7 +138,7 @@ def score_state(
         The shard's files, if the state is to name them.
     """
     own = _Options(
-        columns=summary.options,
+        columns=cast(ColumnOptions, summary.options),
         dtypes=summary.dtypes,
         notes=summary.notes,
         edges=summary.edges,

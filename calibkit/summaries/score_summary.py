@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.bins.binning import assign
-from calibkit.columns.columns import HASHED, ColumnOptions, Condensing, RowFinder, ScoreRows
+from calibkit.columns.columns import HASHED, Condensing, RowFinder, ScoreRows
+from calibkit.columns.names import ScoreColumns
 from calibkit.columns.numeric import weightless
 from calibkit.columns.provenance import data_hash, data_hashes, merge_hashes
-from calibkit.columns.rows import Remark, merge_remarks
+from calibkit.columns.rows import NothingLeft, Remark, merge_remarks
 from calibkit.errors import DataError, ResourceError
 from calibkit.files.sources import Source
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.cells import UnitError
 from calibkit.summaries.counted import Counted
 from calibkit.summaries.distinct import COUNT
+from calibkit.summaries.edges import assign
 from calibkit.summaries.resolution import coarse_note
 from calibkit.summaries.summary import merge_all
 
@@ -58,7 +59,7 @@ class ScoreSummary:
     """
 
     counted: Counted
-    options: ColumnOptions
+    options: ScoreColumns
     rows_read: int
     dropped: int
     remarks: tuple[Remark, ...]
@@ -134,7 +135,6 @@ class ScoreSummary:
                 if others
                 else None,
                 where=RowFinder(source, condensed=True),
-                source=source,
                 remarks=self.remarks,
                 condensing=condensing,
                 hashes=self.hashes,
@@ -204,18 +204,49 @@ def level_values(edges: Sequence[float], kind: Any, lowest: float | None) -> NDA
     return steps if lowest is None else np.maximum(steps, kind(lowest))
 
 
-def least_uncertainty(rows: ScoreRows, lowest: float | None) -> float | None:
-    """Return the smallest uncertainty of rows that weigh something, and of those before."""
-    if rows.uncertainty is None:
-        return None
-    held = rows.uncertainty if rows.weight is None else rows.uncertainty[rows.weight > 0]
-    if not held.size:
-        return lowest
-    least = float(held.min())
-    return least if lowest is None else min(least, lowest)
+@dataclass
+class Seen:
+    """What windows of score rows tell together, besides the rows themselves.
+
+    Attributes
+    ----------
+    rows, rows_read
+        How many there are, and how many were read.
+    remarks
+        What was dropped and why, window by window.
+    hashes
+        See `calibkit.columns.columns.Condensing`.
+    lowest
+        The smallest uncertainty of rows that weigh something.
+    last
+        The last window.
+    """
+
+    rows: int = 0
+    rows_read: int = 0
+    remarks: list[Remark] = field(default_factory=list)
+    hashes: dict[str, str] = field(default_factory=dict)
+    lowest: float | None = None
+    last: ScoreRows | None = None
+
+    def add(self, rows: ScoreRows | NothingLeft, *, hashed: bool = True) -> None:
+        """Add a window, or one of which nothing is left; `hashed`: whether its hashes are needed."""
+        self.remarks += rows.remarks
+        if isinstance(rows, NothingLeft):
+            self.rows_read += rows.rows or 0
+            return
+        self.last = rows
+        self.rows += rows.score.size
+        self.rows_read += rows.rows_read
+        if rows.uncertainty is not None:
+            held = rows.uncertainty if rows.weight is None else rows.uncertainty[rows.weight > 0]
+            least = [] if self.lowest is None else [self.lowest]
+            self.lowest = min([*least, *([float(held.min())] if held.size else [])], default=None)
+        for names, total in _row_sums(rows).items() if hashed else ():
+            self.hashes[names] = merge_hashes([self.hashes.get(names, "0"), total])
 
 
-def row_sums(rows: ScoreRows) -> dict[str, str]:
+def _row_sums(rows: ScoreRows) -> dict[str, str]:
     """Return the sums of the rows' hashes, with and without the uncertainty."""
     used = {role: getattr(rows, role) for role in HASHED if getattr(rows, role) is not None}
     names = ",".join(used)

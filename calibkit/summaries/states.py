@@ -59,7 +59,7 @@ Stored = bytes | Path | Scratch
 
 @dataclass(frozen=True)
 class State(ABC):
-    """A state; each kind has a class of its own: see `calibkit.registry.states.KINDS`.
+    """A state; each kind has a class of its own: see `calibkit.registry.methods.STATES`.
 
     Attributes
     ----------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -11,19 +11,18 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calibkit.columns.columns import Condensing, ScoreRows
-from calibkit.columns.provenance import merge_hashes, row_hashes
-from calibkit.columns.rows import Remark, RowFinder, merge_remarks
+from calibkit.columns.provenance import row_hashes
+from calibkit.columns.rows import RowFinder, merge_remarks
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.arrays import Arrays
 from calibkit.summaries.passes import Passes
 from calibkit.summaries.row_store import ColumnSummaries, RowStore, buckets, record_type
 from calibkit.summaries.score_summary import (
+    Seen,
     checked,
     fixed,
-    least_uncertainty,
     level_numbers,
     level_values,
-    row_sums,
 )
 
 Columns = dict[str, NDArray[Any]]
@@ -55,16 +54,17 @@ def stored_rows(
     ResourceError
         The disk has no room.
     """
-    seen = _Seen()
+    seen, held = Seen(), _Columns()
     for window in passes:
-        seen.add(window)
+        seen.add(replace(window, where=None))
+        held.add(window)
     assert seen.last is not None
     last, arrays = seen.last, Arrays(None if passes.whole else memory)
-    fields = {name: values.dtype for name, values in _fields(last, seen.known).items()}
+    fields = {name: values.dtype for name, values in _fields(last, held.known).items()}
     ranges = buckets(record_type(fields), seen.rows, arrays)
-    store = RowStore(fields, seen.rows, arrays, seen.scores.borders(0, ranges))
+    store = RowStore(fields, seen.rows, arrays, held.scores.borders(0, ranges))
     for window in passes:
-        columns = _fields(window, seen.known)
+        columns = _fields(window, held.known)
         if edges and window.uncertainty is not None:
             steps = level_values(edges, window.uncertainty.dtype.type, seen.lowest)
             columns["uncertainty"] = steps[level_numbers(window.uncertainty, edges)]
@@ -72,13 +72,13 @@ def stored_rows(
     passes.release()
     found, source = store.finish(), passes.source
     others = [
-        _restored(column, found[_OTHER + column.name], seen.known) for column in _others(last)
+        _restored(column, found[_OTHER + column.name], held.known) for column in _others(last)
     ]
     condensing = None
     if edges:  # the rows no longer tell their hash
         once = np.broadcast_to(np.int64(1), seen.rows)
         condensing = Condensing(
-            times=once, hashes=seen.sums, weight=found.get("weight"), levels=True
+            times=once, hashes=seen.hashes, weight=found.get("weight"), levels=True
         )
     remarks = merge_remarks([*seen.remarks, *passes.remarks])
     return checked(
@@ -94,25 +94,18 @@ def stored_rows(
             notes=last.notes,
             others=pl.DataFrame(others) if others else None,
             where=RowFinder(source, condensed=True),
-            source=source,
             remarks=remarks,
             condensing=condensing,
         )
     )
 
 
-@dataclass
-class _Seen:
-    """What the first pass tells: how many rows there are, and where their scores lie."""
+class _Columns:
+    """What the first pass tells of columns: where the scores lie, and the values of text."""
 
-    scores: ColumnSummaries = field(default_factory=lambda: ColumnSummaries(1))
-    known: dict[str, pl.Series] = field(default_factory=dict)
-    remarks: list[Remark] = field(default_factory=list)
-    sums: dict[str, str] = field(default_factory=dict)
-    lowest: float | None = None
-    rows: int = 0
-    rows_read: int = 0
-    last: ScoreRows | None = None
+    def __init__(self) -> None:
+        self.scores = ColumnSummaries(1)
+        self.known: dict[str, pl.Series] = {}
 
     def add(self, rows: ScoreRows) -> None:
         """Add the rows of a window."""
@@ -122,13 +115,6 @@ class _Seen:
                 text = column.cast(pl.String).unique()
                 known = self.known.get(column.name, text.clear())
                 self.known[column.name] = known.append(text).unique().sort()
-        for roles, total in row_sums(rows).items():
-            self.sums[roles] = merge_hashes([self.sums.get(roles, "0"), total])
-        self.lowest = least_uncertainty(rows, self.lowest)
-        self.remarks += rows.remarks
-        self.rows += rows.score.size
-        self.rows_read += rows.rows_read
-        self.last = replace(rows, where=None, source=None)
 
 
 def _roles(rows: ScoreRows) -> Columns:

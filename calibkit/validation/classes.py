@@ -8,7 +8,7 @@ import polars as pl
 from calibkit.columns.patterns import Matched, class_keys, match_columns, paired, read_matrix
 from calibkit.columns.rows import RowFinder
 from calibkit.errors import UsageError
-from calibkit.methods.raters.rows import class_codes, read_predictions
+from calibkit.maps.class_rows import class_codes, read_predictions
 from calibkit.options.validate import ValidateOptions
 from calibkit.validation.checks import Findings, Values, present_values
 from calibkit.validation.report import ERROR, NOTE, WARNING

@@ -8,7 +8,7 @@ import msgspec
 
 from calibkit.errors import DataError
 from calibkit.models.model import canonical_json
-from calibkit.views.page import Shown
+from calibkit.models.page import Shown
 
 #: How bad a finding is: a fit refuses the rows; a fit would run, and its result needs a second
 #: look; worth knowing.

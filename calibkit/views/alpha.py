@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from calibkit.views.page import Page
+from calibkit.models.page import Page
 from calibkit.views.rules import spread
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def logit_map_view(
     logit_map: object, classes: list[str], page: Page, on_screen: int = _LINES
 ) -> None:
     """Print a map of logits: a temperature, or the weights and intercept of each class."""
-    from calibkit.methods.raters.model import LogitMapModel
+    from calibkit.maps.logit_maps import LogitMapModel
 
     assert isinstance(logit_map, LogitMapModel)
     if logit_map.method == "temperature":

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from calibkit.errors import UsageError
-from calibkit.views.page import Page, cell_text
+from calibkit.models.page import Page, cell_text
 from calibkit.views.rules import level_rows, rates, spread
 from calibkit.views.segments import segment_lines, segment_tables
 
 if TYPE_CHECKING:
-    from calibkit.methods.boundary.model import BoundaryModel
-    from calibkit.methods.boundary.parts import Candidate, Certificate
+    from calibkit.methods.boundary.result.model import BoundaryModel
+    from calibkit.methods.boundary.result.parts import Candidate, Certificate
 
 #: Levels that one screen has room for.
 _LEVELS = 5
@@ -265,7 +265,7 @@ def _rate(value: float | None) -> str:
 
 def bounds_view(model: BoundaryModel, page: Page) -> None:
     """Print the uniform bounds that hold for the number of rows of the fit."""
-    from calibkit.methods.boundary.uniform_bounds import confusion_deviation
+    from calibkit.methods.boundary.certificate.uniform_bounds import confusion_deviation
 
     if "weight" in model.columns:
         raise UsageError("--bounds holds for unweighted rows; this boundary was fitted on weights.")

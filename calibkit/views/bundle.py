@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from calibkit.views.page import Page
+from calibkit.models.page import Page
 
 if TYPE_CHECKING:
     from calibkit.bundles.model import BundleModel, Step
@@ -35,7 +35,7 @@ def lines(model: BundleModel) -> list[str]:
 
 def view(model: BundleModel, page: Page) -> None:
     """Print a bundle: its summary, a line a part, and what to expect of each decision."""
-    from calibkit.methods.boundary.model import BoundaryModel
+    from calibkit.methods.boundary.result.model import BoundaryModel
     from calibkit.views import boundary
 
     steps = model.steps()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from calibkit.views.page import Page, cell_text
+from calibkit.models.page import Page, cell_text
 from calibkit.views.rules import spread
 
 if TYPE_CHECKING:
-    from calibkit.methods.calibrators.model import CalibratorModel, ScoreMap
+    from calibkit.maps.calibrator import CalibratorModel, ScoreMap
 
 #: Steps and segments shown.
 _SHOWN = 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from calibkit.views.page import Page
+from calibkit.models.page import Page
 
 if TYPE_CHECKING:
     from calibkit.drift.drift import Drift

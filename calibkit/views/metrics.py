@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from calibkit.views.page import cell_text
+from calibkit.models.page import cell_text
 
 if TYPE_CHECKING:
-    from calibkit.evaluation.result import Metrics
-    from calibkit.views.page import Page
+    from calibkit.measures.result import Metrics
+    from calibkit.models.page import Page
 
 ALL = "all"
 
@@ -40,6 +40,11 @@ def headline(metrics: Metrics) -> str:
     count = len({name for found in metrics.metrics.values() for name in found[ALL]})
     beside = f", {len(slices)} slices" if len(slices) > 1 else ""
     return f"{', '.join(metrics.metrics)}: {count} metrics{beside}, {metrics.rows:,} rows"
+
+
+def lines(metrics: Metrics) -> list[str]:
+    """Return what metrics are of, in a line."""
+    return [f"{headline(metrics)}."]
 
 
 def view(metrics: Metrics, page: Page) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from calibkit.views.page import Page
+from calibkit.models.page import Page
 from calibkit.views.rules import level_rows, rates
 
 if TYPE_CHECKING:
-    from calibkit.methods.boundary.model import BoundaryModel
+    from calibkit.methods.boundary.result.model import BoundaryModel
 
 #: Segments that one screen has room for.
 _SHOWN = 5

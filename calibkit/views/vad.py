@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from calibkit.views.page import Page, cell_text
+from calibkit.models.page import Page, cell_text
 
 if TYPE_CHECKING:
     from calibkit.methods.vad.model import VadModel

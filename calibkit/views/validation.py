@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from calibkit.models.page import Page
     from calibkit.validation.report import Checked, Finding, Report
-    from calibkit.views.page import Page
 
 #: Columns and findings that are shown; the file has them all.
 MOST_COLUMNS, MOST_FINDINGS = 12, 40
@@ -14,12 +14,17 @@ MOST_COLUMNS, MOST_FINDINGS = 12, 40
 
 def headline(report: Report) -> str:
     """Return in a few words what was found."""
-    return said(report).removesuffix(".")
+    return _verdict(report).removesuffix(".")
+
+
+def lines(report: Report) -> list[str]:
+    """Return the verdict and the findings in lines."""
+    return [_verdict(report), *_findings(report)]
 
 
 def view(report: Report, page: Page) -> None:
     """Print the verdict, the columns and the findings."""
-    page.say(said(report))
+    page.say(_verdict(report))
     if report.columns:
         page.say("")
         shown = report.columns[:MOST_COLUMNS]
@@ -27,19 +32,17 @@ def view(report: Report, page: Page) -> None:
         if len(report.columns) > len(shown):
             page.say(f"… {len(report.columns)} columns; -o FILE writes them all.")
     if report.findings:
-        page.say("", *found(report))
+        page.say("", *_findings(report))
 
 
-def found(report: Report) -> list[str]:
-    """Return the findings in lines."""
+def _findings(report: Report) -> list[str]:
     lines = [_line(one) for one in report.findings[:MOST_FINDINGS]]
     if len(report.findings) > MOST_FINDINGS:
         lines.append(f"… {len(report.findings)} findings; -o FILE writes them all.")
     return lines
 
 
-def said(report: Report) -> str:
-    """Return the verdict in a line."""
+def _verdict(report: Report) -> str:
     counts = [
         f"{count} {word}{'s' if count > 1 else ''}"
         for count, word in (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from calibkit.options.alpha_cal import AlphaOptions
-from calibkit.registry import fits
+from calibkit.registry.methods import alpha
 
 from .fitting import add_fit
 
@@ -26,4 +26,4 @@ Examples:
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    add_fit(app, "alpha-cal", HELP, AlphaOptions, fits.alpha_cal)
+    add_fit(app, "alpha-cal", HELP, AlphaOptions, alpha.run)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from calibkit.options.bin import BinOptions
-from calibkit.registry import fits
+from calibkit.registry.methods import grid
 
 from . import declare
 from .console import Console
@@ -54,7 +54,7 @@ def _run(options: BinOptions, line: BinLine) -> None:
     console = line.console(
         tabular=not line.partial, output_format=None if line.partial else line.output_format
     )
-    run_states(fits.bin_(), options, line, console, _write_grids, deliver_grid)
+    run_states(grid.run, options, line, console, _write_grids, deliver_grid)
 
 
 def _write_grids(console: Console, source: Source, fit: Callable[[Source], Binned]) -> None:

@@ -12,7 +12,7 @@ from calibkit.errors import CalibkitError, UsageError
 from calibkit.options.boundary import METHOD, BoundaryOptions
 from calibkit.options.option import option
 from calibkit.options.shared import OUTPUT
-from calibkit.registry import fits
+from calibkit.registry.methods import boundary
 
 from . import declare
 from .console import Console
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from calibkit.files.sources import Source
     from calibkit.methods.boundary.compare import Compared
-    from calibkit.methods.boundary.fit import FittedBoundary
+    from calibkit.methods.boundary.result.fit import FittedBoundary
 
 HELP = """\
 In each uncertainty level the rows from one score threshold up are selected; the thresholds together
@@ -102,7 +102,7 @@ def _run(options: BoundaryOptions, line: BoundaryLine) -> None:
         _compare(options, line, console)
         return
     write = partial(_write_both, line.frontier) if line.frontier is not None else write_models
-    run_states(fits.boundary(), options, line, console, write, deliver)
+    run_states(boundary.run, options, line, console, write, deliver)
 
 
 def _write_both(

@@ -88,9 +88,8 @@ def bundle(line: BundleLine) -> None:
     """Bundle, print."""
     from calibkit.bundles.make import bundle as make
     from calibkit.bundles.make import misread
+    from calibkit.models.kinds import view_of
     from calibkit.models.model import load
-
-    from .views.bundle import bundle_lines, view
 
     console = Console(line.output, line.as_json, line.quiet, warnings=line.warnings)
     if console.per_input:
@@ -100,6 +99,6 @@ def bundle(line: BundleLine) -> None:
     for remark in misread(made):
         console.warn(remark)
     if console.output is not None or not console.on_terminal:
-        console.summary(*bundle_lines(made))
-    console.model(made.to_json(), lambda: view(made, console))
+        console.summary(*view_of(made).lines(made))
+    console.model(made.to_json(), lambda: console.show(made))
     console.wrote("Bundle")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from calibkit.options.calibrate import CalibrateOptions
-from calibkit.registry import fits
+from calibkit.registry.methods import calibrator
 
 from .fitting import add_fit
 
@@ -27,4 +27,4 @@ Examples:
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    add_fit(app, "calibrate", HELP, CalibrateOptions, fits.calibrate)
+    add_fit(app, "calibrate", HELP, CalibrateOptions, calibrator.run)

@@ -7,12 +7,12 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from calibkit.errors import DataError, UsageError
+from calibkit.models.kinds import view_of
+from calibkit.models.page import Page, Table, cell_text, numeric, printable, table_text
 from calibkit.runtime.progress import Progress
-from calibkit.views.page import Table, cell_text, numeric, table_text
-from calibkit.views.printable import printable
 
 from .progress import clear_line, progress_line
 
@@ -124,7 +124,8 @@ class Console:
         content
             The file's content, JSON.
         view
-            Prints the result as tables; called where it goes to a terminal, without ``-o``.
+            Prints the result as tables, such as `show`; called where it goes to a terminal, without
+            ``-o``.
         """
         if self.output is not None and self.output != "-":
             from calibkit.files.sinks import write_bytes
@@ -203,9 +204,16 @@ class Console:
                 line = "\n".join(textwrap.wrap(line, width, break_on_hyphens=False))
             _print(line, sys.stdout)
 
-    def shown(self, count: int, most: int) -> int:
-        """Return how many of `count` lines a view prints: on a terminal `most`, if not `everything`."""
-        return min(count, most) if self.on_terminal and not self.everything else count
+    def show(self, result: Any, *, view: Callable[[Any, Page], None] | None = None) -> None:
+        """Print a result as its view, or another: on a terminal one screen, unless `everything`."""
+        width = shutil.get_terminal_size().columns
+        page = Page(short=self.on_terminal, everything=self.everything, width=width)
+        (view or view_of(result).view)(result, page)
+        for part in page.parts:
+            if isinstance(part, str):
+                self.say(part)
+            else:
+                self.table(part.header, part.rows, title=part.title)
 
     def content(self, data: bytes) -> None:
         """Print a file's content on standard output as it is."""

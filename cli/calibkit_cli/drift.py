@@ -54,8 +54,7 @@ def drift(options: DriftOptions, line: DriftLine) -> None:
         raise UsageError("-o DIR/ goes with neither --fail-if nor --json.")
     from calibkit.drift.drift import drift as compare
     from calibkit.drift.rows import plan_watch
-
-    from .views.drift import drift_lines, view
+    from calibkit.models.kinds import view_of
 
     source = line.open(console)
     if line.dry_run:
@@ -71,7 +70,7 @@ def drift(options: DriftOptions, line: DriftLine) -> None:
         if console.per_input:
             console.summary(f"{rows.parts[0].path}:")
         if console.output is not None or not console.on_terminal:
-            console.summary(*drift_lines(found))
+            console.summary(*view_of(found).lines(found))
         return found
 
-    Delivery("Drift", view).judge(console, source, find, line)
+    Delivery("Drift").judge(console, source, find, line)

@@ -13,7 +13,7 @@ from calibkit.errors import UsageError
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.option import option
 from calibkit.options.shared import OUTPUT
-from calibkit.registry import fits
+from calibkit.registry.methods import evaluation
 
 from . import declare
 from .console import Console
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from calibkit.evaluation.evaluate import Evaluated
     from calibkit.files.sinks import Transaction
     from calibkit.files.sources import Source
+    from calibkit.models.page import Page
 
 HELP = """\
 The result is metrics.json, as DVC and MLflow read it: a number for each score, slice and metric.
@@ -152,7 +153,7 @@ def evaluate(options: EvaluateOptions, line: EvaluateLine) -> None:
         found = partial(find, curves=bool(line.beside))
         delivery.judge(console, source, lambda rows: _told(console, found(rows)), line)
 
-    run_states(fits.evaluate(), options, line, console, judge, deliver)
+    run_states(evaluation.run, options, line, console, judge, deliver)
 
 
 def deliver(console: Console, found: Evaluated) -> None:
@@ -167,10 +168,10 @@ def _told(console: Console, found: Evaluated) -> Evaluated:
     return found
 
 
-def _view(found: Evaluated, console: Console) -> None:
-    from .views.metrics import view
+def _view(found: Evaluated, page: Page) -> None:
+    from calibkit.views.metrics import view
 
-    view(found.metrics, console)
+    view(found.metrics, page)
 
 
 def _write_beside(

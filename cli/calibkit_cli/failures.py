@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Any
 
 from calibkit.errors import CalibkitError, ResourceError, UsageError, nearest
-from calibkit.views.printable import printable
+from calibkit.models.page import printable
 
 INTERRUPTED, TERMINATED, BROKEN_PIPE, INTERNAL = 130, 143, 141, 70
 

@@ -60,22 +60,22 @@ def add_fit(
     options
         The class of what is fitted.
     method
-        Loads what fits it; one of `calibkit.registry.fits`.
+        Loads what fits it; `run` of an entry in `calibkit.registry.methods`.
     """
 
     def run(asked: Any, line: StateLine) -> None:
-        run_fit(method(), asked, line)
+        run_fit(method, asked, line)
 
     declare.add(app, name, text, run, options, StateLine)
 
 
-def run_fit(method: Fit[Any, Model], options: Any, line: StateLine) -> None:
+def run_fit(method: Callable[[], Fit[Any, Model]], options: Any, line: StateLine) -> None:
     """Do what the line asks for: models are what is written."""
     run_states(method, options, line, line.console(), write_models, deliver)
 
 
 def run_states(
-    method: Run[Any, Any],
+    load: Callable[[], Run[Any, Any]],
     options: Any,
     line: StateLine,
     console: Console,
@@ -86,8 +86,10 @@ def run_states(
 
     Parameters
     ----------
-    method, options, line, console
-        What is made and how, as `summaries.runs.Run` names it; the rest of the line; its voice.
+    load
+        Loads what makes the result: `run` of an entry in `calibkit.registry.methods`.
+    options, line, console
+        How it is made, the rest of the line, and its voice.
     write
         Makes the results of a source, and delivers them.
     deliver
@@ -97,9 +99,10 @@ def run_states(
 
     check_paths(options, line, console)
     if line.dask is not None and not line.dry_run:
-        state = state_far(method, options, line, console)
-        deliver(console, method.finish(state, line.budget, options.workers))
+        state = state_far(load, options, line, console)
+        deliver(console, load().finish(state, line.budget, options.workers))
         return
+    method = load()
     source = line.open(console)
     if line.dry_run:
         plan = method.plan(options, source)
@@ -160,10 +163,12 @@ def _travelling(options: Any) -> Any:
     return replace(options, **absolute) if absolute else options
 
 
-def state_far(method: Run[Any, Any], options: Any, line: StateLine, console: Console) -> State:
+def state_far(
+    load: Callable[[], Run[Any, Any]], options: Any, line: StateLine, console: Console
+) -> State:
     """Return the state of all inputs, made and merged on a cluster."""
-    from calibkit.engines.clusters import state_on_cluster
-    from calibkit.engines.shards import Opening, shards_of
+    from calibkit.engines.parts import Opening, shards_of
+    from calibkit.engines.states import state_on_cluster
     from calibkit.files.inputs import Part
     from calibkit.files.outputs import spare_inputs
 
@@ -175,13 +180,13 @@ def state_far(method: Run[Any, Any], options: Any, line: StateLine, console: Con
         parts = [Part(shard.path, "", {}, 0, shard.relative) for shard in shards]
         spare_inputs(str(console.output), parts)
     state = state_on_cluster(
-        partial(method.state, _travelling(options)),
+        load,
+        _travelling(options),
         shards,
         Opening(line.input_format, line.dtype, line.budget),
         line.dask,
         options.workers,
         console.progress(),
-        of_rows=options.of_rows,
         # Rows beside those of the inputs come with each shard: the more shards, the more often.
         divide=not further_files(options),
     )
@@ -200,8 +205,7 @@ def write_models(console: Console, source: Source, fit: Callable[[Source], Fitte
         return
     from calibkit.files.outputs import directory_outputs
     from calibkit.files.sinks import Transaction, make_folders
-
-    from .views import lines_of
+    from calibkit.models.kinds import view_of
 
     if console.as_json:
         raise UsageError("-o DIR/ gives several models; leave --json out.")
@@ -212,7 +216,7 @@ def write_models(console: Console, source: Source, fit: Callable[[Source], Fitte
             path = alone.parts[0].path
             for remark in fitted.warnings:
                 console.warn(f"{path}: {remark}")
-            console.summary(f"{path}:", *fitted.notes, *lines_of(fitted.model))
+            console.summary(f"{path}:", *fitted.notes, *view_of(fitted.model).lines(fitted.model))
             make_folders([output])
             transaction.write_bytes(fitted.model.to_json(), output)
 
@@ -222,19 +226,18 @@ def deliver(
 ) -> None:
     """Say what a fit says, and write its model; tables for further files appear with it, or nothing."""
     from calibkit.files.sinks import Transaction
-
-    from .views import lines_of, view_of
+    from calibkit.models.kinds import view_of
 
     model = fitted.model
     tell(console, fitted)
     if console.output is not None or not console.on_terminal:
-        console.summary(*fitted.notes, *lines_of(model))
+        console.summary(*fitted.notes, *view_of(model).lines(model))
     with Transaction() as outputs:
         for path, table in (tables or {}).items():
             outputs.write_frames([table], path)
         if console.output not in (None, "-"):
             outputs.write_bytes(model.to_json(), str(console.output))
-    console.show_model(model.to_json(), lambda: view_of(model.kind)(model, console))
+    console.show_model(model.to_json(), lambda: console.show(model))
     console.wrote(_NOUNS.get(model.kind, "Model"))
 
 

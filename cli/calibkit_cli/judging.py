@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from calibkit.files.sources import Source
     from calibkit.gates.expressions import Expression
     from calibkit.gates.figures import Outcome
+    from calibkit.models.page import Page
 
 GATE_FAILED = 1
 
@@ -89,13 +90,13 @@ class Delivery:
     noun
         What messages call it.
     view
-        Prints it as tables.
+        Shows it; None: as its class is shown.
     beside
         Writes the further files of a run.
     """
 
     noun: str
-    view: Callable[[Any, Console], None]
+    view: Callable[[Any, Page], None] | None = None
     beside: Callable[[Any, Transaction], None] | None = None
 
     def judge(
@@ -126,7 +127,7 @@ class Delivery:
                 output = str(console.output)
                 outputs.write_bytes(content(found, output), output)
         console.wrote(self.noun)
-        console.show_model(found.to_json(), lambda: self.view(found, console))
+        console.show_model(found.to_json(), lambda: console.show(found, view=self.view))
 
     def _each(self, console: Console, source: Source, find: Callable[[Source], Judged]) -> None:
         from calibkit.files.outputs import directory_outputs

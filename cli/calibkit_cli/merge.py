@@ -10,7 +10,7 @@ import typer
 from calibkit.errors import UsageError
 from calibkit.options.option import option
 from calibkit.options.shared import INPUT, Threaded
-from calibkit.registry.fits import FITS
+from calibkit.registry.methods import RUNS
 
 from . import declare
 from .bin import deliver_grid
@@ -99,7 +99,7 @@ def _merge(line: MergeLine) -> None:
     if whole:
         _write(console, merged, paths)
         return
-    made = FITS[kind]().finish(merged, line.budget, line.workers)
+    made = RUNS[kind]().finish(merged, line.budget, line.workers)
     _DELIVER.get(kind, deliver)(console, made)
 
 

@@ -72,8 +72,8 @@ def register(app: typer.Typer) -> None:
 
 def show(line: ShowLine) -> None:
     """Load, print."""
-    from calibkit.models.model import kind_class, load
-    from calibkit.registry.kinds import KINDS
+    from calibkit.models.kinds import KINDS
+    from calibkit.models.model import load
 
     console = Console(as_json=line.as_json, everything=line.everything)
     if line.schema is not None:
@@ -82,22 +82,20 @@ def show(line: ShowLine) -> None:
                 f"there is no kind {line.schema!r}{nearest(line.schema, KINDS)}; "
                 f"kinds: {', '.join(sorted(KINDS))}."
             )
-        console.json(kind_class(line.schema).schema())
+        console.json(KINDS[line.schema].structure().schema())
         return
     model = load(str(line.model))
     if line.as_json:
         console.content(model.to_json())
         return
-    from calibkit.methods.boundary.model import BoundaryModel
-
-    from .views import view_of
+    from calibkit.methods.boundary.result.model import BoundaryModel
 
     if line.bounds and not isinstance(model, BoundaryModel):
         raise UsageError(
             f"--bounds is for boundaries; {line.model} is a model of kind {model.kind!r}."
         )
-    view_of(model.kind)(model, console)
+    console.show(model)
     if line.bounds:
-        from .views.boundary import bounds_view
+        from calibkit.views.boundary import bounds_view
 
-        bounds_view(model, console)
+        console.show(model, view=bounds_view)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from calibkit.options.vad import VadOptions
-from calibkit.registry import fits
+from calibkit.registry.methods import vad
 
 from .fitting import add_fit
 
@@ -26,4 +26,4 @@ Examples:
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    add_fit(app, "vad", HELP, VadOptions, fits.vad)
+    add_fit(app, "vad", HELP, VadOptions, vad.run)

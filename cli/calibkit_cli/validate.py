@@ -53,8 +53,7 @@ def validate(options: ValidateOptions, line: ValidateLine) -> None:
     """Look, report."""
     from calibkit.validation.run import unreadable
     from calibkit.validation.run import validate as look
-
-    from .views.validation import found, said, view
+    from calibkit.views.validation import lines
 
     console = Console(line.output, line.as_json, line.quiet)
     if console.per_input:
@@ -69,9 +68,9 @@ def validate(options: ValidateOptions, line: ValidateLine) -> None:
 
             spare_inputs(str(line.output), source.parts)
         report = look(options, source)
-    console.model(report.to_json(), lambda: view(report, console))
+    console.model(report.to_json(), lambda: console.show(report))
     console.wrote("Report")
     if not line.as_json and (line.output is not None or not console.on_terminal):
-        console.summary(said(report), *found(report))
+        console.summary(*lines(report))
     if report.errors or (line.warnings == "error" and report.warnings):
         raise typer.Exit(BAD_DATA)

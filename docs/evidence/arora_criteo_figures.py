@@ -14,8 +14,8 @@ from pages import signed, table
 import calibkit as ck
 from calibkit.files.sources import Source, open_source
 from calibkit.options.grid_plots import EceAtOptions, PositivityOptions, RecallGainOptions
+from calibkit.options.look import Look
 from calibkit.reports import plots
-from calibkit.reports.look import Look
 from calibkit.reports.points import Points
 
 LEVELS = (1, 3, 5, 7, 11)

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.columns.columns import ScoreRows
-from calibkit.methods.boundary.decide import decide
-from calibkit.methods.boundary.model import BoundaryModel
+from calibkit.methods.boundary.result.decide import decide
+from calibkit.methods.boundary.result.model import BoundaryModel
 
 Floats = NDArray[np.float64]
 

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from calibkit import simulate_posterior
 from calibkit.bins.binning import Levels
-from calibkit.columns.columns import ColumnOptions, ScoreRows
-from calibkit.methods.boundary import exact
-from calibkit.methods.boundary.goals import RecallAtPrecision, Totals
+from calibkit.columns.columns import ScoreRows
+from calibkit.methods.boundary.problem.bounded import RecallAtPrecision
+from calibkit.methods.boundary.problem.goals import Totals
+from calibkit.methods.boundary.solvers import exact
 from calibkit.numerics.bounds import decimal_bound
+from calibkit.options.shared import ColumnOptions
 from calibkit.summaries.tally import count_rows
 
 Floats = NDArray[np.float64]

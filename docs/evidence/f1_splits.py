@@ -14,10 +14,11 @@ from pages import table
 from sklearn.neighbors import NearestNeighbors
 from studies import monte_carlo
 
-from calibkit.columns.columns import ColumnOptions, ScoreRows, read_score_rows
+from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.fit import fit_boundary
+from calibkit.methods.boundary.result.fit import fit_boundary
 from calibkit.options.boundary import BoundaryOptions
+from calibkit.options.shared import ColumnOptions
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]

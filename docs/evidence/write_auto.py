@@ -10,13 +10,14 @@ import numpy as np
 from boundary_study import Floats, part, single_threshold
 from pages import arguments, fill, paragraph, signed, table
 
-from calibkit.columns.columns import ColumnOptions, ScoreRows, read_score_rows
+from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.files.sources import open_source
-from calibkit.methods.boundary.auto import choose_method
-from calibkit.methods.boundary.problem import tally_totals
-from calibkit.methods.boundary.target import Target
-from calibkit.methods.boundary.tried import Tried
+from calibkit.methods.boundary.choice import choose_method
+from calibkit.methods.boundary.judge import Tried
+from calibkit.methods.boundary.problem.problem import tally_totals
+from calibkit.methods.boundary.problem.target import Target
 from calibkit.options.boundary import AUTO, BoundaryOptions
+from calibkit.options.shared import ColumnOptions
 
 SETS = ("census", "bank", "bank_tau5", "higgs", "criteo_tau3", "creditcard")
 #: The bounds: the precision at which one threshold recalls so much of all rows.

@@ -18,8 +18,8 @@ from write_auto import SETS, bounds, read
 
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError
-from calibkit.methods.boundary.certificate import certify_boundary
-from calibkit.methods.boundary.decide import decide
+from calibkit.methods.boundary.certificate.certificate import certify_boundary
+from calibkit.methods.boundary.result.decide import decide
 from calibkit.options.boundary import AUTO, BoundaryOptions
 
 CONFIDENCE = "0.9"

@@ -18,10 +18,10 @@ from pages import arguments, fill, paragraph, sections, table
 from studies import monte_carlo
 
 from calibkit.columns.columns import ScoreRows
-from calibkit.methods.boundary.certificate import Split, deal_rows
-from calibkit.methods.boundary.certificate_paths import Path as Boundaries
-from calibkit.methods.boundary.certificate_paths import fit_path
-from calibkit.methods.boundary.certificate_tests import Quantity, certified, sequence
+from calibkit.methods.boundary.certificate.certificate import Split, deal_rows
+from calibkit.methods.boundary.certificate.paths import Path as Boundaries
+from calibkit.methods.boundary.certificate.paths import fit_path
+from calibkit.methods.boundary.certificate.tests import Quantity, certified, sequence
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.summaries.tally import count_rows
 from calibkit_kernels.binomial import upper_tail

@@ -13,17 +13,18 @@ import polars as pl
 from numpy.typing import NDArray
 from pages import arguments, fill, paragraph, sections, table
 
-from calibkit.columns.columns import ColumnOptions, read_score_rows
+from calibkit.columns.columns import read_score_rows
 from calibkit.drift.counts import Outline
 from calibkit.drift.drift import ALL, drift
 from calibkit.drift.psi import Stability, stability
 from calibkit.drift.rows import BOUNDARY
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.fit import fit_boundary
-from calibkit.methods.boundary.model import BoundaryModel
-from calibkit.methods.boundary.spreads import spread_of_rows
+from calibkit.methods.boundary.problem.spreads import spread_of_rows
+from calibkit.methods.boundary.result.fit import fit_boundary
+from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.drift import DriftOptions
+from calibkit.options.shared import ColumnOptions
 
 FITTED = 12_500
 SIZES = (12_500, 2_000, 500, 100)

@@ -32,9 +32,9 @@ from calibkit.exports.check import (
     run,
     with_classes,
 )
-from calibkit.exports.program import columns_of
 from calibkit.exports.request import Request
 from calibkit.exports.writing import Target, export_model, program_of
+from calibkit.expressions.program import columns_of
 from calibkit.files.sources import Source
 from calibkit.models.model import Model, load
 from tests import export_models

@@ -18,11 +18,12 @@ from pages import arguments, bullets, fill, table
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 
-from calibkit.columns.columns import ColumnOptions, ScoreRows, read_score_rows
+from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.files.sources import open_source
-from calibkit.methods.boundary.fit import fit_boundary
-from calibkit.methods.boundary.model import BoundaryModel
+from calibkit.methods.boundary.result.fit import fit_boundary
+from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.options.boundary import BoundaryOptions
+from calibkit.options.shared import ColumnOptions
 
 NEIGHBOURS = (5, 15, 50)
 #: The measures that are maximised, and a bound, which chance can meet with equality.

@@ -15,10 +15,11 @@ from pages import arguments, fill, paragraph, table
 from studies import monte_carlo
 
 from calibkit.measures import decisions, registry
-from calibkit.measures.decisions import confusion_of
+from calibkit.measures.decisions import Confusion, confusion_of
 from calibkit.measures.intervals import IntervalOptions, differences, intervals
-from calibkit.measures.views import Confusion, Pair, Sample, Settings, View, view_of
+from calibkit.measures.views import Pair, Sample, View, view_of
 from calibkit.numerics.bounds import decimal_bound
+from calibkit.options.metrics import Settings
 
 ROWS, GROUP, REPLICATES = 2000, 10, 200
 GRID = 100_001

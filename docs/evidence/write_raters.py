@@ -13,17 +13,17 @@ from raters_mds import table_2
 
 from calibkit import simulate_raters
 from calibkit.files.sources import Source, open_source
+from calibkit.maps.class_rows import RaterOptions, RaterRows, read_window
+from calibkit.measures.votes import Judged, ensemble, measure
 from calibkit.methods.raters import run as alpha
 from calibkit.methods.raters.alpha_cal import predict
-from calibkit.methods.raters.histograms import (
+from calibkit.numerics.votes import (
     bin_sums,
     class_targets,
     disagreement_shares,
+    losses,
     predicted_disagreement,
 )
-from calibkit.methods.raters.losses import losses
-from calibkit.methods.raters.metrics import Judged, ensemble, measure
-from calibkit.methods.raters.rows import RaterOptions, RaterRows, read_window
 from calibkit.options.alpha_cal import AlphaOptions
 
 #: Rows of a file and how often it is simulated, as many rows in all for each size.

@@ -10,13 +10,14 @@ import numpy as np
 from boundary_study import Gain, gain, mean, part
 from pages import arguments, bullets, fill, sections, signed, table
 
-from calibkit.columns.columns import ColumnOptions, ScoreRows, read_score_rows
+from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.files.sources import open_source
 from calibkit.methods.boundary.compare import Compared, compare_methods
-from calibkit.methods.boundary.fit import fit_boundary
-from calibkit.methods.boundary.model import BoundaryModel
-from calibkit.methods.boundary.parts import CrossValidated, TestFigures
+from calibkit.methods.boundary.result.fit import fit_boundary
+from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.methods.boundary.result.parts import CrossValidated, TestFigures
 from calibkit.options.boundary import BoundaryOptions
+from calibkit.options.shared import ColumnOptions
 
 #: Data set, and the precision bounds: one where a single threshold recalls about half of the
 #: positives, one where it recalls about a fifth.

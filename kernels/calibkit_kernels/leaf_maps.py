@@ -9,18 +9,13 @@ from numpy.typing import NDArray
 
 from ._jit import kernel
 from .boosting import label_loss
-from .logistic_sums import BLOCK, add_blocks, line_sums, spread
+from .logistic import BLOCK, add_blocks, line_sums, spread
 from .maps import expit_of
+from .newton import AHEAD, FLAT, FOUND, GO, MATRIX, POINT, TRACE_SHARE, begin, newton
 
 Int64s = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Ends = NDArray[np.int32]
-
-#: Largest slope of the mean loss, in standardised scores, that counts as a minimum.
-_FLAT = 1e-10
-
-_MOST_STEPS = 100
-_ROUNDING = 1e-14
 
 
 @kernel
@@ -139,41 +134,25 @@ def fit_line(x: Floats, positive: Floats, negative: Floats, start: Floats, out: 
 
 @kernel
 def newton_line(x: Floats, positive: Floats, negative: Floats, total: float, line: Floats) -> bool:
-    """Move ``line`` (a, c, shift, scale) to the minimum of the loss, halving steps that rise.
+    """Move ``line`` (a, c, shift, scale) to the minimum of the loss.
 
     Returns whether the minimum was reached.
     """
     blocks = (x.size + BLOCK - 1) // BLOCK
-    parts, sums, tried = np.empty((blocks, 6)), np.empty(6), np.empty(6)
-    line_sums(x, positive, negative, line, 0, blocks, parts)
-    add_blocks(parts, sums)
-    for _ in range(_MOST_STEPS):
-        g, h = sums[1], sums[2]
-        flat = max(abs(g), abs(h)) <= _FLAT * total
-        ridge = 1e-13 * (sums[3] + sums[5]) + 1e-300
-        aa, cc, ac = sums[3] + ridge, sums[5] + ridge, sums[4]
-        determinant = aa * cc - ac * ac
-        if determinant <= 0.0:
-            return bool(flat)
-        step_a = -(cc * g - ac * h) / determinant
-        step_c = -(aa * h - ac * g) / determinant
-        if flat:  # the step that is known already gains the last digits
-            line[0] += step_a
-            line[1] += step_c
-            return True
-        a, c, length = line[0], line[1], 1.0
-        while True:
-            line[0], line[1] = a + length * step_a, c + length * step_c
-            line_sums(x, positive, negative, line, 0, blocks, parts)
-            add_blocks(parts, tried)
-            if tried[0] <= sums[0] * (1.0 + _ROUNDING):
-                break
-            length *= 0.5
-            if length < 1e-9:
-                line[0], line[1] = a, c
-                return False
-        sums[:] = tried
-    return False
+    parts, sums, state = np.empty((blocks, 6)), np.empty(6), np.empty(8)
+    points, hessian, kinds = np.empty((MATRIX + 2, 2)), np.empty((2, 2)), np.zeros(2, np.int64)
+    begin(total, FLAT, 0.0, TRACE_SHARE, state)
+    points[AHEAD, 0], points[AHEAD, 1] = line[0], line[1]
+    said = GO
+    while said == GO:
+        line[0], line[1] = points[AHEAD, 0], points[AHEAD, 1]
+        line_sums(x, positive, negative, line, 0, blocks, parts)
+        add_blocks(parts, sums)
+        hessian[0, 0], hessian[1, 0], hessian[1, 1] = sums[3], sums[4], sums[5]
+        said = newton(sums[0], sums[1:3], hessian, kinds, points, state)
+    place = AHEAD if said == FOUND else POINT
+    line[0], line[1] = points[place, 0], points[place, 1]
+    return said == FOUND
 
 
 @kernel

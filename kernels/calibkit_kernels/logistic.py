@@ -1,303 +1,224 @@
-"""Logistic regression on one or two features of weighted points, by Newton's method.
-
-Fitted is q = 1 / (1 + exp(-z)), z = a x + b or a x + b y + c, to points that carry a weight of
-positive and a weight of negative rows: the loss is the sum of -(positive ln q + negative ln(1 - q)).
-Sums run over fixed blocks of points, and over the blocks in order, so that they do not depend on
-the number of threads; whoever gives the points in score order gets results that do not depend on
-the order of rows.
-"""
+"""Logistic regression on weighted points: the sums that a search needs, and looks before it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .logistic_sums import BLOCK, add_blocks, line_sums, plane_sums, spread, thin_points
+from ._jit import kernel
 
 Floats = NDArray[np.float64]
 
-#: Largest slope of the mean loss, in standardised features, that counts as a minimum.
-FLAT: Final = 1e-10
-
-_MOST_STEPS: Final = 200
-#: From so many points on, means of neighbouring points stand for them where that is enough.
-_MANY: Final = 100_000
-_THINNED: Final = 10_000
-#: How far the loss of a step may rise by rounding alone.
-_ROUNDING: Final = 1e-14
-#: Added to the diagonal of a Hessian, relative to its trace: it may be singular.
-_RIDGE: Final = 1e-13
+#: Points summed together.
+BLOCK: Final = 16_384
 
 
-@dataclass(frozen=True)
-class Logistic:
-    """A fitted logistic regression.
-
-    Attributes
-    ----------
-    slopes
-        The factor of each feature, in the feature's own unit.
-    intercept
-        z where all features are 0.
-    loss
-        The minimised sum.
-    gradient
-        The largest slope of the mean loss that is left, in standardised features.
-    iterations
-        How many Newton steps were taken.
-    """
-
-    slopes: tuple[float, ...]
-    intercept: float
-    loss: float
-    gradient: float
-    iterations: int
-
-
-def fit_line(x: Floats, positive: Floats, negative: Floats, threads: int = 1) -> Logistic:
-    """Fit z = a x + b without a bound on a; see `fit_logistic`.
-
-    For maximum likelihood the caller asks `is_separated` first; with Platt's smoothed targets there
-    is always a minimum.  Constant x: a = 0.
-    """
-    return fit_logistic((x,), positive, negative, threads=threads)
-
-
-def fit_logistic(
-    features: Sequence[Floats],
+@kernel
+def line_sums(
+    x: Floats,
     positive: Floats,
     negative: Floats,
-    *,
-    rising: bool = False,
-    intercept: bool = True,
-    start: Sequence[float] | None = None,
-    threads: int = 1,
-) -> Logistic:
-    """Minimise the loss by Newton's method with step halving.
+    line: Floats,
+    first: int,
+    last: int,
+    out: NDArray[np.float64],
+) -> None:
+    """Write loss, gradient and Hessian of blocks of points under ``z = a (x - shift) scale + c``.
 
     Parameters
     ----------
-    features
-        One or two arrays of finite values.
-    positive, negative
-        Weights of the points, not negative, some positive; float64 like the features.
-    rising
-        Keep the slopes at 0 or above.
-    intercept
-        Whether z has one.
-    start
-        Slopes and intercept to start from; the loss of the result is never above theirs.
-    threads
-        How many threads may sum; the result does not depend on it.
-
-    Notes
-    -----
-    Features are standardised (without an intercept only scaled); many points nearly so, by means of
-    neighbouring ones, a fit to which is also where the iteration starts.  Slopes at their bound
-    leave it when the loss asks for it; steps end at the bounds, so the loss falls in every step.
-    The loss is convex, so a point where it is flat is a minimum.  Where there is no finite minimum
-    the iteration ends somewhere far out: ask `is_separated` before.
+    x, positive, negative
+        Points.
+    line
+        a, c, shift, scale.
+    first, last
+        The blocks to sum, `last` not included.
+    out
+        A row for each block: loss; d/da, d/dc; the second derivatives aa, ac, cc.
     """
-    few = features, positive, negative
-    if positive.size >= _MANY:
-        few = _thinned(features, positive, negative)
-    scales = []
-    for values in few[0]:
-        mean, width = spread(values, *few[1:])
-        scales.append((float(mean), float(width)))
-    if any(math.isnan(width) for _, width in scales):
-        quarter = fit_logistic(
-            [values * 0.25 for values in features],
-            positive,
-            negative,
-            rising=rising,
-            intercept=intercept,
-            threads=threads,
-        )
-        slopes = tuple(0.25 * slope for slope in quarter.slopes)
-        return Logistic(slopes, *_rest(quarter))
-    shifts = [mean if intercept else 0.0 for mean, _ in scales]
-    widths = [
-        (width if intercept else math.hypot(mean, width)) if width > 0.0 or not intercept else 0.0
-        for mean, width in scales
-    ]
-    factors = [1.0 / width if width > 0.0 else 0.0 for width in widths]
-    if start is None and few[1] is not positive:
-        rough = fit_logistic(*few, rising=rising, intercept=intercept)
-        start = *rough.slopes, rough.intercept
-    point = [0.0] * (len(features) + 1)
-    if start is not None:
-        point[-1] = float(start[-1])
-        for j, slope in enumerate(start[:-1]):
-            point[j] = slope * widths[j]
-            point[-1] += slope * shifts[j]
-    sums = _summer(features, positive, negative, [*shifts, *factors], threads)
-    total = float(np.add.reduce(positive)) + float(np.add.reduce(negative))
-    fixed = [factor == 0.0 for factor in factors] + [not intercept]
-    point, loss, slope, steps = _newton(sums, point, rising, fixed, total)
-    slopes = tuple(value * factor for value, factor in zip(point, factors, strict=False))
-    level = point[-1]
-    for value, shift in zip(slopes, shifts, strict=True):
-        level -= value * shift
-    return Logistic(slopes, level, loss, slope, steps)
+    a, c, shift, scale = line[0], line[1], line[2], line[3]
+    for block in range(first, last):
+        loss = grad_a = grad_c = aa = ac = cc = 0.0
+        for i in range(block * BLOCK, min((block + 1) * BLOCK, x.size)):
+            u = (x[i] - shift) * scale
+            z = a * u + c
+            e = math.exp(-abs(z))
+            most = 1.0 / (1.0 + e)
+            least = e * most
+            weight = positive[i] + negative[i]
+            loss += weight * math.log(1.0 + e)
+            if z >= 0.0:
+                loss += negative[i] * z
+                residual = negative[i] * most - positive[i] * least
+            else:
+                loss -= positive[i] * z
+                residual = negative[i] * least - positive[i] * most
+            bend = weight * most * least
+            grad_a += residual * u
+            grad_c += residual
+            aa += bend * u * u
+            ac += bend * u
+            cc += bend
+        row = out[block]
+        row[0], row[1], row[2] = loss, grad_a, grad_c
+        row[3], row[4], row[5] = aa, ac, cc
 
 
-def _rest(found: Logistic) -> tuple[float, float, float, int]:
-    return found.intercept, found.loss, found.gradient, found.iterations
-
-
-def _thinned(
-    features: Sequence[Floats], positive: Floats, negative: Floats
-) -> tuple[Sequence[Floats], Floats, Floats]:
-    """Return the means of neighbouring points, with what these weigh."""
-    stride = -(-positive.size // _THINNED)
-    starts = np.arange(0, positive.size, stride)
-    thinned = []
-    for values in features:
-        means = np.empty(starts.size)
-        thin_points(values, positive, negative, stride, means)
-        thinned.append(means)
-    return thinned, np.add.reduceat(positive, starts), np.add.reduceat(negative, starts)
-
-
-Summed = tuple[float, list[float], list[list[float]]]
-
-
-def _summer(
-    features: Sequence[Floats],
+@kernel
+def plane_sums(
+    x: Floats,
+    y: Floats,
     positive: Floats,
     negative: Floats,
-    scaling: Sequence[float],
-    threads: int,
-) -> Callable[[Sequence[float]], Summed]:
-    """Return what sums loss, gradient and Hessian at a point."""
-    size = len(features) + 1
-    blocks = -(-positive.size // BLOCK)
-    width = 1 + size + size * (size + 1) // 2
-    out, total = np.empty((blocks, width)), np.empty(width)
-    cuts = [blocks * k // threads for k in range(threads + 1)]
-    kernel_sums: Callable[..., None] = line_sums if len(features) == 1 else plane_sums
+    plane: Floats,
+    first: int,
+    last: int,
+    out: NDArray[np.float64],
+) -> None:
+    """Do what `line_sums` does under ``z = a (x - shift) scale + b (y - shift') scale' + c``.
 
-    def sums(point: Sequence[float]) -> Summed:
-        map_ = np.array([*point, *scaling])
-
-        def part(first: int, last: int) -> None:
-            kernel_sums(*features, positive, negative, map_, first, last, out)
-
-        if threads == 1 or blocks < 2 * threads:
-            part(0, blocks)
-        else:
-            with ThreadPoolExecutor(threads) as pool:
-                list(pool.map(part, cuts[:-1], cuts[1:]))
-        add_blocks(out, total)
-        found = total.tolist()
-        upper = iter(found[1 + size :])
-        hessian = [[0.0] * size for _ in range(size)]
-        for i in range(size):
-            for j in range(i, size):
-                hessian[i][j] = hessian[j][i] = next(upper)
-        return found[0], found[1 : 1 + size], hessian
-
-    return sums
-
-
-def _newton(
-    sums: Callable[[Sequence[float]], Summed],
-    point: list[float],
-    rising: bool,
-    fixed: Sequence[bool],
-    total: float,
-) -> tuple[list[float], float, float, int]:
-    """Return the minimum, its loss, the slope left and the steps taken."""
-    bounded = [rising and j < len(point) - 1 for j in range(len(point))]
-    point = [max(0.0, value) if low else value for value, low in zip(point, bounded, strict=True)]
-    loss, gradient, hessian = sums(point)
-    for steps in range(_MOST_STEPS):
-        free = free_coordinates(point, gradient, fixed, bounded)
-        slope = max((abs(gradient[j]) for j in free), default=0.0) / total
-        step = newton_step(gradient, hessian, free, point, bounded)
-        if slope <= FLAT:  # the step that is known already gains the last digits
-            ahead = moved_point(point, step, 1.0, bounded)
-            return ahead if slope > 0.0 else point, loss, slope, steps
-        length = 1.0
-        while True:
-            ahead = moved_point(point, step, length, bounded)
-            found = sums(ahead)
-            if found[0] <= loss + _ROUNDING * abs(loss) or length < 1e-9:
-                break
-            length *= 0.5
-        if ahead == point or found[0] > loss + _ROUNDING * abs(loss):
-            break
-        point, (loss, gradient, hessian) = ahead, found
-    return point, loss, slope, steps + 1
+    `plane` is a, b, c, shift, shift', scale, scale'; a row of `out` is loss; d/da, d/db, d/dc;
+    aa, ab, ac, bb, bc, cc.
+    """
+    a, b, c = plane[0], plane[1], plane[2]
+    x_shift, y_shift, x_scale, y_scale = plane[3], plane[4], plane[5], plane[6]
+    for block in range(first, last):
+        loss = grad_a = grad_b = grad_c = 0.0
+        aa = ab = ac = bb = bc = cc = 0.0
+        for i in range(block * BLOCK, min((block + 1) * BLOCK, x.size)):
+            u = (x[i] - x_shift) * x_scale
+            v = (y[i] - y_shift) * y_scale
+            z = a * u + b * v + c
+            e = math.exp(-abs(z))
+            most = 1.0 / (1.0 + e)
+            least = e * most
+            weight = positive[i] + negative[i]
+            loss += weight * math.log(1.0 + e)
+            if z >= 0.0:
+                loss += negative[i] * z
+                residual = negative[i] * most - positive[i] * least
+            else:
+                loss -= positive[i] * z
+                residual = negative[i] * least - positive[i] * most
+            bend = weight * most * least
+            grad_a += residual * u
+            grad_b += residual * v
+            grad_c += residual
+            aa += bend * u * u
+            ab += bend * u * v
+            ac += bend * u
+            bb += bend * v * v
+            bc += bend * v
+            cc += bend
+        row = out[block]
+        row[0], row[1], row[2], row[3] = loss, grad_a, grad_b, grad_c
+        row[4], row[5], row[6] = aa, ab, ac
+        row[7], row[8], row[9] = bb, bc, cc
 
 
-def free_coordinates(
-    point: Sequence[float],
-    gradient: Sequence[float],
-    fixed: Sequence[bool],
-    bounded: Sequence[bool],
-) -> list[int]:
-    """Return which coordinates a step may move: those at their bound only away from it."""
-    return [
-        j
-        for j in range(len(point))
-        if not fixed[j] and (not bounded[j] or point[j] > 0.0 or gradient[j] < 0.0)
-    ]
+@kernel
+def add_blocks(sums: NDArray[np.float64], out: Floats) -> None:
+    """Write the sum of the rows, added from the first to the last."""
+    out[:] = 0.0
+    for block in range(sums.shape[0]):
+        for j in range(out.size):
+            out[j] += sums[block, j]
 
 
-def newton_step(
-    gradient: Sequence[float],
-    hessian: Sequence[Sequence[float]],
-    free: Sequence[int],
-    point: Sequence[float],
-    bounded: Sequence[bool],
-) -> list[float]:
-    """Return the Newton step over the free coordinates; none leads out of a bound at once."""
-    step = [0.0] * len(point)
-    solved = _solve([[hessian[i][j] for j in free] for i in free], [-gradient[j] for j in free])
-    for j, value in zip(free, solved, strict=True):
-        step[j] = value
-    stuck = [j for j in free if bounded[j] and point[j] == 0.0 and step[j] < 0.0]
-    if stuck:
-        return newton_step(gradient, hessian, [j for j in free if j not in stuck], point, bounded)
-    return step
+@kernel
+def spread(x: Floats, positive: Floats, negative: Floats) -> tuple[float, float]:
+    """Return the weighted mean and standard deviation of points; 0 where x is constant.
+
+    Points without weight count for nothing.  NaN where the range of x overflows.
+    """
+    low, high = math.inf, -math.inf
+    for i in range(x.size):
+        if positive[i] + negative[i] > 0.0:
+            low = min(low, x[i])
+            high = max(high, x[i])
+    width = high - low
+    if not width > 0.0 or width == math.inf:
+        return low, 0.0 if width <= 0.0 else math.nan
+    total = first = 0.0
+    for start in range(0, x.size, BLOCK):  # by blocks: rounding stays small
+        weights = sums = 0.0
+        for i in range(start, min(start + BLOCK, x.size)):
+            weight = positive[i] + negative[i]
+            if weight > 0.0:
+                weights += weight
+                sums += weight * ((x[i] - low) / width)
+        total += weights
+        first += sums
+    mean = low + width * (first / total)
+    second = 0.0
+    for start in range(0, x.size, BLOCK):
+        sums = 0.0
+        for i in range(start, min(start + BLOCK, x.size)):
+            weight = positive[i] + negative[i]
+            if weight > 0.0:
+                away = (x[i] - mean) / width
+                sums += weight * away * away
+        second += sums
+    return mean, width * math.sqrt(second / total)
 
 
-def moved_point(
-    point: Sequence[float], step: Sequence[float], length: float, bounded: Sequence[bool]
-) -> list[float]:
-    """Return the point after a step, which ends where the first bound is met."""
-    first, met = length, -1
-    for j, low in enumerate(bounded):
-        if low and point[j] + first * step[j] < 0.0:
-            first, met = -point[j] / step[j], j
-    return [0.0 if j == met else value + first * step[j] for j, value in enumerate(point)]
+@kernel
+def is_separated(x: Floats, positive: Floats, negative: Floats) -> bool:
+    """Return whether some line sends the loss to its infimum only at infinity.
+
+    That is so where one class has no weight, or where x of one class nowhere passes x of the other
+    (equality allowed) and is not the same for all points.
+    """
+    low_positive = low_negative = math.inf
+    high_positive = high_negative = -math.inf
+    for i in range(x.size):
+        if positive[i] > 0.0:
+            low_positive = min(low_positive, x[i])
+            high_positive = max(high_positive, x[i])
+        if negative[i] > 0.0:
+            low_negative = min(low_negative, x[i])
+            high_negative = max(high_negative, x[i])
+    if high_positive == -math.inf or high_negative == -math.inf:
+        return True
+    if min(low_positive, low_negative) == max(high_positive, high_negative):
+        return False
+    return high_negative <= low_positive or high_positive <= low_negative
 
 
-def _solve(matrix: list[list[float]], right: list[float]) -> list[float]:
-    """Return the solution of a small system with a positive semidefinite matrix, by Cholesky."""
-    size = len(right)
-    ridge = _RIDGE * sum(matrix[i][i] for i in range(size)) + 1e-300
-    lower = [[0.0] * size for _ in range(size)]
-    for i in range(size):
-        for j in range(i + 1):
-            rest = matrix[i][j] + (ridge if i == j else 0.0)
-            for k in range(j):
-                rest -= lower[i][k] * lower[j][k]
-            lower[i][j] = math.sqrt(max(rest, ridge)) if i == j else rest / lower[j][j]
-    forward: list[float] = []
-    for i in range(size):
-        rest = right[i] - sum(lower[i][k] * forward[k] for k in range(i))
-        forward.append(rest / lower[i][i])
-    solution = [0.0] * size
-    for i in range(size - 1, -1, -1):
-        rest = forward[i] - sum(lower[k][i] * solution[k] for k in range(i + 1, size))
-        solution[i] = rest / lower[i][i]
-    return solution
+@kernel
+def thin_points(
+    values: Floats, positive: Floats, negative: Floats, stride: int, out: NDArray[np.float64]
+) -> None:
+    """Write the weighted mean of each `stride` neighbouring values (0 where nothing weighs)."""
+    for group in range(out.size):
+        weights = sums = 0.0
+        for i in range(group * stride, min((group + 1) * stride, values.size)):
+            weight = positive[i] + negative[i]
+            weights += weight
+            sums += weight * values[i]
+        out[group] = sums / weights if weights > 0.0 else 0.0
+
+
+@kernel
+def share_classes(
+    count: NDArray[Any],
+    positive: NDArray[Any],
+    ones: Floats,
+    zeros: Floats,
+    size: float,
+    high: float,
+    low: float,
+) -> None:
+    """Write the weight of positive and of negative rows of each point.
+
+    A positive row counts the share `high` as positive and the rest as negative, a negative row the
+    share `low` as positive; a unit of the counts weighs `size`.
+    """
+    for i in range(count.size):
+        hits = float(positive[i]) * size
+        misses = float(np.int64(count[i]) - np.int64(positive[i])) * size
+        ones[i] = hits * high + misses * low
+        zeros[i] = hits * (1.0 - high) + misses * (1.0 - low)

@@ -16,22 +16,21 @@ Floats = NDArray[np.float64]
 @kernel
 def newton_sums(
     inputs: Floats,
-    label: NDArray[np.uint8],
-    times: NDArray[np.int64],
+    label: Floats,
+    times: Floats,
     weights: Floats,
     gradient: Floats,
     hessian: Floats,
 ) -> float:
     """Return minus the log-likelihood of ``P(label = 1) = expit(inputs @ weights)``.
 
-    Fills in its gradient and the lower half of its matrix of second derivatives.  Row i counts
-    ``times[i]`` times.  Sums run in the order of the rows.
+    Adds to its gradient and to the lower half of its matrix of second derivatives.  Row i counts
+    ``times[i]`` times; a label may be the share of positive rows among them.  Sums run in the order
+    of the rows.
     """
-    gradient[:] = 0.0
-    hessian[:] = 0.0
     loss = 0.0
     for i in range(label.size):
-        if times[i] == 0:
+        if times[i] == 0.0:
             continue
         link = dot(inputs[i], weights)
         small = math.exp(-abs(link))

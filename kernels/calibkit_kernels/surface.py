@@ -1,4 +1,4 @@
-"""A logistic surface over score and uncertainty: its sums, its Newton step, its values in order.
+"""A logistic surface over score and uncertainty: its sums and slopes, its values in order.
 
 At an uncertainty level of rank u the surface is a line in the score s: ``a + g s`` with
 ``a = b0 + b2 u`` and ``g = b1 + b3 u``.  All that a Newton step needs is therefore one table of sums
@@ -106,10 +106,16 @@ def newton_sums(
 
 
 @kernel
-def newton_step(
-    sums: Floats, fixed: Floats, along: Floats, weights: Floats, total: float, ridge: float
-) -> tuple[Floats, float]:
-    """Return the Newton step of a penalised mean log loss, and the decrement it promises twice.
+def surface_slopes(
+    sums: Floats,
+    fixed: Floats,
+    along: Floats,
+    weights: Floats,
+    rules: tuple[float, float],
+    gradient: Floats,
+    curvature: Floats,
+) -> None:
+    """Write gradient and curvature (the lower half) of a penalised mean log loss.
 
     Parameters
     ----------
@@ -119,12 +125,14 @@ def newton_step(
         Shape (regressors, levels): at a level regressor k is ``fixed + along * s``.  The first one
         is the intercept, which goes free of the penalty.
     weights
-        Where the step begins.
-    total, ridge
-        The number of rows, and the penalty: ``ridge / 2`` times the sum of squares.
+        Those that the sums are at.
+    rules
+        The number of rows, and the penalty: half of it times the sum of squares.
     """
+    total, ridge = rules
     size = weights.size
-    gradient, curvature = np.zeros(size), np.zeros((size, size))
+    gradient[:] = 0.0
+    curvature[:] = 0.0
     for own in range(sums.shape[0]):
         for k in range(size):
             a, b = fixed[k, own], along[k, own]
@@ -141,39 +149,6 @@ def newton_step(
         if k > 0:
             gradient[k] += ridge * weights[k]
             curvature[k, k] += ridge
-    step = solve_cholesky(curvature, gradient)
-    decrement = 0.0
-    for k in range(size):
-        decrement += gradient[k] * step[k]
-        step[k] = -step[k]
-    return step, decrement
-
-
-@kernel
-def solve_cholesky(matrix: Floats, right: Floats) -> Floats:
-    """Return x with ``matrix x = right``; of the positive definite matrix the lower half counts.
-
-    A pivot that rounding has made zero or negative counts as 1e-300: the entry goes nowhere useful,
-    and whoever takes the step sees that it is no descent.
-    """
-    size = right.size
-    factor, x = np.zeros((size, size)), right.copy()
-    for k in range(size):
-        for j in range(k + 1):
-            value = matrix[k, j]
-            for i in range(j):
-                value -= factor[k, i] * factor[j, i]
-            factor[k, j] = math.sqrt(max(value, 1e-300)) if j == k else value / factor[j, j]
-    for k in range(size):
-        for j in range(k):
-            x[k] -= factor[k, j] * x[j]
-        x[k] /= factor[k, k]
-    for back in range(size):
-        k = size - 1 - back
-        for j in range(k + 1, size):
-            x[k] -= factor[j, k] * x[j]
-        x[k] /= factor[k, k]
-    return x
 
 
 @kernel

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from calibkit.methods.raters.logit_maps import logits_of, softmax
+from calibkit.maps.logit_maps import logits_of, softmax
 from tests.conftest import ROOT, Outcome
 from tests.library.samples import golden
 

@@ -115,9 +115,9 @@ def test_names_that_options_take_are_completed(complete: Complete) -> None:
 
 
 def test_completed_names_are_those_of_the_library() -> None:
-    from calibkit.methods.boundary.measures import KINDS
-    from calibkit.methods.boundary.methods import METHODS
+    from calibkit.methods.boundary.solvers.methods import METHODS
+    from calibkit.numerics.confusion import OBJECTIVES
     from calibkit.options import boundary
 
     assert set(boundary.METHODS) == {*METHODS, boundary.AUTO}
-    assert {name.rstrip(":") for name in boundary.MEASURES} == set(KINDS) - {"cost"}
+    assert {name.rstrip(":") for name in boundary.MEASURES} == set(OBJECTIVES) - {"cost"}

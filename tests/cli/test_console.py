@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from calibkit.errors import CalibkitError, DataError, UsageError
+from calibkit.models.page import Table, cell_text, table_text
 from calibkit.options.option import listed, tagged
-from calibkit.views.page import Table, cell_text, table_text
 from calibkit_cli import console as console_module
 from calibkit_cli import failures, main
 from calibkit_cli.console import Console

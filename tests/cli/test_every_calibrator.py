@@ -11,11 +11,11 @@ import polars as pl
 import pytest
 
 from calibkit import simulate_raters
-from calibkit.methods.calibrators.method import Found, Method
-from calibkit.methods.calibrators.methods import METHODS, Entry
-from calibkit.methods.calibrators.points import Points
-from calibkit.methods.calibrators.steps import steps_program, write_steps
-from calibkit.options.maps import LOGIT_MAPS, MapOptions
+from calibkit.maps.method import Found, Method
+from calibkit.maps.methods import METHODS
+from calibkit.maps.points import Points
+from calibkit.maps.steps import steps_program, write_steps
+from calibkit.options.maps import LOGIT_MAPS, SCORE_METHODS, MapOptions, ScoreMethod
 from tests.cli.score_files import simulate, write
 from tests.conftest import Outcome
 
@@ -38,8 +38,9 @@ def halves(points: Points, _: MapOptions, __: list[Points]) -> Found:
 def entries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Add an entry: what CONTRIBUTING says of a new calibrator, and no more."""
     method = Method(halves, write_steps, steps_program)
-    new = Entry(load=lambda: method, step="fit halves", fields=("knots", "values"))
-    monkeypatch.setitem(cast(dict[str, Entry], METHODS), NEW, new)
+    new = ScoreMethod(step="fit halves", fields=("knots", "values"))
+    monkeypatch.setitem(cast(dict[str, ScoreMethod], SCORE_METHODS), NEW, new)
+    monkeypatch.setitem(cast(dict[str, Method], METHODS), NEW, method)
 
 
 def goes_round(invoke: Invoke, rows: Path, options: list[str]) -> dict[str, Any]:
@@ -75,7 +76,7 @@ def goes_round(invoke: Invoke, rows: Path, options: list[str]) -> dict[str, Any]
 @pytest.mark.parametrize("by", [False, True], ids=["all rows", "by"])
 @pytest.mark.parametrize("method", [*METHODS, NEW])
 def test_every_calibrator_of_scores(method: str, by: bool, tmp_path: Path, invoke: Invoke) -> None:
-    if by and not METHODS[method].fits:
+    if by and not SCORE_METHODS[method].fits:
         return
     frame = simulate(400)
     frame = frame.with_columns(site=pl.Series(["a", "b"] * 200))
@@ -83,7 +84,7 @@ def test_every_calibrator_of_scores(method: str, by: bool, tmp_path: Path, invok
     segments = ["--by", "site"] if by else []
     model = goes_round(invoke, rows, ["--method", method, *NEEDED.get(method, []), *segments])
     assert (model["method"], "groups" in model) == (method, by)
-    assert set(METHODS[method].fields) <= model.keys()
+    assert set(SCORE_METHODS[method].fields) <= model.keys()
 
 
 @pytest.mark.parametrize("method", LOGIT_MAPS)

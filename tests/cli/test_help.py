@@ -88,7 +88,7 @@ def test_paragraphs_of_the_help_fill_the_terminal(
 def test_the_methods_of_the_paper_have_a_panel_of_their_own(
     invoke: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from calibkit.methods.boundary.methods import METHODS
+    from calibkit.methods.boundary.solvers.methods import METHODS
 
     monkeypatch.setenv("COLUMNS", "100")
     panel = invoke("boundary", "--help").stdout.decode().partition("The paper's methods")[2]

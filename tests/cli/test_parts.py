@@ -13,8 +13,8 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from calibkit.engines.clusters import engine
-from calibkit.engines.shards import divided
+from calibkit.engines.dask import DaskEngine
+from calibkit.engines.parts import divided
 from tests.cli.score_files import simulate
 from tests.conftest import Outcome
 from tests.local_engine import LocalEngine
@@ -24,7 +24,7 @@ Invoke = Callable[..., Outcome]
 GROUP, ROWS = 60, 900
 
 #: What returns the cluster of a command.
-ENGINE = "calibkit.engines.clusters.engine"
+ENGINE = "calibkit.engines.states.DaskEngine"
 
 #: Command lines without inputs; those of little memory are of fits that have room for few rows.
 LINES: dict[str, list[Any]] = {
@@ -59,7 +59,7 @@ class Seen:
         self._patch = monkeypatch.setattr
         self.parts: list[int] = []
         self.again: list[str] = []
-        self._patch("calibkit.engines.shards.divided", self._divided)
+        self._patch("calibkit.engines.states.divided", self._divided)
 
     def with_workers(self, count: int) -> None:
         """Let ``--dask local`` work in this process, as if it were some."""
@@ -85,7 +85,7 @@ class Seen:
     def on_a_cluster(self) -> None:
         """Let ``--dask`` work where it says."""
         self.with_workers(0)
-        self._patch(ENGINE, engine)
+        self._patch(ENGINE, DaskEngine)
 
     def _divided(self, engine: Any, shards: Any, opening: Any) -> Any:
         work = divided(engine, shards, opening)
@@ -99,8 +99,8 @@ class Seen:
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
     """Return what becomes of files, of which some hundred rows are large ones."""
-    monkeypatch.setattr("calibkit.files.stretches._SMALL_BYTES", 10_000)
-    monkeypatch.setattr("calibkit.engines.shards._FEWEST_ROWS", GROUP)
+    monkeypatch.setattr("calibkit.engines.parts._SMALL_BYTES", 10_000)
+    monkeypatch.setattr("calibkit.engines.parts._FEWEST_ROWS", GROUP)
     monkeypatch.setattr("calibkit.runtime.memory.FEWEST_ENTRIES", 200)
     monkeypatch.setattr("calibkit.runtime.memory._FEWEST_ROWS", 200)
     return Seen(monkeypatch)

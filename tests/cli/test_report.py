@@ -14,8 +14,9 @@ import pytest
 
 import calibkit as ck
 from calibkit.measures import decisions, multiclass, registry
-from calibkit.methods.raters import metrics as raters
-from calibkit.reports import html, html_glossary
+from calibkit.numerics.confusion import MEASURES
+from calibkit.options.metrics import MEANINGS, OF_CELLS, OF_VOTES, meaning
+from calibkit.reports import html
 from tests.cli.score_files import simulate, write
 from tests.conftest import Outcome
 
@@ -208,8 +209,10 @@ def test_a_page_that_cannot_be_written_is_refused_before_any_work(
 
 
 def test_every_metric_is_explained() -> None:
-    names = [*registry.metrics(), *decisions.METRICS, *multiclass.METRICS, *raters.METRICS]
-    assert [name for name in names if not html_glossary.meaning(name)] == []
+    names = {*registry.metrics(), *decisions.COUNTS, *MEASURES, *multiclass.METRICS}
+    names |= {*OF_CELLS, *OF_VOTES}
+    assert names == MEANINGS.keys()
+    assert all(meaning(name) for name in names)
 
 
 def test_metrics_may_go_to_a_device_beside_the_page(

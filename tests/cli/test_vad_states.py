@@ -18,12 +18,14 @@ from hypothesis import strategies as st
 
 from calibkit.errors import ModelError
 from calibkit.files.sources import Source
-from calibkit.methods.vad import summary
+from calibkit.methods.vad import rows as vad_rows
 from calibkit.methods.vad.fit import fit_vad
-from calibkit.methods.vad.states import fit_state, vad_state
-from calibkit.methods.vad.summary import read_vad_rows
+from calibkit.methods.vad.rows import read_vad_rows
+from calibkit.methods.vad.run import finish
+from calibkit.methods.vad.run import state as vad_state
 from calibkit.options.vad import VadOptions
 from calibkit.registry.states import read_state, state_of
+from calibkit.runtime.memory import Memory
 from calibkit.summaries.states import State, join_states, merge_states
 from tests.conftest import Outcome
 
@@ -66,10 +68,10 @@ def test_any_split_gives_the_bytes_of_the_whole(
     states = [vad_state(options, Source.from_frame(part)) for part in parts]
     read = [state_of(state.to_bytes(), "part.state") for state in states]
     merged = merge_states(read, expect=len(parts))
-    fitted = fit_state(merged)
+    fitted = finish(merged, Memory(1), 1)
     assert fitted.model.to_json() == whole.model.to_json()
     assert set(fitted.warnings) >= set(whole.warnings)
-    assert fit_state(join_states(read)).model.to_json() == whole.model.to_json()
+    assert finish(join_states(read), Memory(1), 1).model.to_json() == whole.model.to_json()
     half = len(read) // 2
     if half:
         grouped = merge_states([merge_states(read[half:]), merge_states(read[:half])])
@@ -79,7 +81,7 @@ def test_any_split_gives_the_bytes_of_the_whole(
 def test_windows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     options = VadOptions(by="country", threads=3)
     whole = fit_vad(read_vad_rows(Source.from_frame(FRAME), options), options)
-    monkeypatch.setattr(summary, "_SEGMENT_ROWS", 37)
+    monkeypatch.setattr(vad_rows, "_SEGMENT_ROWS", 37)
     again = fit_vad(read_vad_rows(Source.from_frame(FRAME), options), options)
     assert again == whole
 
@@ -87,7 +89,7 @@ def test_windows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_rows_without_a_value_are_counted_over_all_windows(
     tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(summary, "_ROWS", 50)
+    monkeypatch.setattr(vad_rows, "_ROWS", 50)
     holes = FRAME.with_columns(
         score_2=pl.when(pl.int_range(pl.len()) % 9 == 0).then(None).otherwise(pl.col("score_2")),
         score_1=pl.when(pl.int_range(pl.len()).is_between(100, 199)).then(None)

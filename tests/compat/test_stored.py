@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 
 from calibkit import __version__
-from calibkit.registry.kinds import KINDS
-from calibkit.registry.states import KINDS as STATE_KINDS
+from calibkit.registry.methods import KINDS
+from calibkit.registry.methods import STATES as STATE_KINDS
 from calibkit.registry.states import read_state
 from tests.compat.write import HERE, STATES, key
 from tests.conftest import Outcome

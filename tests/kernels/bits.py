@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from calibkit.numerics.logistic import fit_line, fit_logistic
 from calibkit_kernels import (
     binomial,
     bootstrap,
@@ -19,7 +20,6 @@ from calibkit_kernels import (
     influence,
     isotonic,
     knapsack,
-    logistic,
     maps,
     normal,
     ranking,
@@ -132,8 +132,8 @@ def calibrations() -> Iterator[object]:
     low, high, out = np.empty(score.size), np.empty(score.size), np.empty(score.size)
     maps.log_parts(score, True, 1e-6, low, high)
     yield from (low, high)
-    line = logistic.fit_line(low + high, ones, zeros)
-    beta = logistic.fit_logistic((low, high), ones, zeros, rising=True)
+    line = fit_line(low + high, ones, zeros)
+    beta = fit_logistic((low, high), ones, zeros, rising=True)
     for found in (line, beta):
         yield from (found.slopes, found.intercept, found.loss)
     maps.line_map(score, line.slopes[0], line.intercept, True, 1e-6, 0.0, out)
@@ -160,8 +160,8 @@ def replicates() -> Iterator[object]:
     vad.squares(links[0], square, rest)
     vad.row_spreads(links, 0, 3, mean, spread)
     yield from (links, clipped, bins, square, rest, spread)
-    label, times = (values[2] > 0.5).astype(np.uint8), random.integers(0, 3, 150)
-    gradient, hessian = np.empty(3), np.empty((3, 3))
+    label, times = (values[2] > 0.5).astype(float), random.integers(0, 3, 150).astype(float)
+    gradient, hessian = np.zeros(3), np.zeros((3, 3))
     inputs = np.ascontiguousarray(links.T)
     yield regression.newton_sums(inputs, label, times, np.ones(3), gradient, hessian)
     yield from (gradient, np.tril(hessian))

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from calibkit_kernels import logistic, logistic_sums
-from calibkit_kernels.logistic import fit_line, fit_logistic
-from calibkit_kernels.logistic_sums import BLOCK, is_separated
+from calibkit.numerics.logistic import fit_line, fit_logistic
+from calibkit_kernels import logistic
+from calibkit_kernels.logistic import BLOCK, is_separated
+from calibkit_kernels.newton import FLAT
 from tests.conftest import INTERPRETED
 from tests.naive import logistic as naive
 
@@ -42,15 +43,15 @@ def test_sums_are_those_of_single_rows(
     x, y, positive, negative = arrays(rows)
     out, total = np.empty((1, 10)), np.empty(10)
     plane = np.array([a, b, c, 0.5, -1.0, 2.0, 0.25])
-    logistic_sums.plane_sums(x, y, positive, negative, plane, 0, 1, out)
-    logistic_sums.add_blocks(out, total)
+    logistic.plane_sums(x, y, positive, negative, plane, 0, 1, out)
+    logistic.add_blocks(out, total)
     features = [(x - 0.5) * 2.0, (y + 1.0) * 0.25]
     loss, gradient, hessian = naive.logistic_sums(features, positive, negative, [a, b, c])
     upper = [hessian[i][j] for i in range(3) for j in range(i, 3)]
     assert total == pytest.approx([loss, *gradient, *upper], rel=1e-9, abs=1e-9)
     out, total = np.empty((1, 6)), np.empty(6)
-    logistic_sums.line_sums(x, positive, negative, np.array([a, c, 0.5, 2.0]), 0, 1, out)
-    logistic_sums.add_blocks(out, total)
+    logistic.line_sums(x, positive, negative, np.array([a, c, 0.5, 2.0]), 0, 1, out)
+    logistic.add_blocks(out, total)
     loss, gradient, hessian = naive.logistic_sums(features[:1], positive, negative, [a, c])
     upper = [hessian[i][j] for i in range(2) for j in range(i, 2)]
     assert total == pytest.approx([loss, *gradient, *upper], rel=1e-9, abs=1e-9)
@@ -59,20 +60,20 @@ def test_sums_are_those_of_single_rows(
 @given(points)
 def test_spread_separation_and_neighbours(rows: list[tuple[float, ...]]) -> None:
     x, _, positive, negative = arrays(rows)
-    assert logistic_sums.spread(x, positive, negative) == pytest.approx(
+    assert logistic.spread(x, positive, negative) == pytest.approx(
         naive.spread(x, positive, negative), abs=1e-9
     )
     assert is_separated(x, positive, negative) == naive.is_separated(x, positive, negative)
     for stride in (1, 3):
         out = np.empty(-(-x.size // stride))
-        logistic_sums.thin_points(x, positive, negative, stride, out)
+        logistic.thin_points(x, positive, negative, stride, out)
         assert out == pytest.approx(naive.neighbour_means(x, positive, negative, stride))
 
 
 def test_blocks_add_up() -> None:
     sums = np.random.default_rng(0).normal(size=(7, 4))
     total = np.empty(4)
-    logistic_sums.add_blocks(sums, total)
+    logistic.add_blocks(sums, total)
     assert total == pytest.approx(naive.column_totals(sums.tolist()))
 
 
@@ -86,7 +87,7 @@ def test_smoothed_targets_have_a_flat_minimum(rows: list[tuple[float, ...]]) -> 
     loss, gradient, _ = naive.logistic_sums([x], ones, zeros, at)
     assert gradient == pytest.approx([0, 0], abs=1e-8)
     assert found.loss == pytest.approx(loss, abs=1e-9)
-    assert found.gradient <= logistic.FLAT
+    assert found.gradient <= FLAT
     if np.ptp(x[positive + negative > 0]) == 0:
         assert found.slopes == (0.0,)
         assert found.intercept == pytest.approx(math.log(ones.sum() / zeros.sum()), abs=1e-9)
@@ -139,7 +140,7 @@ def test_many_points_for_any_number_of_threads() -> None:
     assert one == four
     cold = fit_logistic((x,), positive, negative, start=[0.0, 0.0])
     assert [*one.slopes, one.intercept] == pytest.approx([*cold.slopes, cold.intercept], rel=1e-12)
-    assert one.gradient <= logistic.FLAT
+    assert one.gradient <= FLAT
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1.0, 1e150, 1.7e308 / 14])
@@ -167,7 +168,7 @@ def test_rows_count_as_shares_of_both_classes(
 ) -> None:
     count, positive = np.array(pairs, np.int64).reshape(-1, 2).T.copy()
     ones, zeros = np.empty(count.size), np.empty(count.size)
-    logistic_sums.share_classes(count, positive, ones, zeros, size, *shares)
+    logistic.share_classes(count, positive, ones, zeros, size, *shares)
     wanted = naive.share_classes(count.tolist(), positive.tolist(), size, *shares)
     assert ones == pytest.approx([pair[0] for pair in wanted], abs=1e-12)
     assert zeros == pytest.approx([pair[1] for pair in wanted], abs=1e-12)

@@ -19,11 +19,11 @@ def test_sums_are_those_of_the_definition(data: st.DataObject, rows: int, inputs
     label = data.draw(st.lists(st.integers(0, 1), min_size=rows, max_size=rows))
     times = data.draw(st.lists(st.integers(0, 3), min_size=rows, max_size=rows))
     weights = data.draw(st.lists(number, min_size=inputs, max_size=inputs))
-    gradient, hessian = np.empty(inputs), np.empty((inputs, inputs))
+    gradient, hessian = np.zeros(inputs), np.zeros((inputs, inputs))
     loss = newton_sums(
         np.array(x),
-        np.array(label, np.uint8),
-        np.array(times, np.int64),
+        np.array(label, np.float64),
+        np.array(times, np.float64),
         np.array(weights),
         gradient,
         hessian,

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.methods.vad.moments import Columns, Setting, sum_moments
+from calibkit.methods.vad.moments import Columns, sum_moments
+from calibkit.options.vad import VadOptions
 from calibkit_kernels import vad as kernels
 from tests.conftest import INTERPRETED
 from tests.naive import vad as naive
@@ -41,73 +42,73 @@ def test_probabilities_are_clipped_before_their_logit(value: float) -> None:
 @given(tables(4), st.integers(0, 2), st.sampled_from(["exchangeable", "bootstrap"]))
 def test_moments_are_those_of_the_definition(table: np.ndarray, more: int, replicates: str) -> None:
     used = table[: 2 + more] if replicates == "exchangeable" else table[: max(3, 2 + more)]
-    setting = Setting("probability", "logit", replicates)
-    found = sum_moments(Columns(list(used)), setting).estimate()
+    options = VadOptions(scale="probability", link="logit", replicates=replicates)
+    found = sum_moments(Columns(list(used)), options).estimate()
     first = 1 if replicates == "bootstrap" else 0
     mean, variance, within = naive.estimate(links(used), [1.0] * used.shape[1], first)
     assert found.mean == float(mean)
-    assert found.variance == float(variance)
+    assert found.fit.variance == float(variance)
     # Links lie within 13.9 of 0, and the squares within a row are rounded one by one.
-    assert found.conditional_variance == pytest.approx(float(within), rel=1e-12, abs=1e-12)
-    assert found.shrinkage <= 1.0
+    assert found.fit.conditional_variance == pytest.approx(float(within), rel=1e-12, abs=1e-12)
+    assert found.lambda_ <= 1.0
     if variance:
-        ratio = float(Fraction(found.conditional_variance) / variance)
-        assert found.shrinkage == pytest.approx(1 - ratio, rel=1e-12, abs=1e-12 * ratio)
+        ratio = float(Fraction(found.fit.conditional_variance) / variance)
+        assert found.lambda_ == pytest.approx(1 - ratio, rel=1e-12, abs=1e-12 * ratio)
     else:
-        assert found.shrinkage == 1.0
+        assert found.lambda_ == 1.0
 
 
 @given(tables(3, 8), st.lists(st.integers(0, 4), min_size=8, max_size=8))
 def test_a_weight_of_two_is_two_rows(table: np.ndarray, drawn: list[int]) -> None:
     weight = np.array(drawn[: table.shape[1]], np.float64)
     weight[0] = max(weight[0], 1.0)
-    setting = Setting("probability", "logit", "exchangeable")
-    weighted = sum_moments(Columns(list(table), weight=weight), setting)
+    options = VadOptions(scale="probability", link="logit", replicates="exchangeable")
+    weighted = sum_moments(Columns(list(table), weight=weight), options)
     written = np.repeat(table, weight.astype(int), axis=1)
-    assert weighted == sum_moments(Columns(list(written)), setting)
+    assert weighted == sum_moments(Columns(list(written)), options)
 
 
 @given(tables(2), st.lists(st.floats(1e-3, 1e3), min_size=9, max_size=9))
 def test_weights_weigh(table: np.ndarray, drawn: list[float]) -> None:
     weight = np.array(drawn[: table.shape[1]])
-    setting = Setting("probability", "identity", "exchangeable")
-    found = sum_moments(Columns(list(table), weight=weight), setting).estimate()
+    options = VadOptions(scale="probability", link="identity", replicates="exchangeable")
+    found = sum_moments(Columns(list(table), weight=weight), options).estimate()
     mean, variance, within = naive.estimate(table.tolist(), weight.tolist())
     assert found.mean == float(mean)
-    assert found.variance == pytest.approx(float(variance), rel=1e-9, abs=1e-28)
-    assert found.conditional_variance == pytest.approx(float(within), rel=1e-9, abs=1e-14)
-    assert found.rows == pytest.approx(weight.sum())
+    assert found.fit.variance == pytest.approx(float(variance), rel=1e-9, abs=1e-28)
+    assert found.fit.conditional_variance == pytest.approx(float(within), rel=1e-9, abs=1e-14)
+    assert found.fit.rows == pytest.approx(weight.sum())
 
 
 @given(st.integers(0, 2**32), st.integers(0, MANY))
 def test_no_order_and_no_cut_change_a_bit(seed: int, cut: int) -> None:
     random = np.random.default_rng(seed)
     table = random.random((3, MANY))[:, : max(cut, 1)]
-    setting = Setting("probability", "logit", "bootstrap")
-    whole = sum_moments(Columns(list(table), extra=table[0] ** 2), setting)
+    options = VadOptions(scale="probability", link="logit", replicates="bootstrap")
+    whole = sum_moments(Columns(list(table), extra=table[0] ** 2), options)
     order = random.permutation(table.shape[1])
     shuffled = Columns(list(table[:, order]), extra=table[0, order] ** 2)
-    assert sum_moments(shuffled, setting) == whole
+    assert sum_moments(shuffled, options) == whole
     half = table.shape[1] // 2
     if half:
         parts = [shuffled.take(slice(None, half)), shuffled.take(slice(half, None))]
-        first, second = (sum_moments(part, setting) for part in parts)
+        first, second = (sum_moments(part, options) for part in parts)
         assert second.merge(first) == first.merge(second) == whole
 
 
 def test_a_constant_member_keeps_everything() -> None:
-    setting = Setting("probability", "logit", "exchangeable")
+    options = VadOptions(scale="probability", link="logit", replicates="exchangeable")
     constant, other = np.full(50, 0.1), np.linspace(0.1, 0.9, 50)
-    found = sum_moments(Columns([constant, other]), setting).estimate()
-    assert (found.variance, found.shrinkage) == (0.0, 1.0)
+    found = sum_moments(Columns([constant, other]), options).estimate()
+    assert (found.fit.variance, found.lambda_) == (0.0, 1.0)
 
 
 def test_replicates_that_agree_up_to_a_shift_have_no_conditional_variance() -> None:
-    setting = Setting("raw", "identity", "exchangeable")
+    options = VadOptions(scale="raw", link="identity", replicates="exchangeable")
     member = np.linspace(-1.0, 1.0, 65)
-    found = sum_moments(Columns([member, member + 3.0]), setting).estimate()
-    assert found.conditional_variance == 0.0
-    assert found.shrinkage == 1.0
+    found = sum_moments(Columns([member, member + 3.0]), options).estimate()
+    assert found.fit.conditional_variance == 0.0
+    assert found.lambda_ == 1.0
 
 
 @given(tables(4), st.integers(0, 2))

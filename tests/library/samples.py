@@ -11,10 +11,12 @@ import polars as pl
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from calibkit.bins.binning import Grid, assign
-from calibkit.columns.columns import ColumnOptions, ScoreRows
-from calibkit.methods.boundary.fit import FittedBoundary, fit_boundary
+from calibkit.bins.binning import Grid
+from calibkit.columns.columns import ScoreRows
+from calibkit.methods.boundary.result.fit import FittedBoundary, fit_boundary
 from calibkit.options.boundary import BoundaryOptions
+from calibkit.options.shared import ColumnOptions
+from calibkit.summaries.edges import assign
 from tests.conftest import INTERPRETED, ROOT
 
 Values = Sequence[float] | np.ndarray

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from calibkit.apply.apply import Applied, apply_model
 from calibkit.errors import DataError, UsageError
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.model import BoundaryModel
+from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.options.apply import ApplyOptions
 from tests.library.samples import example, fit, score_rows
 from tests.naive import boundaries as naive

@@ -12,9 +12,9 @@ import pytest
 from calibkit.bins.binning import fit_grid
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import DataError, InfeasibleError
-from calibkit.methods.boundary import auto
-from calibkit.methods.boundary.auto import LEVELS, candidates, choose_method, fit_choice
-from calibkit.methods.boundary.fit import FittedBoundary, fit_boundary
+from calibkit.methods.boundary import choice
+from calibkit.methods.boundary.choice import LEVELS, candidates, choose_method, fit_choice
+from calibkit.methods.boundary.result.fit import FittedBoundary, fit_boundary
 from calibkit.options.boundary import BoundaryOptions
 
 from .samples import score_rows
@@ -172,7 +172,7 @@ def test_what_no_candidate_can_do() -> None:
 def test_of_many_rows_some_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     data = rows(6000, "steps")
     whole = choose(data, precision="0.6").model
-    monkeypatch.setattr(auto, "ENOUGH", 2000)
+    monkeypatch.setattr(choice, "ENOUGH", 2000)
     some = choose(data, precision="0.6").model
     assert isinstance(whole.fit.candidates, list) and isinstance(some.fit.candidates, list)
     assert some.fit.candidates != whole.fit.candidates

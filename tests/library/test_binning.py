@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from calibkit.bins import binning
 from calibkit.bins.binning import Grid, Levels, fit_grid
-from calibkit.bins.edges import quantile_edges
 from calibkit.errors import DataError, UsageError
+from calibkit.summaries.edges import quantile_edges
 from tests.library.samples import FEWER, WEIGHTS, example, score_rows, tables
 from tests.naive import boundaries as naive
 

@@ -11,9 +11,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from calibkit.errors import InfeasibleError
-from calibkit.methods.boundary.exact import Solution, isotonic_blocks, solve
-from calibkit.methods.boundary.goals import GOALS, Goal, Totals
-from calibkit.methods.boundary.methods import METHODS
+from calibkit.methods.boundary.problem.bounded import GOALS
+from calibkit.methods.boundary.problem.goals import Goal, Totals
+from calibkit.methods.boundary.solvers.exact import Solution, isotonic_blocks, solve
+from calibkit.methods.boundary.solvers.methods import METHODS
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.summaries.tally import Points, Tally, count_rows
 from tests.conftest import INTERPRETED

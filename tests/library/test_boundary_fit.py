@@ -20,8 +20,8 @@ from calibkit.bins.binning import fit_grid
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.weights import in_units
 from calibkit.errors import DataError, InfeasibleError, UsageError
-from calibkit.methods.boundary.decide import decide
-from calibkit.methods.boundary.model import BoundaryModel
+from calibkit.methods.boundary.result.decide import decide
+from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.models.model import decode
 from tests.conftest import INTERPRETED, ROOT, clean_environment
 from tests.library.samples import BOUNDS, FEWER, bins_of, example, fit, score_rows, tables

@@ -10,14 +10,14 @@ from scipy import stats
 
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import DataError, InfeasibleError, UsageError
-from calibkit.methods.boundary.certificate import (
+from calibkit.methods.boundary.certificate.certificate import (
     certify_boundary,
     deal_rows,
     fitting_share,
     written_out,
 )
-from calibkit.methods.boundary.certificate_paths import CURVED, Path, fit_path
-from calibkit.methods.boundary.certificate_tests import (
+from calibkit.methods.boundary.certificate.paths import CURVED, Path, fit_path
+from calibkit.methods.boundary.certificate.tests import (
     Quantity,
     Sequence,
     certified,
@@ -25,9 +25,9 @@ from calibkit.methods.boundary.certificate_tests import (
     rows_needed,
     sequence,
 )
-from calibkit.methods.boundary.curved import fit_curved
-from calibkit.methods.boundary.decide import decide
-from calibkit.methods.boundary.fit import fit_boundary
+from calibkit.methods.boundary.result.decide import decide
+from calibkit.methods.boundary.result.fit import fit_boundary
+from calibkit.methods.boundary.solvers.curved import fit_curved
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.summaries.tally import count_rows

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit.columns.columns import (
-    ColumnOptions,
     RowFinder,
     ScoreRows,
     label_column,
@@ -22,6 +21,7 @@ from calibkit.columns.columns import (
 )
 from calibkit.errors import CalibkitError, DataError, UsageError
 from calibkit.files.sources import Source, open_source
+from calibkit.options.shared import ColumnOptions
 
 NAN, INF = math.nan, math.inf
 

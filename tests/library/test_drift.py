@@ -12,16 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from calibkit.columns.columns import ColumnOptions, read_score_rows
+from calibkit.columns.columns import read_score_rows
 from calibkit.drift.drift import drift
 from calibkit.drift.psi import chi_square_tail, stability
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.fit import fit_boundary
-from calibkit.methods.boundary.model import BoundaryModel
-from calibkit.methods.boundary.spreads import place_between, spread_of_rows, spread_of_tally
+from calibkit.methods.boundary.problem.spreads import place_between, spread_of_rows, spread_of_tally
+from calibkit.methods.boundary.result.fit import fit_boundary
+from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.models.model import canonical_json
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.drift import DriftOptions
+from calibkit.options.shared import ColumnOptions
 from calibkit.summaries.tally import count_rows
 from tests.cli.score_files import simulate
 

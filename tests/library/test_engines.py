@@ -28,13 +28,8 @@ from calibkit.columns.rows import NothingLeft, OffendingRows, Remark
 from calibkit.engines import dask as engine_module
 from calibkit.engines.dask import DaskEngine
 from calibkit.engines.dask import _of_one_version as of_one_version
-from calibkit.engines.shards import (
-    Opening,
-    Shard,
-    StateTask,
-    shards_of,
-    state_of_all,
-)
+from calibkit.engines.parts import Opening, Shard, Stretch, shards_of
+from calibkit.engines.states import StateTask, state_of_all
 from calibkit.errors import (
     CalibkitError,
     CheckError,
@@ -45,11 +40,11 @@ from calibkit.errors import (
     UsageError,
 )
 from calibkit.files.sources import open_source
-from calibkit.files.stretches import Stretch
 from calibkit.methods.calibrators import run
 from calibkit.methods.vad.fit import fit_vad
-from calibkit.methods.vad.states import fit_state, vad_state
-from calibkit.methods.vad.summary import read_vad_rows
+from calibkit.methods.vad.rows import read_vad_rows
+from calibkit.methods.vad.run import finish as finish_vad
+from calibkit.methods.vad.run import state as vad_state
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.vad import VadOptions
 from calibkit.runtime.memory import Memory
@@ -102,7 +97,7 @@ def test_the_same_bytes_with_any_number_of_workers(
         state = state_of_all(engine, TASK, shards, lambda *told_: told.append(told_))
         each = list(engine.map(TASK, shards))
     assert state.to_bytes() == alone.to_bytes()
-    assert fit_state(state).model.to_json() == whole(files)
+    assert finish_vad(state, Memory(1), 1).model.to_json() == whole(files)
     assert [done.to_bytes() for done in each] == [TASK(shard).to_bytes() for shard in shards]
     assert told[-1] == (700, 700) and len(told) == len(shards)
 
@@ -112,7 +107,7 @@ def test_files_with_equal_rows_count_each(files: Path, cluster: distributed.Loca
     (files / "copy.parquet").write_bytes(first.read_bytes())
     with DaskEngine(cluster.scheduler_address) as engine:
         state = state_of_all(engine, TASK, shards_of([str(files)]))
-    assert fit_state(state).model.to_json() == whole(files)
+    assert finish_vad(state, Memory(1), 1).model.to_json() == whole(files)
 
 
 def test_errors_of_processes_arrive_as_they_were(files: Path) -> None:

@@ -20,13 +20,13 @@ import calibkit as ck
 from calibkit.apply.apply import apply_model
 from calibkit.errors import UsageError
 from calibkit.exports.check import Agreement, applied, check_export, compared, run, with_classes
-from calibkit.exports.nodes import Number, Ref
-from calibkit.exports.preimages import Inverse, Scores, first_reaching
 from calibkit.exports.request import Request
 from calibkit.exports.sql import table_name
 from calibkit.exports.writing import Target, export_model
+from calibkit.expressions.nodes import Number, Ref
+from calibkit.expressions.preimages import Inverse, Scores, first_reaching
 from calibkit.files.sources import Source, open_source
-from calibkit.methods.boundary.model import BoundaryModel
+from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.models.model import Column, Model, load
 from calibkit.options.apply import ApplyOptions
 from tests import export_models
@@ -211,7 +211,7 @@ def test_segments_and_categories_are_texts_whatever_they_hold(language: str) -> 
         )
         for place, name in enumerate(HOSTILE)
     }
-    from calibkit.methods.boundary.parts import Segment, SegmentFit
+    from calibkit.methods.boundary.result.parts import Segment, SegmentFit
 
     seen = SegmentFit(rows=1, positives=1, in_sample=None)
     groups = {
@@ -299,7 +299,7 @@ def test_long_tables_keep_the_rows_and_their_order(method: str, language: str) -
     random = np.random.default_rng(1)
     knots = np.sort(random.random(5000)).tolist()
     values = np.sort(random.random(5000)).tolist()
-    from calibkit.methods.calibrators.model import CalibratorModel, MapFit
+    from calibkit.maps.calibrator import CalibratorModel, MapFit
 
     fields: dict[str, Any] = {"knots": knots, "values": values}
     if method == "venn-abers":

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from calibkit.columns.weights import Unit
 from calibkit.errors import UsageError
-from calibkit.methods.boundary import frontier as module
-from calibkit.methods.boundary.frontier import (
+from calibkit.methods.boundary.solvers import frontier as module
+from calibkit.methods.boundary.solvers.frontier import (
     frontier_table,
     pareto_frontier,
     precision_recall_frontier,
     supported_frontier,
 )
-from calibkit.methods.boundary.grid_methods import evaluate
-from calibkit.methods.boundary.grid_tables import LevelPrefixes
+from calibkit.methods.boundary.solvers.grid_methods import evaluate
+from calibkit.methods.boundary.solvers.grid_tables import LevelPrefixes
 from calibkit.summaries.tally import Points
 from tests.library.test_grid_methods import GRID_CASES, Grid, golden, golden_grid, grids
 from tests.naive.boundaries import naive_boundaries, naive_pareto, naive_precision_frontier

@@ -11,10 +11,10 @@ import pytest
 from calibkit.bins.binning import Grid, fit_grid
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError
-from calibkit.methods.boundary.goals import GOALS
-from calibkit.methods.boundary.methods import METHODS
-from calibkit.methods.boundary.model import BoundaryModel
-from calibkit.methods.boundary.problem import binned_problem
+from calibkit.methods.boundary.problem.bounded import GOALS
+from calibkit.methods.boundary.problem.problem import binned_problem
+from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.methods.boundary.solvers.methods import METHODS
 from calibkit.numerics.bounds import decimal_bound
 from tests.library.samples import bins_of, fit, golden, golden_rows
 

@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 
 from calibkit.errors import DataError
+from calibkit.maps.calibrator import ScoreMap
+from calibkit.maps.method import mapped
+from calibkit.maps.methods import METHODS
+from calibkit.maps.points import pooled
 from calibkit.methods.calibrators.fit import fit_calibrator
-from calibkit.methods.calibrators.method import mapped
-from calibkit.methods.calibrators.methods import METHODS
-from calibkit.methods.calibrators.model import ScoreMap
-from calibkit.methods.calibrators.points import pooled
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.summaries.tally import count_rows
 from tests.conftest import ROOT
@@ -29,7 +29,7 @@ def values(case: str, score: np.ndarray, scale: Any, **options: Any) -> np.ndarr
     frame = table(case)
     rows = score_rows(frame["score"].to_numpy(), frame["label"].to_numpy(), scale=scale)
     model = fit_calibrator(rows, CalibrateOptions(clip=0.0, scale=scale, **options)).model
-    return mapped(METHODS[model.method].load(), model.own_map, score, scale, 1)[0]
+    return mapped(METHODS[model.method], model.own_map, score, scale, 1)[0]
 
 
 def close(case: str, found: np.ndarray, wanted: list[float]) -> None:
@@ -88,7 +88,7 @@ def test_scaling_binning_of_three_parts() -> None:
         )
         parts.append(pooled(tally, "probability"))
     options = CalibrateOptions(method="scaling-binning", bins=known["params"]["bins"])
-    method = METHODS["scaling-binning"].load()
+    method = METHODS["scaling-binning"]
     one = ScoreMap(clip=0.0, **method.fit(parts[0], options, parts).fields)
     new = table(CASE, "new.parquet")["score"].to_numpy().clip(0, 1)
     found = mapped(method, one, new, "probability", 1)[0]

@@ -13,7 +13,7 @@ import pytest
 from calibkit.apply.apply import apply_model
 from calibkit.files.sources import open_source
 from calibkit.methods.vad.fit import fit_vad
-from calibkit.methods.vad.summary import read_vad_rows
+from calibkit.methods.vad.rows import read_vad_rows
 from calibkit.models.model import decode
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.vad import VadOptions

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit.errors import UsageError
-from calibkit.methods.boundary import grid_methods
-from calibkit.methods.boundary.goals import GOALS, Goal, Totals
-from calibkit.methods.boundary.grid_methods import evaluate, most_positives_by_bins
-from calibkit.methods.boundary.methods import METHODS
+from calibkit.methods.boundary.problem.bounded import GOALS
+from calibkit.methods.boundary.problem.goals import Goal, Totals
+from calibkit.methods.boundary.solvers import grid_methods
+from calibkit.methods.boundary.solvers.grid_methods import evaluate, most_positives_by_bins
+from calibkit.methods.boundary.solvers.methods import METHODS
 from calibkit.numerics.bounds import decimal_bound
 from tests.conftest import ROOT
 from tests.naive.boundaries import (
@@ -200,7 +201,7 @@ def test_one_long_level_makes_a_table_too_long() -> None:
 
 @given(grids())
 def test_estimates_of_size_are_those_of_the_tables(grid: Grid) -> None:
-    from calibkit.methods.boundary.grid_tables import LevelPrefixes, LevelTables
+    from calibkit.methods.boundary.solvers.grid_tables import LevelPrefixes, LevelTables
 
     prefixes = LevelPrefixes.of(*grid)
     tables = LevelTables.fill(prefixes.hits, prefixes.rows)

@@ -16,13 +16,14 @@ from scipy import stats
 from calibkit.errors import UsageError
 from calibkit.evaluation.evaluate import Evaluated
 from calibkit.evaluation.outputs import WRITERS, content
-from calibkit.evaluation.result import Difference, Interval, Metrics
 from calibkit.measures import decisions, registry
-from calibkit.measures.decisions import confusion_of
+from calibkit.measures.decisions import Confusion, confusion_of
 from calibkit.measures.intervals import IntervalOptions, differences, intervals, method
 from calibkit.measures.rates import Level, wilson
-from calibkit.measures.views import Confusion, Pair, Sample, Settings, View, view_of
+from calibkit.measures.result import Difference, Interval, Metrics
+from calibkit.measures.views import Pair, Sample, View, view_of
 from calibkit.numerics.bounds import decimal_bound
+from calibkit.options.metrics import Settings
 from tests.naive import intervals as naive
 
 Z = 1.959963984540054
@@ -266,7 +267,7 @@ def test_small_and_degenerate_rows(score: list[float], label: list[int]) -> None
             assert found.low <= values[name] + 1e-12 and values[name] <= found.high + 1e-12
     taken_ = replace(sample, score=(sample.score > 0.4).astype(np.uint8))
     confusion = confusion_of(taken_, "d", "all", SETTINGS)
-    values = decisions.compute(confusion, list(decisions.METRICS))
+    values = decisions.compute(confusion, list(decisions.DEFAULT))
     for name, found in intervals(values, confusion, OPTIONS).items():
         assert found.low + (name == "mcc") >= 0 and found.high <= 1
         assert found.low - 1e-12 <= values[name] <= found.high + 1e-12
@@ -325,7 +326,7 @@ def confusion(rows: int = 400, **more: object) -> Confusion:
 
 def test_rates_of_decisions() -> None:
     found = confusion()
-    values = decisions.compute(found, list(decisions.METRICS))
+    values = decisions.compute(found, list(decisions.DEFAULT))
     own = intervals(values, found, OPTIONS)
     assert set(values) - set(own) == {"tp", "fp", "fn", "tn", "selected"}
     assert own["precision"] == wilson(values["precision"], found.tp + found.fp, Level(0.95))
@@ -349,7 +350,9 @@ def test_the_correlation_has_the_spread_of_its_bootstrap() -> None:
     cells = np.array([found.tp, found.fp, found.fn, found.tn])
     drawn = rng.multinomial(400, cells / 400, 4000)
     values = [
-        decisions.matthews(replace(found, tp=int(a), fp=int(b), fn=int(c), tn=int(d)))
+        decisions.compute(replace(found, tp=int(a), fp=int(b), fn=int(c), tn=int(d)), ["mcc"])[
+            "mcc"
+        ]
         for a, b, c, d in drawn
     ]
     own = intervals({"mcc": 0.0}, found, OPTIONS)["mcc"]

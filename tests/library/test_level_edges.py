@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 import calibkit as ck
-from calibkit.bins.level_edges import edges_of
 from calibkit.errors import UsageError
+from calibkit.options.level_edges import edges_of
 
 
 def test_a_model_fitted_on_tied_uncertainties_gives_its_edges(tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from calibkit.bins.binning import uncertainty_levels
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import DataError, ModelError, UsageError
-from calibkit.methods.boundary.decide import decide, level_thresholds
-from calibkit.methods.boundary.logistic import best_cut, distinct
-from calibkit.methods.boundary.model import BoundaryModel
-from calibkit.methods.boundary.surface_fit import Shared, fit_surface
-from calibkit.methods.boundary.target import read_target
+from calibkit.methods.boundary.problem.target import read_target
+from calibkit.methods.boundary.result.decide import decide, level_thresholds
+from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.methods.boundary.solvers.logistic import best_cut, distinct
+from calibkit.methods.boundary.solvers.surface_fit import Shared, fit_surface
 from calibkit.summaries.tally import Tally, count_rows
 from tests.naive import surface as naive
 
@@ -121,7 +121,7 @@ def test_small_tables_with_ties(seed: int, size: int, digits: int) -> None:
 
 
 def fit_totals(tally: Tally):  # type: ignore[no-untyped-def]
-    from calibkit.methods.boundary.problem import tally_totals
+    from calibkit.methods.boundary.problem.problem import tally_totals
 
     return tally_totals(tally)
 

@@ -11,12 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics as oracle
 
-from calibkit.evaluation.result import Metrics
-from calibkit.measures import blocks, registry
+from calibkit.measures import registry
 from calibkit.measures.reliability import bins_of
+from calibkit.measures.result import Metrics
 from calibkit.measures.smooth import Series
-from calibkit.measures.views import Sample, Settings, View, view_of
+from calibkit.measures.views import Sample, View, view_of
+from calibkit.numerics import blocks
 from calibkit.numerics.bounds import decimal_bound
+from calibkit.options.metrics import Settings
 from tests.naive import metrics as naive
 
 STRATEGIES = ("equal-width", "equal-mass", "range")

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit.errors import ModelError, UsageError
-from calibkit.methods.boundary.decide import decide
-from calibkit.methods.boundary.model import BoundaryModel
-from calibkit.methods.boundary.parts import threshold_json, threshold_value
+from calibkit.methods.boundary.result.decide import decide
+from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.methods.boundary.result.parts import threshold_json, threshold_value
 from calibkit.models import model as models
 from calibkit.models.model import canonical_text, decode, kind_class, load, save
-from calibkit.registry.kinds import KINDS
+from calibkit.registry.methods import KINDS
 from tests.library.samples import example, fit, score_rows
 
 FITS = {

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit.errors import UsageError
-from calibkit.methods.boundary import exact
-from calibkit.methods.boundary.goals import Totals
-from calibkit.methods.boundary.measures import KINDS, Measure
-from calibkit.methods.boundary.target import OPTIONS, read_target
+from calibkit.methods.boundary.problem.goals import Totals
+from calibkit.methods.boundary.problem.measures import Measure
+from calibkit.methods.boundary.problem.target import OPTIONS, read_target
+from calibkit.methods.boundary.solvers import exact
+from calibkit.numerics.confusion import OBJECTIVES
 from calibkit.summaries.tally import Tally, count_rows
 from tests.naive import boundaries as naive
 
@@ -28,7 +29,7 @@ BOUNDED = [
     {"capacity": "100"},
 ]
 MEASURES = [
-    *(name for name, kind in KINDS.items() if not kind.parameters),
+    *(name for name, kind in OBJECTIVES.items() if not kind.parameters),
     "weighted-accuracy:0.7",
     "fbeta:0.5",
     "fbeta:2",

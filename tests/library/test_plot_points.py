@@ -19,7 +19,7 @@ from scipy import stats
 from calibkit.columns.columns import read_score_rows
 from calibkit.errors import DataError, UsageError
 from calibkit.evaluation.evaluate import evaluate
-from calibkit.methods.boundary.fit import fit_boundary
+from calibkit.methods.boundary.result.fit import fit_boundary
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.grid_plots import HeatmapOptions, PositivityOptions, RecallGainOptions
@@ -33,7 +33,6 @@ from calibkit.options.plot import (
 from calibkit.options.shared import ColumnOptions
 from calibkit.reports import plots
 from calibkit.reports.grid_points import level_names
-from calibkit.reports.judged import judged
 from calibkit.reports.ranking_curves import MOST_POINTS, visible
 from calibkit.reports.regions import outline
 from tests.cli.score_files import decisions
@@ -473,7 +472,7 @@ def test_disagreement_in_bins_of_the_prediction() -> None:
 
 def test_the_map_shows_the_losses_of_evaluate() -> None:
     table = points_of("dispersion").table
-    found = evaluate(judged(DispersionOptions(**JUDGED)), source_of(voted())).metrics
+    found = evaluate(DispersionOptions(**JUDGED).judged, source_of(voted())).metrics
     assert table["name"].to_list() == ["a_*", "b_*"]
     for row in table.iter_rows(named=True):
         for name in ("calibration_loss", "dispersion_loss", "epistemic_loss"):

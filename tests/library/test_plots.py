@@ -17,9 +17,9 @@ import pytest
 import calibkit as ck
 from calibkit.errors import UsageError
 from calibkit.options.grid_plots import GridPlot, HeatmapOptions, PositivityOptions
+from calibkit.options.look import Look, read_size
 from calibkit.options.plot import ReliabilityOptions, RocOptions
 from calibkit.reports import plots, style
-from calibkit.reports.look import Look, read_size
 from calibkit.reports.odds import log_odds
 from tests.library.pictures import SHOWN, faults, points_of, scored, source_of
 

@@ -14,21 +14,21 @@ from scipy.special import gammaln, logsumexp
 
 from calibkit import simulate_raters
 from calibkit.errors import UsageError
+from calibkit.maps.logit_maps import logits_of, softmax
+from calibkit.maps.map_fit import GRID, fit_logit_map
+from calibkit.measures.votes import Judged, measure, standard_error
 from calibkit.methods.raters.alpha import MOST_LOG, fit_strength
 from calibkit.methods.raters.alpha_cal import SHARE_UNITS, isotonic_steps, with_steps
-from calibkit.methods.raters.histograms import (
+from calibkit.numerics.newton import quasi_newton
+from calibkit.numerics.roots import rising_root
+from calibkit.numerics.votes import (
     bin_sums,
     class_targets,
     disagreement_shares,
     disagreement_targets,
+    losses,
     predicted_disagreement,
 )
-from calibkit.methods.raters.logit_maps import logits_of, softmax
-from calibkit.methods.raters.losses import losses
-from calibkit.methods.raters.map_fit import GRID, fit_logit_map
-from calibkit.methods.raters.metrics import Judged, measure, standard_error
-from calibkit.numerics.minimise import minimise
-from calibkit.numerics.roots import rising_root
 from calibkit.options.maps import LOGIT_MAPS
 from calibkit.simulate.raters import beta_parameters
 from tests.naive import raters as naive
@@ -336,7 +336,7 @@ def rosenbrock(point: np.ndarray) -> tuple[float, np.ndarray]:
 
 
 def test_the_minimiser_walks_a_bent_valley() -> None:
-    found = minimise(rosenbrock, np.full(6, -1.2), tolerance=1e-9)
+    found = quasi_newton(rosenbrock, np.full(6, -1.2), tolerance=1e-9)
     assert found.converged
     assert found.point == pytest.approx(np.ones(6), abs=1e-7)
 
@@ -378,7 +378,7 @@ def test_simulated_raters_are_what_they_are_said_to_be() -> None:
 def test_exact_sums_do_not_cancel() -> None:
     label = np.full((1000, 1), 1.0)
     label[0] = 1.0 - 2.0**-40
-    from calibkit.methods.raters.histograms import Targets
+    from calibkit.numerics.votes import Targets
 
     found = losses(bin_sums(Targets(np.full((1000, 1), 0.5), label, np.zeros((1000, 1)))))
     values = [Fraction(value) for value in label[:, 0].tolist()]

@@ -15,14 +15,14 @@ import pytest
 
 from calibkit.bins.binning import fit_grid, grid_frame, grid_metadata
 from calibkit.bins.run import grid_rows
-from calibkit.columns.columns import ColumnOptions, ScoreRows, read_score_rows
+from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.errors import CalibkitError, DataError
 from calibkit.evaluation.evaluate import evaluate
-from calibkit.evaluation.result import Coarse, Metrics
 from calibkit.files.sources import Source, open_source
+from calibkit.measures.result import Coarse, Metrics
 from calibkit.methods.boundary import run
-from calibkit.methods.boundary.model import BoundaryModel
 from calibkit.methods.boundary.reading import read_boundary_rows
+from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.calibrators.fit import fit_calibrator
 from calibkit.methods.calibrators.rows import calibration_rows
 from calibkit.models.model import canonical_text
@@ -30,6 +30,7 @@ from calibkit.options.bin import BinOptions
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.evaluate import EvaluateOptions
+from calibkit.options.shared import ColumnOptions
 from calibkit.runtime.memory import Memory
 from calibkit.summaries import score_batches
 from calibkit.summaries.counted import Counter

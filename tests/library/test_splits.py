@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.columns.columns import ColumnOptions, ScoreRows, read_score_rows
+from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.columns.rows import RowFinder
 from calibkit.columns.splits import group_parts, time_parts
 from calibkit.errors import DataError, UsageError
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.fit import fit_boundary
+from calibkit.methods.boundary.result.fit import fit_boundary
 from calibkit.options.boundary import BoundaryOptions
+from calibkit.options.shared import ColumnOptions
 
 
 def finder(column: pl.Series) -> RowFinder:

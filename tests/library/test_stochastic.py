@@ -17,16 +17,16 @@ from scipy.optimize import linprog
 from calibkit.bins.binning import uncertainty_levels
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError, UsageError
-from calibkit.methods.boundary import exact
 from calibkit.methods.boundary.compare import compare_methods
-from calibkit.methods.boundary.decide import decide, draw, probabilities
-from calibkit.methods.boundary.found import Found
-from calibkit.methods.boundary.goals import Totals
-from calibkit.methods.boundary.measures import KINDS
-from calibkit.methods.boundary.model import BoundaryModel
-from calibkit.methods.boundary.problem import deal, raw_problem
-from calibkit.methods.boundary.stochastic import random_block, random_tie
-from calibkit.methods.boundary.target import read_target
+from calibkit.methods.boundary.problem.found import Found
+from calibkit.methods.boundary.problem.goals import Totals
+from calibkit.methods.boundary.problem.problem import deal, raw_problem
+from calibkit.methods.boundary.problem.target import read_target
+from calibkit.methods.boundary.result.decide import decide, draw, probabilities
+from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.methods.boundary.solvers import exact
+from calibkit.methods.boundary.solvers.stochastic import random_block, random_tie
+from calibkit.numerics.confusion import OBJECTIVES
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.summaries.tally import Tally, count_rows
 from tests.conftest import ROOT
@@ -370,7 +370,9 @@ OBJECTIVES = st.one_of(
     st.tuples(st.just("capacity"), st.sampled_from(["0.05", "0.3", "2"])),
     st.tuples(
         st.just("maximize"),
-        st.sampled_from([n for n, k in KINDS.items() if k.needs in ("", "p") and not k.parameters]),
+        st.sampled_from(
+            [n for n, k in OBJECTIVES.items() if k.needs in ("", "p") and not k.parameters]
+        ),
     ),
 )
 

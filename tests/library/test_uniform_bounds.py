@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit.errors import UsageError
-from calibkit.methods.boundary.uniform_bounds import (
+from calibkit.methods.boundary.certificate.uniform_bounds import (
     confusion_deviation,
     lipschitz_constant,
     regret_bound,

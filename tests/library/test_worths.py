@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from calibkit.columns.weights import AS_THEY_ARE, Unit, at_prevalence, in_units
 from calibkit.errors import UsageError
-from calibkit.methods.boundary.goals import Goal
-from calibkit.methods.boundary.linearised import linearised_error
-from calibkit.methods.boundary.methods import METHODS, best_choice
-from calibkit.methods.boundary.problem import tally_totals
-from calibkit.methods.boundary.target import Target, read_target
+from calibkit.methods.boundary.problem.goals import Goal
+from calibkit.methods.boundary.problem.problem import tally_totals
+from calibkit.methods.boundary.problem.target import Target, read_target
+from calibkit.methods.boundary.result.linearised import linearised_error
+from calibkit.methods.boundary.solvers.methods import METHODS, best_choice
 from calibkit.summaries.tally import Tally, count_rows
 from tests.naive import boundaries
 from tests.naive import gains as naive
@@ -135,9 +135,7 @@ def test_a_search_cut_short_bounds_the_value(rows: Rows, option: dict[str, str])
     tally, worth = valued(rows)
     target = read_target(option, value="amount")
     goal = target.goal(tally_totals(tally))
-    from calibkit.methods.boundary import worth as search
-
-    cut = search.solve(tally.points(), goal, cap=0)
+    cut = best_choice(tally.points(), goal, cap=0)
     every = rows.boundaries(worth)
     everything = max(every)
     able = [one for one in every if feasible(target, one, everything)]

@@ -67,36 +67,6 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
     ): "length of scratch space",
     (
         "logistic.py",
-        "fit_logistic",
-        "if positive.size >= _MANY:",
-        "if positive.size > _MANY:",
-    ): "where neighbours are merged for a start; the minimum is the same",
-    (
-        "logistic.py",
-        "_newton",
-        "point = [max(0.0, value) if low else value for value, low in zip(point, bounded, strict=True)]",
-        "point = [max(0.0, value) if low else value for value, low in zip(point, bounded, strict=False)]",
-    ): "both have one length",
-    (
-        "logistic.py",
-        "_summer",
-        "width = 1 + size + size * (size + 1) // 2",
-        "width = 2 + size + size * (size + 1) // 2",
-    ): "length of scratch space",
-    (
-        "logistic.py",
-        "_solve",
-        "ridge = _RIDGE * sum((matrix[i][i] for i in range(size))) + 1e-300",
-        "ridge = _RIDGE / sum((matrix[i][i] for i in range(size))) + 1e-300",
-    ): "a ridge far below rounding",
-    (
-        "logistic.py",
-        "_solve",
-        "ridge = _RIDGE * sum((matrix[i][i] for i in range(size))) + 1e-300",
-        "ridge = _RIDGE * sum((matrix[i][i] for i in range(size))) + 1.5e-300",
-    ): "a ridge far below rounding",
-    (
-        "logistic_sums.py",
         "spread",
         "if weight > 0.0:",
         "if weight >= 0.0:",

@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 
 from calibkit.exports.check import applied, compared, probes, with_classes
-from calibkit.exports.program import columns_of
 from calibkit.exports.request import Request
 from calibkit.exports.writing import Target, export_model, program_of
+from calibkit.expressions.program import columns_of
 from calibkit.files.sources import Source
 from calibkit.models.model import Column, Model, load
 from tests import export_models
@@ -131,7 +131,7 @@ def test_texts_are_texts_whatever_they_hold(server: Server, folder: Path) -> Non
 
 def test_a_name_that_postgres_would_cut_off_is_refused() -> None:
     from calibkit.errors import UsageError
-    from calibkit.methods.calibrators.model import CalibratorModel
+    from calibkit.maps.calibrator import CalibratorModel
 
     model = load_classes("c" * 60)
     assert isinstance(model, CalibratorModel)
@@ -140,7 +140,7 @@ def test_a_name_that_postgres_would_cut_off_is_refused() -> None:
 
 
 def load_classes(name: str) -> Model:
-    from calibkit.methods.calibrators.model import CalibratorModel, MapFit
+    from calibkit.maps.calibrator import CalibratorModel, MapFit
 
     seen = dict.fromkeys(MapFit.__struct_fields__[:8], 0)
     return CalibratorModel(

@@ -10,8 +10,8 @@ from calibkit.columns.columns import RowFinder
 from calibkit.columns.rows import is_text
 from calibkit.errors import DataError, UsageError
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.decide import decide, draw, probabilities
-from calibkit.methods.boundary.model import BoundaryModel
+from calibkit.methods.boundary.result.decide import decide, draw, probabilities
+from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.models.applier import Reads, Request, as_fitted, find_columns
 
 #: The key that is no column but the number of the row.

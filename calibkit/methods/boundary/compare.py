@@ -11,10 +11,10 @@ import polars as pl
 from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError, UsageError
-from calibkit.methods.boundary.auto import fit_rows
-from calibkit.methods.boundary.fit import delivered
-from calibkit.methods.boundary.methods import METHODS
-from calibkit.methods.boundary.model import BoundaryModel
+from calibkit.methods.boundary.choice import fit_rows
+from calibkit.methods.boundary.result.fit import delivered
+from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.methods.boundary.solvers.methods import METHODS
 from calibkit.options.boundary import AUTO, BoundaryOptions
 
 #: The columns of a comparison, and how a table on a terminal calls them.
@@ -101,7 +101,7 @@ def compare_methods(
         _one(data, replace(options, method=name), test)
         for name, method in METHODS.items()
         if options.target.option in method.objectives
-        and (method.worths or not options.target.worths)
+        and (method.values or not options.target.worths)
     ]
 
 

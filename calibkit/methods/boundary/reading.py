@@ -12,12 +12,12 @@ from calibkit.columns.splits import refuse_missing
 from calibkit.errors import UsageError
 from calibkit.files.frames import open_frame
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.auto import LEVELS as AUTO_LEVELS
-from calibkit.methods.boundary.choose import CANDIDATES
-from calibkit.methods.boundary.logistic import LEVELS as SURFACE_LEVELS
-from calibkit.methods.boundary.methods import METHODS
-from calibkit.methods.boundary.summary import QUANTILES
-from calibkit.methods.boundary.worths import amounts_of
+from calibkit.methods.boundary.choice import EVERY_LEVELS
+from calibkit.methods.boundary.choice import LEVELS as AUTO_LEVELS
+from calibkit.methods.boundary.problem.values import amounts_of
+from calibkit.methods.boundary.solvers.logistic import LEVELS as SURFACE_LEVELS
+from calibkit.methods.boundary.solvers.methods import METHODS
+from calibkit.methods.boundary.solvers.summary import QUANTILES
 from calibkit.options.boundary import AUTO, BoundaryOptions
 from calibkit.runtime.memory import Memory, memory_budget
 from calibkit.summaries.score_batches import Reading, Spread, rows_within, summarise_scores
@@ -136,7 +136,7 @@ def _spread(options: BoundaryOptions) -> Spread:
     elif options.method == AUTO:
         levels += [*AUTO_LEVELS, SURFACE_LEVELS]
     elif options.auto_levels:
-        levels += CANDIDATES
+        levels += EVERY_LEVELS
     elif options.method in METHODS:
         levels.append(METHODS[options.method].levels)
     return Spread(tuple(sorted(set(levels))), options.strategy, options.edges)
@@ -145,7 +145,7 @@ def _spread(options: BoundaryOptions) -> Spread:
 def _others(options: BoundaryOptions, source: Source) -> list[str]:
     """Return the columns that are read beside those of the roles."""
     target = options.target
-    asked = dict.fromkeys(target.worth_columns.values(), f"--{target.option}")
+    asked = dict.fromkeys(target.value_columns.values(), f"--{target.option}")
     if target.value_column is not None:
         asked[target.value_column] = "--value"
     for option in ("groups", "time", "by"):
@@ -161,7 +161,7 @@ def _read(options: BoundaryOptions, source: Source) -> ScoreRows:
     if source.whole or rows.others is None or rows.where is None:
         return rows
     # What a fit would refuse later, when a row no longer knows its place.
-    for name in options.target.worth_columns.values():
+    for name in options.target.value_columns.values():
         amounts_of(rows.others[name], rows.where, "values" if options.target.bound else "costs")
     for name in filter(None, (options.groups, options.time)):
         refuse_missing(rows.others[name], rows.where)

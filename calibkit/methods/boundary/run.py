@@ -12,20 +12,19 @@ from calibkit.bins.grid_table import GridTable
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.remarks import of_tally
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.auto import candidates, fit_rows
-from calibkit.methods.boundary.certificate import certificate_steps, certify_boundary
-from calibkit.methods.boundary.choose import CANDIDATES, chosen_note
+from calibkit.methods.boundary.certificate.certificate import certificate_steps, certify_boundary
+from calibkit.methods.boundary.choice import EVERY_LEVELS, candidates, fit_rows
 from calibkit.methods.boundary.compare import Compared, compare_methods, comparison_frame
-from calibkit.methods.boundary.fit import FittedBoundary, delivered
-from calibkit.methods.boundary.plan import plan as resolved
-from calibkit.methods.boundary.problem import raw_problem
+from calibkit.methods.boundary.problem.problem import raw_problem
 from calibkit.methods.boundary.reading import (
     merged_rows,
     read_boundary_rows,
     read_summary,
     read_test_rows,
 )
-from calibkit.methods.boundary.segmented import fit_segments
+from calibkit.methods.boundary.result.fit import FittedBoundary, delivered
+from calibkit.methods.boundary.segments import fit_segments
+from calibkit.methods.boundary.solvers.plan import plan as resolved
 from calibkit.models.lineage import makers_of, model_hash, record_makers
 from calibkit.options.boundary import AUTO, BoundaryOptions
 from calibkit.options.option import from_plain, plain
@@ -124,7 +123,7 @@ def plan(options: BoundaryOptions, source: Source) -> Plan:
     data = read_boundary_rows(options, source)
     columns = {name: name for name in ("count", "positives")}
     if isinstance(data, ScoreRows):
-        columns = data.options.roles | options.target.worth_columns
+        columns = data.options.roles | options.target.value_columns
         if options.by is not None:
             columns["by"] = options.by
     return Plan(columns, _steps(options, data))
@@ -139,7 +138,7 @@ def _steps(options: BoundaryOptions, data: ScoreRows | GridTable) -> list[str]:
     if auto and len(plans) > 1:
         steps.append("keep the simplest that is as good as the best there")
     if options.auto_levels and not auto:
-        tried = ", ".join(map(str, CANDIDATES))
+        tried = ", ".join(map(str, EVERY_LEVELS))
         steps.append(f"do so with {tried} levels, and keep what cross-validation favours")
     return steps
 
@@ -201,7 +200,11 @@ def _fit(options: BoundaryOptions, inputs: Inputs) -> FittedBoundary:
         assert fitted.summary is not None
         single = fitted.summary.single
         if options.auto_levels and options.method != AUTO:
-            notes = (chosen_note(fitted.summary.planned.levels),)
+            chosen = fitted.summary.planned.levels
+            notes = (
+                f"{chosen} uncertainty level{'s' if chosen > 1 else ''} chosen by cross-validation "
+                f"among {', '.join(map(str, EVERY_LEVELS))}.",
+            )
     odd = _oddities(options, data, single) if isinstance(data, ScoreRows) else []
     fitted = delivered(fitted, options, inputs.test)
     record_makers(fitted.model, inputs.source, inputs.makers)

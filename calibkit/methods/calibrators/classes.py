@@ -6,38 +6,30 @@ from collections.abc import Callable
 
 import msgspec
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
-from calibkit import __version__
-from calibkit.columns.columns import RowFinder
-from calibkit.columns.patterns import Matched
-from calibkit.files.sources import Source
-from calibkit.methods.calibrators.maps import MapFit
-from calibkit.methods.calibrators.model import CalibratorModel
-from calibkit.methods.raters.application import match_classes, needed_columns, read_classes
-from calibkit.methods.raters.histograms import added_bin_sums, class_targets
-from calibkit.methods.raters.logit_maps import (
+from calibkit.maps.calibrator import CalibratorModel
+from calibkit.maps.logit_maps import (
     MOST_INVERSE_TEMPERATURE,
     LogitMap,
-    logits_of,
+    LogitMapModel,
     softmax,
 )
-from calibkit.methods.raters.losses import losses
-from calibkit.methods.raters.map_fit import FOLDS, fit_logit_map
-from calibkit.methods.raters.model import LogitMapModel
-from calibkit.methods.raters.stored import StoredRows
-from calibkit.models.applier import Reads, Request
+from calibkit.maps.map_fit import FOLDS, fit_logit_map
+from calibkit.maps.score_map import MapFit
+from calibkit.maps.stored import StoredRows
 from calibkit.models.model import Provenance
+from calibkit.numerics.votes import added_bin_sums, class_targets, losses
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.summaries.draws import folds_of_keys
 from calibkit.summaries.runs import Fitted
+from calibkit.version import __version__
 
 Floats = NDArray[np.float64]
 
 
 def fit_class_calibrator(rows: StoredRows, options: CalibrateOptions) -> Fitted[CalibratorModel]:
-    """Fit a map of logits to labels or votes; see `calibkit.methods.raters.map_fit.fit_logit_map`.
+    """Fit a map of logits to labels or votes; see `calibkit.maps.map_fit.fit_logit_map`.
 
     Parameters
     ----------
@@ -125,30 +117,3 @@ def _origin(asked: CalibrateOptions, rows: StoredRows) -> Provenance:
         options |= {"regularization": "cv" if chosen is None else list(chosen), "seed": asked.seed}
     files = rows.source.paths if asked.provenance == "names" else None
     return Provenance(__version__, options, rows.rows, rows.hash, files)
-
-
-class ClassApplier:
-    """Adds `calibrated_<class>`."""
-
-    def __init__(self, model: CalibratorModel) -> None:
-        assert isinstance(model.classes, list)
-        self.model, self.classes = model, model.classes
-        self.added = tuple(f"calibrated_{name}" for name in self.classes)
-        self.matched: Matched | None = None
-
-    def reads(self, source: Source, request: Request) -> Reads:
-        """Return the columns of class probabilities."""
-        self.matched = match_classes(self.model, self.classes, source, request)
-        return needed_columns(self.matched, [])
-
-    def values(
-        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request
-    ) -> list[pl.Series]:
-        """Return the calibrated class probabilities."""
-        assert self.matched is not None  # `reads` comes first
-        width = len(self.classes)
-        prediction = read_classes(self.model, width, frame, self.matched, where)
-        scale = self.model.columns["probs"].scale
-        logits = prediction if scale == "logit" else logits_of(prediction)
-        found = self.model.logit_map.fitted(width).probabilities(logits)
-        return [pl.Series(np.ascontiguousarray(found[:, place])) for place in range(width)]

@@ -9,25 +9,25 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit import __version__
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.provenance import random_parts
 from calibkit.columns.remarks import of_tally
 from calibkit.columns.segments import Segments, read_segments
 from calibkit.errors import DataError, UsageError
-from calibkit.measures.blocks import added, cut, each_block
-from calibkit.methods.calibrators.maps import MapFit, ScoreMap
-from calibkit.methods.calibrators.method import Method, mapped
-from calibkit.methods.calibrators.model import CalibratorModel
-from calibkit.methods.calibrators.points import Points, by_level, parts_of, pooled
-from calibkit.methods.calibrators.rows import SEGMENTS
+from calibkit.maps.calibrator import CalibratorModel
+from calibkit.maps.method import Method, mapped
+from calibkit.maps.methods import METHODS
+from calibkit.maps.points import Points, by_level, parts_of, pooled
+from calibkit.maps.score_map import SEGMENTS, MapFit, ScoreMap
 from calibkit.models.model import Column, Provenance
+from calibkit.numerics.blocks import added, cut, each_block
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.maps import DEFAULTS
 from calibkit.runtime.threads import later
 from calibkit.summaries.resolution import resolution_of
 from calibkit.summaries.runs import Fitted
 from calibkit.summaries.tally import Tally, count_rows
+from calibkit.version import __version__
 from calibkit_kernels.maps import mass_outside
 from calibkit_kernels.reliability import expit, loss_sums
 
@@ -71,7 +71,7 @@ def fit_calibrator(rows: ScoreRows, options: CalibrateOptions) -> Fitted[Calibra
     segments = _segments(rows, options)
     fingerprint = later(threads, _rows_hash, rows, segments)
     tally = _tally(rows, segments, options)
-    method = options.entry.load()
+    method = METHODS[options.named]
     try:
         whole, warnings = _map(tally, scale, method, options)
     except DataError as error:

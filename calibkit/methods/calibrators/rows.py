@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Final
-
-import numpy as np
 
 from calibkit.columns.columns import ScoreRows, read_score_rows, resolve
-from calibkit.columns.numeric import FloatArray
 from calibkit.columns.rows import Remark
 from calibkit.columns.segments import read_segments
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
+from calibkit.maps.score_map import SEGMENTS, into_unit_interval
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.score_batches import Reading, rows_within, summarise_scores
 from calibkit.summaries.score_summary import ScoreSummary
-
-#: The role of the column of segments.
-SEGMENTS: Final = "by"
 
 
 def read_calibration_rows(source: Source, options: CalibrateOptions) -> ScoreRows:
@@ -107,13 +101,3 @@ def used_columns(source: Source, options: CalibrateOptions) -> dict[str, str]:
 
 def _labelled(source: Source, options: CalibrateOptions) -> bool:
     return options.entry.fits or options.label in source.schema
-
-
-def into_unit_interval(score: FloatArray) -> tuple[FloatArray, int]:
-    """Return scores clipped into [0, 1], and how many were outside."""
-    moved = int(np.count_nonzero((score < 0) | (score > 1)))
-    if not moved:
-        return score, 0
-    clipped = score.clip(score.dtype.type(0), score.dtype.type(1))
-    clipped.flags.writeable = False
-    return clipped, moved

@@ -9,13 +9,13 @@ from dataclasses import replace
 
 from calibkit.errors import ModelError
 from calibkit.files.sources import Source
+from calibkit.maps.calibrator import CalibratorModel
+from calibkit.maps.class_rows import RaterOptions, used_roles
+from calibkit.maps.stored import read_rater_rows
 from calibkit.methods.calibrators.classes import fit_class_calibrator
 from calibkit.methods.calibrators.fit import fit_calibrator
-from calibkit.methods.calibrators.model import CalibratorModel
 from calibkit.methods.calibrators.rows import calibration_rows, calibration_summary, used_columns
-from calibkit.methods.raters.rows import RaterOptions, used_roles
 from calibkit.methods.raters.states import ClassState, class_options, rater_state
-from calibkit.methods.raters.stored import read_rater_rows
 from calibkit.models.lineage import makers_of, name_makers, record_makers
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.option import from_plain, plain

@@ -9,7 +9,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit import __version__
 from calibkit.methods.hetcal import boosted, forest
 from calibkit.methods.hetcal.choose import Grid, choose
 from calibkit.methods.hetcal.describe import Found, described_tree
@@ -22,6 +21,7 @@ from calibkit.models.model import Column, Provenance
 from calibkit.options.hetcal import DEPTHS, FOLDS, LEAF_SIZES, HetcalOptions
 from calibkit.summaries.draws import folds_of_keys
 from calibkit.summaries.runs import Fitted
+from calibkit.version import __version__
 from calibkit_kernels import leaf_maps as kernels
 
 Floats = NDArray[np.float64]

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from calibkit.methods.hetcal.model import LeafMap
 from calibkit.methods.hetcal.rows import HetcalRows
+from calibkit.numerics.logistic import fit_logistic
 from calibkit_kernels import leaf_maps as kernels
 from calibkit_kernels.isotonic import concave_hull
-from calibkit_kernels.logistic import fit_logistic
 from calibkit_kernels.maps import log_parts
 
 Floats = NDArray[np.float64]

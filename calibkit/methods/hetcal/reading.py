@@ -10,7 +10,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import DTypeLike, NDArray
 
-from calibkit.columns.columns import ColumnOptions, ScoreRows, read_score_rows
+from calibkit.columns.columns import ScoreRows, read_score_rows
+from calibkit.columns.names import ScoreColumns
 from calibkit.columns.numeric import weightless
 from calibkit.columns.provenance import hash_text, row_hashes
 from calibkit.columns.rows import Remark, merge_remarks
@@ -97,7 +98,7 @@ class _Seen:
 
     columns: ColumnSummaries
     counts: list[CategoryCounts | None]
-    options: ColumnOptions
+    options: ScoreColumns
     dtype: str = "float64"
     rows: int = 0
     positives: int = 0

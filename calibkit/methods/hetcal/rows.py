@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.columns.columns import ColumnOptions
+from calibkit.columns.names import ScoreColumns
 from calibkit.columns.weights import Unit
 from calibkit.errors import DataError
 from calibkit.methods.hetcal.features import Features
@@ -80,7 +80,7 @@ class HetcalRows:
     clipped: int
     folds: Folds | None
     arrays: Arrays
-    options: ColumnOptions
+    options: ScoreColumns
     dtype: str
     files: tuple[str, ...]
     read: int

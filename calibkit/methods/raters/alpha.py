@@ -14,8 +14,8 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calibkit.methods.raters.logit_maps import LEAST_PROBABILITY
-from calibkit.numerics.minimise import minimise
+from calibkit.maps.logit_maps import LEAST_PROBABILITY
+from calibkit.numerics.newton import FLAT_OF_MANY, quasi_newton
 from calibkit.numerics.roots import rising_root
 from calibkit_kernels.dense import BLOCK_ROWS, affine_rows, column_sums, outer_sums, paired_sums
 from calibkit_kernels.dirichlet import histogram_costs
@@ -130,7 +130,7 @@ def fit_strength(
         )
     standard = Standardised.of(features)
     start = np.append(np.zeros(features.shape[1]), constant)
-    found = minimise(replace(objective, features=standard).at, start, tolerance=1e-9)
+    found = quasi_newton(replace(objective, features=standard).at, start, tolerance=FLAT_OF_MANY)
     weights = found.point[:-1] * standard.factor
     shift = float(np.cumsum(weights * standard.mean)[-1])
     return Strength(

@@ -11,27 +11,27 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit import __version__
 from calibkit.columns.columns import RowFinder, numeric_column
 from calibkit.columns.patterns import match_columns
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
+from calibkit.maps.logit_maps import LogitMap, LogitMapModel, logits_of, softmax
+from calibkit.maps.map_fit import FOLDS, fit_logit_map
+from calibkit.maps.stored import StoredRows
 from calibkit.methods.raters.alpha import Strength, fit_strength, log_strength
-from calibkit.methods.raters.histograms import (
+from calibkit.methods.raters.model import AlphaFit, AlphaModel, DisagreementMap
+from calibkit.models.model import Provenance
+from calibkit.numerics.votes import (
     Targets,
     added_bin_sums,
     disagreement_shares,
+    losses,
     predicted_disagreement,
 )
-from calibkit.methods.raters.logit_maps import LogitMap, logits_of, softmax
-from calibkit.methods.raters.losses import losses
-from calibkit.methods.raters.map_fit import FOLDS, fit_logit_map
-from calibkit.methods.raters.model import AlphaFit, AlphaModel, DisagreementMap, LogitMapModel
-from calibkit.methods.raters.stored import StoredRows
-from calibkit.models.model import Provenance
 from calibkit.options.alpha_cal import OWN_FEATURES, AlphaOptions
 from calibkit.summaries.draws import folds_of_keys
 from calibkit.summaries.runs import Fitted
+from calibkit.version import __version__
 from calibkit_kernels.isotonic import concave_hull
 
 Floats = NDArray[np.float64]

@@ -1,83 +1,18 @@
-"""The model that alpha-calibration writes, and the logit maps it shares with calibrators."""
+"""The model that alpha-calibration writes."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.errors import ModelError
-from calibkit.methods.raters.logit_maps import LogitMap
+from calibkit.maps.logit_maps import LogitMapModel
 from calibkit.models.model import Model
-from calibkit.options.maps import LOGIT_MAPS
 
 Floats = NDArray[np.float64]
-
-
-class LogitMapModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A linear map of logits: softmax(weights u + intercept).
-
-    `temperature` divides the logits (null: infinite, all classes alike); `weights` is one number a
-    class (vector) or one list a class (matrix).
-    """
-
-    method: str
-    temperature: float | msgspec.UnsetType | None = msgspec.UNSET
-    weights: list[float | list[float]] | msgspec.UnsetType = msgspec.UNSET
-    intercept: list[float] | msgspec.UnsetType = msgspec.UNSET
-    loss: float | None = None
-    regularization: list[float] | None = None
-
-    @classmethod
-    def of(cls, fitted: LogitMap) -> Self:
-        """Return what a model says of a fitted map."""
-        if fitted.method == "temperature":
-            beta = float(fitted.weights[0])
-            return cls(
-                method="temperature",
-                temperature=None if beta == 0.0 else 1.0 / beta,
-                loss=fitted.loss,
-            )
-        return cls(
-            method=fitted.method,
-            weights=fitted.weights.tolist(),
-            intercept=fitted.intercept.tolist(),
-            loss=fitted.loss,
-            regularization=list(fitted.regularization),
-        )
-
-    def check(self, classes: int) -> None:
-        """Raise `ModelError` where the fields contradict each other or the number of classes."""
-        if self.method not in LOGIT_MAPS:
-            raise ModelError(
-                f"unknown map of logits {self.method!r}; known: {', '.join(LOGIT_MAPS)}"
-            )
-        if self.method == "temperature":
-            if self.temperature is msgspec.UNSET or (self.temperature or 1.0) <= 0.0:
-                raise ModelError("a temperature must be positive, or null for an infinite one")
-            return
-        shape = (classes,) if self.method == "vector" else (classes, classes)
-        try:
-            found = np.array(self.weights, np.float64).shape, np.array(self.intercept).shape
-        except (TypeError, ValueError):
-            found = ((), ())
-        if found != (shape, (classes,)):
-            raise ModelError(f"weights and intercept do not fit {classes} classes")
-
-    def fitted(self, classes: int) -> LogitMap:
-        """Return the map, ready to be applied."""
-        if self.method == "temperature":
-            assert self.temperature is not msgspec.UNSET  # `check` holds it
-            beta = 0.0 if self.temperature is None else 1.0 / self.temperature
-            weights, intercept = np.array([beta]), np.zeros(classes)
-        else:
-            weights = np.array(self.weights, np.float64)
-            intercept = np.array(self.intercept, np.float64)
-        return LogitMap(
-            method=self.method, weights=weights, intercept=intercept, objective=0.0, loss=0.0
-        )
 
 
 class DisagreementMap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from calibkit.files.sources import Source
+from calibkit.maps.class_rows import RaterOptions, used_roles
+from calibkit.maps.stored import read_rater_rows
 from calibkit.methods.raters.alpha_cal import AlphaFeatures, feature_names, fit_alpha
 from calibkit.methods.raters.model import AlphaModel
-from calibkit.methods.raters.rows import RaterOptions, used_roles
 from calibkit.methods.raters.states import alpha_options, rater_state
-from calibkit.methods.raters.stored import read_rater_rows
 from calibkit.models.lineage import name_makers, record_makers
 from calibkit.options.alpha_cal import AlphaOptions
 from calibkit.runtime.memory import Memory

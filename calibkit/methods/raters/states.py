@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from calibkit.errors import ModelError
 from calibkit.files.sources import Source
-from calibkit.methods.raters.rows import RaterOptions
-from calibkit.methods.raters.stored import used_columns, window_reader
+from calibkit.maps.class_rows import RaterOptions
+from calibkit.maps.stored import used_columns, window_reader
 from calibkit.models.lineage import makers_in
 from calibkit.options.alpha_cal import AlphaOptions
 from calibkit.options.calibrate import CalibrateOptions
@@ -48,7 +48,7 @@ def rater_state(
     Raises
     ------
     UsageError, DataError
-        As `calibkit.methods.raters.rows.read_window`.
+        As `calibkit.maps.class_rows.read_window`.
     ResourceError
         As `calibkit.summaries.row_states.row_state`.
     """

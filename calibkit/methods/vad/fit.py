@@ -14,22 +14,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from calibkit import __version__
+from calibkit.columns.numeric import weightless
 from calibkit.columns.patterns import natural_key
 from calibkit.errors import DataError
-from calibkit.methods.vad.model import (
-    Segment,
-    SegmentTable,
-    TrainSeen,
-    VadFit,
-    VadModel,
-)
-from calibkit.methods.vad.moments import Estimate, Moments
-from calibkit.methods.vad.summary import VadRows, check_weights
-from calibkit.models.model import Column, Provenance
+from calibkit.methods.vad.model import Seen, Segment, SegmentTable, TrainSeen, VadModel
+from calibkit.methods.vad.moments import Moments
+from calibkit.methods.vad.rows import VadRows
+from calibkit.models.model import Column
 from calibkit.options.vad import VadOptions
-from calibkit.summaries.runs import Fitted
-from calibkit.summaries.summary import merge_all
+from calibkit.summaries.runs import Fitted, provenance
 
 
 def fit_vad(rows: VadRows, options: VadOptions) -> Fitted[VadModel]:
@@ -55,21 +48,28 @@ def fit_vad(rows: VadRows, options: VadOptions) -> Fitted[VadModel]:
     """
     test, train = rows.test, rows.train
     for summary in (test, train):
-        if summary is not None:
-            check_weights(summary, options.weight)
-    parts = test.moments
-    others = None if train is None else train.moments
-    pooled = _segment(_all(parts), None if others is None else _all(others))
+        if summary is not None and not summary.whole.weight:
+            raise weightless(summary.files[0], options.weight, summary.counted.rows)
+    pooled = _segment(test.whole, None if train is None else train.whole)
     if pooled is None:
         assert train is not None
-        assert others is not None
         file = train.files[0]
         raise DataError(
             f"{file}: lambda of the training distribution is "
-            f"{_all(others).estimate().shrinkage:.6g}, not positive: the replicates differ more than "
+            f"{train.whole.estimate().lambda_:.6g}, not positive: the replicates differ more than "
             "the predictions vary; use vad without a calibrator",
             file=file,
         )
+    others = None if train is None else train.moments
+    shaped: dict[str, Any] = {
+        "link": options.link,
+        "replicates": options.replicates,
+        "on_missing": options.on_missing,
+    }
+    if options.by is not None:
+        shaped |= {"min_rows": options.min_rows}
+    if train is not None:
+        shaped |= {"train_rows": train.counted.rows, "train_hash": train.counted.hash}
     model = VadModel(
         kind=VadModel.KIND,
         version=VadModel.VERSION,
@@ -80,44 +80,29 @@ def fit_vad(rows: VadRows, options: VadOptions) -> Fitted[VadModel]:
         members=list(test.names),
         replicates=options.replicates,
         calibrator=None if options.map is None else options.map.as_dict(),
-        groups=None if options.by is None else _groups(parts, others, options.min_rows),
+        groups=None if options.by is None else _groups(test.moments, others, options.min_rows),
         fit=pooled.fit,
         tags=dict(options.tags or {}),
+        provenance=provenance(options, shaped, test.counted.rows, test.counted.hash, test.files),
     )
-    if options.provenance != "none":
-        files = list(test.files) if options.provenance == "names" else None
-        shaped = _shaping(rows, options)
-        model.provenance = Provenance(__version__, shaped, test.rows, test.hash, files)
     told = (*test.told(), *(() if train is None else train.told()), *_warnings(model))
-    details = (f"{test.rows:,} rows used of {test.rows_read:,} read",)
+    details = (f"{test.counted.rows:,} rows used of {test.counted.rows_read:,} read",)
     return Fitted(model, tuple(dict.fromkeys(told)), details=details)
-
-
-def _all(parts: Mapping[str | None, Moments]) -> Moments:
-    return merge_all(parts.values())
 
 
 def _segment(test: Moments, train: Moments | None) -> Segment | None:
     """Return the shrinkage that two sets of rows give; None where that of training is not positive."""
-    own = test.estimate()
-    fit = VadFit(**_seen(own))
+    found = test.estimate()
     if train is None:
-        return Segment(lambda_=own.shrinkage, mean=own.mean, fit=fit)
+        return found
     other = train.estimate()
-    if other.shrinkage <= 0:
+    if other.lambda_ <= 0:
         return None
-    fit.lambda_test = own.shrinkage
-    fit.train = TrainSeen(**_seen(other), lambda_train=other.shrinkage)
-    return Segment(lambda_=own.shrinkage / other.shrinkage, mean=own.mean, fit=fit)
-
-
-def _seen(estimate: Estimate) -> dict[str, Any]:
-    return {
-        "rows": estimate.rows,
-        "variance": estimate.variance,
-        "conditional_variance": estimate.conditional_variance,
-        "clipped": estimate.clipped,
-    }
+    seen = {name: getattr(other.fit, name) for name in Seen.__struct_fields__}
+    found.fit.train = TrainSeen(**seen, lambda_train=other.lambda_)
+    found.fit.lambda_test = found.lambda_
+    found.lambda_ /= other.lambda_
+    return found
 
 
 def _groups(
@@ -130,9 +115,8 @@ def _groups(
     names = sorted((name for name in parts if name is not None), key=natural_key)
     for name in names:
         train = None if others is None else others.get(name)
-        if parts[name].weight < min_rows:
-            continue
-        if others is not None and (train is None or train.weight < min_rows):
+        few = parts[name].weight < min_rows or (train is not None and train.weight < min_rows)
+        if few or (others is not None and train is None):
             continue
         found = _segment(parts[name], train)
         if found is not None:
@@ -154,20 +138,6 @@ def columns_of(rows: VadRows) -> dict[str, Column]:
     if options.weight is not None:
         columns["weight"] = Column(options.weight)
     return columns
-
-
-def _shaping(rows: VadRows, options: VadOptions) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "link": options.link,
-        "replicates": options.replicates,
-        "on_missing": options.on_missing,
-    }
-    if options.by is not None:
-        found["min_rows"] = options.min_rows
-    if rows.train is not None:
-        found["train_rows"] = rows.train.rows
-        found["train_hash"] = rows.train.hash
-    return found
 
 
 def _warnings(model: VadModel) -> Iterator[str]:

@@ -1,4 +1,7 @@
-"""Moments of replicate predictions: sums that merge exactly, and what follows from them."""
+"""Moments of replicate predictions: sums that merge exactly, and the shrinkage that they give.
+
+With F the links of S members, lambda = 1 - E[var over replicates] / Var[F_1]: `Moments.estimate`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit.methods.vad.links import to_link
+from calibkit.methods.vad.model import Segment, VadFit
 from calibkit.numerics.sums import LEAST_PRODUCT, ExactSum, bins_total, nearest_float
+from calibkit.options.vad import VadOptions
 from calibkit.summaries.summary import summed
 from calibkit_kernels import sums, vad
 
@@ -59,48 +64,6 @@ class Columns:
 
 
 @dataclass(frozen=True)
-class Setting:
-    """How predictions are compared: their scale, the link, and what kind of replicates they are."""
-
-    scale: str
-    link: str
-    replicates: str
-
-    def spread_from(self) -> int:
-        """Return the first member that enters the conditional variance."""
-        return 1 if self.replicates == "bootstrap" else 0
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """What one set of rows says.
-
-    Attributes
-    ----------
-    rows
-        Rows, or the sum of their weights.
-    mean
-        The mean link of the prediction that is shrunk: the extra one if there is one, else that of
-        the first member.
-    variance
-        Of the links of the first member over rows (population form).
-    conditional_variance
-        Of the links of one row over replicates, about the mean shift of each, averaged over rows.
-    shrinkage
-        ``1 - conditional_variance / variance``; 1 where the first member is constant.
-    clipped
-        Rows (or their weight) with a probability that was clipped.
-    """
-
-    rows: int | float
-    mean: float
-    variance: float
-    conditional_variance: float
-    shrinkage: float
-    clipped: int | float
-
-
-@dataclass(frozen=True)
 class Moments:
     """Sums over rows, without rounding: of parts of the rows, they merge into those of the whole.
 
@@ -127,49 +90,58 @@ class Moments:
         """The sum of the weights, or the number of rows."""
         return Fraction(self.sums[0], _UNIT)
 
-    def estimate(self) -> Estimate:
-        """Return the variances and the shrinkage; needs a positive weight."""
+    def estimate(self) -> Segment:
+        """Return shrinkage, mean and variances; needs a positive weight.
+
+        The mean is that of the prediction that is shrunk: the extra one if there is one, else the
+        first member.  Variances are population forms: of the first member over rows, and of one row
+        over replicates, about the mean shift of each.  The shrinkage is 1 where the first member is
+        constant.
+        """
         weight, clipped, *totals, squares, spread = self.sums
         means = [Fraction(total, weight) for total in totals]
         # Squares below the smallest float are lost: a constant may seem to vary by less than nothing.
-        variance = max(Fraction(squares, weight) - _square(means[0]), Fraction(0))
+        variance = max(Fraction(squares, weight) - means[0] * means[0], Fraction(0))
         replicates = means[self.first : self.members]
         middle = sum(replicates, Fraction(0)) / len(replicates)
-        shift = sum((_square(mean - middle) for mean in replicates), Fraction(0))
+        shift = sum(((mean - middle) * (mean - middle) for mean in replicates), Fraction(0))
         # The squares within rows are rounded one by one: equal replicates may fall below 0.
         within = max((Fraction(spread, weight) - shift) / (len(replicates) - 1), Fraction(0))
         shrinkage = 1 - within / variance if variance else Fraction(1)
-        return Estimate(
-            rows=amount(self.weight),
+        return Segment(
+            lambda_=nearest_float(shrinkage),
             mean=nearest_float(means[-1] if len(means) > self.members else means[0]),
-            variance=nearest_float(variance),
-            conditional_variance=nearest_float(within),
-            shrinkage=nearest_float(shrinkage),
-            clipped=amount(Fraction(clipped, _UNIT)),
+            fit=VadFit(
+                rows=_amount(self.weight),
+                variance=nearest_float(variance),
+                conditional_variance=nearest_float(within),
+                clipped=_amount(Fraction(clipped, _UNIT)),
+            ),
         )
 
 
-def _square(number: Fraction) -> Fraction:
-    return number * number
-
-
-def amount(weight: Fraction) -> int | float:
+def _amount(weight: Fraction) -> int | float:
     """Return a number of rows: an integer where it is whole."""
     return int(weight) if weight.denominator == 1 else nearest_float(weight)
 
 
-def sum_moments(columns: Columns, setting: Setting) -> Moments:
-    """Return the sums over all rows."""
+def first_of(options: VadOptions) -> int:
+    """Return the first member that enters the conditional variance."""
+    return 1 if options.replicates == "bootstrap" else 0
+
+
+def sum_moments(columns: Columns, options: VadOptions) -> Moments:
+    """Return the sums over all rows, on the scale of the link."""
     starts = range(0, columns.rows, _BLOCK)
     blocks = (columns.take(slice(start, start + _BLOCK)) for start in starts)
-    return summed(_Sums(columns, setting), blocks)
+    return summed(_Sums(columns, options), blocks)
 
 
 class _Sums:
     """The summary of predictions: room for one block of links, and the sums over all so far."""
 
-    def __init__(self, like: Columns, setting: Setting) -> None:
-        self.setting = setting
+    def __init__(self, like: Columns, options: VadOptions) -> None:
+        self.options, self.first = options, first_of(options)
         self.members = len(like.members)
         self.columns = self.members + (like.extra is not None)
         self.links = np.empty((self.columns, _BLOCK))
@@ -180,17 +152,17 @@ class _Sums:
 
     def add(self, block: Columns) -> None:
         """Add a block of rows."""
-        size, setting = block.rows, self.setting
+        size, options = block.rows, self.options
         # Contiguous for every size: a kernel is compiled for each layout.
         links = self.links.reshape(-1)[: self.columns * size].reshape(self.columns, size)
         square, rest, spread, mean = self.derived[:, :size]
         clipped = np.zeros(size, np.uint8)
         predictions = [*block.members, *([] if block.extra is None else [block.extra])]
         for place, values in enumerate(predictions):
-            scale = setting.scale if place < self.members else "probability"
-            to_link(values, scale, setting.link, links[place], clipped)
+            scale = options.scale if place < self.members else "probability"
+            to_link(values, scale, options.link, links[place], clipped)
         vad.squares(links[0], square, rest)
-        vad.row_spreads(links, setting.spread_from(), self.members, mean, spread)
+        vad.row_spreads(links, self.first, self.members, mean, spread)
         weight = block.weight
         for place, values in enumerate(links):
             self._sum(values, weight, place)
@@ -217,4 +189,4 @@ class _Sums:
         """Return the sums so far."""
         totals = (bins_total(part) for part in self.bins)
         sums = (self.weight.units, self.clipped.units, *totals)
-        return Moments(self.members, self.setting.spread_from(), sums)
+        return Moments(self.members, self.first, sums)

@@ -1,0 +1,144 @@
+"""`Model.apply` and `Model.drift`, `bundle` and `export`: what is done with models."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from calibkit.api.functions import options_function, tell
+from calibkit.api.words import in_python
+from calibkit.errors import UsageError
+from calibkit.files.frames import Array, Frame, frame_of_arrays, is_array, open_frame, returned
+from calibkit.models.model import Model
+from calibkit.options.apply import ApplyOptions
+from calibkit.options.drift import DriftOptions
+from calibkit.options.export import ExportOptions
+from calibkit.options.option import Options, names_of, tagged
+from calibkit.options.shared import model_of
+
+if TYPE_CHECKING:
+    from calibkit.bundles.model import BundleModel
+    from calibkit.drift.drift import Drift
+
+#: A model, or its file.
+Part = Model | str | os.PathLike[str]
+
+
+@in_python()
+def apply_to_frame(
+    model: Model,
+    frame: Frame | Array | None = None,
+    *,
+    score: str | Array | None = None,
+    uncertainty: str | Array | None = None,
+    probs: str | Array | None = None,
+    **others: Any,
+) -> Any:
+    """Return the rows with the model's columns; see `calibkit.models.model.Model.apply`."""
+    from calibkit.apply.apply import apply_model
+
+    columns: dict[str, Any] = {"score": score, "uncertainty": uncertainty, "probs": probs}
+    first = "probs" if "probs" in model.columns else "score"
+    given: Any = frame
+    if is_array("score", given):
+        given, columns[first] = None, frame
+    if given is None and model.kind == "bundle":
+        raise UsageError("a bundle is applied to a frame, not to arrays.")
+    rows, arrays = frame_of_arrays(columns, given)
+    columns |= arrays
+    applied = apply_model(model, open_frame(rows), ApplyOptions(**columns, **others))
+    tell(applied.warnings, ApplyOptions)
+    found, added = applied.frame, applied.added
+    if given is None:
+        classes = getattr(model, "classes", ())
+        if first == "score":
+            return found[added[0]].to_numpy()
+        return found.select(added[: len(classes)]).to_numpy()
+    joined = [
+        name
+        for name in found.columns
+        if name in added or any(fnmatchcase(name, str(array)) for array in arrays.values())
+    ]
+    return returned(given, found, joined, applied.chosen)
+
+
+def drift_of_frame(model: Model, frame: Frame, **given: Any) -> Drift:
+    """Return how far rows are from those of the fit; see `calibkit.models.model.Model.drift`."""
+    from calibkit.drift.drift import drift
+
+    with in_python(names_of(DriftOptions)):
+        found = drift(DriftOptions(model=model, **given), open_frame(frame))
+    tell(found.warnings, DriftOptions)
+    return found
+
+
+@in_python()
+def bundle(
+    parts: Mapping[str, Part] | Sequence[Part | tuple[str, Part]],
+    *,
+    tags: dict[str, str] | None = None,
+) -> BundleModel:
+    """Bundle models into one, applied in order; boundaries with a name make the action of a row.
+
+    Parameters
+    ----------
+    parts
+        Models (or their files), those with a name as pairs: ``[calibrator, ("block", boundary)]``;
+        or all of them by name: ``{"block": boundary, "review": other}``.
+    tags
+        Copied into the model.
+
+    Raises
+    ------
+    UsageError, DataError
+        Parts that cannot be applied one after the other, see docs/bundle.md.
+
+    Examples
+    --------
+    >>> import calibkit as ck
+    >>> rows = ck.simulate_posterior(2_000, seed=1)
+    >>> block = ck.fit_boundary(rows, precision=0.8, method="st")
+    >>> review = ck.fit_boundary(rows, recall=0.8, method="st")
+    >>> service = ck.bundle({"block": block, "review": review})
+    >>> sorted(service.apply(rows)["action"].unique())
+    ['block', 'pass', 'review']
+    """
+    from calibkit.bundles import make
+
+    pairs = list(parts.items()) if isinstance(parts, Mapping) else [_pair(one) for one in parts]
+    named = [(name, model_of(one, "parts")) for name, one in pairs]
+    model = make.bundle(named, tags=tagged(tags or {}, "tags"))
+    tell(make.misread(model), Options)
+    return model
+
+
+def _pair(part: Part | tuple[str, Part]) -> tuple[str | None, Part]:
+    return part if isinstance(part, tuple) else (None, part)
+
+
+@options_function(ExportOptions)
+def export(options: ExportOptions) -> str:
+    """Return a model as code that needs no calibkit: SQL, polars, or plain Python.
+
+    SQL is one SELECT of every column of the table and the columns that `apply` would add. Python has
+    a function `apply`: of a polars frame, or of one row as a dictionary.
+
+    Returns
+    -------
+    str
+        The text that ``calibkit export`` writes.
+
+    Examples
+    --------
+    >>> import calibkit as ck
+    >>> model = ck.fit_boundary(ck.simulate_posterior(2_000, seed=1), precision=0.8, method="st")
+    >>> text = ck.export(model, to="sql", dialect="postgres", table="risk.scores")
+    >>> 'FROM "risk"."scores"' in text
+    True
+    """
+    from calibkit.exports import run
+
+    rows = options.check_on
+    return run.export(options, None if rows is None else open_frame(rows, "check_on")).text

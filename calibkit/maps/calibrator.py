@@ -1,0 +1,101 @@
+"""The model that ``calibrate`` writes: one map, or one for each segment."""
+
+from __future__ import annotations
+
+import sys
+from typing import ClassVar
+
+import msgspec
+
+from calibkit.errors import ModelError
+from calibkit.maps.logit_maps import LogitMapModel
+from calibkit.maps.score_map import MapFit, ScoreMap
+from calibkit.models.model import Model, Provenance
+from calibkit.options.maps import SCORE_METHODS
+
+__all__ = ["CalibratorModel", "MapFit", "ScoreMap"]
+
+
+class CalibratorModel(Model, kw_only=True, omit_defaults=True):
+    """A calibrator: the map of all rows, and those of segments.
+
+    The fields of the map of all rows are those of a `ScoreMap`; `groups` has one for each segment
+    that was large enough, `pooled_groups` names those that use the map of all rows, as values of
+    the column that were not seen do.  A calibrator of class probabilities has `classes` and a
+    `temperature`, or `weights` and `intercept`, instead.
+    """
+
+    KIND: ClassVar[str] = "calibrator"
+
+    # Written even if empty, as by other kinds.
+    provenance: Provenance | None = msgspec.field(default_factory=lambda: None)
+    tags: dict[str, str] = msgspec.field(default_factory=lambda: {})  # noqa: PIE807 (dict is omitted)
+
+    method: str
+    clip: float
+    fit: MapFit
+    out_of_range: str = "error"
+    a: float | None = None
+    b: float | None = None
+    c: float | None = None
+    temperature: float | msgspec.UnsetType | None = msgspec.UNSET
+    negatives_kept: float | None = None
+    knots: list[float] | None = None
+    values: list[float] | None = None
+    low_knots: list[float] | None = None
+    low: list[float] | None = None
+    high_knots: list[float] | None = None
+    high: list[float] | None = None
+    groups: dict[str, ScoreMap] | msgspec.UnsetType = msgspec.UNSET
+    pooled_groups: list[str] | msgspec.UnsetType = msgspec.UNSET
+    classes: list[str] | msgspec.UnsetType = msgspec.UNSET
+    weights: list[float | list[float]] | msgspec.UnsetType = msgspec.UNSET
+    intercept: list[float] | msgspec.UnsetType = msgspec.UNSET
+    regularization: list[float] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def logit_map(self) -> LogitMapModel:
+        """The map of class probabilities."""
+        return LogitMapModel(
+            method=self.method,
+            temperature=self.temperature,
+            weights=self.weights,
+            intercept=self.intercept,
+        )
+
+    @property
+    def own_map(self) -> ScoreMap:
+        """The map of all rows."""
+        names = ScoreMap.__struct_fields__
+        return ScoreMap(**{name: getattr(self, name) for name in names if name != "fit"})
+
+    def __post_init__(self) -> None:
+        # A default is left out by its identity, which another process does not keep.
+        self.out_of_range = sys.intern(self.out_of_range)
+
+    def check(self) -> None:
+        """Raise `ModelError` where the fields contradict each other."""
+        if self.classes is not msgspec.UNSET:
+            if "probs" not in self.columns or len(self.classes) < 2:
+                raise ModelError(
+                    "a calibrator of class probabilities needs 'probs' and two classes"
+                )
+            self.logit_map.check(len(self.classes))
+            if self.regularization is not msgspec.UNSET and len(self.regularization) != 2:
+                raise ModelError("'regularization' has two penalties: intercept and weights")
+            return
+        if self.method not in SCORE_METHODS:
+            raise ModelError(
+                f"unknown method {self.method!r} of a calibrator; known: {', '.join(SCORE_METHODS)}"
+            )
+        if "score" not in self.columns or (self.groups is not msgspec.UNSET) != (
+            "by" in self.columns
+        ):
+            raise ModelError("a calibrator names its score column, and one of segments for groups")
+        if (self.fit.log_loss is None) != (self.fit.brier is None):
+            raise ModelError("'fit' has both 'log_loss' and 'brier', or null for both")
+        if self.out_of_range not in ("error", "clip"):
+            raise ModelError(f"out_of_range is {self.out_of_range!r}; expected error or clip")
+        maps = [] if self.groups is msgspec.UNSET else list(self.groups.values())
+        for one in (self.own_map, *maps):
+            one.check(self.method, SCORE_METHODS[self.method].fields)

@@ -1,0 +1,239 @@
+"""Linear maps of logits fitted to votes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.errors import UsageError
+from calibkit.maps.logit_maps import MOST_INVERSE_TEMPERATURE, LogitMap, map_logits
+from calibkit.numerics.newton import FLAT_OF_MANY, ROUGHLY_FLAT, quasi_newton
+from calibkit.numerics.roots import rising_root
+from calibkit_kernels.dense import (
+    BLOCK_ROWS,
+    column_sums,
+    outer_sums,
+    paired_sums,
+    softmax_residuals,
+)
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+Folds = NDArray[np.integer]
+
+#: What cross-validation tries, for the intercept and for the weights off the diagonal.
+GRID: Final = (0.01, 0.1, 1.0, 10.0)
+#: Into how many parts rows are dealt for it.
+FOLDS: Final = 3
+#: Classes of matrix scaling up to which cross-validation ends within minutes.
+_MOST_CLASSES: Final = 100
+
+
+def fit_logit_map(
+    logits: Floats,
+    counts: Counts,
+    method: str,
+    regularization: tuple[float, float] | None = (0.0, 0.0),
+    *,
+    folds: Folds | None = None,
+) -> LogitMap:
+    """Fit a map of logits to votes by penalised maximum likelihood.
+
+    Parameters
+    ----------
+    logits, counts
+        Rows x classes; every row has a vote.  Sums run in the order of the rows.
+    method
+        ``temperature`` (one inverse temperature, at least 0), ``vector`` (a diagonal and an
+        intercept) or ``matrix``.
+    regularization
+        Penalties of the mean squared intercept and the mean squared weight off the diagonal, not
+        divided by the number of votes; None chooses both by cross-validation over `GRID`.
+    folds
+        The fold of each row, below `FOLDS`, where penalties are to be chosen.
+
+    Raises
+    ------
+    UsageError
+        For cross-validated matrix scaling of more than 100 classes.
+
+    Notes
+    -----
+    The loss is the mean over all votes.  All three problems are convex.  Without a penalty the
+    intercept is known up to a constant: its sum is made 0.
+    """
+    classes, votes = logits.shape[1], VotedLogits(logits, counts)
+    if method == "temperature":
+        before = votes.likelihood(np.ones(1), np.zeros(classes))
+        return replace(_temperature(votes), loss_before=before.loss / before.votes)
+    identity = np.ones(classes) if method == "vector" else np.eye(classes)
+    before = votes.likelihood(identity, np.zeros(classes))
+    start = np.concatenate([identity.ravel(), np.zeros(classes)])
+    if regularization is None:
+        assert folds is not None  # who asks for a choice has dealt the rows
+        regularization = _chosen(votes, method, folds, start)
+    found = _penalised(votes, method, regularization, start)
+    after = votes.likelihood(found.weights, found.intercept)
+    return replace(found, loss=after.loss / after.votes, loss_before=before.loss / before.votes)
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """Minus the log-likelihood of votes at a map, and its derivatives.
+
+    Attributes
+    ----------
+    votes
+        How many there are.
+    loss
+        Minus the sum over votes of the logarithm of their class's probability.
+    rise
+        Its derivative in the intercept.
+    products
+        Its derivative in the weights: one number a class for a diagonal and for a temperature.
+    """
+
+    votes: int
+    loss: float
+    rise: Floats
+    products: Floats
+
+
+@dataclass(frozen=True)
+class VotedLogits:
+    """Rows of logits and votes: all of them, or those of one fold or of all folds but one.
+
+    Attributes
+    ----------
+    logits, counts
+        Rows x classes.
+    chosen
+        Which rows count; None: all.
+    """
+
+    logits: Floats
+    counts: Counts
+    chosen: NDArray[np.bool_] | None = None
+
+    def likelihood(self, weights: Floats, intercept: Floats) -> Likelihood:
+        """Return the likelihood at a map, summed block by block; weights as those of `LogitMap`."""
+        square = weights.ndim == 2
+        votes, loss = 0, 0.0
+        rise = np.zeros(intercept.size)
+        products = np.zeros(weights.shape if square else intercept.shape)
+        own_rise, own_products = np.empty_like(rise), np.empty_like(products)
+        for low in range(0, self.logits.shape[0], BLOCK_ROWS):
+            block = slice(low, low + BLOCK_ROWS)
+            logits, counts = self.logits[block], self.counts[block]
+            if self.chosen is not None:
+                logits, counts = logits[self.chosen[block]], counts[self.chosen[block]]
+            mapped, residual = np.empty_like(logits), np.empty_like(logits)
+            map_logits(logits, weights, intercept, mapped)
+            loss += float(softmax_residuals(mapped, counts, residual))
+            column_sums(residual, own_rise)
+            (outer_sums if square else paired_sums)(residual, logits, own_products)
+            rise += own_rise
+            products += own_products
+            votes += int(counts.sum())
+        return Likelihood(votes, loss, rise, products)
+
+
+def _temperature(votes: VotedLogits) -> LogitMap:
+    intercept = np.zeros(votes.logits.shape[1])
+
+    def slope(beta: float) -> float:
+        found = votes.likelihood(np.array([beta]), intercept)
+        return float(np.cumsum(found.products)[-1]) / found.votes
+
+    high = 1.0
+    while slope(high) < 0.0 and high < MOST_INVERSE_TEMPERATURE:
+        high = min(4.0 * high, MOST_INVERSE_TEMPERATURE)
+    beta = rising_root(slope, 0.0, high)
+    found = votes.likelihood(np.array([beta]), intercept)
+    value, left = found.loss / found.votes, abs(slope(beta))
+    capped = beta in (0.0, MOST_INVERSE_TEMPERATURE)
+    return LogitMap(
+        method="temperature",
+        weights=np.array([beta]),
+        intercept=intercept,
+        objective=value,
+        loss=value,
+        gradient=0.0 if capped else left,
+    )
+
+
+def _penalised(
+    votes: VotedLogits,
+    method: str,
+    regularization: tuple[float, float],
+    start: Floats,
+    tolerance: float = FLAT_OF_MANY,
+) -> LogitMap:
+    """Return the map of vector or matrix scaling under penalties; its `loss` is not filled in."""
+    classes = votes.logits.shape[1]
+    shape = (classes,) if method == "vector" else (classes, classes)
+    intercept_penalty = regularization[0] / classes
+    weight_penalty = regularization[1] / (classes * (classes - 1))
+    off = 1.0 - np.eye(classes)
+
+    def objective(point: Floats) -> tuple[float, Floats]:
+        weights, intercept = point[:-classes].reshape(shape), point[-classes:]
+        found = votes.likelihood(weights, intercept)
+        penalty = intercept_penalty * float(np.cumsum(intercept * intercept)[-1])
+        slope = found.products / found.votes
+        if method == "matrix":
+            beside = weights * off
+            penalty += weight_penalty * float(np.cumsum(beside * beside)[-1])
+            slope = slope + 2.0 * weight_penalty * beside
+        slope_intercept = found.rise / found.votes + 2.0 * intercept_penalty * intercept
+        value = found.loss / found.votes + penalty
+        return value, np.concatenate([slope.ravel(), slope_intercept])
+
+    found = quasi_newton(objective, start, tolerance=tolerance)
+    weights, intercept = found.point[:-classes].reshape(shape), found.point[-classes:]
+    if regularization[0] == 0.0:
+        intercept = intercept - float(np.cumsum(intercept)[-1]) / classes
+    return LogitMap(
+        method=method,
+        weights=weights,
+        intercept=intercept,
+        objective=found.value,
+        loss=0.0,
+        regularization=regularization,
+        gradient=found.gradient,
+        iterations=found.iterations,
+        converged=found.converged,
+    )
+
+
+def _chosen(votes: VotedLogits, method: str, folds: Folds, identity: Floats) -> tuple[float, float]:
+    """Return the penalties whose maps lose least on votes they were not fitted on."""
+    if method == "matrix" and votes.logits.shape[1] > _MOST_CLASSES:
+        raise UsageError(
+            f"matrix scaling of {votes.logits.shape[1]} classes has too many weights to try penalties "
+            "on; give them, as in --regularization 1,10, or use vector scaling."
+        )
+    # From strong to weak, so that each fit starts near its optimum.
+    strong = sorted(GRID, reverse=True)
+    candidates = (
+        [(penalty, 0.0) for penalty in strong]
+        if method == "vector"
+        else [(intercept, off) for off in strong for intercept in strong]
+    )
+    sizes = np.bincount(folds, minlength=FOLDS)
+    usable = np.flatnonzero((sizes > 0) & (sizes < folds.size))
+    if not usable.size:
+        return (1.0, 1.0)
+    lost = dict.fromkeys(candidates, 0.0)
+    for fold in usable:
+        held = folds == fold
+        apart, others = replace(votes, chosen=held), replace(votes, chosen=~held)
+        start = identity
+        for penalties in candidates:
+            fitted = _penalised(others, method, penalties, start, ROUGHLY_FLAT)
+            lost[penalties] += apart.likelihood(fitted.weights, fitted.intercept).loss
+            start = np.concatenate([fitted.weights.ravel(), fitted.intercept])
+    return min(lost, key=lambda penalties: (lost[penalties], penalties))

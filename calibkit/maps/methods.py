@@ -1,0 +1,33 @@
+"""The methods that map scores.
+
+A new one has a file of its own, a line here, and its entry in `calibkit.options.maps.SCORE_METHODS`;
+nothing else names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from calibkit.maps import (
+    beta,
+    histogram,
+    isotonic,
+    platt,
+    prior_shift,
+    scaling_binning,
+    temperature,
+    venn_abers,
+)
+from calibkit.maps.method import Method
+
+METHODS: Final[Mapping[str, Method]] = {
+    "beta": beta.METHOD,
+    "platt": platt.METHOD,
+    "isotonic": isotonic.METHOD,
+    "histogram": histogram.METHOD,
+    "scaling-binning": scaling_binning.METHOD,
+    "venn-abers": venn_abers.METHOD,
+    "temperature": temperature.METHOD,
+    "prior-shift": prior_shift.METHOD,
+}

@@ -1,0 +1,134 @@
+"""The map of a calibrator: what its method found, as models hold it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from calibkit.columns.numeric import FloatArray
+from calibkit.errors import ModelError
+from calibkit.summaries.resolution import Resolution
+
+#: The role of the column of segments.
+SEGMENTS: Final = "by"
+
+
+class MapFit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The rows of a map, and how it fits them.
+
+    Attributes
+    ----------
+    rows, positives
+        Sums of weights where rows are weighted.
+    log_loss, brier
+        Of the calibrated probabilities on the fitting rows (log loss clipped at 1e-15).
+    log_loss_before, brier_before
+        Of the scores as probabilities; null under ``raw``.
+    inputs_clipped
+        Rows whose probability was moved to 1e-6 from 0 or 1 before its logit was taken.
+    outputs_clipped
+        Rows that `clip` moved.
+    votes, gradient, iterations, converged
+        Of class probabilities: the votes fitted to (losses are means over them), and how the
+        minimisation ended.
+    resolution
+        How coarse scores were, where the rows did not fit.
+    """
+
+    rows: int | float
+    positives: int | float | None
+    log_loss: float | None
+    log_loss_before: float | None
+    brier: float | None
+    brier_before: float | None
+    inputs_clipped: int | float
+    outputs_clipped: int | float
+    votes: int | msgspec.UnsetType = msgspec.UNSET
+    gradient: float | msgspec.UnsetType = msgspec.UNSET
+    iterations: int | msgspec.UnsetType = msgspec.UNSET
+    converged: bool | msgspec.UnsetType = msgspec.UNSET
+    resolution: Resolution | msgspec.UnsetType = msgspec.UNSET
+
+
+class ScoreMap(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """A map from scores to probabilities; which fields it has depends on the method.
+
+    Attributes
+    ----------
+    a, b, c
+        platt and scaling-binning: expit(a x + b), x the logit of a probability, else the score.
+        beta: expit(a ln s - b ln(1 - s) + c).
+    temperature
+        expit(x / temperature); null: infinite, 1/2 for all.
+    negatives_kept
+        prior-shift: r s / (r s + 1 - s).
+    knots, values
+        Steps: the value of the greatest knot at or below the score (of scaling-binning: at or below
+        expit(a x + b)); below all knots the first value.
+    low_knots, low
+        venn-abers: the lower probability, steps as above, 0 below all knots.
+    high_knots, high
+        The higher one: the value of the smallest knot at or above the score, 1 above all knots.
+    clip
+        Results stay this far inside (0, 1).
+    fit
+        Of a segment's map; that of all rows is the model's.
+    """
+
+    clip: float
+    a: float | None = None
+    b: float | None = None
+    c: float | None = None
+    temperature: float | msgspec.UnsetType | None = msgspec.UNSET
+    negatives_kept: float | None = None
+    knots: list[float] | None = None
+    values: list[float] | None = None
+    low_knots: list[float] | None = None
+    low: list[float] | None = None
+    high_knots: list[float] | None = None
+    high: list[float] | None = None
+    fit: MapFit | None = None
+
+    def check(self, method: str, fields: Iterable[str]) -> None:
+        """Raise `ModelError` for a map that is none of a method with such fields."""
+        for name in fields:
+            if getattr(self, name) is (msgspec.UNSET if name == "temperature" else None):
+                raise ModelError(f"a calibrator of method {method} needs {name!r}")
+        if not 0.0 <= self.clip < 0.5:
+            raise ModelError(f"clip is {self.clip}; expected 0 or more, below 0.5")
+        if self.temperature not in (None, msgspec.UNSET) and not float(self.temperature) > 0.0:
+            raise ModelError("a temperature must be positive, or null for an infinite one")
+        if self.negatives_kept is not None and not 0.0 < self.negatives_kept <= 1.0:
+            raise ModelError("negatives_kept must be above 0 and at most 1")
+        for name, (knots, values) in {
+            "knots": (self.knots, self.values),
+            "low_knots": (self.low_knots, self.low),
+            "high_knots": (self.high_knots, self.high),
+        }.items():
+            if knots is None or values is None:
+                continue
+            if len(knots) != len(values) or (name == "knots" and not knots):
+                raise ModelError(f"{name} and their values differ in number, or there are none")
+            if not all(a < b for a, b in itertools.pairwise(knots)):
+                raise ModelError(f"{name} must rise")
+            if not all(0.0 <= value <= 1.0 for value in values) or not all(
+                map(math.isfinite, knots)
+            ):
+                raise ModelError(f"the values of {name} must lie in [0, 1]")
+
+
+def into_unit_interval(score: FloatArray) -> tuple[FloatArray, int]:
+    """Return scores clipped into [0, 1], and how many were outside."""
+    moved = int(np.count_nonzero((score < 0) | (score > 1)))
+    if not moved:
+        return score, 0
+    clipped = score.clip(score.dtype.type(0), score.dtype.type(1))
+    clipped.flags.writeable = False
+    return clipped, moved

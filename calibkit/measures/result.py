@@ -1,0 +1,156 @@
+"""The structure of ``metrics.json``: what `calibkit evaluate` finds, for DVC, MLflow and gates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from calibkit.models.model import canonical_json, decode_as
+from calibkit.models.page import Shown
+from calibkit.summaries.resolution import Range
+
+if TYPE_CHECKING:
+    import polars as pl
+
+#: A metric's value: null where it is not defined.
+Number = int | float | None
+
+Values = dict[str, dict[str, dict[str, Number]]]
+
+
+class Interval(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A confidence interval; null ends where there is none."""
+
+    low: float | None
+    high: float | None
+
+
+class Difference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How much larger a metric is for one score than for the baseline, with its interval."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+class Coarse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How coarse the scores were that metrics come from, and within what some of them lie for sure.
+
+    Attributes
+    ----------
+    score_bits
+        See `calibkit.summaries.resolution.Resolution`.
+    ranges
+        ``ranges[score][slice][metric]``: `auc` and `average_precision` if the rows of each coarse
+        score are put in the worst and in the best order.
+    """
+
+    score_bits: int
+    ranges: dict[str, dict[str, dict[str, Range]]]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One number; a difference has the part ``delta``, as in gate expressions."""
+
+    score: str
+    slice: str
+    metric: str
+    part: str
+    value: Number
+    low: float | None
+    high: float | None
+
+    @property
+    def numbers(self) -> tuple[Number, Number, Number]:
+        """The number, and the ends of its interval."""
+        return self.value, self.low, self.high
+
+    @property
+    def name(self) -> str:
+        """The metric with its part."""
+        return f"{self.metric}.{self.part}" if self.part else self.metric
+
+
+class Metrics(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What one evaluation found.
+
+    Attributes
+    ----------
+    signature
+        Of each metric: its name, options, how its interval was found, and the version of calibkit,
+        such as ``ece|bins:15|norm:l1|strategy:equal-width|ties:whole|v:0.1.0``.
+    rows
+        How many rows were used.
+    metrics
+        ``metrics[score][slice][metric]``: a number, or null where it is not defined.
+    intervals
+        ``intervals[score][slice][metric]``; metrics without an interval are left out.
+    differences
+        ``differences[b-a][slice][metric]``: score b less baseline a.
+    resolution
+        Where the rows did not fit and scores were rounded down.
+    """
+
+    signature: dict[str, str]
+    rows: int
+    metrics: Values
+    intervals: dict[str, dict[str, dict[str, Interval]]] = {}
+    differences: dict[str, dict[str, dict[str, Difference]]] = {}
+    resolution: Coarse | msgspec.UnsetType = msgspec.UNSET
+
+    def lines(self) -> Iterator[Line]:
+        """Yield all numbers with their intervals, differences last."""
+        for score, slices in self.metrics.items():
+            for part, values in slices.items():
+                bounds = self.intervals.get(score, {}).get(part, {})
+                for name, value in values.items():
+                    own = bounds.get(name)
+                    ends = (None, None) if own is None else (own.low, own.high)
+                    yield Line(score, part, name, "", value, *ends)
+        for pair, compared in self.differences.items():
+            for part, found in compared.items():
+                for name, gap in found.items():
+                    yield Line(pair, part, name, "delta", gap.value, gap.low, gap.high)
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return a row a number: score, slice, metric, value, low and high.
+
+        A difference has the scores ``b-a`` and the metric's name with ``.delta``; what is not
+        defined, and the ends of an interval that there is not, are null.
+        """
+        import polars as pl
+
+        names = dict.fromkeys(("score", "slice", "metric"), pl.String)
+        numbers = dict.fromkeys(("value", "low", "high"), pl.Float64)
+        rows = [(line.score, line.slice, line.name, *line.numbers) for line in self.lines()]
+        return pl.DataFrame(rows, {**names, **numbers}, orient="row", strict=False)
+
+    def to_pandas(self) -> Any:
+        """Return the same as a pandas frame."""
+        return self.to_polars().to_pandas()
+
+    def to_json(self) -> bytes:
+        """Return the content of ``metrics.json``: sorted keys, floats that read back exactly."""
+        return canonical_json(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the same as plain dictionaries."""
+        content: dict[str, Any] = msgspec.to_builtins(self)
+        return content
+
+    to_dict = as_dict
+
+    @classmethod
+    def from_json(cls, data: bytes, file: str | None = None) -> Metrics:
+        """Return the metrics that a file holds.
+
+        Raises
+        ------
+        ModelError
+            For text that is no metrics file.
+        """
+        return decode_as(data, cls, "a metrics file of calibkit evaluate", file)

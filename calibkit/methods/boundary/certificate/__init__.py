@@ -1,0 +1,1 @@
+"""Boundaries whose bound holds on new data, with a stated confidence."""

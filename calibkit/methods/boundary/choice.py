@@ -1,0 +1,322 @@
+"""Choosing the method, or the number of levels, by cross-validation.
+
+The candidates of the method ``auto`` are a single threshold, a logistic surface and the optimum over
+K levels; those of ``--uncertainty-bins auto`` are the levels of one method.
+
+Every candidate is cross-validated, if possible on the same deal of the same rows. The richer a
+boundary, the more it overstates itself on the rows it was fitted on: out of sample it selects too
+many rows for the bound, and recall alone would take that for a gain. So under a bound a candidate
+is worth ``T - c M``, its true positives less the price of the rows it selects, at the one price c
+at which the bound is paid for: the rate of positives at the margin of the best single threshold's
+relaxation. That is, up to a factor, its recall where its precision (false positives, selected rows)
+has been brought back to the bound along a line of slope c. Without a bound its worth is the
+objective.
+
+The rule is the usual one for candidates in order of complexity: the simplest within one standard
+error of the best.  The error is that of the *difference* of two candidates, which comes from the
+rows that one selects and the other does not; the figures themselves share most of their noise.
+Numbers of levels have deals of their own each, so for them it is the error of the best.
+Of very many rows a million or two, taken at random, are enough to choose by; the candidate chosen is
+then fitted and cross-validated as if it had been asked for.
+
+Candidates whose bounded figure falls short of the bound by more than two standard errors are left
+out, unless all do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import msgspec
+import numpy as np
+
+from calibkit.bins.binning import Levels, uncertainty_levels
+from calibkit.bins.grid_table import GridTable
+from calibkit.columns.columns import ScoreRows
+from calibkit.errors import InfeasibleError, UsageError
+from calibkit.methods.boundary.judge import Judge, Places, Tried, marginal_rate
+from calibkit.methods.boundary.problem.goals import Goal
+from calibkit.methods.boundary.problem.problem import deal
+from calibkit.methods.boundary.result.figures import cross_validate
+from calibkit.methods.boundary.result.fit import (
+    FittedBoundary,
+    fit_summary,
+    fold_count,
+)
+from calibkit.methods.boundary.result.parts import Candidate
+from calibkit.methods.boundary.solvers.logistic import distinct
+from calibkit.methods.boundary.solvers.plan import Plan, plan
+from calibkit.methods.boundary.solvers.summary import Summary, summarise
+from calibkit.options.boundary import AUTO, MOST_FOLDS, BoundaryOptions
+from calibkit.summaries.tally import Tally
+
+#: The numbers of levels that the optimum is tried with.
+LEVELS = (2, 3, 5, 7, 11)
+#: The numbers of levels that ``--uncertainty-bins auto`` tries.
+EVERY_LEVELS = (1, *LEVELS)
+
+#: Of more rows than twice as many, about so many are enough to choose by.
+ENOUGH = 1_000_000
+_THINNED = 2**32
+
+#: Counts rows for some options.
+Count = Callable[[ScoreRows, BoundaryOptions], Summary]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Candidates, the best to use first, and what was seen of each."""
+
+    ranked: tuple[Tried, ...]
+    seen: tuple[Candidate, ...]
+
+
+def fit_choice(choice: Choice) -> FittedBoundary:
+    """Fit the candidate that was chosen, or the next best one where that one finds no boundary.
+
+    Raises
+    ------
+    InfeasibleError
+        No candidate selects a row and meets the bound.
+    """
+    failure: InfeasibleError | None = None
+    for tried in choice.ranked:
+        try:
+            fitted = fit_summary(_merged(tried.summary))
+        except InfeasibleError as error:
+            failure = error
+            continue
+        model = fitted.model
+        if choice.seen:
+            model.fit.candidates = list(choice.seen)
+        assert model.provenance is not None  # which names the method that was asked for
+        asked = {**model.provenance.options, "method": AUTO}
+        model.provenance = msgspec.structs.replace(model.provenance, options=asked)
+        ranked = [tried.summary for tried in choice.ranked]
+        own = next(summary for summary in ranked if summary.planned.method.surface is None)
+        return replace(fitted, summary=ranked[0], thresholds=own)
+    assert failure is not None
+    raise failure
+
+
+def fit_rows(data: ScoreRows | GridTable, options: BoundaryOptions) -> FittedBoundary:
+    """Fit one boundary on all rows, by the method and over the levels given or chosen.
+
+    Raises
+    ------
+    UsageError
+        Options that do not go together.
+    DataError
+        Rows of one class where the objective needs both.
+    InfeasibleError
+        No boundary selects a row and meets the bound.
+    """
+    if options.method == AUTO:
+        return fit_choice(choose_method(data, options))
+    if options.auto_levels:
+        return choose_levels(data, options)
+    return fit_summary(summarise(data, options))
+
+
+def choose_levels(
+    data: ScoreRows | GridTable, options: BoundaryOptions, count: Count = summarise
+) -> FittedBoundary:
+    """Fit a boundary with the number of levels that cross-validation favours.
+
+    Parameters
+    ----------
+    data
+        Rows; without uncertainties there is one level.
+    options
+        What to fit, with folds; its number of levels is not looked at.
+    count
+        How the rows are counted for a number of levels.
+
+    Raises
+    ------
+    UsageError
+        A grid, whose levels are chosen.
+    InfeasibleError
+        No number of levels meets the bound.
+    """
+    if isinstance(data, GridTable):
+        raise UsageError("a grid has its levels; leave --uncertainty-bins auto out.")
+    single = count(data, options.at_levels(1))
+    if data.uncertainty is None:
+        return fit_summary(single)
+    tried: list[tuple[FittedBoundary, Tried]] = []
+    failure: InfeasibleError | None = None
+    for levels in EVERY_LEVELS:
+        summary = single if levels == 1 else count(data, options.at_levels(levels))
+        try:
+            fitted = fit_summary(summary)
+        except InfeasibleError as error:
+            failure = error
+            continue
+        if fitted.checked is None:  # too few rows to tell: the fit will warn
+            return fitted
+        tried.append((fitted, Tried(summary, fitted.checked)))
+    if not tried:
+        assert failure is not None
+        raise failure
+    judge = Judge(single.aim()[1], marginal_rate(single), None, single.minimised)
+    best = max((one for _, one in tried), key=judge.worth)
+    least = judge.worth(best) - judge.error_alone(best)
+    return next(fitted for fitted, one in tried if judge.worth(one) >= least)
+
+
+def choose_method(data: ScoreRows | GridTable, options: BoundaryOptions) -> Choice:
+    """Return the candidates of ``--method auto`` by what cross-validation says of them.
+
+    Parameters
+    ----------
+    data
+        Rows, or a grid of their counts (a grid has one number of levels, and no surface).
+    options
+        What to fit, with method ``auto``.  A number of levels is that of every candidate.  Without
+        folds, or with too few rows for them, the simplest comes first.
+
+    Raises
+    ------
+    UsageError
+        Options that no candidate can take.
+    DataError
+        One class only where the objective needs both.
+    """
+    plans = candidates(data, options)
+    if len(plans) == 1:
+        return Choice((Tried(summarise(data, plans[0].options)),), ())
+    if isinstance(data, ScoreRows) and not any(planned.score_bins for planned in plans):
+        return _choose(*_count_finely(data, plans), shared=True)
+    return choose_among([summarise(data, planned.options) for planned in plans])
+
+
+def choose_among(summaries: list[Summary]) -> Choice:
+    """Return candidates counted apart, the simplest first, by what cross-validation says of them."""
+    return _choose(summaries[0], [(summary, None) for summary in summaries], shared=False)
+
+
+def _choose(base: Summary, counted: list[tuple[Summary, Places | None]], *, shared: bool) -> Choice:
+    """Rank candidates by their cross-validation, on a common deal of `base` where they share one."""
+    options = base.planned.options
+    base.need_classes()
+    if not fold_count(base, []):  # of too few rows the fit warns
+        return Choice(tuple(Tried(summary) for summary, _ in counted), ())
+    goal = base.aim()[1]
+    dealt = None
+    if shared:
+        dealt = _deal(base, options).reweighted(goal.totals.classes)
+    tried = [_try(summary, places, dealt, goal) for summary, places in counted]
+    price = marginal_rate(counted[0][0])
+    return _rank(tried, dealt, goal, price)
+
+
+def _deal(base: Summary, options: BoundaryOptions) -> Tally:
+    """Return the rows, or `ENOUGH` of them taken at random, dealt to the folds."""
+    problem = base.problem
+    parts = problem.totals().rows // ENOUGH
+    if problem.rows is None and parts > 1:
+        # Another seed than that of the folds: both draws are keyed by score, level and label.
+        some = problem.tally.deal(min(parts, MOST_FOLDS), options.seed + _THINNED).before(1)
+        problem = replace(problem, tally=some)
+    return deal(problem, options.folds, options.seed, options.workers)
+
+
+def candidates(data: ScoreRows | GridTable, options: BoundaryOptions) -> list[Plan]:
+    """Return what ``auto`` tries, the simplest first."""
+    levels = options.levels
+    if isinstance(data, GridTable):
+        wanted = [("st", levels)] if data.grid.score_edges.shape[0] == 1 else []
+        wanted.append(("exact", levels))
+    elif data.uncertainty is None or levels == 1:
+        wanted = [("st", levels)]
+    else:
+        wanted = [("st", levels)]
+        if data.options.scale == "probability" or not np.isinf(data.score).any():
+            wanted.append(("logistic", levels))
+        wanted += [("exact", own) for own in (LEVELS if levels is None else (levels,))]
+    plans, refused = [], None
+    for name, own in wanted:
+        try:
+            plans.append(plan(replace(options.at_levels(own), method=name), data))
+        except UsageError as error:
+            refused = error
+    if refused is not None and not plans:
+        raise refused
+    return plans
+
+
+def _merged(summary: Summary) -> Summary:
+    """Return a summary with the tally that a count over its own levels alone would give."""
+    tally = summary.problem.tally.merged()
+    single = tally if summary.single is summary.problem.tally else summary.single
+    return replace(summary, problem=replace(summary.problem, tally=tally), single=single)
+
+
+def _count_finely(
+    data: ScoreRows, plans: list[Plan]
+) -> tuple[Summary, list[tuple[Summary, Places | None]]]:
+    """Count rows once, over levels that refine those of all candidates.
+
+    Returned are the summary over these levels, and each candidate's with its level of every one.
+    """
+    own_levels = []
+    for planned in plans:
+        levels = uncertainty_levels(data, planned.levels, planned.options.strategy)
+        own_levels.append(distinct(levels) if planned.method.surface else levels)
+    finest = distinct(
+        Levels(own_levels[0].minimum, np.concatenate([levels.edges for levels in own_levels]))
+    )
+    most = max(plans, key=lambda planned: 0 if planned.method.surface else planned.levels)
+    base = summarise(data, most.options, finest)
+    starts = np.append(finest.minimum, finest.edges)
+    found: list[tuple[Summary, Places | None]] = []
+    for planned, levels in zip(plans, own_levels, strict=True):
+        places = np.searchsorted(levels.edges, starts, side="right").astype(np.uint16)
+        tally = base.problem.tally.coarser(places, levels.count)
+        problem = replace(base.problem, tally=tally, levels=levels)
+        options = {**base.origin.options, "uncertainty_bins": planned.levels}
+        summary = replace(
+            base,
+            planned=planned,
+            problem=problem,
+            single=tally,
+            levels=levels,
+            origin=msgspec.structs.replace(base.origin, options=options),
+        )
+        found.append((summary, places))
+    return base, found
+
+
+def _try(summary: Summary, places: Places | None, dealt: Tally | None, goal: Goal) -> Tried:
+    """Cross-validate a candidate: on its levels of a common deal, or on a deal of its own."""
+    planned, tally = summary.planned, summary.problem.tally
+    options = planned.options
+    if dealt is None or places is None:
+        own = deal(summary.problem, options.folds, options.seed, options.workers)
+        return Tried(summary, cross_validate(own.reweighted(goal.totals.classes), planned, goal))
+    checked = cross_validate(dealt.coarser(places, tally.levels), planned, goal)
+    if options.time is not None:
+        return Tried(summary, checked)
+    fine = np.full((options.folds, places.size), np.nan)
+    for fold, found in checked.found.items():
+        fine[fold] = found.thresholds[places]
+    return Tried(summary, checked, fine)
+
+
+def _rank(tried: list[Tried], dealt: Tally | None, goal: Goal, price: float) -> Choice:
+    """Order candidates: the simplest that is as good as the best first, then by worth."""
+    judge = Judge(goal, price, dealt, tried[0].summary.minimised)
+    worth = [judge.worth(one) for one in tried]
+    within = [judge.within(one) for one in tried]
+    eligible = [k for k in range(len(tried)) if within[k] or not any(within)]
+    best = max(eligible, key=lambda k: worth[k])
+    gaps = [(worth[best] - worth[k], judge.error(one, tried[best])) for k, one in enumerate(tried)]
+    chosen = next(k for k in eligible if gaps[k][0] <= gaps[k][1])
+    order = sorted(range(len(tried)), key=lambda k: (k != chosen, k not in eligible, -worth[k]))
+    seen = [
+        judge.describe(one, inside, *gap)
+        for one, inside, gap in zip(tried, within, gaps, strict=True)
+    ]
+    return Choice(tuple(tried[k] for k in order), tuple(seen))

@@ -1,0 +1,327 @@
+"""Goals with a bound: recall or precision, while another figure stays within limits."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from fractions import Fraction
+from math import ceil, floor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.methods.boundary.problem.goals import CountGoal, Totals
+from calibkit.numerics.bounds import Bound
+from calibkit_kernels.exact import largest_ratio, ratio_at_least
+from calibkit_kernels.knapsack import Window
+
+Int64s = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+#: How much rounded weights must over-fulfil a bound: their error counts against the user's wish.
+SLACK = Fraction(1, 10**12)
+
+
+class BoundedGoal(CountGoal):
+    """Maximise one figure subject to a bound on another.
+
+    With `of_value` the recall is a share of value, of which the relaxations here know nothing.
+    """
+
+    def __init__(self, bound: Bound, totals: Totals, *, of_value: bool = False) -> None:
+        self.bound, self.totals, self.uses_gain = bound, totals, of_value
+
+    def of(self, totals: Totals) -> BoundedGoal:
+        """Return the same goal for other rows."""
+        return type(self)(self.bound, totals, of_value=self.uses_gain)
+
+    def recall(self, true_positives: float, gain: float = 0) -> float | None:
+        """Return the recall of totals; None without positives, or without value."""
+        if not self.uses_gain:
+            return super().recall(true_positives)
+        return gain / self.totals.gain if self.totals.gain else None
+
+
+class RecallGoal(BoundedGoal):
+    """Maximise recall subject to a bound: most positives, then fewest rows."""
+
+    maximised = "recall"
+
+    @abstractmethod
+    def feasible(self, selected: Int64s, true_positives: Int64s) -> Bools:
+        """Return which totals meet the bound."""
+
+    def pick(self, selected: Int64s, true_positives: Int64s, gain: Int64s | None = None) -> int:
+        """Return the feasible totals with most positives, or most value, then fewest rows."""
+        caught = gain if self.uses_gain and gain is not None else true_positives
+        caught = np.where(self.feasible(selected, true_positives), caught, -1)
+        most = caught.max(initial=-1)
+        if most < 0:
+            return -1
+        best = np.flatnonzero(caught == most)
+        return int(best[np.argmin(selected[best])])
+
+    def value(self, selected: float, true_positives: float, gain: float = 0) -> float | None:
+        """Return the recall."""
+        return self.recall(true_positives, gain)
+
+    def _ceiling_of(self, hits: float) -> float:
+        """Return a bound on true positives as a recall, rounded down to whole units if exact."""
+        positives = self.totals.positives
+        hits = min(hits, float(positives))
+        if self.totals.exact:
+            hits = float(np.floor(hits * (1 + 1e-12) + 1e-9))
+        return min(hits / positives, 1.0)
+
+
+class RecallAtPrecision(RecallGoal):
+    """Maximise recall subject to ``precision >= bound``."""
+
+    bounded = "precision"
+
+    def __init__(self, bound: Bound, totals: Totals, *, of_value: bool = False) -> None:
+        super().__init__(bound, totals, of_value=of_value)
+        self.ratio = Fraction(bound.numerator, bound.denominator)
+        self.numerator, self.denominator = bound.numerator, bound.denominator
+        if not totals.exact:
+            self.denominator = 2**60
+            raised = ceil(self.ratio * (1 + SLACK) * self.denominator)
+            self.numerator = min(raised, self.denominator)
+
+    def feasible(self, selected: Int64s, true_positives: Int64s) -> Bools:
+        """Return which totals meet the bound."""
+        return ratio_at_least(true_positives, selected, self.numerator, self.denominator)
+
+    def whole_blocks(self, selected: Int64s, true_positives: Int64s) -> tuple[int, int | None]:
+        """Take blocks while the running precision holds; it only falls from block to block."""
+        missed = np.flatnonzero(~self.feasible(selected, true_positives))
+        return (int(missed[0]), int(missed[0])) if missed.size else (selected.size, None)
+
+    def mix(self, rows: Int64s, hits: Int64s) -> tuple[int, Fraction]:
+        """Take a share of a group where that meets the bound with equality."""
+        met = self.feasible(rows, hits)
+        slack = self.denominator * hits.astype(np.float64) - self.numerator * rows.astype(
+            np.float64
+        )
+        drop = slack[:-1] - slack[1:]
+        share = np.divide(slack[:-1], drop, out=np.zeros(drop.size), where=drop > 0.0)
+        share = np.where(met[1:], 1.0, np.where(met[:-1], share, -1.0))
+        taken = most_expected(rows, hits, np.minimum(share, 1.0))
+        if taken < 0 or met[taken + 1]:
+            return max(taken, 0), Fraction(int(taken >= 0))
+        before, after = (
+            self.denominator * int(hits[k]) - self.numerator * int(rows[k])
+            for k in (taken, taken + 1)
+        )
+        return taken, Fraction(before, before - after)
+
+    def budget(self, best: float, slope: float, selected: int, true_positives: int) -> float:
+        """See `Goal.budget`: T' - c M' >= T' (1 - c / bound) for every feasible (T', M')."""
+        return max(0.0, best - true_positives * self._share(slope))
+
+    def window(self, best: float, slope: float, budget: float) -> Window:
+        """See `Goal.window`: the slack ``T - bound * M`` lies between 0 and budget * bound / c."""
+        ratio = self.numerator / self.denominator
+        return Window(ratio, -1.0, -budget * ratio / slope if slope else -np.inf, 0.0)
+
+    def _share(self, slope: float) -> float:
+        return 1.0 - slope * self.denominator / self.numerator if slope else 1.0
+
+    def ceiling(self, best: float, slope: float) -> float:
+        """Return the recall of the linear relaxation, rounded down to whole rows."""
+        share = self._share(slope)
+        return self._ceiling_of(best / share if share > 0.0 else np.inf)
+
+    def met(self, selected: int, true_positives: int, gain: int = 0) -> bool:
+        """Return whether the precision is at least the bound."""
+        return true_positives * self.denominator >= self.numerator * selected
+
+
+class PrecisionAtRecall(BoundedGoal):
+    """Maximise precision subject to ``recall >= bound``, with at least one row selected.
+
+    Of equal precision the boundary with more true positives is chosen.
+    """
+
+    maximised, bounded = "precision", "recall"
+
+    def __init__(self, bound: Bound, totals: Totals, *, of_value: bool = False) -> None:
+        super().__init__(bound, totals, of_value=of_value)
+        whole, exact = totals.positives, totals.exact
+        if of_value:
+            whole, exact = totals.gain, totals.gain_unit.exact
+        wanted = Fraction(bound.numerator, bound.denominator) * whole
+        if not exact:
+            wanted = min(wanted * (1 + SLACK), Fraction(whole))
+        #: The true positives (or the value) wanted, and rounded up to whole ones.
+        self.wanted, self.least = wanted, max(1, ceil(wanted))
+
+    def whole_blocks(self, selected: Int64s, true_positives: Int64s) -> tuple[int, int | None]:
+        """Take blocks until the recall is reached."""
+        reached = int(np.searchsorted(true_positives, self.least))
+        return reached + 1, reached
+
+    def pick(self, selected: Int64s, true_positives: Int64s, gain: Int64s | None = None) -> int:
+        """Return the totals with the largest precision, then most positives."""
+        if not self.uses_gain or gain is None:
+            return int(largest_ratio(true_positives, selected, self.least))
+        enough = np.flatnonzero(gain >= self.least)
+        best = int(largest_ratio(true_positives[enough], selected[enough], 0))
+        return int(enough[best]) if best >= 0 else -1
+
+    def mix(self, rows: Int64s, hits: Int64s) -> tuple[int, Fraction]:
+        """Take the least share that reaches the recall, or whole groups from there on."""
+        best = int(largest_ratio(hits[1:], rows[1:], self.least))
+        taken = int(np.searchsorted(hits, self.least)) - 1
+        gain, more = (int(total[taken + 1] - total[taken]) for total in (hits, rows))
+        share = (self.wanted - int(hits[taken])) / gain
+        selected = int(rows[taken]) + share * more
+        if self.wanted * int(rows[best + 1]) > int(hits[best + 1]) * selected:
+            return taken, share
+        return best, Fraction(1)
+
+    def budget(self, best: float, slope: float, selected: int, true_positives: int) -> float:
+        """See `Goal.budget`: a better choice has ``M' <= T' M / T`` and ``T' >= least``."""
+        return max(0.0, best - self.least * (1.0 - slope * selected / true_positives))
+
+    def window(self, best: float, slope: float, budget: float) -> Window:
+        """See `Goal.window`: ``T (1 - c / precision) <= best``, with the least such precision."""
+        most = best * self.least / (best - budget) if best > budget else np.inf
+        return Window(0.0, 1.0, float(self.least), most)
+
+    def ceiling(self, best: float, slope: float) -> float:
+        """Return the precision of the linear relaxation."""
+        return min(1.0, slope * self.least / (self.least - best)) if best < self.least else 1.0
+
+    def value(self, selected: float, true_positives: float, gain: float = 0) -> float | None:
+        """Return the precision."""
+        return true_positives / selected if selected else None
+
+    def met(self, selected: int, true_positives: int, gain: int = 0) -> bool:
+        """Return whether the recall is at least the bound."""
+        return (gain if self.uses_gain else true_positives) >= self.least
+
+
+class RecallWithin(RecallGoal):
+    """Maximise recall while an amount ``x = M - k T`` of selected rows stays within a limit.
+
+    k = 0: all selected rows; k = 1: the false positives among them.
+    """
+
+    #: k
+    spared: int
+    #: The largest amount, in units, and before it is rounded down to whole ones.
+    limit: int
+    allowed: Fraction
+
+    def _allow(self, amount: Fraction) -> None:
+        self.allowed = amount if self.totals.exact else amount * (1 - SLACK)
+        self.limit = floor(self.allowed)
+
+    def feasible(self, selected: Int64s, true_positives: Int64s) -> Bools:
+        """Return which totals are within the limit."""
+        return self._amounts(selected, true_positives) <= self.limit
+
+    def _amounts(self, selected: Int64s, true_positives: Int64s) -> Int64s:
+        return selected - self.spared * true_positives
+
+    def whole_blocks(self, selected: Int64s, true_positives: Int64s) -> tuple[int, int | None]:
+        """Take blocks while they fit; the amount grows from block to block."""
+        amounts = self._amounts(selected, true_positives)
+        taken = int(np.searchsorted(amounts, self.limit, side="right"))
+        return taken, taken if taken < selected.size else None
+
+    def mix(self, rows: Int64s, hits: Int64s) -> tuple[int, Fraction]:
+        """Take a share of the group that would exceed the limit."""
+        amounts = self._amounts(rows, hits)
+        growth, room = np.diff(amounts).astype(np.float64), float(self.allowed) - amounts[:-1]
+        share = np.divide(room, growth, out=np.ones(growth.size), where=growth > 0.0)
+        share = np.where(room >= 0.0, np.minimum(share, 1.0), -1.0)
+        taken = most_expected(rows, hits, share)
+        if taken < 0:
+            return 0, Fraction(0)
+        grows = int(amounts[taken + 1] - amounts[taken])
+        left = self.allowed - int(amounts[taken])
+        return taken, min(Fraction(1), left / grows) if grows else Fraction(1)
+
+    def budget(self, best: float, slope: float, selected: int, true_positives: int) -> float:
+        """See `Goal.budget`: ``T - c M = T (1 - k c) - c x``, and x is within the limit."""
+        least = true_positives * (1.0 - self.spared * slope) - slope * self.limit
+        return max(0.0, best - least)
+
+    def window(self, best: float, slope: float, budget: float) -> Window:
+        """See `Goal.window`: what is left of the limit is at most budget / c."""
+        low = self.limit - budget / slope if slope else -np.inf
+        return Window(1.0, -float(self.spared), low, float(self.limit))
+
+    def ceiling(self, best: float, slope: float) -> float:
+        """Return the recall of the linear relaxation, rounded down to whole rows."""
+        share = 1.0 - self.spared * slope
+        hits = (best + slope * self.limit) / share if share > 0.0 else np.inf
+        return self._ceiling_of(hits)
+
+    def met(self, selected: int, true_positives: int, gain: int = 0) -> bool:
+        """Return whether the amount is within the limit."""
+        return selected - self.spared * true_positives <= self.limit
+
+
+class RecallAtFalsePositiveRate(RecallWithin):
+    """Maximise recall subject to a false positive rate of at most the bound (Neyman-Pearson)."""
+
+    bounded, spared = "fpr", 1
+
+    def __init__(self, bound: Bound, totals: Totals, *, of_value: bool = False) -> None:
+        super().__init__(bound, totals, of_value=of_value)
+        share = Fraction(bound.numerator, bound.denominator)
+        self._allow(share * (totals.rows - totals.positives))
+
+
+class RecallAtCapacity(RecallWithin):
+    """Maximise recall with at most so many rows selected; below 1 a share of the rows.
+
+    A number of rows is one of the fitting rows: for other rows it counts as the share it was there.
+    """
+
+    bounded, spared = "capacity", 0
+
+    def __init__(
+        self,
+        bound: Bound,
+        totals: Totals,
+        *,
+        of_value: bool = False,
+        share: Fraction | None = None,
+    ) -> None:
+        super().__init__(bound, totals, of_value=of_value)
+        number = Fraction(bound.numerator, bound.denominator)
+        if share is None:
+            weight = totals.row_units
+            share = number if number < 1 else number * weight / max(totals.rows, 1)
+        self.share = share
+        self._allow(min(share, Fraction(1)) * totals.rows)
+
+    def of(self, totals: Totals) -> BoundedGoal:
+        """Return the same goal for other rows: the same share of them."""
+        return RecallAtCapacity(self.bound, totals, of_value=self.uses_gain, share=self.share)
+
+
+def most_expected(rows: Int64s, hits: Int64s, share: NDArray[np.float64]) -> int:
+    """Return after how many groups to stop for most expected positives, then fewest rows.
+
+    `share` is what may be taken of each group, negative where it cannot be reached; -1 is returned
+    where no positive can be.
+    """
+    usable = np.flatnonzero(share >= 0.0)
+    if usable.size == 0:
+        return -1
+    expected = hits[usable] + share[usable] * np.diff(hits)[usable]
+    if not expected.max():
+        return -1  # nothing has as many
+    best = usable[expected >= expected.max() * (1 - 1e-12)]
+    taken = rows[best] + share[best] * np.diff(rows)[best]
+    return int(best[np.argmin(taken)])
+
+
+GOALS: dict[str, type[BoundedGoal]] = {
+    goal.bounded: goal
+    for goal in (RecallAtPrecision, PrecisionAtRecall, RecallAtFalsePositiveRate, RecallAtCapacity)
+}

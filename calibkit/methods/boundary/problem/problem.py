@@ -1,0 +1,242 @@
+"""A boundary problem: the tally to choose from, and how its scores translate into thresholds.
+
+Over raw scores the tally is that of the rows.  Over score bins it is the grid's, with the numbers of
+the columns as scores.  Every method and the cross-validation work on the tally alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.bins.binning import Grid, Levels, fit_grid
+from calibkit.columns.columns import ScoreRows
+from calibkit.columns.provenance import random_parts
+from calibkit.columns.weights import AS_THEY_ARE, ROW
+from calibkit.methods.boundary.problem.goals import Totals
+from calibkit.methods.boundary.problem.values import Values
+from calibkit.models.model import Column
+from calibkit.options.levels import Order
+from calibkit.summaries.edges import assign
+from calibkit.summaries.tally import Tally, count_rows
+
+Floats = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What the methods choose from.
+
+    Attributes
+    ----------
+    tally
+        Distinct scores, or columns of `grid`, per level.
+    levels
+        The uncertainty levels; None where they depend on the score bin.
+    columns
+        The columns it was made from, by role.
+    grid
+        The score bins, or None.
+    rows, part
+        Where rows have to be dealt one by one: the rows (with fractional or sampling weights, with
+        values, or where `part` is given), and the part of each, if a column decides it.
+    values
+        What each row is worth, where that counts.
+    level
+        The level of each row where `levels` does not say it: segments have levels of their own.
+    """
+
+    tally: Tally
+    levels: Levels | None
+    columns: dict[str, Column]
+    grid: Grid | None = None
+    rows: ScoreRows | None = None
+    part: NDArray[np.uint8] | None = None
+    values: Values | None = None
+    level: NDArray[np.uint16] | None = None
+
+    def totals(self) -> Totals:
+        """Return rows and positive rows, in units."""
+        return tally_totals(self.tally)
+
+    def scores(self, thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Translate thresholds on the tally's scores into thresholds on scores.
+
+        A grid's bin reaches down to its lower edge, the lowest bin that held rows to -inf.
+        """
+        if self.grid is None:
+            return thresholds
+        edges = np.broadcast_to(self.grid.score_edges, (self.tally.levels, self.grid.shape[1] - 1))
+        found = np.full(thresholds.size, np.nan)
+        for level in np.flatnonzero(~np.isnan(thresholds)):
+            column = int(thresholds[level])
+            below = self.grid.total[level, :column].any()
+            found[level] = edges[level, column - 1] if below else -np.inf
+        return found
+
+    def take(self, thresholds: NDArray[np.float64]) -> list[int]:
+        """Return how many of the highest score bins each level takes."""
+        assert self.grid is not None
+        bins = self.grid.shape[1]
+        lowest = np.where(np.isnan(thresholds), bins, thresholds).astype(np.int64)
+        for level in range(lowest.size):
+            if lowest[level] < bins and not self.grid.total[level, : lowest[level]].any():
+                lowest[level] = 0
+        return [bins - int(column) for column in lowest]
+
+
+def tally_totals(tally: Tally) -> Totals:
+    """Return rows, positive rows and what rows are worth of a tally, in units."""
+    rows, positives = (int(total) for total in tally.level_totals[:, 1:].sum(axis=0))
+    gain = int(tally.worth.sum()) if tally.worth.size else 0
+    units, hits = (int(total) for total in tally.classes.rows(rows, positives))
+    found = Totals(
+        units,
+        hits,
+        tally.unit.exact,
+        1 / Fraction(tally.unit.size),
+        gain=gain,
+        gain_unit=tally.gain_unit,
+    )
+    if tally.classes == AS_THEY_ARE:
+        return found
+    return replace(found.reweighted(tally.classes), rows=rows, positives=positives)
+
+
+def raw_problem(
+    rows: ScoreRows, levels: Levels, threads: int, values: Values | None = None
+) -> Problem:
+    """Return the problem over every distinct score."""
+    level = levels.of(rows.uncertainty, rows.score.size)
+    tally = count_at(rows, level, levels.count, values, threads=threads)
+    kept = rows if values is not None else _if_whole(rows, tally)
+    return Problem(tally, levels, columns_of(rows, values), rows=kept, values=values)
+
+
+def count_at(
+    rows: ScoreRows,
+    level: NDArray[np.uint16],
+    levels: int,
+    values: Values | None,
+    *,
+    part: NDArray[np.uint8] | None = None,
+    sampled: bool = False,
+    threads: int = 1,
+) -> Tally:
+    """Count rows at their levels, and what they are worth; see `count_rows` for the others."""
+    assert rows.label is not None
+    return count_rows(
+        rows.score,
+        level,
+        rows.label,
+        levels,
+        weight=rows.weight,
+        part=part,
+        gain=None if values is None else values.gain,
+        gain_unit=ROW if values is None else values.unit,
+        sampled=sampled,
+        threads=threads,
+    )
+
+
+def binned_problem(
+    rows: ScoreRows, bins: tuple[int, int], strategy: str, order: Order, threads: int
+) -> Problem:
+    """Return the problem over score bins."""
+    grid = fit_grid(rows, *bins, strategy=strategy, order=order, threads=threads)
+    return grid_problem(grid, columns_of(rows), rows)
+
+
+def grid_problem(grid: Grid, columns: dict[str, Column], rows: ScoreRows | None = None) -> Problem:
+    """Return the problem over the cells of a grid."""
+    levels = None
+    if grid.order == "uncertainty-score":
+        levels = Levels(float(grid.uncertainty_min[0]), grid.uncertainty_edges[0])
+    tally = grid.as_tally()
+    return Problem(tally, levels, columns, grid, _if_whole(rows, tally))
+
+
+def _if_whole(rows: ScoreRows | None, tally: Tally) -> ScoreRows | None:
+    """Return rows if each of them has to stay whole: a weight is no number of rows."""
+    if rows is not None and (tally.unit.size != 1.0 or rows.options.sampled):
+        return rows
+    return None
+
+
+def columns_of(rows: ScoreRows, values: Values | None = None) -> dict[str, Column]:
+    """Return the columns of rows by role, with the dtypes in which they are compared."""
+    options = rows.options
+    columns = {
+        "score": Column(options.score, dtype=str(rows.score.dtype), scale=options.scale),
+        "label": Column(options.label, positive=options.positive),
+    }
+    if rows.uncertainty is not None and options.uncertainty is not None:
+        columns["uncertainty"] = Column(options.uncertainty, dtype=str(rows.uncertainty.dtype))
+    if options.weight is not None:
+        columns["weight"] = Column(options.weight, kind=options.weight_kind)
+    if values is not None:
+        columns |= values.columns
+    return columns
+
+
+def deal(problem: Problem, parts: int, seed: int, threads: int) -> Tally:
+    """Return the problem's tally dealt to parts of equal size.
+
+    Counts of rows are dealt as such.  Rows with fractional or sampling weights, or with values, are
+    dealt one by one, in parts of about equal size.
+    """
+    rows = problem.rows
+    if rows is None:
+        return problem.tally.deal(parts, seed)
+    assert rows.label is not None
+    score, level = _places(problem, rows)
+    part = problem.part
+    if part is None:
+        columns = {"score": rows.score, "label": rows.label}
+        if rows.weight is not None:
+            columns["weight"] = rows.weight
+        if problem.values is not None:
+            columns["gain"] = problem.values.gain.astype(np.float64)
+        if rows.uncertainty is not None:
+            columns["uncertainty"] = rows.uncertainty
+        if problem.level is not None:  # rows of different segments are no copies of each other
+            columns["level"] = problem.level.astype(np.float64)
+        part = random_parts(columns, parts, seed)
+    sampled = rows.options.sampled and problem.part is None
+    own = replace(rows, score=score)
+    levels = problem.tally.levels
+    return count_at(own, level, levels, problem.values, part=part, sampled=sampled, threads=threads)
+
+
+def _places(problem: Problem, rows: ScoreRows) -> tuple[Floats, NDArray[np.uint16]]:
+    """Return each row's score in the tally (a score or a column's number) and its level."""
+    grid, levels = problem.grid, problem.levels
+    if problem.level is not None:
+        return rows.score, problem.level
+    if levels is not None:
+        level = levels.of(rows.uncertainty, rows.score.size)
+        if grid is None:
+            return rows.score, level
+        edges = np.broadcast_to(grid.score_edges, (levels.count, grid.shape[1] - 1))
+        column = np.zeros(rows.score.size)
+        for own in range(levels.count):
+            inside = np.flatnonzero(level == own)
+            column[inside] = assign(rows.score[inside], -np.inf, np.ascontiguousarray(edges[own]))
+        return column, level
+    assert grid is not None
+    columns = assign(rows.score, float(grid.score_min[0]), grid.score_edges[0])
+    level = np.zeros(rows.score.size, np.uint16)
+    if rows.uncertainty is not None:
+        for j in range(grid.shape[1]):
+            inside = np.flatnonzero(columns == j)
+            if inside.size and not np.isnan(grid.uncertainty_min[j]):
+                level[inside] = assign(
+                    rows.uncertainty[inside],
+                    float(grid.uncertainty_min[j]),
+                    np.ascontiguousarray(grid.uncertainty_edges[j]),
+                )
+    return columns.astype(np.float64), level

@@ -1,0 +1,1 @@
+"""What is reported of a boundary: its model, its figures, its decisions."""

@@ -1,0 +1,162 @@
+"""Deciding rows by a boundary."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calibkit.bins.binning import Levels
+from calibkit.columns.segments import known_codes
+from calibkit.errors import UsageError
+from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.methods.boundary.result.parts import threshold_value
+from calibkit.summaries.edges import assign
+from calibkit_kernels.decide import margins, reaches
+
+Floats = NDArray[Any]
+Rows = NDArray[np.int64] | slice
+
+#: The group of the values with too few positives, and of those that the fit has not seen.
+OTHER = "other"
+
+
+def row_levels(
+    model: BoundaryModel, score: Floats, uncertainty: Floats | None
+) -> NDArray[np.uint16]:
+    """Return the uncertainty level of each row.
+
+    Parameters
+    ----------
+    model
+        The boundary.
+    score, uncertainty
+        The columns, in the dtypes of the fit; `uncertainty` may be None where there is one level.
+    """
+    if model.order == "score-uncertainty":
+        return _score_first_levels(model, score, uncertainty)
+    if model.levels == 1:
+        return np.zeros(score.size, np.uint16)
+    assert isinstance(model.uncertainty_min, float)  # `BoundaryModel.check` holds it
+    levels = Levels(model.uncertainty_min, np.array(model.uncertainty_edges, np.float64))
+    return levels.of(uncertainty, score.size)
+
+
+def level_thresholds(model: BoundaryModel) -> NDArray[np.float64]:
+    """Return the threshold of each level: NaN for never, -inf for always."""
+    if model.order == "uncertainty-score":
+        return model.thresholds()
+    assert model.score_edges is not msgspec.UNSET and model.take is not msgspec.UNSET
+    lowest = np.concatenate([[-np.inf], np.array(model.score_edges, np.float64), [np.nan]])
+    found: NDArray[np.float64] = lowest[len(model.score_edges) + 1 - np.array(model.take)]
+    return found
+
+
+def _score_first_levels(
+    model: BoundaryModel, score: Floats, uncertainty: Floats | None
+) -> NDArray[np.uint16]:
+    assert model.score_edges is not msgspec.UNSET and model.score_min is not msgspec.UNSET
+    assert isinstance(model.uncertainty_min, list)
+    column = assign(score, model.score_min, np.array(model.score_edges, np.float64))
+    level = np.zeros(score.size, np.uint16)
+    for j, (low, own) in enumerate(
+        zip(model.uncertainty_min, model.uncertainty_edges, strict=True)
+    ):
+        if low is None or uncertainty is None or not own:
+            continue  # values below the smallest score count as it: an empty bin has no rows
+        rows = np.flatnonzero(column == j)
+        level[rows] = assign(uncertainty[rows], low, np.array(own, np.float64))
+    return level
+
+
+def of_segments(model: BoundaryModel, by: pl.Series | None) -> list[tuple[BoundaryModel, Rows]]:
+    """Return the boundary without groups of each segment, and the rows that it decides.
+
+    Parameters
+    ----------
+    model
+        The boundary.
+    by
+        The column whose values are the segments.  A value that the model does not know, or none,
+        is decided by the group ``other``, or by the boundary of all rows together.
+    """
+    if model.groups is msgspec.UNSET:
+        return [(model, slice(None))]
+    if by is None:
+        raise UsageError("this boundary has a threshold for each segment: it needs their column.")
+    names = tuple(model.groups)
+    unknown = names.index(OTHER) if OTHER in names else len(names)
+    code = known_codes(by, names)
+    code = np.where(code < 0, unknown, code)
+    rules = [*(model.of_group(name) for name in names), model.with_rule(model)]
+    found = [(rule, np.flatnonzero(code == place)) for place, rule in enumerate(rules)]
+    return [(rule, rows) for rule, rows in found if rows.size]
+
+
+def probabilities(
+    model: BoundaryModel,
+    score: Floats,
+    uncertainty: Floats | None,
+    by: pl.Series | None = None,
+) -> NDArray[np.float64]:
+    """Return the probability with which each row is positive: 0 or 1 unless chance plays a part."""
+    chance = np.empty(score.size)
+    for rule, rows in of_segments(model, by):
+        chance[rows] = _probabilities(
+            rule, score[rows], None if uncertainty is None else uncertainty[rows]
+        )
+    return chance
+
+
+def _probabilities(
+    model: BoundaryModel, score: Floats, uncertainty: Floats | None
+) -> NDArray[np.float64]:
+    level, thresholds = row_levels(model, score, uncertainty), level_thresholds(model)
+    chance = reaches(score, level, thresholds).astype(np.float64)
+    if model.randomise is msgspec.UNSET or model.tie_probability is msgspec.UNSET:
+        return chance
+    share = np.array(model.tie_probability)[level]
+    if model.randomise == "tie":
+        return np.where(score == thresholds[level], share, chance)
+    assert model.random_thresholds is not msgspec.UNSET
+    wide = np.array([threshold_value(value) for value in model.random_thresholds])
+    return np.where((chance == 0.0) & (reaches(score, level, wide) == 1), share, chance)
+
+
+def draw(chance: NDArray[np.float64], keys: pl.Series, seed: int) -> NDArray[np.uint8]:
+    """Decide rows at random, each by the hash of its key.
+
+    A row is positive iff u < its probability, u being the first 13 hexadecimal digits of
+    ``md5(seed ":" key)`` over 16^13.  Integer keys are written in decimal, text as it is.
+    """
+    decision = (chance >= 1.0).astype(np.uint8)
+    random = np.flatnonzero((chance > 0.0) & (chance < 1.0))
+    for row, key in zip(random.tolist(), keys.gather(random).to_list(), strict=True):
+        digest = hashlib.md5(f"{seed}:{key}".encode(), usedforsecurity=False).hexdigest()
+        decision[row] = int(digest[:13], 16) / 16**13 < chance[row]
+    return decision
+
+
+def decide(
+    model: BoundaryModel,
+    score: Floats,
+    uncertainty: Floats | None,
+    by: pl.Series | None = None,
+) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
+    """Return the decision (0 or 1) and the margin of each row.
+
+    The margin is score minus threshold, in logits for scores that are probabilities; NaN where the
+    row's level never or always decides for.
+    """
+    probability = model.columns["score"].scale in (None, "probability")
+    decision, margin = np.empty(score.size, np.uint8), np.empty(score.size)
+    for rule, rows in of_segments(model, by):
+        own, spread = score[rows], None if uncertainty is None else uncertainty[rows]
+        level, thresholds = row_levels(rule, own, spread), level_thresholds(rule)
+        decision[rows] = reaches(own, level, thresholds)
+        margin[rows] = margins(own, level, thresholds, probability)
+    return decision, margin

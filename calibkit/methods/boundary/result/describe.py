@@ -1,0 +1,240 @@
+"""Writing down a fitted boundary: thresholds, columns, the data in outline, warnings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from calibkit.bins.binning import Grid, Levels
+from calibkit.errors import DataError
+from calibkit.methods.boundary.problem.found import Found, Surface
+from calibkit.methods.boundary.problem.goals import Totals
+from calibkit.methods.boundary.problem.target import Target
+from calibkit.methods.boundary.result.model import COEFFICIENTS, BoundaryModel
+from calibkit.methods.boundary.result.parts import (
+    BoundaryFit,
+    Objective,
+    Reference,
+    Segment,
+    SegmentFit,
+    Threshold,
+    threshold_json,
+)
+from calibkit.methods.boundary.solvers.logistic import logistic
+from calibkit.methods.boundary.solvers.summary import Stack, Summary
+from calibkit.models.model import Column
+from calibkit.options.boundary import BoundaryOptions
+
+
+def reference(summary: Summary, share: float) -> Reference | None:
+    """Return the rows in outline, None where only a grid is known; `share` is what is selected."""
+    if summary.score is None:
+        return None
+    tally, score, uncertainty = summary.problem.tally, summary.score, summary.uncertainty
+    return Reference(
+        score_quantiles=[threshold_json(value) for value in score.quantiles],
+        uncertainty_quantiles=None if uncertainty is None else uncertainty.quantiles,
+        rows_per_level=[tally.unit.amount(units) for units in tally.level_totals[:, 1]],
+        selected_share=share,
+        score_counts=score.counts,
+        score_max=threshold_json(score.largest),
+        uncertainty_counts=None if uncertainty is None else uncertainty.counts,
+        uncertainty_max=None if uncertainty is None else uncertainty.largest,
+    )
+
+
+def flatten(summary: Summary, found: Found) -> tuple[Summary, Found]:
+    """Leave the uncertainty out of what is written down where a surface has no use for it."""
+    if found.surface is None or not found.surface.flat or summary.levels is None:
+        return summary, found
+    tally = summary.problem.tally
+    together = replace(tally, level=np.zeros_like(tally.level), levels=1)
+    surface = replace(found.surface, ranks=np.array([0.5]))
+    return (
+        replace(
+            summary,
+            planned=replace(summary.planned, levels=1),
+            problem=replace(summary.problem, tally=together),
+            levels=Levels(-math.inf, np.empty(0)),
+        ),
+        replace(found, thresholds=found.thresholds[:1], surface=surface),
+    )
+
+
+def describe(summary: Summary, found: Found, fit: BoundaryFit) -> BoundaryModel:
+    """Return the model of a boundary that was found on a tally."""
+    planned, problem, stack = summary.planned, summary.problem, summary.stack
+    options, columns = planned.options, dict(problem.columns)
+    parts: dict[str, Any] = {}
+    if stack is None:
+        rule = _rule(summary, found)
+    else:
+        rules = [_rule_of_segment(summary, stack, found, own) for own in range(len(stack.names))]
+        segments = dict(zip(stack.names, map(segment_of, rules), strict=True))
+        rule, parts = never(rules[0]), grouped(segments, stack.pooled, options)
+    levels = planned.levels
+    if found.surface is not None and summary.levels is not None:
+        levels = summary.levels.count
+    if levels == 1:
+        columns.pop("uncertainty", None)
+    if parts:
+        columns["by"] = parts.pop("by")
+    return BoundaryModel(
+        kind=BoundaryModel.KIND,
+        version=BoundaryModel.VERSION,
+        columns=columns,
+        objective=_objective(options.target, problem.totals()),
+        fit=fit,
+        provenance=summary.origin,
+        **rule,
+        **parts,
+    )
+
+
+def never(rule: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a rule like another one that selects nothing."""
+    nothing = {"method": rule["method"], "uncertainty_min": None, "uncertainty_edges": []}
+    nothing["score_thresholds"] = [None]
+    if rule.get("randomise", msgspec.UNSET) is not msgspec.UNSET:
+        nothing |= {"randomise": rule["randomise"], "seed": rule["seed"]}
+        nothing |= {"random_thresholds": [None], "tie_probability": [0.0]}
+    return nothing
+
+
+def segment_of(rule: Mapping[str, Any]) -> Segment:
+    """Return a rule as the boundary of a segment, without figures."""
+    return Segment(fit=SegmentFit(rows=0, positives=0, in_sample=None), **rule)
+
+
+def grouped(
+    segments: dict[str, Segment], pooled: tuple[str, ...], options: BoundaryOptions
+) -> dict[str, Any]:
+    """Return what a model says of its segments, and their column."""
+    assert options.by is not None
+    said = {"groups": segments, "bound": options.bound, "pooled": list(pooled)}
+    return said | {"by": Column(options.by)}
+
+
+def _rule_of_segment(summary: Summary, stack: Stack, found: Found, segment: int) -> dict[str, Any]:
+    own = stack.places(segment)
+    wide = None if found.wide is None else found.wide[own]
+    part = replace(found, thresholds=found.thresholds[own], wide=wide)
+    return _rule(replace(summary, stack=None, levels=stack.levels[segment]), part)
+
+
+def _rule(summary: Summary, found: Found) -> dict[str, Any]:
+    """Return what decides in a model: its method, levels and thresholds."""
+    planned, problem, levels = summary.planned, summary.problem, summary.planned.levels
+    if found.surface is not None and summary.levels is not None:
+        levels = summary.levels.count
+    rule: dict[str, Any] = {"method": planned.method.name, "uncertainty_min": None}
+    rule |= {"uncertainty_edges": [], "score_thresholds": []}
+    if problem.grid is not None and problem.grid.order == "score-uncertainty":
+        name = problem.columns["score"].name
+        return rule | _score_first(problem.grid, problem.take(found.thresholds), name)
+    lowest = problem.scores(found.thresholds)
+    if levels > 1:
+        assert summary.levels is not None
+        lowest = np.broadcast_to(lowest, levels)  # a single threshold, shown at every level
+        rule["uncertainty_min"] = summary.levels.minimum
+        rule["uncertainty_edges"] = summary.levels.edges.tolist()
+    rule["score_thresholds"] = [threshold_json(value) for value in lowest]
+    if planned.method.mix is not None:
+        rule |= _random(summary, found, rule["score_thresholds"])
+    if found.surface is not None:
+        rule |= _surface(summary, found.surface, found.cut)
+    return rule
+
+
+def _random(summary: Summary, found: Found, thresholds: list[Threshold]) -> dict[str, Any]:
+    """Return what is random: over scores from `random_thresholds` up, or at the threshold itself."""
+    options = summary.planned.options
+    assert found.wide is not None
+    wide = np.broadcast_to(summary.problem.scores(found.wide), len(thresholds))
+    rule = {"randomise": options.randomise, "seed": options.seed}
+    if options.randomise == "tie":
+        chance = found.probability or float(not np.isnan(wide[0]))
+        return rule | {
+            "score_thresholds": [threshold_json(wide[0])],
+            "random_thresholds": [None] * len(thresholds),
+            "tie_probability": [chance],
+        }
+    lows = [threshold_json(low) for low in wide]
+    differs = [
+        found.probability > 0.0 and narrow != low
+        for narrow, low in zip(thresholds, lows, strict=True)
+    ]
+    return rule | {
+        "random_thresholds": [low if new else None for new, low in zip(differs, lows, strict=True)],
+        "tie_probability": [found.probability if new else 0.0 for new in differs],
+    }
+
+
+def _surface(summary: Summary, surface: Surface, cut: float) -> dict[str, Any]:
+    """Return the surface, and the fitted probability from which on rows are selected."""
+    tally = summary.problem.tally
+    probability = summary.problem.columns["score"].scale == "probability"
+    return {
+        "coefficients": {name: getattr(surface, name) for name in COEFFICIENTS},
+        "uncertainty_ranks": surface.ranks.tolist(),
+        "cut": None if math.isnan(cut) else logistic(cut),
+        "clipped": tally.unit.amount(tally.logits[1]) if probability else 0,
+    }
+
+
+def _score_first(grid: Grid, take: list[int], column: str) -> dict[str, Any]:
+    """Return the levels of each score bin, and how many of the highest bins each takes."""
+    if not np.isfinite(grid.score_edges).all() or not np.isfinite(grid.score_min).all():
+        raise DataError("--order score-uncertainty needs finite scores", column=column)
+    empty = np.isnan(grid.uncertainty_min)
+    lowest = zip(grid.uncertainty_min, empty, strict=True)
+    edges = zip(grid.uncertainty_edges, empty, strict=True)
+    return {
+        "order": grid.order,
+        "take": take,
+        "score_min": float(grid.score_min[0]),
+        "score_edges": grid.score_edges[0].tolist(),
+        "uncertainty_min": [None if none or np.isinf(low) else float(low) for low, none in lowest],
+        "uncertainty_edges": [[] if none else own.tolist() for own, none in edges],
+    }
+
+
+def _objective(target: Target, totals: Totals) -> Objective:
+    found = Objective(subject_to={})
+    if target.prevalence is not None:
+        found.prevalence = float(target.prevalence)
+    if target.bound is not None:
+        found.maximize = target.goal(totals).maximised
+        found.subject_to = {target.option: float(target.bound)}
+    elif target.option == "minimize":
+        found.minimize = target.value
+    else:
+        found.maximize = target.value
+    return found
+
+
+def warnings_of(model: BoundaryModel, target: Target) -> list[str]:
+    """Return what the user of a boundary should be told."""
+    found = []
+    figures_seen = model.fit.in_sample
+    if not model.fit.bound_met:
+        found.append(
+            f"counted again on the rows, --method {model.method} misses the bound {target.text}: "
+            f"precision {_rate(figures_seen.precision)}, recall {_rate(figures_seen.recall)}"
+        )
+    coarse = model.fit.resolution is not msgspec.UNSET
+    if model.method == "exact" and not model.fit.optimal_in_sample and not coarse:
+        found.append(
+            f"the search was cut short: {_rate(figures_seen.objective_value)} is reached, at most "
+            f"{_rate(model.fit.upper_bound)} is possible"
+        )
+    return found
+
+
+def _rate(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.6g}"

@@ -1,0 +1,232 @@
+"""Counting a boundary: rates from totals, on the fitting rows, over folds and on new rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from fractions import Fraction
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.columns.columns import ScoreRows
+from calibkit.columns.weights import AS_THEY_ARE, ROW, Unit, in_units
+from calibkit.methods.boundary.problem.found import Found
+from calibkit.methods.boundary.problem.goals import Goal, Totals
+from calibkit.methods.boundary.problem.problem import tally_totals
+from calibkit.methods.boundary.problem.target import Target
+from calibkit.methods.boundary.problem.values import read_values
+from calibkit.methods.boundary.result.decide import probabilities
+from calibkit.methods.boundary.result.linearised import linearised_error
+from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.methods.boundary.result.parts import CrossValidated, Figures, TestFigures
+from calibkit.methods.boundary.solvers.methods import on_folds
+from calibkit.methods.boundary.solvers.plan import Plan
+from calibkit.summaries.tally import Tally
+
+
+class Judged(NamedTuple):
+    """What a fold holds, and what a boundary fitted without it selects there, in units."""
+
+    rows: int
+    positives: int
+    selected: float
+    true_positives: float
+    gain: float = 0.0
+
+
+def figures(
+    selected: float, true_positives: float, goal: Goal, unit: Unit, gain: float = 0
+) -> Figures:
+    """Return the figures of a boundary from its totals, in units of weight.
+
+    The rates are those of reweighted classes where they are, the counts those of the rows.
+    """
+    negatives = goal.totals.rows - goal.totals.positives
+    rows, hits = goal.totals.classes.rows(selected, true_positives)
+    return Figures(
+        selected=unit.amount(rows),
+        true_positives=unit.amount(hits),
+        precision=true_positives / selected if selected else None,
+        recall=goal.recall(true_positives, gain),
+        false_positive_rate=(selected - true_positives) / negatives if negatives else None,
+        objective_value=goal.value(selected, true_positives, gain),
+    )
+
+
+class Validation(NamedTuple):
+    """The figures of boundaries on the folds that their fits left out; each fold, and its boundary."""
+
+    figures: CrossValidated
+    folds: tuple[Judged, ...]
+    found: dict[int, Found]
+
+
+def cross_validate(dealt: Tally, planned: Plan, goal: Goal) -> Validation:
+    """Return the cross-validation of a method on a tally that is dealt to folds.
+
+    Where a column of time deals them the parts, one more than folds, follow each other: each but the
+    first is judged by a boundary fitted on those before it.
+
+    Counts are pooled over the folds.  The standard error of the objective comes from its values on
+    the single folds, null where fewer than two are defined; where rows stand for several rows each,
+    from their influences (see `calibkit.methods.boundary.result.linearised`).
+    """
+    options, method = planned.options, on_folds(planned.method)
+    forward = options.time is not None
+    parts = options.folds + forward
+    totals = np.column_stack((dealt.part_totals(parts), dealt.part_gains(parts)))
+    like = tally_totals(dealt)
+    squares = np.full((parts, 4), np.nan)
+    boundaries: dict[int, Found] = {}
+
+    def goal_of(fold_totals: NDArray[np.int64]) -> Goal:
+        rows, positives, gain = map(int, fold_totals.sum(axis=0))
+        return goal.of(replace(like, rows=rows, positives=positives, gain=gain))
+
+    def judge(fold: int) -> Judged:
+        rows, positives = int(totals[fold, 0]), int(totals[fold, 1])
+        others = goal_of(totals[:fold] if forward else np.delete(totals, fold, axis=0))
+        if others.totals.positives == 0 and options.target.needs:
+            return Judged(rows, positives, 0, 0, 0)
+        if forward:
+            found = method.find(dealt.before(fold), others)
+        else:
+            found = method.find(dealt, others, excluded=fold)
+        boundaries[fold] = found
+        squares[fold] = _squares(dealt, fold, found)
+        return Judged(rows, positives, *held_out(dealt, fold, found))
+
+    judged_folds = range(forward, parts)
+    with ThreadPoolExecutor(min(options.workers, options.folds)) as pool:
+        judged = tuple(pool.map(judge, judged_folds))
+    counted = [sum(column) for column in zip(*(fold[2:] for fold in judged), strict=True)]
+    pooled = goal_of(totals[forward:])
+    values = [
+        goal_of(totals[[fold]]).value(*one[2:])
+        for fold, one in zip(judged_folds, judged, strict=True)
+    ]
+    error = standard_error([value for value in values if value is not None])
+    if dealt.squares.size and not pooled.uses_gain and np.isfinite(squares[forward:]).all():
+        sums = squares[forward:].sum(axis=0) * dealt.square_unit
+        error = _linearised(pooled, counted[0], counted[1], sums, dealt)
+    return Validation(pooled_figures(pooled, counted, error, options.folds), judged, boundaries)
+
+
+def pooled_figures(
+    goal: Goal, counted: Sequence[float], error: float | None, folds: int
+) -> CrossValidated:
+    """Return the figures of what boundaries select of the folds that their fits left out.
+
+    `counted` are selected rows, true positives and gain over all folds, `goal` is that of them, and
+    `error` the standard error of the objective.
+    """
+    selected, hits, gain = counted
+    return CrossValidated(
+        precision=hits / selected if selected else None,
+        recall=goal.recall(hits, gain),
+        objective_value=goal.value(selected, hits, gain),
+        standard_error=error,
+        folds=folds,
+    )
+
+
+def _squares(dealt: Tally, fold: int, found: Found) -> NDArray[np.float64]:
+    """Return the sums of squared weights in the cells of a fold; NaN where chance decides."""
+    if not dealt.squares.size or found.probability > 0.0:
+        return np.full(4, np.nan)
+    own = dealt.part == fold
+    with np.errstate(invalid="ignore"):
+        taken = dealt.score >= found.thresholds[dealt.level]
+    negative, positive = (dealt.squares[:, side] for side in (0, 1))
+    cells = (
+        positive[own & taken],
+        negative[own & taken],
+        positive[own & ~taken],
+        negative[own & ~taken],
+    )
+    return np.array([float(cell.sum()) for cell in cells])
+
+
+def _linearised(
+    goal: Goal, selected: float, hits: float, squares: NDArray[np.float64], dealt: Tally
+) -> float | None:
+    """Return the error of pooled totals from sums of squared weights."""
+    classes, size = dealt.classes, dealt.unit.size
+    rows, positives = classes.rows(float(goal.totals.rows), float(goal.totals.positives))
+    taken, found = classes.rows(float(selected), float(hits))
+    cells = np.array([found, taken - found, positives - found, rows - positives - taken + found])
+    prevalence = None
+    if classes != AS_THEY_ARE:
+        prevalence = goal.totals.positives / goal.totals.rows
+    return linearised_error(goal, cells * size, squares, prevalence)
+
+
+def standard_error(values: Sequence[float]) -> float | None:
+    """Return the standard error of the mean of some values, None for fewer than two."""
+    if len(values) < 2:
+        return None
+    mean = math.fsum(values) / len(values)
+    spread = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    return math.sqrt(spread / len(values))
+
+
+def held_out(dealt: Tally, fold: int, found: Found) -> tuple[float, float, float]:
+    """Return what a boundary selects of a fold; the expected numbers of a randomised one."""
+    selected, hits = dealt.selected(found.thresholds, part=fold)
+    if found.wide is None or found.probability == 0.0:
+        return selected, hits, dealt.gained(found.thresholds, part=fold)
+    more, more_hits = dealt.selected(found.wide, part=fold)
+    return (
+        selected + found.probability * (more - selected),
+        hits + found.probability * (more_hits - hits),
+        0,
+    )
+
+
+def judge_rows(
+    model: BoundaryModel,
+    rows: ScoreRows,
+    target: Target,
+    make_goal: Callable[[Totals], Goal],
+) -> TestFigures:
+    """Return the figures of a boundary on labelled rows."""
+    assert rows.label is not None
+    by = model.columns.get("by")
+    segments = None if by is None or rows.others is None else rows.others[by.name]
+    chance = probabilities(model, rows.score, rows.uncertainty, segments)
+    units, unit = np.ones(rows.score.size, np.int64), ROW
+    hits = rows.label.astype(bool)
+    if rows.weight is not None:
+        units, unit = in_units(rows.weight, 2 * (chance > 0.0) + hits)
+    totals = Totals(int(units.sum()), int(units[hits].sum()), unit.exact, 1 / Fraction(unit.size))
+    selected, true_positives = _expected(units, chance), _expected(units[hits], chance[hits])
+    goal, gain = make_goal(totals), 0.0
+    classes = target.classes(totals)
+    if classes != AS_THEY_ARE:
+        goal = make_goal(totals.reweighted(classes))
+        selected, true_positives = classes.weigh(selected, true_positives)
+    values = read_values(rows, target)
+    if values is not None:
+        whole = int(values.gain[values.gain > 0].sum())
+        goal = make_goal(replace(totals, gain=whole, gain_unit=values.unit))
+        gain = _expected(values.gain, chance)
+    return TestFigures(
+        rows=unit.amount(totals.rows),
+        positives=unit.amount(totals.positives),
+        **msgspec.structs.asdict(figures(selected, true_positives, goal, unit, gain)),
+    )
+
+
+def _expected(units: NDArray[np.int64], chance: NDArray[np.float64]) -> float:
+    """Return how many units are selected: whole ones, expected ones where chance plays a part."""
+    certain = int(units[chance == 1.0].sum())
+    random = (chance > 0.0) & (chance < 1.0)
+    if not random.any():
+        return certain
+    # One level randomises at most, so there is one probability.
+    return certain + float(chance[random][0]) * int(units[random].sum())

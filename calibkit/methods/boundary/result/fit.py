@@ -1,0 +1,280 @@
+"""Fitting a boundary: rows to a problem, a method's choice, its figures, the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from calibkit.bins.grid_table import GridTable
+from calibkit.columns.columns import ScoreRows
+from calibkit.errors import InfeasibleError
+from calibkit.methods.boundary.problem.found import Found
+from calibkit.methods.boundary.problem.goals import Goal
+from calibkit.methods.boundary.problem.problem import deal
+from calibkit.methods.boundary.result.describe import describe, flatten, reference, warnings_of
+from calibkit.methods.boundary.result.figures import Judged, Validation, cross_validate, figures
+from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.methods.boundary.result.parts import BoundaryFit, Figures
+from calibkit.methods.boundary.result.segment_figures import judge_stack, judge_test
+from calibkit.methods.boundary.solvers import exact
+from calibkit.methods.boundary.solvers.frontier import frontier_rows
+from calibkit.methods.boundary.solvers.methods import METHODS, best_choice
+from calibkit.methods.boundary.solvers.plan import Plan
+from calibkit.methods.boundary.solvers.summary import Summary, summarise
+from calibkit.options.boundary import BoundaryOptions
+from calibkit.runtime.threads import later
+from calibkit.summaries.resolution import Range, Resolution, resolution_of
+from calibkit.summaries.runs import Fitted
+from calibkit.summaries.tally import Tally
+
+
+@dataclass(frozen=True, kw_only=True)
+class FittedBoundary(Fitted[BoundaryModel]):
+    """A fitted boundary, what the user should be told, and its folds one by one.
+
+    Attributes
+    ----------
+    goal
+        That of all rows, in the units of the folds.
+    checked
+        Its cross-validation, None without.
+    row_units
+        How many of the units a weight of 1 has before classes are reweighted.
+    summary, thresholds
+        What it was fitted on, and what a boundary without a surface would be; None for segments and
+        certificates.
+    """
+
+    goal: Goal
+    checked: Validation | None = None
+    row_units: Fraction = Fraction(1)
+    summary: Summary | None = None
+    thresholds: Summary | None = None
+
+    @property
+    def folds(self) -> tuple[Judged, ...]:
+        """What each fold gave, empty without cross-validation."""
+        return () if self.checked is None else self.checked.folds
+
+    @property
+    def frontier(self) -> pl.DataFrame:
+        """Every boundary that no other beats in precision and recall, one row each."""
+        assert self.thresholds is not None  # `BoundaryOptions.check_frontier`
+        return frontier_rows(self.thresholds.problem)
+
+
+def fit_boundary(
+    data: ScoreRows | GridTable, options: BoundaryOptions, *, test: ScoreRows | None = None
+) -> FittedBoundary:
+    """Fit a decision boundary over score and uncertainty.
+
+    Parameters
+    ----------
+    data
+        Scores and labels, with uncertainties where there are to be several levels; or a grid of
+        their counts.
+    options
+        What to fit.
+    test
+        Labelled rows on which the boundary is judged; they take no part in the fit.
+
+    Raises
+    ------
+    UsageError
+        An impossible combination of options.
+    DataError
+        Rows without a positive one.
+    InfeasibleError
+        No boundary of this method selects a row and meets the bound.
+    """
+    return delivered(fit_summary(summarise(data, options)), options, test)
+
+
+def delivered(
+    fitted: FittedBoundary, options: BoundaryOptions, test: ScoreRows | None = None
+) -> FittedBoundary:
+    """Judge a fit on test rows, and let its model say of its origin what is asked for."""
+    model = fitted.model
+    model.tags = dict(options.tags or {})
+    if options.provenance == "none":
+        model.provenance = None
+    elif options.provenance == "hash" and model.provenance is not None:
+        model.provenance = msgspec.structs.replace(model.provenance, files=None)
+    if test is not None:
+        judge_test(model, test, options.target, fitted.goal.of)
+    return fitted
+
+
+def fit_summary(summary: Summary) -> FittedBoundary:
+    """Fit a decision boundary on what was counted of its rows; see `fit_boundary`."""
+    planned, problem = summary.planned, summary.problem
+    options = planned.options
+    fitted_on = summary
+    summary.need_classes()
+    warnings: list[str] = []
+    tally, goal = summary.aim()
+    classes = goal.totals.classes
+    folds = fold_count(summary, warnings)
+    # While the search runs: none of these needs another.
+    single = later(options.workers, score_only, summary.single, goal)
+    dealt = later(
+        options.workers if folds else 1, deal, problem, folds, options.seed, options.workers
+    )
+    found, optimum = planned.method.find_with_optimum(tally, goal)
+    resolution = resolution_of(summary.condensing)
+    if resolution is not None:
+        optimum, resolution = _of_rows(planned, tally, goal, found, optimum, resolution)
+    if found.selected == 0 and options.target.bound is not None:
+        raise _infeasible(tally, goal, planned)
+    dealt_rows = dealt().reweighted(classes) if folds else None
+    checked = None if dealt_rows is None else cross_validate(dealt_rows, planned, goal)
+    optimal = _is_optimal(planned, found, optimum, goal)
+    summary, found = flatten(summary, found)
+    fit = seen_in_sample(summary, found, goal, optimum.ceiling, single())
+    fit.optimal_in_sample = optimal
+    fit.cross_validated = None if checked is None else checked.figures
+    if resolution is not None:
+        fit.resolution = resolution
+    model = describe(summary, found, fit)
+    if summary.stack is not None:
+        forward = options.time is not None
+        judge_stack(
+            model, summary.stack, goal, tally, found, None if forward else dealt_rows, checked
+        )
+    said = (*warnings, *warnings_of(model, options.target))
+    return FittedBoundary(
+        model=model,
+        warnings=said,
+        goal=goal,
+        checked=checked,
+        row_units=problem.totals().row_units,
+        summary=fitted_on,
+        thresholds=fitted_on,
+    )
+
+
+def seen_in_sample(
+    summary: Summary, found: Found, goal: Goal, ceiling: float, single: Figures | None
+) -> BoundaryFit:
+    """Return what is known of a boundary from the rows that it was found on.
+
+    Parameters
+    ----------
+    summary, found
+        The rows, and the boundary.
+    goal
+        That of the rows, see `Summary.aim`.
+    ceiling, single
+        What no boundary can exceed, and the figures of the best single threshold.
+    """
+    totals, unit = summary.problem.totals(), summary.problem.tally.unit
+    selected, _ = goal.totals.classes.rows(found.selected, found.true_positives)
+    return BoundaryFit(
+        rows=unit.amount(totals.rows),
+        positives=unit.amount(totals.positives),
+        in_sample=figures(found.selected, found.true_positives, goal, unit, found.gain),
+        upper_bound=ceiling,
+        optimal_in_sample=False,
+        exact_arithmetic=goal.totals.exact and summary.problem.tally.gain_unit.exact,
+        bound_met=_is_met(summary.planned, found, goal),
+        score_only=single,
+        cross_validated=None,
+        test=None,
+        reference=reference(summary, selected / totals.rows),
+        certificate=None,
+    )
+
+
+def _of_rows(
+    planned: Plan,
+    tally: Tally,
+    goal: Goal,
+    found: Found,
+    optimum: exact.Solution,
+    resolution: Resolution,
+) -> tuple[exact.Solution, Resolution]:
+    """Return the optimum over rows that were made coarser, as far as it can be known.
+
+    No boundary over the rows themselves does better than one that could take the positive rows of
+    each coarse score without its negative ones.
+    """
+    value = goal.value(found.selected, found.true_positives, found.gain)
+    if planned.method.choose is None or planned.score_bins or value is None:
+        return optimum, resolution
+    points = tally.parted().points(together=planned.method.together)
+    ceiling = best_choice(points, goal).ceiling
+    low, high = sorted((value, ceiling))
+    optimum = replace(optimum, ceiling=ceiling, proven=value == ceiling)
+    return optimum, msgspec.structs.replace(resolution, optimum=Range(low, high))
+
+
+def _is_met(planned: Plan, found: Found, goal: Goal) -> bool:
+    """Return whether the bound is met; a randomised boundary meets it by its very probability."""
+    if planned.method.mix is not None:
+        return True
+    return goal.met(int(found.selected), int(found.true_positives), found.gain)
+
+
+def _is_optimal(planned: Plan, found: Found, optimum: exact.Solution, goal: Goal) -> bool:
+    """Return whether a boundary is proven to reach the best value over its prefixes."""
+    if planned.method.mix is not None:
+        return True
+    if not optimum.proven or not _is_met(planned, found, goal):
+        return False
+    return goal.value(found.selected, found.true_positives, found.gain) == optimum.ceiling
+
+
+def _infeasible(tally: Tally, goal: Goal, planned: Plan) -> InfeasibleError:
+    blocks = exact.isotonic_blocks(tally.points(together=planned.method.together))
+    rows, hits = int(blocks.selected[0]), int(blocks.true_positives[0])
+    name, target = planned.method.name, planned.options.target
+    if goal.met(rows, hits):
+        advice = f"--method {'exact' if name != 'exact' else 'st'} does"
+    elif target.option == "precision":
+        advice = (
+            f"the highest precision any selection reaches is {hits / rows:.6g}, with "
+            f"{tally.unit.amount(tally.classes.rows(rows, hits)[0]):,} rows: lower the bound, or "
+            "improve the scores"
+        )
+    else:
+        advice = "the rows of the highest scores exceed it already: raise the bound"
+    return InfeasibleError(
+        f"no boundary of --method {name} selects a row with {target.text}; {advice}."
+    )
+
+
+def fold_count(summary: Summary, warnings: list[str]) -> int:
+    """Return how many folds to cross-validate in, 0 for none; warn where rows are too few."""
+    options = summary.planned.options
+    folds = options.folds
+    rows, positives = summary.rows, summary.positives
+    if summary.problem.rows is None:
+        totals = summary.problem.totals()
+        rows, positives = totals.rows, totals.positives
+    if folds and (positives < folds or rows < 2 * folds):
+        warnings.append(
+            f"{positives} positive of {rows} rows are too few for {folds} folds: not "
+            "cross-validated, and the figures on these rows are optimistic"
+        )
+        return 0
+    part = summary.problem.part
+    if folds and part is not None and np.unique(part).size < folds + (options.time is not None):
+        warnings.append(
+            f"column {options.groups or options.time!r} has too few values for {folds} folds: not "
+            "cross-validated, and the figures on these rows are optimistic"
+        )
+        return 0
+    return folds
+
+
+def score_only(tally: Tally | None, goal: Goal) -> Figures | None:
+    """Return the figures of the best single threshold."""
+    if tally is None:
+        return None
+    tally = tally.reweighted(goal.totals.classes)
+    found = METHODS["st"].find(tally, goal)
+    return figures(found.selected, found.true_positives, goal, tally.unit, found.gain)

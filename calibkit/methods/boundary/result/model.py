@@ -1,0 +1,246 @@
+"""The model that ``boundary`` writes: thresholds per uncertainty level, and what was seen of them."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.errors import ModelError
+from calibkit.methods.boundary.result.parts import (
+    NAMED_THRESHOLDS,
+    RULE,
+    BoundaryFit,
+    Objective,
+    Segment,
+    Threshold,
+    threshold_value,
+)
+from calibkit.models.model import Model
+
+#: A level is kept in 16 bits.
+MOST_LEVELS = 65_535
+
+#: What a bound holds for where there are segments.
+BOUNDS = ("overall", "each")
+
+#: Of a logistic surface.
+COEFFICIENTS = ("intercept", "score", "uncertainty", "product")
+
+
+class BoundaryModel(Model):
+    """A decision boundary: positive iff the score reaches the threshold of the row's level.
+
+    Attributes
+    ----------
+    method, objective
+        How the boundary was found, and what for.
+    uncertainty_min
+        Uncertainties below count as this value; null where there is one level.  With
+        ``order = "score-uncertainty"`` one value per score bin (null in a bin that was empty).
+    uncertainty_edges
+        The K - 1 inner edges: level i is [edge i - 1, edge i).  With ``order = "score-uncertainty"``
+        one list per score bin, empty in a bin that was empty.
+    score_thresholds
+        One per level: positive iff score >= threshold.  null: never; "-inf": always.
+    randomise, random_thresholds, tie_probability, seed
+        Of a stochastic boundary, one value per level: positive with `tie_probability` where
+        random threshold <= score < threshold (``block``), or where score == threshold (``tie``).
+        `seed` takes part in the hash of a row's key that decides.
+    coefficients, uncertainty_ranks, cut, clipped
+        Of a logistic surface: the log-odds of a positive row are ``intercept + score s +
+        uncertainty u + product s u``, s being the logit of the score clipped by 1e-6 (the score
+        itself unless it is a probability) and u the rank of the row's level, one of
+        `uncertainty_ranks`.  Rows from the fitted probability `cut` up (null: none) are selected;
+        `score_thresholds` says the same of scores.  `clipped` counts the rows that were clipped.
+    order, score_min, score_edges, take
+        With ``order = "score-uncertainty"``: the score bins, and how many of the highest ones each
+        uncertainty bin takes; `score_thresholds` is then empty.
+    groups, bound, pooled
+        With a column ``by``: the boundary of each of its values; whether the bound was one on all
+        rows together (``overall``) or on ``each``; the values with too few positives, which share
+        the group ``other``.  A value that no group has takes that of ``other``, without one that of
+        the model itself, which was fitted on all rows together.
+    """
+
+    KIND: ClassVar[str] = "boundary"
+    VERSION: ClassVar[int] = 1
+
+    method: str
+    objective: Objective
+    uncertainty_min: float | list[float | None] | None
+    uncertainty_edges: list[float | list[float]]
+    score_thresholds: list[Threshold]
+    fit: BoundaryFit
+    order: str = "uncertainty-score"
+    randomise: str | msgspec.UnsetType = msgspec.UNSET
+    random_thresholds: list[Threshold] | msgspec.UnsetType = msgspec.UNSET
+    tie_probability: list[float] | msgspec.UnsetType = msgspec.UNSET
+    seed: int | msgspec.UnsetType = msgspec.UNSET
+    coefficients: dict[str, float] | msgspec.UnsetType = msgspec.UNSET
+    uncertainty_ranks: list[float] | msgspec.UnsetType = msgspec.UNSET
+    cut: float | msgspec.UnsetType | None = msgspec.UNSET
+    clipped: int | float | msgspec.UnsetType = msgspec.UNSET
+    score_min: float | msgspec.UnsetType = msgspec.UNSET
+    score_edges: list[float] | msgspec.UnsetType = msgspec.UNSET
+    take: list[int] | msgspec.UnsetType = msgspec.UNSET
+    groups: dict[str, Segment] | msgspec.UnsetType = msgspec.UNSET
+    bound: str | msgspec.UnsetType = msgspec.UNSET
+    pooled: list[str] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def levels(self) -> int:
+        """How many uncertainty levels there are."""
+        return len(self.score_thresholds if self.take is msgspec.UNSET else self.take)
+
+    def thresholds(self) -> NDArray[np.float64]:
+        """Return the threshold of each level; NaN selects nothing, -inf everything."""
+        return np.array([threshold_value(value) for value in self.score_thresholds])
+
+    @property
+    def rule(self) -> dict[str, Any]:
+        """What decides, by name: the fields that a segment has too."""
+        return {name: getattr(self, name) for name in RULE}
+
+    def check(self) -> None:
+        """Raise `ModelError` where levels, edges and thresholds do not fit together."""
+        if "score" not in self.columns:
+            raise ModelError("a boundary names a score column; 'columns' has none")
+        self._check_groups()
+        self._check_rule()
+        self._check_reference()
+
+    def of_group(self, name: str) -> BoundaryModel:
+        """Return the boundary of one group, as a model without groups."""
+        assert self.groups is not msgspec.UNSET
+        return self.with_rule(self.groups[name])
+
+    def with_rule(self, rule: Segment | BoundaryModel) -> BoundaryModel:
+        """Return a model without groups that decides as another one, or a segment, does."""
+        own = {name: getattr(rule, name) for name in RULE}
+        without = dict.fromkeys(("groups", "bound", "pooled"), msgspec.UNSET)
+        return msgspec.structs.replace(self, **own, **without)
+
+    def _check_reference(self) -> None:
+        """Refuse rows of other levels; those of segments may be other ones than the model's."""
+        reference = self.fit.reference
+        if reference is None:
+            return
+        reference.check()
+        if self.groups is not msgspec.UNSET:
+            return
+        if len(reference.rows_per_level) != self.levels:
+            raise ModelError(f"'rows_per_level' needs {self.levels} values, one per level")
+
+    def _check_rule(self) -> None:
+        self._check_surface()
+        if self.order == "score-uncertainty":
+            self._check_random()
+            self._check_score_first()
+            return
+        if self.order != "uncertainty-score":
+            raise ModelError(f"unknown order {self.order!r}")
+        if self.take is not msgspec.UNSET or self.score_edges is not msgspec.UNSET:
+            raise ModelError("'take' and 'score_edges' belong to order score-uncertainty only")
+        if not 1 <= len(self.score_thresholds) <= MOST_LEVELS:
+            raise ModelError(f"a boundary has 1 to {MOST_LEVELS} thresholds")
+        _check_thresholds(self.score_thresholds)
+        self._check_random()
+        _check_edges(self.uncertainty_edges, len(self.score_thresholds) - 1, "uncertainty_edges")
+        if len(self.score_thresholds) > 1:
+            if "uncertainty" not in self.columns:
+                raise ModelError("several levels need an uncertainty column; 'columns' has none")
+            if not isinstance(self.uncertainty_min, float):
+                raise ModelError("'uncertainty_min' is a number where there are several levels")
+
+    def _check_groups(self) -> None:
+        together = {self.groups is msgspec.UNSET, self.bound is msgspec.UNSET}
+        together |= {self.pooled is msgspec.UNSET, "by" not in self.columns}
+        if len(together) > 1:
+            raise ModelError("'groups', 'bound', 'pooled' and a column 'by' go together")
+        if self.groups is msgspec.UNSET:
+            return
+        if not self.groups:
+            raise ModelError("'groups' holds at least one value of the column 'by'")
+        if self.bound not in BOUNDS:
+            raise ModelError(f"'bound' is one of {', '.join(BOUNDS)}, not {self.bound!r}")
+        for name in self.groups:
+            self.of_group(name)._check_rule()
+
+    def _check_surface(self) -> None:
+        names = ("coefficients", "uncertainty_ranks", "cut", "clipped")
+        given = [name for name in names if getattr(self, name) is not msgspec.UNSET]
+        if not given:
+            return
+        if len(given) < len(names) or self.order != "uncertainty-score":
+            raise ModelError(f"a logistic surface has {', '.join(names)}, and uncertainty levels")
+        assert self.coefficients is not msgspec.UNSET
+        assert self.uncertainty_ranks is not msgspec.UNSET
+        if set(self.coefficients) != set(COEFFICIENTS):
+            raise ModelError(f"'coefficients' names {', '.join(COEFFICIENTS)}")
+        if len(self.uncertainty_ranks) != len(self.score_thresholds):
+            raise ModelError("'uncertainty_ranks' needs one value per level")
+
+    def _check_random(self) -> None:
+        if self.randomise is msgspec.UNSET:
+            for name in ("random_thresholds", "tie_probability", "seed"):
+                if getattr(self, name) is not msgspec.UNSET:
+                    raise ModelError(f"{name!r} belongs to a stochastic boundary, with 'randomise'")
+            return
+        if self.randomise not in ("block", "tie"):
+            raise ModelError(f"'randomise' is block or tie, not {self.randomise!r}")
+        if self.order != "uncertainty-score":
+            raise ModelError("a stochastic boundary has order uncertainty-score")
+        for name in ("random_thresholds", "tie_probability"):
+            values = getattr(self, name)
+            if values is msgspec.UNSET or len(values) != len(self.score_thresholds):
+                raise ModelError(f"{name!r} needs one value per level")
+        assert self.tie_probability is not msgspec.UNSET
+        assert self.random_thresholds is not msgspec.UNSET
+        if any(not 0.0 <= chance <= 1.0 for chance in self.tie_probability):
+            raise ModelError("'tie_probability' holds probabilities")
+        if self.seed is msgspec.UNSET or self.seed < 0:
+            raise ModelError("a stochastic boundary has a 'seed', at least 0")
+        _check_thresholds(self.random_thresholds)
+        for low, threshold in zip(self.random_thresholds, self.score_thresholds, strict=True):
+            if low is not None and self.randomise == "tie":
+                raise ModelError("'random_thresholds' are null where a tie is random")
+            if low is not None and threshold_value(low) >= threshold_value(threshold):
+                raise ModelError("a random threshold lies below the threshold of its level")
+
+    def _check_score_first(self) -> None:
+        edges, take = self.score_edges, self.take
+        if edges is msgspec.UNSET or take is msgspec.UNSET or self.score_min is msgspec.UNSET:
+            raise ModelError("order score-uncertainty needs 'score_min', 'score_edges' and 'take'")
+        _check_edges(edges, len(edges), "score_edges")
+        bins = len(edges) + 1
+        if len(self.uncertainty_edges) != bins:
+            raise ModelError(f"'uncertainty_edges' needs {bins} lists, one per score bin")
+        if not isinstance(self.uncertainty_min, list) or len(self.uncertainty_min) != bins:
+            raise ModelError(f"'uncertainty_min' needs {bins} values, one per score bin")
+        if not take or any(not 0 <= count <= bins for count in take):
+            raise ModelError(f"'take' holds numbers of score bins, 0 to {bins}")
+        for own, low in zip(self.uncertainty_edges, self.uncertainty_min, strict=True):
+            if not isinstance(own, list):
+                raise ModelError("'uncertainty_edges' needs one list per score bin")
+            _check_edges(own, 0 if low is None else len(take) - 1, "uncertainty_edges")
+        if len(take) > 1 and "uncertainty" not in self.columns:
+            raise ModelError("several levels need an uncertainty column; 'columns' has none")
+
+
+def _check_thresholds(thresholds: list[Threshold]) -> None:
+    for value in thresholds:
+        if isinstance(value, str) and value not in NAMED_THRESHOLDS:
+            raise ModelError(f'a threshold is a number, null, "-inf" or "inf", not {value!r}')
+
+
+def _check_edges(edges: object, expected: int, name: str) -> None:
+    if not isinstance(edges, list) or len(edges) != expected:
+        raise ModelError(f"{name!r} needs {expected} values")
+    if any(not isinstance(edge, float) for edge in edges):
+        raise ModelError(f"{name!r} holds something that is not a number")
+    if any(high < low for low, high in itertools.pairwise(edges)):
+        raise ModelError(f"{name!r} must not decrease")

@@ -1,0 +1,385 @@
+"""Boundaries with thresholds for each segment, a value of a column.
+
+With the bound on all rows together the segments are one problem: its levels are the uncertainty
+levels of the first segment, then those of the next one.  The optimum over them spends the bound where
+it buys most.  With the bound on each segment, every segment is a fit of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.bins.binning import MOST_LEVELS, Levels, uncertainty_levels
+from calibkit.bins.grid_table import GridTable
+from calibkit.columns.columns import ScoreRows
+from calibkit.columns.segments import read_segments
+from calibkit.errors import InfeasibleError, UsageError
+from calibkit.methods.boundary.choice import (
+    LEVELS,
+    choose_among,
+    choose_levels,
+    fit_choice,
+    fit_rows,
+)
+from calibkit.methods.boundary.problem.goals import Goal
+from calibkit.methods.boundary.problem.problem import columns_of, count_at
+from calibkit.methods.boundary.problem.values import read_values
+from calibkit.methods.boundary.result.decide import OTHER
+from calibkit.methods.boundary.result.describe import grouped, never, reference, segment_of
+from calibkit.methods.boundary.result.figures import judge_rows, pooled_figures, standard_error
+from calibkit.methods.boundary.result.fit import FittedBoundary, fit_summary
+from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.methods.boundary.result.parts import (
+    BoundaryFit,
+    CrossValidated,
+    Figures,
+    SegmentFit,
+)
+from calibkit.methods.boundary.solvers.methods import METHODS, Method, exact_choice
+from calibkit.methods.boundary.solvers.summary import Stack, Summary, summarise
+from calibkit.options.boundary import AUTO, BoundaryOptions
+
+#: Positive rows that a segment needs for a bound of its own.
+MIN_POSITIVES = 50
+
+#: The methods that take all segments as one problem.
+OVERALL = ("exact", "st", "stochastic", "mist", "gmt")
+
+
+@dataclass(frozen=True)
+class Split:
+    """Rows by segment.
+
+    Attributes
+    ----------
+    names
+        The segments.
+    rows
+        The rows of each of them.
+    pooled
+        The values of the column that share the segment `calibkit.methods.boundary.result.decide.OTHER`.
+    """
+
+    names: tuple[str, ...]
+    rows: tuple[NDArray[np.int64], ...]
+    pooled: tuple[str, ...]
+
+
+def fit_segments(data: ScoreRows | GridTable, options: BoundaryOptions) -> FittedBoundary:
+    """Fit a boundary with thresholds for each value of a column.
+
+    Parameters
+    ----------
+    data
+        Rows, the column `options.by` among their others.
+    options
+        What to fit.
+
+    Raises
+    ------
+    UsageError
+        An impossible combination of options.
+    DataError
+        Rows without a segment, or without a class that is needed.
+    InfeasibleError
+        No boundary selects a row and meets the bound.
+    """
+    _check(data, options)
+    assert isinstance(data, ScoreRows)
+    split = split_rows(data, options)
+    alone = replace(options, by=None, bound="overall", min_group_positives=None)
+    try:
+        whole: FittedBoundary | None = _fit_alone(data, alone)
+    except InfeasibleError:
+        whole = None
+    if options.bound == "each":
+        return _fit_each(data, options, split, whole)
+    count = partial(stacked, split=split)
+    if options.method == AUTO:
+        summaries = [count(data, wanted) for wanted in _candidates(data, options)]
+        fitted = fit_choice(choose_among(summaries))
+    elif options.auto_levels:
+        fitted = choose_levels(data, options, count)
+    else:
+        fitted = fit_summary(count(data, options))
+    return fitted if whole is None else _with_fallback(fitted, whole.model)
+
+
+def _check(data: ScoreRows | GridTable, options: BoundaryOptions) -> None:
+    if isinstance(data, GridTable):
+        raise UsageError("a grid has lost its rows: --by needs them.")
+    if options.bound == "each":
+        if options.target.bound is None:
+            raise UsageError(
+                f"--bound each needs a bound, and --{options.target.option} has none: leave it out, or "
+                "give --precision, --recall, --fpr or --capacity."
+            )
+        return
+    if options.method not in (*OVERALL, AUTO) or options.randomise == "tie":
+        raise UsageError(
+            f"--by with --bound overall does not go with --method {options.method}"
+            f"{' --randomise tie' if options.randomise == 'tie' else ''}; methods that do: "
+            f"{', '.join((AUTO, *OVERALL))}. --bound each takes all methods."
+        )
+    if options.score_bins or options.order != "uncertainty-score":
+        raise UsageError(
+            "--by with --bound overall takes every distinct score: leave --score-bins and --order "
+            "out, or use --bound each."
+        )
+
+
+def split_rows(data: ScoreRows, options: BoundaryOptions) -> Split:
+    """Return the rows of each segment; those with too few positives share one."""
+    assert options.by is not None and data.others is not None and data.where is not None
+    assert data.label is not None
+    segments = read_segments(data.others[options.by], data.where)
+    least = options.min_group_positives
+    if least is None:
+        least = MIN_POSITIVES if options.bound == "each" else 0
+    positives = np.bincount(segments.code[data.label == 1], minlength=len(segments.names))
+    short = positives < least
+    pooled = [name for name, few in zip(segments.names, short, strict=True) if few]
+    names = [name for name, few in zip(segments.names, short, strict=True) if not few]
+    if pooled and OTHER not in names:
+        names.append(OTHER)
+    place = {name: names.index(OTHER if name in pooled else name) for name in segments.names}
+    code = np.array([place[name] for name in segments.names])[segments.code]
+    rows = tuple(np.flatnonzero(code == own) for own in range(len(names)))
+    return Split(tuple(names), rows, tuple(pooled))
+
+
+def _fit_alone(data: ScoreRows, options: BoundaryOptions) -> FittedBoundary:
+    """Fit one boundary on some rows, and let go of what they were counted in."""
+    return replace(fit_rows(data, options), summary=None, thresholds=None)
+
+
+# ---------------------------------------------------------------- one bound for all
+
+
+def _candidates(data: ScoreRows, options: BoundaryOptions) -> list[BoundaryOptions]:
+    """Return what ``auto`` tries: a threshold a segment, then the optimum over several levels."""
+    several: tuple[int, ...] = LEVELS if options.levels is None else (options.levels,)
+    if data.uncertainty is None or several == (1,):
+        several = ()
+    single = replace(options.at_levels(1), method="st")
+    return [single, *(replace(options.at_levels(own), method="exact") for own in several)]
+
+
+def _with_fallback(fitted: FittedBoundary, fallback: BoundaryModel) -> FittedBoundary:
+    """Return a fit in which rows of no known segment are decided by the boundary of all rows."""
+    model = fitted.model
+    rule = fallback.rule | {"method": model.method}
+    columns = {**fallback.columns, **model.columns}
+    return replace(fitted, model=msgspec.structs.replace(model, columns=columns, **rule))
+
+
+def stacked(data: ScoreRows, options: BoundaryOptions, split: Split) -> Summary:
+    """Return rows as one problem over the levels of all segments."""
+    base = summarise(data, options)
+    planned = replace(base.planned, method=_per_segment(base.planned.method))
+    if planned.levels * len(split.names) > MOST_LEVELS:
+        raise UsageError(
+            f"{len(split.names)} segments of {planned.levels} uncertainty levels are more than "
+            f"{MOST_LEVELS} levels; take fewer, or pool segments by --min-group-positives."
+        )
+    level = np.empty(data.score.size, np.uint16)
+    own_levels: list[Levels] = []
+    for segment, rows in enumerate(split.rows):
+        part = data.only(rows)
+        levels = uncertainty_levels(part, planned.levels, options.strategy)
+        first = np.uint16(segment * planned.levels)
+        level[rows] = first + levels.of(part.uncertainty, rows.size)
+        own_levels.append(levels)
+    values = read_values(data, options.target)
+    levels_of_all = planned.levels * len(split.names)
+    tally = count_at(data, level, levels_of_all, values, threads=options.workers)
+    problem = replace(
+        base.problem, tally=tally, levels=None, level=level, columns=columns_of(data, values)
+    )
+    stack = Stack(split.names, split.pooled, tuple(own_levels))
+    return replace(base, planned=planned, problem=problem, single=tally, levels=None, stack=stack)
+
+
+def _per_segment(method: Method) -> Method:
+    """Return a method that takes each level by itself: a single threshold is one a segment."""
+    if method.name == METHODS["st"].name:
+        return replace(method, choose=exact_choice, together=False)
+    return method
+
+
+# ---------------------------------------------------------------- a bound for each
+
+
+def _fit_each(
+    data: ScoreRows,
+    options: BoundaryOptions,
+    split: Split,
+    whole: FittedBoundary | None,
+) -> FittedBoundary:
+    """Fit each segment by itself and put the boundaries side by side."""
+    alone = replace(options, by=None, bound="overall", min_group_positives=None)
+    found: dict[str, FittedBoundary | None] = {}
+    warnings: list[str] = []
+    failure: InfeasibleError | None = None
+    for name, rows in zip(split.names, split.rows, strict=True):
+        part = data.only(rows)
+        assert part.label is not None
+        found[name] = None
+        if "p" in options.target.needs and not part.label.any():
+            warnings.append(f"segment {name!r} has no positive row: none of its rows is selected")
+            continue
+        try:
+            found[name] = _fit_alone(part, alone)
+        except InfeasibleError as error:
+            failure = error
+            warnings.append(f"segment {name!r}: {error.message}")
+        else:
+            told = found[name]
+            warnings += [
+                f"segment {name!r}: {remark}" for remark in (told.warnings if told else ())
+            ]
+    able = {name: one for name, one in found.items() if one is not None}
+    if not able:
+        assert failure is not None
+        raise failure
+    like = next(iter(able.values())).model
+    nothing = never(like.rule)
+    segments = {}
+    for name, rows in zip(split.names, split.rows, strict=True):
+        one = found[name]
+        segments[name] = segment_of(nothing if one is None else one.model.rule)
+        segments[name].fit = _segment_fit(one, data.only(rows))
+    model = like.with_rule(segment_of(nothing)) if whole is None else whole.model
+    said = grouped(segments, split.pooled, options)
+    columns = dict(model.columns)
+    for one in able.values():
+        columns |= one.model.columns
+    columns["by"] = said.pop("by")
+    model = msgspec.structs.replace(model, columns=columns, **said)
+    methods = {one.model.method for one in able.values()}
+    model.method = methods.pop() if len(methods) == 1 else AUTO
+    single = None if whole is None else whole.model.fit.score_only
+    goal = _pool(data, options, model, list(able.values()), single)
+    return FittedBoundary(model=model, warnings=tuple(warnings), goal=goal)
+
+
+def _segment_fit(fitted: FittedBoundary | None, rows: ScoreRows) -> SegmentFit:
+    if fitted is None:
+        weight = rows.weight if rows.weight is not None else np.ones(rows.score.size)
+        assert rows.label is not None
+        counts = math.fsum(weight), math.fsum(weight[rows.label == 1])
+        whole = [int(count) if count.is_integer() else count for count in counts]
+        return SegmentFit(rows=whole[0], positives=whole[1], in_sample=None)
+    fit = fitted.model.fit
+    return SegmentFit(
+        rows=fit.rows,
+        positives=fit.positives,
+        in_sample=fit.in_sample,
+        bound_met=fit.bound_met,
+        cross_validated=fit.cross_validated,
+    )
+
+
+# ---------------------------------------------------------------- figures of all of them
+
+
+def _pool(
+    data: ScoreRows,
+    options: BoundaryOptions,
+    model: BoundaryModel,
+    parts: list[FittedBoundary],
+    single: Figures | None,
+) -> Goal:
+    """Give the boundaries side by side the figures of all rows, and return the goal of these.
+
+    `parts` are the fits of the segments that have a boundary, `single` the figures of one threshold
+    for all rows.
+    """
+    method = parts[0].model.method if options.method == AUTO else options.method
+    base = summarise(data, replace(options, method=method))
+    _, goal = base.aim()
+    seen = judge_rows(model, data, options.target, goal.of)
+    counted = {name: getattr(seen, name) for name in Figures.__struct_fields__}
+    model.fit = BoundaryFit(
+        rows=seen.rows,
+        positives=seen.positives,
+        in_sample=Figures(**counted),
+        upper_bound=_upper_bound(parts, goal, base),
+        optimal_in_sample=all(one.model.fit.optimal_in_sample for one in parts),
+        exact_arithmetic=all(one.model.fit.exact_arithmetic for one in parts),
+        bound_met=all(one.model.fit.bound_met for one in parts),
+        cross_validated=_cross_validated(parts, goal, base),
+        score_only=single,
+        test=None,
+        reference=reference(base, seen.selected / seen.rows),
+        certificate=None,
+    )
+    said = {**base.origin.options, "method": options.method}
+    model.provenance = msgspec.structs.replace(base.origin, options=said)
+    return goal
+
+
+def _upper_bound(parts: list[FittedBoundary], goal: Goal, base: Summary) -> float:
+    """Return what the objective cannot exceed: shares add up, of ratios one is the largest."""
+    bounds = [one.model.fit.upper_bound for one in parts]
+    if goal.maximised != "recall":
+        return max(bounds)
+    if goal.uses_gain:
+        whole = base.problem.totals()
+        amounts = [one.goal.totals.gain * one.goal.totals.gain_unit.size for one in parts]
+        return min(
+            1.0,
+            sum(a * b for a, b in zip(amounts, bounds, strict=True))
+            / (whole.gain * whole.gain_unit.size),
+        )
+    positives = [float(one.model.fit.positives) for one in parts]
+    whole_positives = float(base.problem.tally.unit.amount(base.problem.totals().positives))
+    return min(1.0, sum(a * b for a, b in zip(positives, bounds, strict=True)) / whole_positives)
+
+
+def _cross_validated(
+    parts: list[FittedBoundary], goal: Goal, base: Summary
+) -> CrossValidated | None:
+    """Return figures pooled over the folds of all segments; None where one has none."""
+    if any(not one.folds for one in parts):
+        return None
+    folds = [_in_units(parts, fold, goal, base) for fold in range(len(parts[0].folds))]
+    whole = goal.totals
+    values = []
+    for rows, positives, selected, hits, gain in folds:
+        share = rows / (whole.rows or 1)
+        totals = replace(
+            whole, rows=round(rows), positives=round(positives), gain=round(whole.gain * share)
+        )
+        value = goal.of(totals).value(selected, hits, gain)
+        if value is not None:
+            values.append(value)
+    counted = [sum(fold[k] for fold in folds) for k in (2, 3, 4)]
+    forward = base.planned.options.time is not None  # the first block of time is judged by no fit
+    pooled = goal
+    if forward:
+        rows, positives = (round(sum(fold[k] for fold in folds)) for k in (0, 1))
+        pooled = goal.of(replace(whole, rows=rows, positives=positives))
+    return pooled_figures(pooled, counted, standard_error(values), len(folds))
+
+
+def _in_units(parts: list[FittedBoundary], fold: int, goal: Goal, base: Summary) -> list[float]:
+    """Return rows, positives, selected, true positives and gain of a fold, in units of all rows."""
+    found = [0.0] * 5
+    classes = goal.totals.classes
+    for one in parts:
+        seen, totals = one.folds[fold], one.goal.totals
+        size = float(base.problem.totals().row_units / one.row_units)
+        for first, pair in ((0, seen[:2]), (2, seen[2:4])):
+            rows, hits = totals.classes.rows(float(pair[0]), float(pair[1]))
+            weighed = classes.weigh(rows * size, hits * size)
+            found[first] += weighed[0]
+            found[first + 1] += weighed[1]
+        found[4] += seen.gain * totals.gain_unit.size / goal.totals.gain_unit.size
+    return found

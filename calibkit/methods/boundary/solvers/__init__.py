@@ -1,0 +1,1 @@
+"""The methods that choose a threshold for each level."""

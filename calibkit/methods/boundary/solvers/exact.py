@@ -1,0 +1,171 @@
+"""The optimal boundary over several uncertainty levels, with proof.
+
+With the bound fixed, choosing one prefix of the rows in each level is a multiple-choice knapsack
+(see `calibkit_kernels.knapsack`).  Its linear relaxation takes the blocks of the levels' isotonic
+regressions by falling rate until the bound is exhausted; the rate at that margin is the multiplier.
+Every choice as good as one already known loses at most a *budget* against the relaxation, so the
+search widens the band of small losses until the budget of the best choice found lies inside: then
+that choice is optimal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.methods.boundary.problem.goals import CountGoal
+from calibkit.summaries.tally import Points
+from calibkit_kernels import knapsack
+from calibkit_kernels.isotonic import concave_hull
+
+Int64s = NDArray[np.int64]
+
+#: The first band is this share of the known budget, each next one so many times wider.
+_FIRST_SHARE, _WIDEN = 1 / 256, 2.0
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The blocks of the isotonic regressions of all levels, by falling rate of positives.
+
+    Attributes
+    ----------
+    selected, true_positives
+        Rows and positive rows of each block.
+    level, point
+        The block's level, and the point (prefix) at which the block ends.
+    """
+
+    selected: Int64s
+    true_positives: Int64s
+    level: Int64s
+    point: Int64s
+
+    def choice(self, taken: int, levels: int) -> Int64s:
+        """Return the choice that takes the first blocks whole."""
+        choice = np.full(levels, -1, np.int64)
+        choice[self.level[:taken]] = self.point[:taken]  # within a level the last block stays
+        return choice
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A choice of one point per level, and what is known of it.
+
+    Attributes
+    ----------
+    choice
+        The point of each level, -1 for none.
+    selected, true_positives
+        Its totals.
+    proven
+        Whether no choice is better.
+    ceiling
+        An upper bound of the objective over all choices; the objective itself where proven.
+    """
+
+    choice: Int64s
+    selected: int
+    true_positives: int
+    proven: bool
+    ceiling: float
+
+
+def isotonic_blocks(points: Points) -> Blocks:
+    """Return the blocks of all levels by falling rate; within a level in the order of scores."""
+    found: list[tuple[Int64s, Int64s, Int64s, Int64s]] = []
+    for level in range(points.levels):
+        own = points.of_level(level)
+        selected, hits = points.selected[own], points.true_positives[own]
+        vertex = np.empty(selected.size, np.int64)
+        vertex = vertex[: concave_hull(selected, hits, vertex)]
+        found.append(
+            (
+                np.diff(selected[vertex], prepend=0),
+                np.diff(hits[vertex], prepend=0),
+                np.full(vertex.size, level),
+                vertex + own.start,
+            )
+        )
+    selected, hits, level_of, point = (
+        np.concatenate([block[k] for block in found]) for k in range(4)
+    )
+    order = np.argsort(-(hits / selected), kind="stable")
+    return Blocks(selected[order], hits[order], level_of[order], point[order])
+
+
+def solve(points: Points, goal: CountGoal, cap: int = knapsack.STATE_CAP) -> Solution:
+    """Return the best choice of one prefix per level.
+
+    Parameters
+    ----------
+    points
+        The prefixes of each level.
+    goal
+        What is maximised, subject to what; some choice must meet its bound.
+    cap
+        How many combinations of prefixes one step of the search may hold.  Beyond it the best
+        choice found so far is returned with an upper bound and ``proven=False``.
+    """
+    blocks = isotonic_blocks(points)
+    taken, margin = goal.whole_blocks(np.cumsum(blocks.selected), np.cumsum(blocks.true_positives))
+    choice = blocks.choice(taken, points.levels)
+    selected, true_positives = points.totals(choice)
+    if goal.at_vertex:
+        return _at_vertex(points, goal, blocks, taken, cap)
+    slope = goal.slope(selected, true_positives)
+    if margin is not None:
+        slope = float(blocks.true_positives[margin] / blocks.selected[margin])
+    prefixes = (points.selected, points.true_positives, points.offsets, points.ends)
+    best = knapsack.best_values(*prefixes, slope)
+    most = float(best.sum())
+    known = goal.budget(most, slope, selected, true_positives)
+    budget = min(known, max(known * _FIRST_SHARE, 1.0 - slope))
+    while True:
+        window = goal.window(most, slope, budget)
+        band = knapsack.pareto_band(prefixes, slope, best, budget, window, cap)
+        if band is None:
+            return Solution(choice, selected, true_positives, False, goal.ceiling(most, slope))
+        # The choice at hand comes last: of equals one from the band is taken.
+        rows, hits = (
+            np.append(band.selected, selected),
+            np.append(band.true_positives, true_positives),
+        )
+        pick = goal.pick(rows, hits)
+        if pick < band.selected.size:
+            choice, selected, true_positives = band.choices[pick], int(rows[pick]), int(hits[pick])
+            known = goal.budget(most, slope, selected, true_positives)
+        if known <= budget:
+            value = goal.value(selected, true_positives)
+            assert value is not None  # the fits refuse rows without positives
+            return Solution(choice, selected, true_positives, True, value)
+        budget = min(known, _WIDEN * budget)
+
+
+def _at_vertex(points: Points, goal: CountGoal, blocks: Blocks, taken: int, cap: int) -> Solution:
+    """Return the best vertex of the hull, or of equal value the choice with fewest rows.
+
+    Choices of equal value lie on the edge that leads to the vertex, where nothing is lost.
+    """
+    choice = blocks.choice(taken, points.levels)
+    if taken:
+        prefixes = (points.selected, points.true_positives, points.offsets, points.ends)
+        slope = float(blocks.true_positives[taken - 1] / blocks.selected[taken - 1])
+        best = knapsack.best_values(*prefixes, slope)
+        anywhere = knapsack.Window(1.0, 0.0, -np.inf, np.inf)
+        band = knapsack.pareto_band(prefixes, slope, best, 0.0, anywhere, cap)
+        if band is not None:
+            totals = points.totals(choice)
+            rows, hits = (
+                np.append(array, total)
+                for array, total in zip((band.selected, band.true_positives), totals, strict=True)
+            )
+            pick = goal.pick(rows, hits)
+            if pick < band.selected.size:
+                choice = band.choices[pick]
+    selected, true_positives = points.totals(choice)
+    value = goal.value(selected, true_positives)
+    assert value is not None  # a measure is defined everywhere
+    return Solution(choice, selected, true_positives, True, value)

@@ -1,0 +1,369 @@
+"""The frontier of all boundaries: which precision goes with which recall.
+
+Every optimum under a bound on precision or on recall lies on the frontier, so one computation
+answers all bounds.  On a grid the frontier is exact (Arora, Merugu, Saladi, Rastogi, Leveraging
+uncertainty estimates to improve classifier performance, sections 4 and 5).  Over raw scores the
+*supported* points are given, those on the concave hull, with a bound on what lies between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from calibkit.columns.weights import Unit
+from calibkit.errors import UsageError
+from calibkit.methods.boundary.problem.found import lowest_scores
+from calibkit.methods.boundary.problem.problem import Problem
+from calibkit.methods.boundary.solvers.classic import level_sets
+from calibkit.methods.boundary.solvers.exact import isotonic_blocks
+from calibkit.methods.boundary.solvers.grid_tables import (
+    MOST_STEPS,
+    MOST_VALUES,
+    LevelPrefixes,
+    LevelTables,
+    table_size,
+)
+from calibkit.methods.boundary.solvers.methods import grid_counts
+from calibkit.summaries.tally import Points
+from calibkit_kernels import grid_dp
+
+Int64s = NDArray[np.int64]
+
+#: What merging one undominated total costs, in additions of a table (measured).
+_MERGE_COST = 16
+
+
+@dataclass(frozen=True)
+class GridFrontier:
+    """Boundaries on a grid that no other boundary beats, by rising true positives.
+
+    Attributes
+    ----------
+    true_positives, selected
+        Totals of each point, in units of weight; both rise strictly.
+    positives
+        Positive rows of the whole grid.
+    """
+
+    true_positives: Int64s
+    selected: Int64s
+    positives: int
+    _trace: Callable[[Int64s], Int64s]
+    _keys: Int64s
+
+    def takes(self) -> Int64s:
+        """Return a boundary for every point: bins per level, shape (points, levels)."""
+        return self._trace(self._keys)
+
+    def take(self, point: int) -> Int64s:
+        """Return the boundary of one point."""
+        boundary: Int64s = self._trace(self._keys[[point]])[0]
+        return boundary
+
+    def points(self, kept: NDArray[np.bool_]) -> GridFrontier:
+        """Return the frontier with only some of its points."""
+        return replace(
+            self,
+            true_positives=self.true_positives[kept],
+            selected=self.selected[kept],
+            _keys=self._keys[kept],
+        )
+
+
+def precision_recall_frontier(positives: Int64s, totals: Int64s) -> GridFrontier:
+    """Return the boundaries on a grid whose precision no boundary of at least their recall reaches.
+
+    Of equal precision the point with more true positives is kept; the empty selection is left out.
+    The canonical answers for every bound on precision (unless empty) and on recall are among them.
+
+    Parameters
+    ----------
+    positives, totals
+        Positive rows and all rows of each bin, int64 of shape (levels, score bins), level 0 the
+        least uncertain and bin 0 the lowest scores.
+
+    Raises
+    ------
+    UsageError
+        Where the computation would take more than `MOST_STEPS` steps.
+    """
+    frontier = pareto_frontier(positives, totals)
+    return frontier.points(grid_dp.rising_precision(frontier.true_positives, frontier.selected))
+
+
+def pareto_frontier(positives: Int64s, totals: Int64s) -> GridFrontier:
+    """Return the fewest rows for every number of true positives worth having on a grid.
+
+    It starts with the empty selection and contains the optima of every measure that rises with true
+    positives and falls with selected rows, whatever its shape; see `precision_recall_frontier` for
+    the part that matters to precision and recall, its arguments and errors.
+
+    Notes
+    -----
+    Three equivalent ways, whichever is estimated to be the cheapest: a table over selected rows, a
+    table over true positives, or lists of undominated totals merged level by level, which need no
+    table as long as the counts and so work for large weights.
+    """
+    prefixes = LevelPrefixes.of(positives, totals)
+    by_rows, by_hits = table_size(prefixes.rows), table_size(prefixes.hits)
+    by_lists = _MERGE_COST * _merges(prefixes)
+    smaller = min(by_rows, by_hits)
+    if by_lists < smaller[0] or smaller[0] > MOST_STEPS or smaller[1] > MOST_VALUES:
+        return _from_lists(prefixes, int(positives.sum()))
+    if by_rows < by_hits:
+        return _from_row_table(prefixes, int(positives.sum()))
+    return _from_hit_table(prefixes, int(positives.sum()))
+
+
+def _from_row_table(prefixes: LevelPrefixes, positives: int) -> GridFrontier:
+    """Most true positives for every number of rows."""
+    tables = LevelTables.fill(prefixes.hits, prefixes.rows)
+    best = tables.values[-1]
+    rows = grid_dp.undominated_costs(best, -1)
+    return GridFrontier(
+        best[rows] * prefixes.hits_unit,
+        rows * prefixes.rows_unit,
+        positives,
+        lambda keys: prefixes.takes(tables.trace(keys)),
+        rows,
+    )
+
+
+def _from_hit_table(prefixes: LevelPrefixes, positives: int) -> GridFrontier:
+    """Fewest rows for every number of true positives."""
+    tables = LevelTables.fill([-rows for rows in prefixes.rows], prefixes.hits)
+    best = tables.values[-1]
+    # From the most true positives down, a total is kept if it has fewer rows than all before.
+    hits = best.size - 1 - grid_dp.undominated_costs(best[::-1].copy(), grid_dp.UNREACHABLE)
+    hits = hits[::-1].copy()
+    return GridFrontier(
+        hits * prefixes.hits_unit,
+        -best[hits] * prefixes.rows_unit,
+        positives,
+        lambda keys: prefixes.takes(tables.trace(keys)),
+        hits,
+    )
+
+
+def _merges(prefixes: LevelPrefixes) -> int:
+    """Estimate, from above, how many totals the lists of all levels put together."""
+    merges, states, hits, rows = 0, 1, 1, 1
+    for level_hits, level_rows in zip(prefixes.hits, prefixes.rows, strict=True):
+        pairs = states * level_hits.size
+        merges += pairs * level_hits.size.bit_length()
+        hits, rows = hits + int(level_hits[-1]), rows + int(level_rows[-1])
+        states = min(pairs, hits, rows)
+    return merges
+
+
+def _from_lists(prefixes: LevelPrefixes, positives: int) -> GridFrontier:
+    """Undominated totals, level by level; by falling true positives within a list."""
+    states = np.zeros((1, 3), np.int64)
+    history: list[Int64s] = []
+    merged = 0
+    for hits, rows in zip(prefixes.hits, prefixes.rows, strict=True):
+        states, steps = _combine(states, hits, rows, MOST_STEPS - merged)
+        merged += steps
+        history.append(states[:, 2].copy())
+    sizes = [hits.size for hits in prefixes.hits]
+
+    def trace(keys: Int64s) -> Int64s:
+        choices = np.empty((keys.size, len(history)), np.int64)
+        for level in range(len(history) - 1, -1, -1):
+            keys, choices[:, level] = np.divmod(history[level][keys], sizes[level])
+        return prefixes.takes(choices)
+
+    return GridFrontier(
+        states[::-1, 0] * prefixes.hits_unit,
+        states[::-1, 1] * prefixes.rows_unit,
+        positives,
+        trace,
+        np.arange(len(states) - 1, -1, -1),
+    )
+
+
+def _combine(states: Int64s, hits: Int64s, rows: Int64s, allowed: int) -> tuple[Int64s, int]:
+    """Return the undominated sums of states and the prefixes of a level, and the work it took.
+
+    A state's tag becomes ``old state * prefixes + prefix``.  Lists of like size are merged first,
+    like digits in a binary counter, so each total is moved a logarithmic number of times.
+    """
+    stack: list[tuple[int, Int64s]] = []
+    steps = 0
+    origins = np.arange(len(states)) * hits.size
+    for prefix in range(hits.size):
+        shifted = np.column_stack(
+            (states[:, 0] + hits[prefix], states[:, 1] + rows[prefix], origins + prefix)
+        )
+        rank = 0
+        while stack and (stack[-1][0] == rank or prefix == hits.size - 1):
+            _, before = stack.pop()
+            steps += len(before) + len(shifted)
+            if steps > allowed or len(before) + len(shifted) > MOST_VALUES // 10:
+                raise _too_many()
+            shifted = grid_dp.merge_pareto(before, shifted)
+            rank += 1
+        stack.append((rank, shifted))
+    return stack[0][1], steps
+
+
+def _too_many() -> UsageError:
+    return UsageError(
+        f"The exact frontier of this grid would take more than {MOST_STEPS:,} steps. "
+        "Take fewer --score-bins or --uncertainty-bins, or --score-bins 0 for the points on the "
+        "concave hull alone."
+    )
+
+
+# ---------------------------------------------------------------- raw scores
+
+
+@dataclass(frozen=True)
+class SupportedFrontier:
+    """The boundaries on the concave hull of (selected rows, true positives), by rising rows.
+
+    Attributes
+    ----------
+    selected, true_positives
+        Totals of each vertex, in units of weight; both rise strictly, precision falls strictly.
+    gap
+        For each vertex, by how many true positives a boundary that selects at least as many rows,
+        but fewer than the next vertex, can exceed it: the rise of the chord to the next vertex, up
+        to the last row before that, rounded down to whole units.  0 at the last vertex, which has
+        every positive.
+    """
+
+    selected: Int64s
+    true_positives: Int64s
+    gap: Int64s
+    _steps: tuple[Int64s, Int64s, Int64s]
+    _levels: int
+
+    def choices(self) -> Int64s:
+        """Return the point of each level (-1 for none) at every vertex: shape (vertices, levels).
+
+        The boundaries are nested: none selects less, in any level, than the one before.
+        """
+        vertex, level, point = self._steps
+        chosen = np.full((self.selected.size, self._levels), -1, np.int64)
+        chosen[vertex, level] = point
+        np.maximum.accumulate(chosen, axis=0, out=chosen)
+        return chosen
+
+
+def supported_frontier(points: Points) -> SupportedFrontier:
+    """Return the vertices of the concave hull of all boundaries, and how far others can exceed it.
+
+    A vertex maximises ``true positives - c * selected`` for some c over every choice of one prefix
+    a level: it takes, in each level, the blocks of the isotonic regression whose rate exceeds c.
+    Blocks of equal rate in several levels enter together.  Between two vertices no boundary lies
+    above the chord, and none has a higher precision than the first vertex.
+
+    Parameters
+    ----------
+    points
+        The prefixes of each level; see `calibkit.summaries.tally.Tally.points`.
+    """
+    blocks, ends = level_sets(isotonic_blocks(points))
+    if ends.size and blocks.true_positives[ends[-1]] == 0:  # rows without positives gain nothing
+        ends = ends[:-1]
+    used = slice(0, int(ends[-1]) + 1 if ends.size else 0)
+    rows, hits = np.cumsum(blocks.selected)[ends], np.cumsum(blocks.true_positives)[ends]
+    more_rows, more_hits = np.diff(rows), np.diff(hits)
+    # floor(d_hits (d_rows - 1) / d_rows), without the product
+    gap = np.append(more_hits + (-more_hits // more_rows), np.zeros(min(1, rows.size), np.int64))
+    vertex = np.searchsorted(ends, np.arange(used.stop))
+    steps = (vertex, blocks.level[used], blocks.point[used])
+    return SupportedFrontier(rows, hits, gap, steps, points.levels)
+
+
+# ---------------------------------------------------------------- tables
+
+
+def frontier_table(
+    frontier: GridFrontier | SupportedFrontier, positives: int, unit: Unit | None = None
+) -> pl.DataFrame:
+    """Return a frontier as a table, one row a point, by rising true positives.
+
+    Columns ``true_positives`` and ``selected`` (integers where one unit is one row, else weights),
+    ``precision`` and ``recall`` (null where undefined); supported frontiers also have ``gap``, in
+    the measure of the true positives.
+
+    Parameters
+    ----------
+    frontier
+        The points.
+    positives
+        Positive rows altogether, in units.
+    unit
+        What a unit is worth; one row if not given.
+    """
+    size = 1.0 if unit is None else unit.size
+    counts = {"true_positives": frontier.true_positives, "selected": frontier.selected}
+    columns = {name: amount if size == 1.0 else amount * size for name, amount in counts.items()}
+    table = pl.DataFrame(columns).with_columns(
+        precision=_share(frontier.true_positives, frontier.selected),
+        recall=_share(frontier.true_positives, np.full_like(frontier.selected, positives)),
+    )
+    if isinstance(frontier, SupportedFrontier):
+        gap = frontier.gap if size == 1.0 else frontier.gap * size
+        table = table.with_columns(gap=pl.Series(gap))
+    return table
+
+
+def _share(part: Int64s, whole: Int64s) -> pl.Series:
+    """Return part / whole, null where the whole is empty."""
+    return pl.Series(part / np.maximum(whole, 1)).set(pl.Series(whole == 0), None)
+
+
+def frontier_rows(problem: Problem) -> pl.DataFrame:
+    """Return the boundaries that no other beats in precision and recall, by rising recall.
+
+    Over score bins these are all of them.  Over every distinct score they are the supported ones
+    (the vertices of the concave hull), and ``gap`` bounds by how many true positives a boundary
+    between a point and the next can exceed it.
+
+    The columns ``threshold_0``, ``threshold_1``, … hold the boundary itself: the lowest selected
+    score of each level, null for never, -inf for always; ``take_0``, … the numbers of the highest
+    score bins where levels depend on the score bin.
+    """
+    tally = problem.tally
+    positives = problem.totals().positives
+    if problem.grid is None:
+        points = tally.points()
+        supported = supported_frontier(points)
+        table = frontier_table(supported, positives, tally.unit)
+        lowest = lowest_scores(tally, points, supported.choices())
+        return table.with_columns(_columns("threshold", lowest))
+    frontier = precision_recall_frontier(*grid_counts(tally))
+    table = frontier_table(frontier, positives, tally.unit)
+    takes = frontier.takes()
+    if problem.levels is None:
+        return table.with_columns(
+            pl.Series(f"take_{level}", takes[:, level]) for level in range(tally.levels)
+        )
+    return table.with_columns(_columns("threshold", _scores(problem, takes)))
+
+
+def _scores(problem: Problem, takes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Translate numbers of the highest columns into scores, level by level."""
+    columns = int(problem.tally.score.max()) + 1
+    found = np.empty(takes.shape)
+    for level in range(takes.shape[1]):
+        distinct, places = np.unique(takes[:, level], return_inverse=True)
+        lowest = np.full((distinct.size, takes.shape[1]), np.nan)
+        lowest[:, level] = np.where(distinct > 0, columns - distinct, np.nan)
+        found[:, level] = np.array([problem.scores(row)[level] for row in lowest])[places]
+    return found
+
+
+def _columns(name: str, values: NDArray[np.float64]) -> list[pl.Series]:
+    return [
+        pl.Series(f"{name}_{level}", values[:, level], nan_to_null=True)
+        for level in range(values.shape[1])
+    ]

@@ -1,0 +1,272 @@
+"""Boundaries on a grid by dynamic programming, as published, for comparison and reruns.
+
+(Arora, Merugu, Saladi, Rastogi, Leveraging uncertainty estimates to improve classifier performance:
+EW-DPMT is Algorithm 1, VW-DPMT Algorithm 4, the variants with nested levels stand in appendix C.7.
+Their errata: the indices stay within the table, and the empty selection is always feasible.)
+
+A grid is two int64 arrays of shape (levels, score bins): positive rows and all rows of each bin, in
+units of weight; level 0 is the least uncertain, bin 0 holds the lowest scores.  A boundary is its
+*take*: how many of the highest score bins are selected in each level.  All functions return the
+canonical optimum of their class (most true positives, then fewest rows; or largest precision, then
+most true positives) with the fewest bins that select its rows.  A boundary of zeros means that no
+selection of at least one row meets the bound.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.errors import UsageError
+from calibkit.methods.boundary.problem.bounded import PrecisionAtRecall, RecallAtPrecision
+from calibkit.methods.boundary.problem.goals import Goal
+from calibkit.methods.boundary.solvers.grid_tables import (
+    MOST_STEPS,
+    MOST_VALUES,
+    LevelPrefixes,
+    LevelTables,
+    common_unit,
+    prefix_sums,
+    table_size,
+)
+from calibkit_kernels import grid_dp
+from calibkit_kernels.exact import largest_ratio
+
+Int64s = NDArray[np.int64]
+
+#: Staircases weighed at a time.
+_AT_ONCE = 2**19
+
+
+def evaluate(positives: Int64s, totals: Int64s, take: Int64s) -> tuple[int, int]:
+    """Return the true positives and the selected rows of a boundary."""
+    levels = np.arange(take.size)
+    return (
+        int(prefix_sums(positives)[levels, take].sum()),
+        int(prefix_sums(totals)[levels, take].sum()),
+    )
+
+
+# ---------------------------------------------------------------- canonical form
+
+
+def _fewest_bins(take: Int64s, totals: Int64s) -> Int64s:
+    """Return the fewest bins a level needs to select the rows that `take` selects."""
+    rows = prefix_sums(totals)
+    return np.array(
+        [np.searchsorted(level, level[t]) for level, t in zip(rows, take, strict=True)], np.int64
+    )
+
+
+def _fewest_nested(take: Int64s, totals: Int64s) -> Int64s:
+    """Return the fewest bins that select the same rows and never rise from level to level."""
+    return np.maximum.accumulate(_fewest_bins(take, totals)[::-1])[::-1].copy()
+
+
+def _fewest_stairs(take: Int64s, totals: Int64s) -> Int64s:
+    """Return the staircase of fewest bins that selects the same rows as a staircase."""
+    least, rows = _fewest_bins(take, totals), prefix_sums(totals)
+    most = np.array(
+        [np.searchsorted(level, level[t], "right") - 1 for level, t in zip(rows, take, strict=True)]
+    )
+    found = []
+    for cut in range(take.size):
+        low = int(least[:cut].max(initial=0))
+        high = max(low, int(least[cut:].max()))
+        if low <= most[:cut].min(initial=low) and high <= most[cut:].min():
+            found.append(np.repeat([low, high], [cut, take.size - cut]))
+    return min(found, key=lambda stairs: int(stairs.sum()))
+
+
+# ---------------------------------------------------------------- bins of equal weight
+
+
+def most_positives_by_bins(positives: Int64s, *, mono: bool = False) -> Int64s:
+    """Return the largest number of true positives with exactly m bins, m = 0 … K L.
+
+    The paper's table R(K, .): read as a whole it is the precision-recall curve of a grid whose bins
+    weigh the same.
+
+    Parameters
+    ----------
+    positives
+        Positive rows of each bin, shape (K, L).
+    mono
+        Only boundaries that never take more bins in a more uncertain level.
+    """
+    gains = prefix_sums(positives)
+    bins = _bin_costs(gains)
+    if mono:
+        return grid_dp.nested_levels(gains, bins, positives.size, 0)[0]
+    return LevelTables.fill(list(gains), list(bins)).values[-1]
+
+
+def _bin_costs(gains: Int64s) -> Int64s:
+    levels, choices = gains.shape
+    return np.tile(np.arange(choices, dtype=np.int64), (levels, 1))
+
+
+def _pick_bins(best: Int64s, rows: int, goal: Goal) -> int:
+    """Return the best number of bins of average size, 0 where no bin meets the bound.
+
+    `best` is the largest number of true positives for every number of bins: it never falls.
+    """
+    if isinstance(goal, PrecisionAtRecall):
+        bins = np.arange(best.size, dtype=np.int64)
+        return max(0, int(largest_ratio(best, bins, goal.least)))
+    assert isinstance(goal, RecallAtPrecision)  # no other one is offered these methods
+    # R >= sigma m w with w = rows / bins; Python's integers have room for these products.
+    per_hit, per_bin = goal.denominator * (best.size - 1), goal.numerator * rows
+    for m in range(best.size - 1, 0, -1):
+        if int(best[m]) * per_hit >= per_bin * m:
+            return int(np.searchsorted(best, best[m]))
+    return 0
+
+
+def ew_dpmt(positives: Int64s, totals: Int64s, goal: Goal) -> Int64s:
+    """Return the best boundary if all bins had the average number of rows (EW-DPMT).
+
+    Where bins differ in size its true precision may miss the bound: judge it on the true counts.
+    """
+    _check_size("ew-dpmt", positives, totals)
+    gains = prefix_sums(positives)
+    tables = LevelTables.fill(list(gains), list(_bin_costs(gains)))
+    bins = _pick_bins(tables.values[-1], int(totals.sum()), goal)
+    return _fewest_bins(tables.trace(np.array([bins]))[0], totals)
+
+
+def ew_dpmt_mono(positives: Int64s, totals: Int64s, goal: Goal) -> Int64s:
+    """Return the best of `ew_dpmt` that never takes more bins in a more uncertain level."""
+    _check_size("ew-dpmt-mono", positives, totals)
+    gains = prefix_sums(positives)
+    costs = _bin_costs(gains)
+    best, _ = grid_dp.nested_levels(gains, costs, positives.size, 0)
+    bins = _pick_bins(best, int(totals.sum()), goal)
+    return _fewest_nested(_trace_nested(gains, costs, bins), totals)
+
+
+def _trace_nested(gains: Int64s, costs: Int64s, target: int) -> Int64s:
+    """Return the nested choices of largest gain at a cost.
+
+    What the levels before a choice t can gain is known only while the choices down to t are being
+    tried, so each level is found by another, shorter run; that needs no table of all choices.
+    """
+    take = np.zeros(gains.shape[0], np.int64)
+    lowest = 0
+    for level in range(gains.shape[0] - 1, -1, -1):
+        _, lowest = grid_dp.nested_levels(gains[: level + 1], costs[: level + 1], target, lowest)
+        take[level] = lowest
+        target -= int(costs[level, lowest])
+    return take
+
+
+# ---------------------------------------------------------------- bins of any weight
+
+
+def _pick_rows(best: Int64s, unit: int, goal: Goal) -> int:
+    """Return the best number of selected rows, in units, from the table of all of them."""
+    reachable = np.flatnonzero(best >= 0)
+    picked = goal.pick(reachable * unit, best[reachable])
+    return int(reachable[picked]) if picked >= 0 else 0
+
+
+def vw_dpmt(positives: Int64s, totals: Int64s, goal: Goal) -> Int64s:
+    """Return the best boundary of the grid, by a table over selected rows (VW-DPMT).
+
+    Exact; additions and memory grow with the number of rows (see `steps`).  Row counts are divided
+    by their greatest common divisor first, and prefixes that another one beats are left out.
+    """
+    _check_size("vw-dpmt", positives, totals)
+    prefixes = LevelPrefixes.of(positives, totals)
+    gains = [hits * prefixes.hits_unit for hits in prefixes.hits]
+    tables = LevelTables.fill(gains, prefixes.rows)
+    target = _pick_rows(tables.values[-1], prefixes.rows_unit, goal)
+    take: Int64s = prefixes.takes(tables.trace(np.array([target])))[0]
+    return take
+
+
+def vw_dpmt_mono(positives: Int64s, totals: Int64s, goal: Goal) -> Int64s:
+    """Return the best of `vw_dpmt` that never takes more bins in a more uncertain level."""
+    _check_size("vw-dpmt-mono", positives, totals)
+    gains, rows = prefix_sums(positives), prefix_sums(totals)
+    unit = common_unit(rows)
+    costs = rows // unit
+    best, _ = grid_dp.nested_levels(gains, costs, int(costs[:, -1].sum()), 0)
+    return _fewest_nested(_trace_nested(gains, costs, _pick_rows(best, unit, goal)), totals)
+
+
+# ---------------------------------------------------------------- two steps
+
+
+def staircase(positives: Int64s, totals: Int64s, goal: Goal) -> Int64s:
+    """Return the best boundary with one number of bins up to some level and no fewer from there on.
+
+    A stand-in for the published baseline HR, which is only described as heuristic and as assuming
+    that the rate of positives rises with uncertainty.  Found by enumeration.
+    """
+    _check_size("staircase", positives, totals)
+    hits, rows = prefix_sums(positives), prefix_sums(totals)
+    levels, choices = hits.shape
+    chunk = max(1, _AT_ONCE // choices)
+    found: list[tuple[int, int, int, int, int]] = []  # rows, hits, cut, low, high
+    for cut in range(levels):
+        lows = choices if cut else 1
+        below, above = (slice(0, cut), slice(cut, levels))
+        for first in range(0, lows, chunk):
+            low = np.arange(first, min(first + chunk, lows))[:, None]
+            low, high = np.nonzero(low <= np.arange(choices))
+            low += first
+            chosen_rows = rows[below].sum(axis=0)[low] + rows[above].sum(axis=0)[high]
+            chosen_hits = hits[below].sum(axis=0)[low] + hits[above].sum(axis=0)[high]
+            i = goal.pick(chosen_rows, chosen_hits)
+            if i >= 0:
+                total = int(chosen_rows[i]), int(chosen_hits[i])
+                found.append((*total, cut, int(low[i]), int(high[i])))
+    best = goal.pick(*np.array(found, np.int64).reshape(-1, 5).T[:2].copy())
+    if best < 0:
+        return np.zeros(levels, np.int64)
+    _, _, cut, lower, higher = found[best]
+    return _fewest_stairs(np.repeat([lower, higher], [cut, levels - cut]), totals)
+
+
+# ---------------------------------------------------------------- sizes
+
+
+def steps(method: str, positives: Int64s, totals: Int64s) -> tuple[int, int]:
+    """Return how many additions a method's table takes and how many values it holds.
+
+    For the enumeration of `staircase`: the boundaries weighed.
+    """
+    levels, bins = positives.shape
+    if method == "staircase":
+        return levels * (bins + 1) * (bins + 2) // 2, 0
+    if method == "vw-dpmt":
+        return table_size(LevelPrefixes.of(positives, totals).rows)
+    rows = prefix_sums(totals)
+    if method == "vw-dpmt-mono":
+        costs = list(rows // common_unit(rows))
+    else:
+        costs = [np.arange(bins + 1)] * levels
+    additions, held = table_size(costs)
+    if method.endswith("-mono"):  # its table is as long in every level
+        held = levels * (1 + sum(int(cost[-1]) for cost in costs))
+    return additions, held
+
+
+def too_large(method: str, positives: Int64s, totals: Int64s) -> str | None:
+    """Return why a method's table is too large to begin, or None where it is not."""
+    additions, held = steps(method, positives, totals)
+    if additions > MOST_STEPS:
+        return f"its table would need {additions:,} steps, more than {MOST_STEPS:,}"
+    if held > MOST_VALUES:
+        return f"its table would hold {held:,} values, more than {MOST_VALUES:,}"
+    return None
+
+
+def _check_size(method: str, positives: Int64s, totals: Int64s) -> None:
+    reason = too_large(method, positives, totals)
+    if reason:
+        raise UsageError(
+            f"--method {method} cannot run on this grid: {reason}. "
+            "Take fewer --score-bins, or --method exact."
+        )

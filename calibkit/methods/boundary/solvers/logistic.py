@@ -1,0 +1,152 @@
+"""The logistic surface: one cut on a fitted probability of score and uncertainty.
+
+The regressors are s (the logit of a probability clipped by 1e-6, a logit as it is, a raw score
+standardised), u (the rank of the uncertainty, in [0, 1]) and s u; the fit is logistic regression
+with a ridge of 1/n on the standardised regressors.  A boundary has to rise with the score at every
+uncertainty: where the slope in s is not positive at both ends, u = 0 and u = 1, the product is
+dropped, then u, and where scores fall with the label even so, the score itself is the surface.  The
+cut is the best single threshold on the surface's values.
+
+Uncertainties enter by their level, one of 100 of equal mass: u is the middle of the ranks of the
+level's rows.  So a surface with a cut *is* one threshold a level, which is what a model holds and
+applies, and every sum here is one over the tally, whose order is that of the scores.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.bins.binning import Levels
+from calibkit.methods.boundary.problem.found import Found, Surface
+from calibkit.methods.boundary.problem.goals import Goal
+from calibkit.methods.boundary.solvers.classic import single_threshold
+from calibkit.methods.boundary.solvers.surface_fit import Shared, fit_surface, regressor
+from calibkit.summaries.tally import Points, Tally
+from calibkit_kernels import sorting
+from calibkit_kernels import surface as kernels
+from calibkit_kernels.decide import LEAST
+
+Floats = NDArray[np.float64]
+
+#: How many levels the uncertainty is resolved into.
+LEVELS = 100
+
+
+def logistic(value: float) -> float:
+    """Return the probability of some log-odds."""
+    small = math.exp(-abs(value))
+    return 1.0 / (1.0 + small) if value >= 0.0 else small / (1.0 + small)
+
+
+def distinct(levels: Levels) -> Levels:
+    """Return levels without those that no value can be in."""
+    edges = np.unique(levels.edges)
+    return Levels(levels.minimum, edges[edges > levels.minimum])
+
+
+def best_cut(
+    tally: Tally,
+    goal: Goal,
+    excluded: int = -1,
+    *,
+    scale: str = "probability",
+    threads: int = 1,
+    shared: Shared | None = None,
+) -> Found:
+    """Fit a surface and return its best cut.
+
+    Parameters
+    ----------
+    tally
+        Scores, finite unless they are probabilities, and levels.
+    goal
+        What to reach.
+    excluded
+        A part of a dealt tally that takes no part.
+    scale
+        What scores hold: ``probability``, ``logit`` or ``raw``.
+    threads
+        How many may sum; the result does not depend on them.
+    shared
+        What the fits that leave out one part of this tally have in common.
+    """
+    probability, raw = scale == "probability", scale == "raw"
+    surface = fit_surface(
+        tally, excluded, probability=probability, raw=raw, threads=threads, shared=shared
+    )
+    points, values = surface_points(tally, surface, excluded, probability, threads)
+    choice = int(single_threshold(points, goal)[0])
+    if choice < 0:
+        return Found(np.full(tally.levels, np.nan), 0, 0, surface=surface)
+    value = float(values[points.entry[choice]])
+    return Found(
+        cut_thresholds(tally, surface, values, value, excluded, probability=probability),
+        int(points.selected[choice]),
+        int(points.true_positives[choice]),
+        surface=surface,
+        cut=value,
+        gain=points.total_gain(np.array([choice])),
+    )
+
+
+def surface_points(
+    tally: Tally, surface: Surface, excluded: int, probability: bool, threads: int = 1
+) -> tuple[Points, NDArray[np.float32]]:
+    """Return the prefixes of all rows by falling value of a surface, and the value of each entry."""
+    s = regressor(tally, probability)
+    values, words = np.empty(s.size, np.float32), np.empty(s.size, np.uint64)
+    arrays = s, tally.level, tally.part, surface.lines()
+    words = words[: kernels.surface_words(*arrays, excluded, values, words)]
+    words = sorting.sort_words(words, 32, threads)
+    room = int(tally.level_totals[:, 0].sum())
+    selected, hits, entry, gain = kernels.ordered_points(
+        words, tally.count, tally.positive, tally.gain, room
+    )
+    offsets = np.array([0, entry.size])
+    gain = gain if tally.gain.size else tally.gain
+    return Points(selected, hits, entry, offsets, offsets[1:], gain), values
+
+
+def cut_thresholds(
+    tally: Tally,
+    surface: Surface,
+    values: NDArray[np.float32],
+    cut: float,
+    excluded: int = -1,
+    *,
+    probability: bool = True,
+) -> Floats:
+    """Return the score from which on each level's line reaches a cut: -inf always, NaN never.
+
+    It is ``(cut - a) / g`` for a line ``a + g s``, as a score; among the scores of the tally it parts
+    exactly those whose value reaches the cut from those whose value does not.
+    """
+    limits = np.full((tally.levels, 2), np.nan)
+    kernels.level_limits(tally.score, values, tally.level, tally.part, cut, excluded, limits)
+    found = np.empty(tally.levels)
+    lines = surface.lines()[:-1]
+    for own, ((a, g), (lowest, highest)) in enumerate(zip(lines, limits, strict=True)):
+        found[own] = _between(_as_score((cut - a) / g, probability), lowest, highest)
+    return found
+
+
+def _as_score(s: float, probability: bool) -> float:
+    """Return the score of a value of the regressor: clipped probabilities are all alike."""
+    if not probability:
+        return float(s)
+    bound = math.log((1.0 - LEAST) / LEAST)
+    if s <= -bound:
+        return -math.inf
+    return math.nan if s > bound else logistic(s)
+
+
+def _between(threshold: float, lowest: float, highest: float) -> float:
+    """Return a threshold that selects the lowest score to be selected, and not the one below."""
+    if not math.isnan(lowest) and not threshold <= lowest:
+        return lowest
+    if not math.isnan(highest) and threshold <= highest:
+        return lowest if not math.isnan(lowest) else math.nextafter(highest, math.inf)
+    return threshold

@@ -1,0 +1,233 @@
+"""The methods of finding a boundary, by name: what each can optimise and how it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit.errors import UsageError, nearest
+from calibkit.methods.boundary.problem.found import Found, lowest_scores
+from calibkit.methods.boundary.problem.goals import CountGoal, Goal
+from calibkit.methods.boundary.problem.target import OPTIONS
+from calibkit.methods.boundary.solvers import classic, exact, grid_methods, value
+from calibkit.methods.boundary.solvers.logistic import LEVELS, best_cut
+from calibkit.methods.boundary.solvers.stochastic import random_block, random_tie
+from calibkit.methods.boundary.solvers.surface_fit import Shared
+from calibkit.summaries.tally import Points, Tally
+from calibkit_kernels.knapsack import STATE_CAP
+
+Int64s = NDArray[np.int64]
+
+#: The paper's default number of score bins.
+PAPER_SCORE_BINS = 500
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to choose one threshold in each level.
+
+    Attributes
+    ----------
+    name, summary
+        What it is called, and what it does in a few words.
+    objectives
+        The objectives it can take: some of `calibkit.methods.boundary.problem.target.OPTIONS`.
+    choose
+        Returns the point of each level, -1 for none; for methods on prefixes.
+    take
+        Returns how many of the highest score bins each level takes; for methods on a grid.
+    mix
+        Returns a randomised boundary; for methods that randomise.
+    surface
+        Fits a surface to a tally and returns its best cut; for methods on the scores themselves.
+    score_bins, levels
+        Its default number of score bins, 0 for every distinct score, and of uncertainty levels.
+    together
+        Whether it takes all levels as one.
+    values
+        Whether it can look at what rows are worth.
+    """
+
+    name: str
+    summary: str
+    objectives: tuple[str, ...]
+    choose: Callable[[Points, Goal], Int64s] | None = None
+    take: Callable[[Int64s, Int64s, Goal], Int64s] | None = None
+    mix: Callable[[Tally, Goal, int], Found] | None = None
+    surface: Callable[..., Found] | None = None
+    score_bins: int = 0
+    levels: int = 3
+    together: bool = False
+    values: bool = False
+
+    @property
+    def needs_grid(self) -> bool:
+        """Whether the method works on score bins only."""
+        return self.take is not None
+
+    def find(self, tally: Tally, goal: Goal, *, excluded: int = -1) -> Found:
+        """Find a boundary on a tally.
+
+        Parameters
+        ----------
+        tally
+            Distinct scores, or the columns of a grid, per level.
+        goal
+            What to reach; its totals are those of the rows that take part.
+        excluded
+            A part of a dealt tally that takes no part.
+        """
+        if self.mix is not None:
+            return self.mix(tally, goal, excluded)
+        if self.surface is not None:
+            return self.surface(tally, goal, excluded)
+        if self.take is not None:
+            positives, totals = grid_counts(tally, excluded)
+            take = self.take(positives, totals, goal)
+            lowest = np.where(take > 0, positives.shape[1] - take, np.nan)
+            hits, rows = grid_methods.evaluate(positives, totals, take)
+            return Found(lowest, rows, hits)
+        assert self.choose is not None
+        points = tally.points(excluded=excluded, together=self.together)
+        return _found(tally, points, self.choose(points, goal))
+
+    def find_with_optimum(self, tally: Tally, goal: Goal) -> tuple[Found, exact.Solution]:
+        """Find a boundary on a tally, and the best one over the same prefixes."""
+        if self.mix is not None or self.surface is not None:  # it is the optimum of its class
+            found = self.find(tally, goal)
+            rows, hits = found.selected, found.true_positives
+            value = goal.value(rows, hits, found.gain) or 0.0
+            nothing = np.full(tally.levels, -1, np.int64)
+            return found, exact.Solution(nothing, int(rows), int(hits), True, value)
+        points = tally.points(together=self.together)
+        optimum = best_choice(points, goal)
+        if self.choose is exact_choice:
+            return _found(tally, points, optimum.choice), optimum
+        if self.choose is not None:
+            return _found(tally, points, self.choose(points, goal)), optimum
+        return self.find(tally, goal), optimum
+
+
+def at_ties(method: Method) -> Method:
+    """Return the stochastic method random at one score only, over all rows together."""
+    return replace(method, mix=random_tie, together=True)
+
+
+def on_folds(method: Method) -> Method:
+    """Return a method for the folds of one deal, whose fits share their sums over many rows."""
+    if method.surface is None:
+        return method
+    return replace(method, surface=partial(method.surface, shared=Shared()))
+
+
+def on_scale(method: Method, scale: str, threads: int) -> Method:
+    """Return the logistic method for scores of a scale."""
+    surface = partial(best_cut, scale=scale, threads=threads)
+    return replace(method, surface=surface)
+
+
+def exact_choice(points: Points, goal: Goal) -> Int64s:
+    """Return the optimum over all prefixes."""
+    return best_choice(points, goal).choice
+
+
+def best_choice(points: Points, goal: Goal, cap: int = STATE_CAP) -> exact.Solution:
+    """Return the optimum over all prefixes, with what is known of it; for `cap` see `exact.solve`."""
+    if goal.uses_gain:
+        return value.solve(points, goal, cap)
+    assert isinstance(goal, CountGoal)
+    return exact.solve(points, goal, cap)
+
+
+def _found(tally: Tally, points: Points, choice: Int64s) -> Found:
+    """Return a choice of points with its thresholds; one choice for all levels is spread."""
+    lowest = lowest_scores(tally, points, choice)
+    if choice.size == 1:
+        lowest = np.broadcast_to(lowest, tally.levels).copy()
+    return Found(lowest, *points.totals(choice), gain=points.total_gain(choice))
+
+
+def grid_counts(tally: Tally, excluded: int = -1) -> tuple[Int64s, Int64s]:
+    """Return positive rows and rows, shape (levels, columns), of a tally of grid columns."""
+    kept = slice(None) if excluded < 0 else tally.part != excluded
+    shape = (tally.levels, int(tally.score.max()) + 1)
+    place = (tally.level[kept], tally.score[kept].astype(np.int64))
+    positives, totals = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    np.add.at(positives, place, tally.positive[kept])
+    np.add.at(totals, place, tally.count[kept])
+    return positives, totals
+
+
+#: The tables over bins of average size know these two alone.
+_BOTH = ("precision", "recall")
+
+METHODS: dict[str, Method] = {
+    found.name: found
+    for found in (
+        Method("exact", "the optimum, with proof", OPTIONS, exact_choice, values=True),
+        Method(
+            "st",
+            "a single threshold",
+            OPTIONS,
+            classic.single_threshold,
+            together=True,
+            values=True,
+        ),
+        Method(
+            "logistic",
+            "one cut on a logistic surface",
+            OPTIONS,
+            surface=best_cut,
+            levels=LEVELS,
+            values=True,
+        ),
+        Method("stochastic", "random over one block of scores", OPTIONS, mix=random_block),
+        Method("mist", "isotonic blocks above one rate", ("precision",), classic.isotonic),
+        Method("gmt", "each level on its own (greedy)", ("precision",), classic.greedy),
+        *(
+            Method(name, summary, objectives, take=take, score_bins=PAPER_SCORE_BINS)
+            for name, summary, objectives, take in (
+                ("ew-dpmt", "table over bins of average size", _BOTH, grid_methods.ew_dpmt),
+                ("ew-dpmt-mono", "the same, levels nested", _BOTH, grid_methods.ew_dpmt_mono),
+                ("vw-dpmt", "table over selected rows", OPTIONS, grid_methods.vw_dpmt),
+                ("vw-dpmt-mono", "the same, levels nested", OPTIONS, grid_methods.vw_dpmt_mono),
+                ("staircase", "two numbers of bins and a step", OPTIONS, grid_methods.staircase),
+            )
+        ),
+    )
+}
+
+
+def method(name: str, objective: str, worths: str = "") -> Method:
+    """Return a method that can take an objective.
+
+    `objective` is one of `calibkit.methods.boundary.problem.target.OPTIONS`;
+    `worths` says what makes rows differ in worth (such as ``--value``), if something does.
+
+    Raises
+    ------
+    UsageError
+        An unknown method, or a pair of method and objective that does not exist; the message lists
+        those that do.
+    """
+    if name not in METHODS:
+        raise UsageError(
+            f"there is no method {name!r}{nearest(name, METHODS)}; methods: auto, "
+            f"{', '.join(METHODS)}."
+        )
+    found = METHODS[name]
+    if objective not in found.objectives:
+        able = ", ".join(other.name for other in METHODS.values() if objective in other.objectives)
+        raise UsageError(
+            f"--method {name} does not take --{objective}, only "
+            f"{', '.join('--' + option for option in found.objectives)}; methods for "
+            f"--{objective}: {able}."
+        )
+    if worths and not found.values:
+        able = ", ".join(other.name for other in METHODS.values() if other.values)
+        raise UsageError(f"--method {name} does not take {worths}; methods that do: {able}.")
+    return found

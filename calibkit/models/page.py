@@ -1,0 +1,140 @@
+"""What a person reads of a result: lines and tables, which a console, a notebook or a page shows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from calibkit.models.kinds import IN_PYTHON, view_of
+
+#: Control characters but line feed and tab, and those that turn the direction of what follows.
+_COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+#: Where there is more than a page shows: on the command line, and in Python.
+_MORE = {"--all shows": "summary() shows", "-o FILE writes": "as_dict() has"}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: cells are text, numbers, booleans or None."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    title: str | None = None
+
+
+@dataclass
+class Page:
+    """What a view says of a result, in its order.
+
+    Attributes
+    ----------
+    short
+        Only as much as one screen has room for, `width` characters wide.
+    everything
+        All there is, in tables too that are cut elsewhere.
+    parts
+        Lines, of which empty ones part paragraphs, and tables.
+    """
+
+    short: bool = False
+    everything: bool = False
+    width: int = 80
+    parts: list[str | Table] = field(default_factory=list)
+
+    def say(self, *lines: str) -> None:
+        """Add lines."""
+        self.parts += lines
+
+    def table(
+        self, header: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None = None
+    ) -> None:
+        """Add a table."""
+        self.parts.append(Table(header, rows, title))
+
+    def shown(self, count: int, most: int) -> int:
+        """Return how many of `count` lines there is room for: on a short page `most`."""
+        return min(count, most) if self.short and not self.everything else count
+
+    def text(self) -> str:
+        """Return the page as plain text."""
+        return "\n".join(
+            printable(part) if isinstance(part, str) else table_text(part) for part in self.parts
+        )
+
+
+class Shown:
+    """What results have in common: they say in one line, as text and in a notebook what they are."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {view_of(self).headline(self)}>"
+
+    def _repr_html_(self) -> str:
+        shown: str = IN_PYTHON["html"]()(_in_python(self, Page(short=True)))
+        return shown
+
+    def summary(self) -> str:
+        """Return what the command line prints of it, as text."""
+        return _in_python(self, Page()).text()
+
+
+def _in_python(result: object, page: Page) -> Page:
+    """Return a page that shows a result, and says where Python has what it leaves out."""
+    view_of(result).view(result, page)
+    for place, part in enumerate(page.parts):
+        if isinstance(part, str):
+            for option, method in _MORE.items():
+                part = part.replace(option, method)
+            page.parts[place] = part
+    return page
+
+
+def printable(text: str) -> str:
+    r"""Return text with control characters as escapes such as ``\x1b``.
+
+    A name from a file or a model must not command the terminal.
+    """
+    return _COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def cell_text(value: object) -> str:
+    """Return a table cell: '-' for null, six significant digits for a float."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.6g}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return printable(str(value))
+
+
+def table_text(table: Table) -> str:
+    """Return a table as text: columns two blanks apart, numbers right, a rule under the header."""
+    cells = [[cell_text(cell) for cell in row] for row in table.rows]
+    right = [numeric([row[place] for row in table.rows]) for place in range(len(table.header))]
+    columns = list(zip(table.header, *cells, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+
+    def line(row: Sequence[str]) -> str:
+        parts = [
+            text.rjust(width) if on_right else text.ljust(width)
+            for text, width, on_right in zip(row, widths, right, strict=True)
+        ]
+        return "  ".join(parts).rstrip()
+
+    rule = "  ".join("-" * width for width in widths)
+    lines = [line(table.header), rule, *(line(row) for row in cells)]
+    return printable("\n".join([table.title, *lines] if table.title else lines))
+
+
+def numeric(values: Sequence[object]) -> bool:
+    """Tell whether a column holds numbers, perhaps with gaps."""
+    present = [value for value in values if value is not None]
+    return bool(present) and all(
+        isinstance(value, int | float) and not isinstance(value, bool) for value in present
+    )

@@ -1,0 +1,221 @@
+"""Minimising smooth functions: Newton's method for few variables, quasi-Newton for many.
+
+The loop of Newton's method is `calibkit_kernels.newton`, which the leaves of trees use as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit_kernels import newton as kernels
+from calibkit_kernels.dense import dot
+from calibkit_kernels.newton import FLAT, FREE, RISING
+
+Floats = NDArray[np.float64]
+Evaluate = Callable[[Floats], tuple[float, Floats]]
+#: Value, gradient and Hessian (of which the lower half counts) at a point.
+Sums = Callable[[Floats], tuple[float, Floats, Floats]]
+
+#: Slopes at which a quasi-Newton search ends: it gains digit by digit, and a mean over rows keeps nine.
+FLAT_OF_MANY: Final = 1e-9
+#: Where minima are only compared: the losses are off by the square of it.
+ROUGHLY_FLAT: Final = 1e-5
+#: What is still to be gained, a row, where only the order of rows is wanted.
+LITTLE: Final = 1e-9
+
+#: How many past steps stand for the curvature.
+_MEMORY = 20
+#: A step must gain this share of what the slope promises, and leave at most that share of slope.
+_GAIN, _FLATTENED = 1e-4, 0.9
+_LINE_TRIALS = 60
+#: How much a function may rise by rounding where its slope says that it falls, as a share of it.
+_ROUNDING = 1e-14
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """Where a minimisation ended.
+
+    Attributes
+    ----------
+    point, value
+        The best point and the function there.
+    gradient
+        The largest component of the gradient there, in absolute value.
+    iterations
+        How many steps were taken.
+    converged
+        Whether the gradient is as small as asked, or no step gains anything more.
+    """
+
+    point: Floats
+    value: float
+    gradient: float
+    iterations: int
+    converged: bool
+
+
+def newton(
+    sums: Sums,
+    start: Sequence[float] | Floats,
+    *,
+    kinds: Sequence[int] | None = None,
+    scale: float = 1.0,
+    slope: float = FLAT,
+    decrement: float = 0.0,
+    ridge: float = 0.0,
+    last_step: bool = True,
+) -> Minimum:
+    """Minimise a convex function by Newton's method with step halving.
+
+    Parameters
+    ----------
+    sums
+        Returns value, gradient and Hessian at a point.
+    start
+        Where to begin.
+    kinds
+        What each variable may do: `FREE` (the default), `RISING` (stay at 0 or above), `FIXED`.
+    scale
+        What the function is divided by for the two tolerances, as a number of rows.
+    slope, decrement
+        Stop once no slope is larger, or no more than half of it is to be gained.
+    ridge
+        This share of the Hessian's trace is added to its diagonal.
+    last_step
+        Whether the step that is known where the function is flat is taken; value and gradient are
+        those before it.
+
+    Notes
+    -----
+    Variables at their bound leave it when the function asks for it; steps end at the bounds, so that
+    the function falls in every step.  Without a finite minimum the search ends somewhere far out.
+    """
+    places = np.array(start, np.float64)
+    own = np.array([FREE] * places.size if kinds is None else kinds, np.int64)
+    points = np.zeros((kernels.MATRIX + places.size, places.size))
+    points[kernels.AHEAD] = np.where(own == RISING, np.maximum(places, 0.0), places)
+    state = np.empty(8)
+    kernels.begin(scale, slope, decrement, ridge, state)
+    said = kernels.GO
+    while said == kernels.GO:
+        said = kernels.newton(*sums(points[kernels.AHEAD]), own, points, state)
+    place = kernels.AHEAD if said == kernels.FOUND and last_step else kernels.POINT
+    return Minimum(
+        points[place],
+        float(state[kernels.VALUE]),
+        float(state[kernels.LEFT]),
+        int(state[kernels.STEPS]),
+        converged=bool(said == kernels.FOUND),
+    )
+
+
+def newton_step(
+    point: Floats, gradient: Floats, hessian: Floats, ridge: float = 0.0
+) -> tuple[Floats, float]:
+    """Return the point after one Newton step over free variables, and twice the gain it promises."""
+    points = np.tile(point, (kernels.MATRIX + point.size, 1))
+    kinds = np.full(point.size, FREE, np.int64)
+    decrement = float(kernels.newton_step(gradient, hessian, kinds, ridge, points))
+    return point + points[kernels.STEP], decrement
+
+
+def quasi_newton(
+    evaluate: Evaluate, start: Floats, *, tolerance: float = FLAT, iterations: int = 1000
+) -> Minimum:
+    """Minimise a function by L-BFGS with a weak Wolfe line search.
+
+    Parameters
+    ----------
+    evaluate
+        Returns value and gradient at a point; the value may be infinite, never NaN.
+    start
+        Where to begin; a finite value.
+    tolerance
+        Stop once no component of the gradient is larger.
+    iterations
+        Stop after so many steps at the latest.
+
+    Notes
+    -----
+    All sums are taken in order, so that the result is the same on every run.  J. Nocedal,
+    S. Wright, *Numerical Optimization*, sections 3.1 and 7.2; the line search is that of A. Lewis,
+    M. Overton, *Nonsmooth optimization via quasi-Newton methods*, section 4, near the minimum with
+    the test on slopes of W. Hager, H. Zhang, *A new conjugate gradient method*, section 3.
+    """
+    point, (value, gradient) = start, evaluate(start)
+    steps: list[tuple[Floats, Floats, float]] = []
+    for taken in range(iterations):
+        largest = float(np.abs(gradient).max(initial=0.0))
+        if largest <= tolerance:
+            return Minimum(point, value, largest, taken, converged=True)
+        direction = _direction(gradient, steps)
+        slope = dot(gradient, direction)
+        if slope >= 0.0:
+            steps.clear()
+            direction, slope = -gradient, -dot(gradient, gradient)
+        first = 1.0 if steps else min(1.0, 1.0 / largest)
+        found = _line_search(evaluate, point, value, direction, slope, first)
+        if found is None:
+            if not steps:  # not even along the gradient: rounding is all that is left
+                return Minimum(point, value, largest, taken, converged=True)
+            steps.clear()
+            continue
+        after, value, rise = found
+        moved, turned = after - point, rise - gradient
+        curvature = dot(moved, turned)
+        if curvature > 0.0:
+            steps = [*steps[1 - _MEMORY :], (moved, turned, curvature)]
+        point, gradient = after, rise
+    largest = float(np.abs(gradient).max(initial=0.0))
+    return Minimum(point, value, largest, iterations, converged=largest <= tolerance)
+
+
+def _direction(gradient: Floats, steps: list[tuple[Floats, Floats, float]]) -> Floats:
+    """Return minus the gradient times the inverse curvature that past steps have shown."""
+    direction = -gradient
+    shares = []
+    for moved, turned, curvature in reversed(steps):
+        share = dot(moved, direction) / curvature
+        direction = direction - share * turned
+        shares.append(share)
+    if steps:
+        _, turned, curvature = steps[-1]
+        direction = direction * (curvature / dot(turned, turned))
+    for (moved, turned, curvature), share in zip(steps, reversed(shares), strict=True):
+        direction = direction + (share - dot(turned, direction) / curvature) * moved
+    return direction
+
+
+def _line_search(
+    evaluate: Evaluate,
+    point: Floats,
+    value: float,
+    direction: Floats,
+    slope: float,
+    first: float,
+) -> tuple[Floats, float, Floats] | None:
+    """Return a point along a direction that gains enough, with value and gradient there."""
+    low, high, step = 0.0, np.inf, first
+    for _ in range(_LINE_TRIALS):
+        trial = point + step * direction
+        reached, rise = evaluate(trial)
+        left = dot(rise, direction)
+        gained = reached < value + _GAIN * step * slope
+        # Where the function is level to rounding, its slope still tells which way is down.
+        level = reached <= value + _ROUNDING * abs(value) and left <= (2 * _GAIN - 1) * slope
+        if not (gained or level):
+            high = step
+        elif left < _FLATTENED * slope:
+            low = step
+        else:
+            return trial, reached, rise
+        step = 2.0 * low if np.isinf(high) else 0.5 * (low + high)
+        if step in (low, high):
+            return None
+    return None

@@ -1,0 +1,242 @@
+"""Losses of predictions of what several raters say, plugin and debiased, from exact sums by bin.
+
+T. Mimori, K. Sasada, H. Matsui, I. Sato, "Diagnostic uncertainty calibration: towards reliable
+machine predictions in medical domain", sections 3 and 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from math import fsum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibkit_kernels.raters import UNITS_PER_ONE, add_bin_sums
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+#: How many equal bins of [0, 1] a calibration loss has.
+BINS = 15
+
+#: Numbers of a target matrix that are worked on at a time.
+_BLOCK_CELLS = 2**18
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Predicted probabilities of events, beside the shares of raters for whom they happened.
+
+    Attributes
+    ----------
+    prediction, label
+        Rows x targets.
+    excess
+        By how much the square of `label` exceeds, on average, the square of what it estimates:
+        label (1 - label) / (votes - 1); 0 where that is not known.
+    """
+
+    prediction: Floats
+    label: Floats
+    excess: Floats
+
+    def rows(self, kept: NDArray[np.int64]) -> Targets:
+        """Return some of the rows."""
+        return Targets(self.prediction[kept], self.label[kept], self.excess[kept])
+
+    def blocks(self) -> Iterator[Targets]:
+        """Yield blocks of rows."""
+        for part in _blocks(self.prediction):
+            yield Targets(self.prediction[part], self.label[part], self.excess[part])
+
+
+def _blocks(matrix: NDArray[Any]) -> Iterator[slice]:
+    """Yield rows of a matrix that stay in the cache while they are worked on."""
+    rows = max(1, _BLOCK_CELLS // max(1, matrix.shape[1]))
+    for start in range(0, matrix.shape[0], rows):
+        yield slice(start, start + rows)
+
+
+@dataclass(frozen=True)
+class BinSums:
+    """Exact sums of targets by bin; every attribute is targets x bins, of Python integers.
+
+    The sums are in units of 2^-60.
+    """
+
+    rows: NDArray[np.object_]
+    label: NDArray[np.object_]
+    prediction: NDArray[np.object_]
+    squared_label: NDArray[np.object_]
+    squared_difference: NDArray[np.object_]
+    excess: NDArray[np.object_]
+
+
+#: One, in the units of the sums.
+ONE = int(UNITS_PER_ONE)
+
+
+def bin_edges(bins: int) -> Floats:
+    """Return the lower edges of equal bins of [0, 1]."""
+    return np.array([place / bins for place in range(bins)])
+
+
+def bin_sums(targets: Targets, bins: int = BINS) -> BinSums:
+    """Return the sums of targets in each bin of their predictions."""
+    return added_bin_sums(targets.blocks(), targets.prediction.shape[1], bins)
+
+
+def added_bin_sums(blocks: Iterable[Targets], targets: int, bins: int = BINS) -> BinSums:
+    """Return the sums of so many targets over blocks of rows."""
+    edges = bin_edges(bins)
+    sums = np.zeros((targets, bins, 11), np.int64)
+    for block in blocks:
+        add_bin_sums(
+            np.ascontiguousarray(block.prediction),
+            np.ascontiguousarray(block.label),
+            np.ascontiguousarray(block.excess),
+            edges,
+            sums,
+        )
+    wide = sums.astype(object)
+    rows, limbs = wide[:, :, 0], wide[:, :, 1:]
+    return BinSums(rows, *(limbs[:, :, 2 * q] * 2**32 + limbs[:, :, 2 * q + 1] for q in range(5)))
+
+
+def class_targets(probabilities: Floats, counts: Counts) -> Targets:
+    """Return the targets of order 1: the share of raters who chose each class."""
+    label, excess = np.empty(counts.shape), np.empty(counts.shape)
+    for part in _blocks(counts):
+        votes = counts[part].sum(axis=1)
+        own = label[part] = counts[part] / votes[:, None]
+        excess[part] = own * (1.0 - own) / np.maximum(votes - 1, 1)[:, None]
+        excess[part][votes < 2] = 0.0
+    return Targets(probabilities, label, excess)
+
+
+def disagreement_shares(counts: Counts) -> Floats:
+    """Return, for each row, the share of pairs of raters who differ: at all, then about each class.
+
+    Rows need at least two votes.
+    """
+    shares = np.empty((counts.shape[0], counts.shape[1] + 1))
+    for part in _blocks(counts):
+        own, out = counts[part], shares[part]
+        votes = own.sum(axis=1)
+        pairs = (votes * (votes - 1)).astype(np.float64)
+        out[:, 0] = 1.0 - (own * (own - 1)).sum(axis=1) / pairs
+        out[:, 1:] = 2 * own * (votes[:, None] - own) / pairs[:, None]
+    return shares
+
+
+def predicted_disagreement(probabilities: Floats, alpha0: Floats | None = None) -> Floats:
+    """Return the probability that two raters differ: at all, then about each class.
+
+    Parameters
+    ----------
+    probabilities
+        Rows x classes.
+    alpha0
+        The strength of each row's Dirichlet distribution; None: raters draw from
+        `probabilities` itself (an infinite strength).
+
+    Notes
+    -----
+    Mimori et al., "Diagnostic uncertainty calibration", equations 49 and 50.
+    """
+    phi = np.empty((probabilities.shape[0], probabilities.shape[1] + 1))
+    for part in _blocks(probabilities):
+        own, out = probabilities[part], phi[part]
+        same = np.zeros(own.shape[0])
+        for place in range(own.shape[1]):
+            same += own[:, place] * own[:, place]
+        out[:, 0] = 1.0 - same
+        out[:, 1:] = 2.0 * own * (1.0 - own)
+        if alpha0 is not None:
+            strength = alpha0[part]
+            out *= np.where(np.isinf(strength), 1.0, strength / (strength + 1.0))[:, None]
+        np.clip(out, 0.0, 1.0, out=out)
+    return phi
+
+
+def disagreement_targets(phi: Floats, counts: Counts) -> Targets:
+    """Return the targets of order 2: predictions beside the shares of pairs who differ."""
+    return Targets(phi, disagreement_shares(counts), np.zeros_like(phi))
+
+
+@dataclass(frozen=True)
+class Losses:
+    """The losses of each target, one number a target; sums over classes are sums over targets.
+
+    Attributes
+    ----------
+    squared
+        Mean squared difference of prediction and a single rater's say; unbiased.
+    epistemic, epistemic_plugin
+        Mean squared difference of prediction and what raters say on average: unbiased, and with
+        the observed share in its place.  The first may be negative.
+    calibration, calibration_plugin
+        The part of it that bins of equal prediction show: debiased for the scatter of the bins'
+        mean labels, and not.  A bin with one row counts 0 when debiased.
+    gaps
+        Targets x bins: mean label minus mean prediction, 0 in empty bins.
+    """
+
+    squared: Floats
+    epistemic: Floats
+    epistemic_plugin: Floats
+    calibration: Floats
+    calibration_plugin: Floats
+    gaps: Floats
+
+    @property
+    def dispersion(self) -> Floats:
+        """What the epistemic loss has beyond the calibration loss."""
+        return self.epistemic - self.calibration
+
+    @property
+    def dispersion_plugin(self) -> Floats:
+        """The same of the plugin forms."""
+        return self.epistemic_plugin - self.calibration_plugin
+
+
+def losses(sums: BinSums) -> Losses:
+    """Return the losses that sums by bin stand for.
+
+    Bins of equal width; see `bin_sums`.  Sums are exact, so the result is
+    a function of the set of rows.
+    """
+    targets, bins = sums.rows.shape
+    squared, epistemic, apart_only, debiased, plugin = numbers = np.zeros((5, targets))
+    gaps = np.zeros((targets, bins))
+    for k in range(targets):
+        total = int(sums.rows[k].sum())
+        apart = int(sums.squared_difference[k].sum())
+        spread = int(sums.label[k].sum() - sums.squared_label[k].sum())
+        scale = total * ONE
+        numbers[0, k] = (apart + spread) / scale
+        numbers[1, k] = (apart - int(sums.excess[k].sum())) / scale
+        numbers[2, k] = apart / scale
+        parts = [_bin_losses(sums, k, b, total) for b in range(bins)]
+        numbers[3, k] = fsum(part[0] for part in parts)
+        numbers[4, k] = fsum(part[1] for part in parts)
+        gaps[k] = [gap for _, _, gap in parts]
+    return Losses(squared, epistemic, apart_only, debiased, plugin, gaps)
+
+
+def _bin_losses(sums: BinSums, k: int, b: int, total: int) -> tuple[float, float, float]:
+    """Return the debiased and plugin calibration loss of a bin, and its gap."""
+    rows, label = int(sums.rows[k, b]), int(sums.label[k, b])
+    if rows == 0:
+        return 0.0, 0.0, 0.0
+    gap = (label - int(sums.prediction[k, b])) / (rows * ONE)
+    plugin = rows / total * (gap * gap)
+    if rows == 1:
+        return 0.0, plugin, gap
+    # The variance from exact sums: nothing cancels, whatever the mean.
+    squares = int(sums.squared_label[k, b])
+    variance = (rows * squares * ONE - label * label) / (rows * rows * ONE * ONE)
+    return plugin - rows / total * variance / (rows - 1), plugin, gap

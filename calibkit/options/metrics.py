@@ -1,0 +1,269 @@
+"""Which metrics there are and what they say; which are wanted, and the options that shape them.
+
+To add a metric: its function in `calibkit.measures` (of decisions: its entry in
+`calibkit.numerics.confusion`, and nothing here), and its line here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from calibkit.errors import UsageError, nearest
+from calibkit.numerics.bounds import Bound, decimal_bound, is_decimal
+from calibkit.numerics.confusion import MEASURES
+
+#: What each metric of a score says, in a sentence for readers who do not know its name.
+OF_SCORES: Final = {
+    "count": "rows, or the sum of their weights",
+    "positives": "rows with label 1",
+    "base_rate": "share of rows with label 1",
+    "mean_score": "mean of the scores; of a calibrated score it is the base rate",
+    "calibration_bias": "sum of scores / sum of labels − 1: above 0 the scores are too high",
+    "auc": "chance that a positive row scores above a negative one; 0.5 is a coin, 1 is perfect",
+    "average_precision": "precision averaged over recall; the base rate is chance, 1 is perfect",
+    "recall_at_precision": "largest recall of one threshold with at least this precision",
+    "precision_at_recall": "largest precision of one threshold with at least this recall",
+    "log_loss": "mean of −ln of the probability given to what happened; lower is better",
+    "log_loss_reduction": "log loss over that of the baseline − 1; below 0 is better",
+    "brier": "mean squared distance of score and label; lower is better",
+    "ece": "how far scores are from frequencies, in bins; 0 is calibrated",
+    "ace": "the same in bins with equally many rows",
+    "mce": "the same in the worst bin",
+    "ece_debiased": "root of the mean squared distance in bins, less its expected noise",
+    "smooth_ece": "calibration error without bins, smoothed at a width it finds itself",
+    "miscalibration": "how much isotonic regression lowers the Brier score; 0 is calibrated",
+    "discrimination": "how far scores that were calibrated improve on the base rate; higher is better",
+    "brier_uncertainty": "Brier score of the base rate itself",
+}
+
+#: Metrics of a score over the cells of a grid; each has the number of a score bin after a colon.
+OF_CELLS: Final = {
+    "ece_at": "calibration error over the uncertainty levels of one score bin of the grid",
+    "cumulative_ece_at": "calibration error over the cells of the grid from this score bin up",
+}
+
+#: Metrics of decisions beside `calibkit.numerics.confusion.MEASURES`.
+OF_DECISIONS: Final = {
+    "tp": "positive rows that were selected",
+    "fp": "negative rows that were selected",
+    "fn": "positive rows that were not selected",
+    "tn": "negative rows that were not selected",
+    "selected": "rows that were selected",
+}
+
+#: Metrics of class probabilities that are not those of a score.
+OF_CLASSES: Final = {
+    "classwise_ece": "calibration error of each class against the rest, averaged",
+}
+
+_PLUGIN = "as without _plugin, with observed shares in place of true ones: biased"
+
+#: Metrics of class probabilities judged by votes; those over classes also have one a class.
+OF_VOTES: Final = {
+    "rows_used": "rows with a vote",
+    "rows_two_raters": "rows with two votes and more, which tell how far raters disagree",
+    "squared_loss": "mean squared distance of the prediction and one rater's vote",
+    "epistemic_loss": "mean squared distance of the prediction and what raters say on average",
+    "epistemic_loss_plugin": _PLUGIN,
+    "calibration_loss": "part of it that is miscalibration, summed over classes",
+    "calibration_loss_plugin": _PLUGIN,
+    "class_calibration_error": "root of the calibration loss",
+    "dispersion_loss": "part of it that equal predictions leave: how far raters' shares differ there",
+    "dispersion_loss_plugin": _PLUGIN,
+    "dispersion_error": "root of the dispersion loss",
+    "disagreement_loss": "mean squared error of the predicted chance that two raters differ",
+    "disagreement_calibration_loss": "part of it that is miscalibration",
+    "disagreement_calibration_loss_plugin": _PLUGIN,
+    "disagreement_calibration_error": "root of the disagreement calibration loss",
+    "class_disagreement_loss": "the disagreement loss about one class at a time, averaged",
+    "class_disagreement_calibration_loss": "part of it that is miscalibration",
+    "class_disagreement_calibration_loss_plugin": _PLUGIN,
+    "class_disagreement_calibration_error": "the root, averaged over classes",
+}
+
+#: Every name, and what it says.
+MEANINGS: Final[dict[str, str]] = {
+    **OF_SCORES,
+    **OF_CELLS,
+    **OF_DECISIONS,
+    **{name: measure.meaning for name, measure in MEASURES.items()},
+    **OF_CLASSES,
+    **OF_VOTES,
+}
+
+#: Metrics that take a bound, and the option that gives it.
+WITH_BOUND: Final = {
+    "recall_at_precision": "--recall-at-precision",
+    "precision_at_recall": "--precision-at-recall",
+}
+
+
+def stem(metric: str) -> str:
+    """Return a metric's name without its bound, parameters or class."""
+    return metric.partition(":")[0].partition("[")[0]
+
+
+def meaning(metric: str) -> str:
+    """Return what a metric of metrics.json says: ``recall_at_precision:0.9``, ``squared_loss[3]``."""
+    return MEANINGS.get(stem(metric), "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The options that shape metrics.
+
+    Attributes
+    ----------
+    scale
+        ``probability``, ``logit`` or ``raw``.
+    bins, strategy
+        Number and kind of the bins of `ece`, `mce` and `ece_debiased`: ``equal-width`` (over
+        [0, 1]), ``equal-mass`` or ``range`` (equal width over the range of the scores).
+    precisions, recalls
+        The bounds of ``recall_at_precision:P`` and ``precision_at_recall:R``.
+    weighted, weight_kind
+        Whether rows have weights, and what a weight 2 is: ``frequency`` (two rows) or ``sampling``
+        (one row that stands for two).
+    prevalence
+        The base rate (its decimal) to which classes are reweighted; the weights of the rows are so
+        already.
+    threads
+        How many threads may work; no result depends on it.
+    """
+
+    scale: str = "probability"
+    bins: int = 15
+    strategy: str = "equal-width"
+    precisions: tuple[Bound, ...] = ()
+    recalls: tuple[Bound, ...] = ()
+    weighted: bool = False
+    weight_kind: str = "frequency"
+    prevalence: str | None = None
+    threads: int = 1
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share of the rows, and how it was typed."""
+
+    text: str
+    bound: Bound
+
+
+def read_shares(texts: Sequence[str]) -> tuple[Share, ...]:
+    """Return the shares of ``--top``.
+
+    Raises
+    ------
+    UsageError
+        For text that is no number above 0 and up to 1, or one given twice.
+    """
+    found: dict[Bound, Share] = {}
+    for text in texts:
+        bound = decimal_bound(text, "--top")
+        if not bound.numerator:
+            raise UsageError(f"--top is {text}; expected a share above 0, up to 1.")
+        if bound in found:
+            raise UsageError(f"--top has {found[bound].text} and {text}, which are one share.")
+        found[bound] = Share(text, bound)
+    return tuple(found.values())
+
+
+def read_bounds(precisions: Sequence[str], recalls: Sequence[str]) -> dict[str, list[Bound]]:
+    """Return the bounds of the metrics that take one, as their options give them."""
+    given = zip(WITH_BOUND.items(), (precisions, recalls), strict=True)
+    return {name: [_bound(text, option) for text in texts] for (name, option), texts in given}
+
+
+def read_prevalence(text: str) -> str:
+    """Return the base rate to which classes are reweighted, in its shortest decimal form.
+
+    Raises
+    ------
+    UsageError
+        For text that is no number between 0 and 1.
+    """
+    bound = decimal_bound(text, "--prevalence")
+    if not 0 < bound.numerator < bound.denominator:
+        raise UsageError(f"--prevalence is {text}; expected more than 0 and less than 1.")
+    return str(bound)
+
+
+def read_metrics(texts: Sequence[str], bounds: Mapping[str, list[Bound]]) -> tuple[str, ...] | None:
+    """Return the names of the metrics wanted, None for all.
+
+    A bound that stands in a name, as in ``recall_at_precision:0.9``, is added to `bounds`.  Measures
+    of decisions may be named as `boundary` does, ``balanced-accuracy`` or ``utility:1,-2,0,0``.
+
+    Raises
+    ------
+    UsageError
+        For names that are not known, all of them in one message.
+    """
+    wanted, unknown = [], []
+    for text in _rejoined(texts):
+        name, _, parameter = text.partition(":")
+        if name in bounds:
+            wanted += _bounded(name, parameter, bounds[name])
+        elif found := _known(text):
+            wanted.append(found)
+        else:
+            unknown.append(text)
+    if unknown:
+        known = sorted(map(_shown, MEANINGS))
+        hints = "".join(f" {text!r}{nearest(text, known)}" for text in unknown)
+        raise UsageError(f"--metrics: not known:{hints}; the metrics are {', '.join(known)}.")
+    return tuple(dict.fromkeys(wanted)) if texts else None
+
+
+def _rejoined(texts: Sequence[str]) -> Iterator[str]:
+    """Yield names whole: a list cut at its commas has the parameters of one apart."""
+    name = ""
+    for text in texts:
+        if name and ":" in name and is_decimal(text):
+            name += f",{text}"
+        else:
+            yield from [name] if name else []
+            name = text
+    yield from [name] if name else []
+
+
+def _bounded(name: str, parameter: str, bounds: list[Bound]) -> list[str]:
+    """Return a metric with the bound in its name, or with each that its option gave."""
+    if parameter:
+        bounds.append(_bound(parameter, name))
+        return [f"{name}:{bounds[-1]}"]
+    if not bounds:
+        raise UsageError(f"--metrics {name} needs a bound, such as {name}:0.9.")
+    return [f"{name}:{bound}" for bound in bounds]
+
+
+def _known(text: str) -> str | None:
+    """Return the name of a metric without a bound in metrics.json; None where there is none."""
+    name, _, parameter = text.partition(":")
+    measure = MEASURES.get(name.replace("-", "_"))
+    if measure is not None and measure.parameters:
+        values = ",".join(map(str, measure.read(name, parameter, "--metrics")))
+        return f"{name.replace('-', '_')}:{values}"
+    if measure is not None and text == name:
+        return name.replace("-", "_")
+    if name in OF_CELLS:
+        return text if parameter.isdecimal() else None
+    of_class = text.partition("[")[0] in {*OF_VOTES, "accuracy"}
+    return text if text in MEANINGS or of_class else None
+
+
+def _shown(name: str) -> str:
+    """Return how a metric is written in a list of all."""
+    if name in MEASURES and MEASURES[name].parameters:
+        return f"{name}:{','.join(MEASURES[name].parameters)}"
+    return f"{name}:J" if name in OF_CELLS else name
+
+
+def _bound(text: str, name: str) -> Bound:
+    bound = decimal_bound(text, name)
+    if not bound.numerator:
+        raise UsageError(f"{name} is {text}; expected more than 0, at most 1.")
+    return bound

@@ -1,0 +1,333 @@
+"""Every method, an entry each: its models, what is made of them, its fit and its states.
+
+This is the one place that knows all methods.  Each function loads what it returns, when it is used;
+the tables at the end are what the rooms below (through `calibkit.models.kinds`) and above look up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from calibkit.models.kinds import IN_PYTHON, VIEWS, Kind, View
+from calibkit.models.kinds import KINDS as GIVEN
+
+if TYPE_CHECKING:
+    from calibkit.bins.run import Binned
+    from calibkit.bundles.model import BundleModel
+    from calibkit.evaluation.findings import Evaluated
+    from calibkit.maps.calibrator import CalibratorModel
+    from calibkit.methods.boundary.result.model import BoundaryModel
+    from calibkit.methods.hetcal.model import HetcalModel
+    from calibkit.methods.raters.model import AlphaModel
+    from calibkit.methods.vad.model import VadModel
+    from calibkit.models.applier import Applier
+    from calibkit.models.page import Page
+    from calibkit.options.alpha_cal import AlphaOptions
+    from calibkit.options.bin import BinOptions
+    from calibkit.options.boundary import BoundaryOptions
+    from calibkit.options.calibrate import CalibrateOptions
+    from calibkit.options.evaluate import EvaluateOptions
+    from calibkit.options.hetcal import HetcalOptions
+    from calibkit.options.vad import VadOptions
+    from calibkit.summaries.runs import Fit, Run
+    from calibkit.summaries.states import State
+
+Translate = Callable[..., dict[str, Any]]
+
+
+class Alpha:
+    """``alpha-cal``: distributions over class probabilities, from votes."""
+
+    def structure(self) -> type[AlphaModel]:
+        from calibkit.methods.raters.model import AlphaModel
+
+        return AlphaModel
+
+    def applier(self, model: AlphaModel) -> Applier:
+        from calibkit.methods.raters.application import AlphaApplier
+
+        return AlphaApplier(model)
+
+    def translate(self) -> Translate:
+        from calibkit.exports.alpha import translate
+
+        return translate
+
+    def view(self) -> View:
+        from calibkit.views import alpha
+
+        return alpha
+
+    def run(self) -> Fit[AlphaOptions, AlphaModel]:
+        from calibkit.methods.raters import run
+
+        return run
+
+    def state(self) -> type[State]:
+        from calibkit.methods.raters.states import AlphaState
+
+        return AlphaState
+
+
+class Boundary:
+    """``boundary``: score thresholds, one an uncertainty level."""
+
+    def structure(self) -> type[BoundaryModel]:
+        from calibkit.methods.boundary.result.model import BoundaryModel
+
+        return BoundaryModel
+
+    def applier(self, model: BoundaryModel) -> Applier:
+        from calibkit.methods.boundary.application import BoundaryApplier
+
+        return BoundaryApplier(model)
+
+    def translate(self) -> Translate:
+        from calibkit.exports.boundary import translate
+
+        return translate
+
+    def view(self) -> View:
+        from calibkit.views import boundary
+
+        return boundary
+
+    def run(self) -> Fit[BoundaryOptions, BoundaryModel]:
+        from calibkit.methods.boundary import run
+
+        return run
+
+    def state(self) -> type[State]:
+        from calibkit.summaries.score_states import ScoreState
+
+        return ScoreState
+
+
+class Bundle:
+    """``bundle``: several models as one; it is put together, not fitted."""
+
+    def structure(self) -> type[BundleModel]:
+        from calibkit.bundles.model import BundleModel
+
+        return BundleModel
+
+    def applier(self, model: BundleModel) -> Applier:
+        from calibkit.bundles.application import BundleApplier
+
+        return BundleApplier(model)
+
+    def translate(self) -> Translate:
+        from calibkit.exports.bundle import translate
+
+        return translate
+
+    def view(self) -> View:
+        from calibkit.views import bundle
+
+        return bundle
+
+
+class Calibrator:
+    """``calibrate``: a map from scores, or from class probabilities, to probabilities."""
+
+    def structure(self) -> type[CalibratorModel]:
+        from calibkit.maps.calibrator import CalibratorModel
+
+        return CalibratorModel
+
+    def applier(self, model: CalibratorModel) -> Applier:
+        from calibkit.maps.application import calibrator_applier
+
+        return calibrator_applier(model)
+
+    def translate(self) -> Translate:
+        from calibkit.exports.calibrator import translate
+
+        return translate
+
+    def view(self) -> View:
+        from calibkit.views import calibrator
+
+        return calibrator
+
+    def run(self) -> Fit[CalibrateOptions, CalibratorModel]:
+        from calibkit.methods.calibrators import run
+
+        return run
+
+    def state(self) -> type[State]:
+        from calibkit.summaries.score_states import ScoreState
+
+        return ScoreState
+
+    def state_of_classes(self) -> type[State]:
+        from calibkit.methods.raters.states import ClassState
+
+        return ClassState
+
+
+class Hetcal:
+    """``hetcal``: a partition of the rows by their features, each part with a map of its own."""
+
+    def structure(self) -> type[HetcalModel]:
+        from calibkit.methods.hetcal.model import HetcalModel
+
+        return HetcalModel
+
+    def applier(self, model: HetcalModel) -> Applier:
+        from calibkit.methods.hetcal.application import HetcalApplier
+
+        return HetcalApplier(model)
+
+    def translate(self) -> Translate:
+        from calibkit.exports.hetcal import translate
+
+        return translate
+
+    def view(self) -> View:
+        from calibkit.views import hetcal
+
+        return hetcal
+
+    def run(self) -> Fit[HetcalOptions, HetcalModel]:
+        from calibkit.methods.hetcal import run
+
+        return run
+
+    def state(self) -> type[State]:
+        from calibkit.methods.hetcal.states import HetcalState
+
+        return HetcalState
+
+
+class Vad:
+    """``vad``: scores without the bias of selection."""
+
+    def structure(self) -> type[VadModel]:
+        from calibkit.methods.vad.model import VadModel
+
+        return VadModel
+
+    def applier(self, model: VadModel) -> Applier:
+        from calibkit.methods.vad.application import VadApplier
+
+        return VadApplier(model)
+
+    def translate(self) -> Translate:
+        from calibkit.exports.vad import translate
+
+        return translate
+
+    def view(self) -> View:
+        from calibkit.views import vad
+
+        return vad
+
+    def run(self) -> Fit[VadOptions, VadModel]:
+        from calibkit.methods.vad import run
+
+        return run
+
+    def state(self) -> type[State]:
+        from calibkit.methods.vad.run import VadState
+
+        return VadState
+
+
+class Evaluation:
+    """``evaluate``: metrics, which are no model."""
+
+    def view(self) -> View:
+        from calibkit.views import metrics
+
+        return metrics
+
+    def run(self) -> Run[EvaluateOptions, Evaluated]:
+        from calibkit.evaluation import run
+
+        return run
+
+    def state(self) -> type[State]:
+        from calibkit.summaries.score_states import ScoreState
+
+        return ScoreState
+
+
+class Grid:
+    """``bin``: a table of counts, which is no model."""
+
+    def run(self) -> Run[BinOptions, Binned]:
+        from calibkit.bins import run
+
+        return run
+
+    def state(self) -> type[State]:
+        from calibkit.summaries.score_states import ScoreState
+
+        return ScoreState
+
+
+alpha, boundary, bundle, calibrator = Alpha(), Boundary(), Bundle(), Calibrator()
+hetcal, vad, evaluation, grid = Hetcal(), Vad(), Evaluation(), Grid()
+
+
+def drift_view() -> View:
+    """Return how drift is shown."""
+    from calibkit.views import drift
+
+    return drift
+
+
+def report_view() -> View:
+    """Return how the findings of ``validate`` are shown."""
+    from calibkit.views import validation
+
+    return validation
+
+
+def html_of_page() -> Callable[[Page], str]:
+    """Return what shows a page in a notebook."""
+    from calibkit.views.notebook import html_of_page
+
+    return html_of_page
+
+
+#: The kinds of models.
+KINDS: Final[Mapping[str, Kind]] = {
+    "alpha": alpha,
+    "boundary": boundary,
+    "bundle": bundle,
+    "calibrator": calibrator,
+    "hetcal": hetcal,
+    "vad": vad,
+}
+
+#: What a state is finished by, and its class, by the command that writes it.
+RUNS: Final[Mapping[str, Callable[[], Run[Any, Any]]]] = {
+    "alpha-cal": alpha.run,
+    "bin": grid.run,
+    "boundary": boundary.run,
+    "calibrate": calibrator.run,
+    "calibrate --probs": calibrator.run,
+    "evaluate": evaluation.run,
+    "hetcal": hetcal.run,
+    "vad": vad.run,
+}
+STATES: Final[Mapping[str, Callable[[], type[State]]]] = {
+    "alpha-cal": alpha.state,
+    "bin": grid.state,
+    "boundary": boundary.state,
+    "calibrate": calibrator.state,
+    "calibrate --probs": calibrator.state_of_classes,
+    "evaluate": evaluation.state,
+    "hetcal": hetcal.state,
+    "vad": vad.state,
+}
+
+
+def give() -> None:
+    """Fill the tables of `calibkit.models.kinds`."""
+    GIVEN.update(KINDS)
+    VIEWS.update({"Drift": drift_view, "Metrics": evaluation.view, "Report": report_view})
+    IN_PYTHON["html"] = html_of_page

@@ -1,0 +1,224 @@
+"""Measures of a confusion matrix beside scikit-learn, their slopes, what their intervals cover."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn import metrics as oracle
+
+from calibkit.errors import UsageError
+from calibkit.measures import decisions
+from calibkit.measures.decisions import Confusion, confusion_of
+from calibkit.measures.intervals import IntervalOptions, intervals, method
+from calibkit.measures.views import Sample
+from calibkit.numerics.confusion import MEASURES, OBJECTIVES, Cells
+from calibkit.options.metrics import Settings, read_metrics
+
+PARAMETERS = {
+    "weighted_accuracy": "0.7",
+    "fbeta": "2",
+    "utility": "1,-0.5,-2,0.1",
+    "cost": "5,1",
+}
+NAMES = [f"{name}:{PARAMETERS[name]}" if name in PARAMETERS else name for name in MEASURES]
+
+
+def weigh(*values: float) -> Callable[[np.ndarray, np.ndarray], float]:
+    """Return the mean of what true and false positives, false and true negatives are worth."""
+
+    def mean(label: np.ndarray, taken: np.ndarray) -> float:
+        worth = np.array([[values[3], values[1]], [values[2], values[0]]])
+        return float(worth[label, taken].mean())
+
+    return mean
+
+
+def gmean(label: np.ndarray, taken: np.ndarray) -> float:
+    return math.prod(oracle.recall_score(label, taken, pos_label=k) for k in (0, 1)) ** 0.5
+
+
+ORACLES: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
+    "selected_share": lambda label, taken: taken.mean(),
+    "accuracy": oracle.accuracy_score,
+    "weighted_accuracy": weigh(0.3, 0.0, 0.0, 0.7),
+    "balanced_accuracy": oracle.balanced_accuracy_score,
+    "precision": oracle.precision_score,
+    "recall": oracle.recall_score,
+    "specificity": lambda label, taken: oracle.recall_score(label, taken, pos_label=0),
+    "fpr": lambda label, taken: 1 - oracle.recall_score(label, taken, pos_label=0),
+    "npv": lambda label, taken: oracle.precision_score(label, taken, pos_label=0),
+    "f1": oracle.f1_score,
+    "fbeta": lambda label, taken: oracle.fbeta_score(label, taken, beta=2),
+    "jaccard": oracle.jaccard_score,
+    "mcc": oracle.matthews_corrcoef,
+    "kappa": oracle.cohen_kappa_score,
+    "gmean": gmean,
+    "fowlkes_mallows": lambda label, taken: math.sqrt(
+        oracle.precision_score(label, taken) * oracle.recall_score(label, taken)
+    ),
+    "youden": lambda label, taken: oracle.balanced_accuracy_score(label, taken, adjusted=True),
+    "informedness": lambda label, taken: oracle.balanced_accuracy_score(
+        label, taken, adjusted=True
+    ),
+    "lift": lambda label, taken: oracle.precision_score(label, taken) / label.mean(),
+    "utility": weigh(1.0, -0.5, -2.0, 0.1),
+    "cost": weigh(0.0, 5.0, 1.0, 0.0),
+}
+
+cells_given = pytest.mark.parametrize(
+    "cells", [(30, 10, 20, 140), (1, 1, 1, 1), (5, 60, 3, 20), (100, 1, 2, 3)]
+)
+
+
+def confusion_in(
+    tp: int, fp: int, fn: int, tn: int, settings: Settings | None = None, **more: np.ndarray
+) -> Confusion:
+    label = np.repeat(np.array([1, 0, 1, 0], np.uint8), [tp, fp, fn, tn])
+    taken = np.repeat(np.array([1, 1, 0, 0], np.uint8), [tp, fp, fn, tn])
+    sample = Sample(score=taken, label=label, **more)
+    return confusion_of(sample, "d", "all", settings or Settings())
+
+
+@cells_given
+def test_values_are_those_of_scikit_learn(cells: tuple[int, int, int, int]) -> None:
+    assert ORACLES.keys() == MEASURES.keys()
+    found = confusion_in(*cells)
+    values = decisions.compute(found, NAMES)
+    label, taken = found.sample.label, found.sample.score
+    for text, value in values.items():
+        name = text.partition(":")[0]
+        assert value == pytest.approx(ORACLES[name](label, taken), rel=1e-12, abs=1e-15), name
+        low, high = MEASURES[name].bounds
+        assert low <= value <= high
+
+
+@given(st.tuples(*[st.integers(0, 5)] * 4))
+def test_a_value_is_none_where_it_is_nothing_over_nothing(cells: tuple[int, ...]) -> None:
+    values = decisions.compute(confusion_in(*cells), NAMES)
+    tp, fp, fn, tn = cells
+    assert (values["precision"] is None) == (tp + fp == 0)
+    assert (values["youden"] is None) == (tp + fn == 0 or tn + fp == 0)
+    assert (values["jaccard"] is None) == (tp + fp + fn == 0)
+    assert (values["cost:5,1"] is None) == (not any(cells))
+    arrays = Cells(*(np.array([float(cell)]) for cell in cells))
+    for text, value in values.items():
+        name, _, rest = text.partition(":")
+        given_ = [float(part) for part in rest.split(",") if part]
+        (many,) = MEASURES[name].formula(arrays, *given_)
+        assert math.isfinite(many)  # where the best of several is sought, 0 / 0 counts as 0
+        if value is not None:
+            assert many == pytest.approx(value, rel=1e-12, abs=1e-15)
+
+
+@cells_given
+def test_slopes_are_the_quotients_of_differences(cells: tuple[int, int, int, int]) -> None:
+    for text in NAMES:
+        name, _, rest = text.partition(":")
+        given_ = [float(part) for part in rest.split(",") if part]
+        slopes = MEASURES[name].slopes(cells, *given_)
+        for place, slope in enumerate(slopes):
+            step = np.eye(4)[place] * 1e-5
+            ends = (np.array(cells) + step, np.array(cells) - step)
+            up, down = (MEASURES[name].formula(Cells(*end[:, None]), *given_)[0] for end in ends)
+            assert slope == pytest.approx((up - down) / 2e-5, rel=1e-5, abs=1e-8), (name, place)
+
+
+def test_intervals_hold_what_they_promise() -> None:
+    rng = np.random.default_rng(3)
+    shares, rows, draws = np.array([0.12, 0.08, 0.1, 0.7]), 600, 500
+    cells = Cells(*(shares[:, None] * 1e12))
+    held = dict.fromkeys(NAMES, 0)
+    for drawn in rng.multinomial(rows, shares, draws).tolist():
+        found = confusion_in(*drawn)
+        own = intervals(decisions.compute(found, NAMES), found, IntervalOptions())
+        assert own.keys() == set(NAMES)
+        for text, interval in own.items():
+            name, _, rest = text.partition(":")
+            truth = MEASURES[name].formula(cells, *(float(x) for x in rest.split(",") if x))[0]
+            held[text] += interval.low <= truth <= interval.high
+    # Four standard errors of 500 draws are 3.9 points.
+    assert {name: hits for name, hits in held.items() if not 0.91 <= hits / draws <= 0.99} == {}
+
+
+@given(st.tuples(*[st.integers(0, 6)] * 4), st.sampled_from(["rows", "groups", "sampling"]))
+def test_values_lie_in_their_intervals(cells: tuple[int, ...], design: str) -> None:
+    settings = Settings(weight_kind="sampling" if design == "sampling" else "frequency")
+    rows = sum(cells)
+    more = {
+        "groups": {"group": np.arange(rows) // 2},
+        "sampling": {"weight": 1.0 + np.arange(rows) % 3},
+    }
+    found = confusion_in(*cells, settings, **more.get(design, {}))
+    values = decisions.compute(found, NAMES)
+    own = intervals(values, found, IntervalOptions())
+    for text, interval in own.items():
+        low, high = MEASURES[text.partition(":")[0]].bounds
+        assert low - 1e-12 <= interval.low <= values[text] + 1e-9
+        assert values[text] - 1e-9 <= interval.high <= high + 1e-12
+        assert method(text, found, IntervalOptions()) is not None
+
+
+def test_perfect_decisions_leave_doubt() -> None:
+    found = confusion_in(12, 0, 0, 40)
+    own = intervals(decisions.compute(found, NAMES), found, IntervalOptions())
+    for name in ("mcc", "kappa", "gmean", "balanced_accuracy", "youden", "fowlkes_mallows"):
+        assert own[name].low < 0.95 and own[name].high == pytest.approx(1.0)
+    assert "cost:5,1" not in own  # no cost was seen, and none bounds it
+
+
+def test_groups_of_equal_rows_widen_intervals() -> None:
+    found = confusion_in(30, 10, 20, 140)
+    kept = np.repeat(np.arange(200), 2)
+    sample = found.sample.rows_of(kept)
+    twice = confusion_of(replace(sample, group=kept), "d", "all", Settings())
+    one = intervals(decisions.compute(found, NAMES), found, IntervalOptions())
+    two = intervals(decisions.compute(twice, NAMES), twice, IntervalOptions())
+    for name, interval in one.items():
+        assert two[name].low == pytest.approx(interval.low, rel=0.05, abs=0.01), name
+        assert two[name].high == pytest.approx(interval.high, rel=0.05, abs=0.01), name
+
+
+def test_names_are_read_as_boundary_writes_them() -> None:
+    bounds: dict[str, list] = {"recall_at_precision": [], "precision_at_recall": []}
+    texts = [
+        "auc",
+        "kappa",
+        "balanced-accuracy",
+        "fbeta:2",
+        "utility:1",
+        "-2",
+        "0",
+        "0",
+        "cost:5",
+        "1.0",
+        "tp",
+    ]
+    assert read_metrics(texts, bounds) == (
+        *("auc", "kappa", "balanced_accuracy", "fbeta:2", "utility:1,-2,0,0", "cost:5,1", "tp"),
+    )
+    typed = [f"{n}:{PARAMETERS[n.replace('-', '_')]}" if one.parameters else n
+             for n, one in OBJECTIVES.items()]  # fmt: skip
+    read = read_metrics(typed, bounds)
+    assert read is not None and {name.partition(":")[0] for name in read} <= MEASURES.keys()
+    for text, said in (
+        ("fbeta", "form fbeta:B"),
+        ("fbeta:0", "positive"),
+        ("kapa", "did you mean 'kappa'"),
+        ("kappa:2", "not known"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            read_metrics([text], bounds)
+
+
+def test_metrics_of_decisions_among_those_chosen() -> None:
+    assert decisions.names(None) == list(decisions.DEFAULT)
+    assert decisions.names(["auc"]) == list(decisions.DEFAULT)
+    assert decisions.names(["kappa", "auc", "precision", "fbeta:2"]) == [
+        *("precision", "kappa", "fbeta:2"),
+    ]
