@@ -288,9 +288,9 @@ def report_view() -> View:
 
 def html_of_page() -> Callable[[Page], str]:
     """Return what shows a page in a notebook."""
-    from calibkit.reports.notebook import html_of_page
+    from calibkit.reports.html import plain
 
-    return html_of_page
+    return plain
 
 
 #: The kinds of models.
