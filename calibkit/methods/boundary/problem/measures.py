@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from calibkit.methods.boundary.problem.goals import CountGoal, Totals
 from calibkit.numerics.bounds import Bound
 from calibkit.numerics.confusion import OBJECTIVES, Cells
-from calibkit_kernels.knapsack import Window
+from calibkit.numerics.knapsack import Window
 
 Int64s = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -16,9 +16,9 @@ from calibkit.methods.boundary.solvers import classic, exact, grid_methods, valu
 from calibkit.methods.boundary.solvers.logistic import LEVELS, best_cut
 from calibkit.methods.boundary.solvers.stochastic import random_block, random_tie
 from calibkit.methods.boundary.solvers.surface_fit import Shared
+from calibkit.numerics.knapsack import STATE_CAP
 from calibkit.options.objective import OPTIONS
 from calibkit.summaries.tally import Points, Tally
-from calibkit_kernels.knapsack import STATE_CAP
 
 Int64s = NDArray[np.int64]
 
