@@ -58,9 +58,7 @@ ROOMS = (
     ("engines", "api", "calibkit", "sklearn"),
 )
 #: Imports that still go up, or from one method to another: none may be added, and what is mended goes.
-UPWARD = {
-    ("calibkit.methods.calibrators.run", "calibkit.methods.raters.states"),
-}
+UPWARD: set[tuple[str, str]] = set()
 #: What there is one of: names of functions and classes that do it, and where they stand.
 ONE_OF_EACH = {
     "Newton's method": (
@@ -75,25 +73,26 @@ ONE_OF_EACH = {
     ),
     "the root of one function": (
         r"_?(\w+_root|find_root|bisect\w*|secant|brent\w*|regula_falsi)",
-        "numerics.roots.rising_root measures.votes._put_root",
+        "numerics.roots.rising_root measures.votes.put_root",
     ),
     "isotonic regression": (
-        r"_?(pav|pava|pool_adjacent\w*|isotonic|isotonic_regression|isotonic_blocks|pool|concave_hull)",
-        """numerics.isotonic.pool _kernels.isotonic.concave_hull
+        r"_?(pav|pava|pool_adjacent\w*|isotonic|isotonic_regression|isotonic_blocks|pool)",
+        """numerics.isotonic.pool
         methods.boundary.solvers.classic.isotonic methods.boundary.solvers.exact.isotonic_blocks
         methods.boundary.segments._pool methods.hetcal.maps._isotonic""",
     ),
     "quantiles": (
         r"_?(quantiles?|percentiles?|\w+_quantiles?|quantile_edges|quantiles_in_units)",
         """summaries.edges.quantile_edges summaries.edges.quantiles_in_units
-        summaries.tally.quantiles maps.points.quantiles _kernels.tally.tally_quantiles
+        summaries.tally.quantiles maps.points.quantiles numerics.quantile.falling_quantiles
+        methods.boundary.problem.quantiles.Quantiles
         numerics.normal.normal_quantile _kernels.normal.normal_quantile
         _kernels.normal._central_quantile _kernels.normal._tail_quantile""",
     ),
     "hashes of rows": (
         r"_?(hash_rows|rows?_hash(es)?|hashes|data_hash(es)?)",
-        """columns.provenance.row_hashes columns.provenance.data_hash columns.provenance.data_hashes
-        summaries.row_hashes.hash_rows summaries.stored_scores._hashes maps.stored._hashes
+        """numerics.row_hash.row_hashes numerics.row_hash.data_hash numerics.row_hash.data_hashes
+        numerics.row_hash.hash_rows summaries.stored_scores._hashes maps.stored._hashes
         methods.boundary.solvers.summary._rows_hash methods.calibrators.fit._rows_hash
         methods.hetcal.reading.hashes""",
     ),
