@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
 from calibkit.measures.metric import metric
 from calibkit.measures.reliability import brier
 from calibkit.measures.views import View
-from calibkit.numerics.isotonic import pool, pool_block
+from calibkit.numerics.isotonic import Pools, pool, pool_block
 
 
-def pools(view: View) -> NDArray[np.int64]:
+def pools(view: View) -> Pools:
     """Return the pools of isotonic regression by falling score: rows, positive rows, entries."""
     return pool(view.each(pool_block, view.count, view.positive))
 

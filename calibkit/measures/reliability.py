@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from calibkit.measures.metric import metric
 from calibkit.measures.views import View
 from calibkit.numerics.blocks import added, cut, each_block
+from calibkit.numerics.quantile import falling_quantiles
 from calibkit.options.metrics import Settings
 from calibkit.summaries.edges import equal_width_edges
-from calibkit_kernels import reliability, tally
+from calibkit_kernels import reliability
 
 Floats = NDArray[np.float64]
 
@@ -62,9 +63,7 @@ def bins_of(view: View, strategy: str) -> Bins | None:
     lowest, highest = float(probability[-1]), float(probability[0])
     low, high = (0.0, 1.0) if strategy == "equal-width" else (lowest, highest)
     if strategy == "equal-mass":
-        inner = np.empty(count - 1)
-        below = np.array([j * view.total // count for j in range(1, count)], np.int64)
-        tally.tally_quantiles(probability, view.count, below, inner)
+        inner = falling_quantiles(probability, view.count, count)[1:]
     else:
         inner = equal_width_edges(low, high, count)
     places = np.empty(count - 1, np.int64)

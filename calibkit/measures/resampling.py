@@ -25,7 +25,7 @@ from calibkit.measures.units import independent_shares, units_of, units_of_cells
 from calibkit.measures.views import Pair, View
 from calibkit_kernels import bootstrap as kernels
 from calibkit_kernels import reliability, smooth
-from calibkit_kernels.digest import mix
+from calibkit_kernels.hashes import mix
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
