@@ -69,7 +69,7 @@ def finish(state: State, memory: Memory, threads: int) -> Binned:
     """Return the grid of the rows of a merged state."""
     asked = state.header.options.get("asked")
     options = from_plain(asked, BinOptions, state.path, threads=threads)
-    return _binned(options, _levelled(options, summary_of(state).rows(source_of(state), memory)))
+    return _binned(options, summary_of(state).rows(source_of(state), memory))
 
 
 def grid_rows(options: BinOptions, source: Source) -> ScoreRows:
@@ -87,8 +87,7 @@ def grid_rows(options: BinOptions, source: Source) -> ScoreRows:
     columns = _columns(options, source)
     # Bins within score bins have edges of their own each: no level can be kept for all.
     levels = (_bins(options, columns),) if options.order == "uncertainty-score" else ()
-    reading = _reading(options, columns, levels)
-    return _levelled(options, rows_within(source, reading, source.memory))
+    return rows_within(source, _reading(options, columns, levels), source.memory)
 
 
 def _columns(options: BinOptions, source: Source) -> ScoreColumns:
@@ -109,11 +108,8 @@ def _reading(options: BinOptions, columns: ScoreColumns, levels: tuple[int, ...]
     )
 
 
-def _levelled(options: BinOptions, rows: ScoreRows) -> ScoreRows:
-    return replace(rows, level_edges=options.edges) if options.edges else rows
-
-
 def _binned(options: BinOptions, rows: ScoreRows) -> Binned:
+    rows = replace(rows, level_edges=options.edges or None)
     grid = fit_grid(
         rows,
         _bins(options, rows.options),
