@@ -101,7 +101,7 @@ def replicate(task: Task) -> list[tuple[Cell, Outcome]]:
         split = deal_rows(rows, (task.seed + 1) << 24, idea.share)
         for bound in task.bounds:
             quantity = Quantity("precision", decimal_bound(bound))
-            path = fit_path(split.fitting, idea.method, idea.levels, quantity.sizes)
+            path = fit_path(split.fitting, idea.method, idea.levels, quantity.size)
             for confidence, place in _places(path, split, quantity, idea, task.confidences):
                 recall, precision = 0.0, 1.0
                 if place >= 0:

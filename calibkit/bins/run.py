@@ -69,7 +69,7 @@ def finish(state: State, memory: Memory, threads: int) -> Binned:
     """Return the grid of the rows of a merged state."""
     asked = state.header.options.get("asked")
     options = from_plain(asked, BinOptions, state.path, threads=threads)
-    return _binned(options, _levelled(options, summary_of(state).rows(source_of(state), memory)))
+    return _binned(options, summary_of(state).rows(source_of(state), memory))
 
 
 def grid_rows(options: BinOptions, source: Source) -> ScoreRows:
@@ -88,8 +88,7 @@ def grid_rows(options: BinOptions, source: Source) -> ScoreRows:
     # Bins within score bins have edges of their own each: no level can be kept for all.
     levels = (_bins(options, columns),) if options.order == "uncertainty-score" else ()
     spread = Spread(levels, options.strategy, options.edges)
-    rows = rows_within(source, _reading(options, columns, spread), source.memory)
-    return _levelled(options, rows)
+    return rows_within(source, _reading(options, columns, spread), source.memory)
 
 
 def _columns(options: BinOptions, source: Source) -> ScoreColumns:
@@ -108,11 +107,8 @@ def _reading(options: BinOptions, columns: ScoreColumns, spread: Spread) -> Read
     )
 
 
-def _levelled(options: BinOptions, rows: ScoreRows) -> ScoreRows:
-    return replace(rows, level_edges=options.edges) if options.edges else rows
-
-
 def _binned(options: BinOptions, rows: ScoreRows) -> Binned:
+    rows = replace(rows, level_edges=options.edges or None)
     grid = fit_grid(
         rows,
         _bins(options, rows.options),

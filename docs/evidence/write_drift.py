@@ -19,7 +19,7 @@ from calibkit.drift.drift import ALL, drift
 from calibkit.drift.psi import Stability, stability
 from calibkit.drift.rows import BOUNDARY
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.problem.spreads import spread_of_rows
+from calibkit.methods.boundary.problem.quantiles import quantiles_of_rows
 from calibkit.methods.boundary.result.fit import fit_boundary
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_json
@@ -102,7 +102,7 @@ def shifted(test: pl.DataFrame, random: Random) -> pl.DataFrame:
 
 def compare(fitted: Floats, new: Floats) -> Stability:
     """Return the index between two columns, as a model and `drift` would."""
-    spread = spread_of_rows(fitted, None, 20)
+    spread = quantiles_of_rows(fitted, None, 20)
     largest = threshold_json(spread.largest)
     outline = Outline.of([threshold_json(q) for q in spread.quantiles], spread.counts, largest)
     counts = np.bincount(outline.bins(new), minlength=20)
@@ -198,7 +198,7 @@ def power(calib: pl.DataFrame, test: pl.DataFrame, draws: int) -> str:
 
 def population(fitted: Floats, old: Floats, new: Floats) -> float:
     """Return the index between two files in the bins of a reference drawn from the first."""
-    spread = spread_of_rows(fitted, None, 20)
+    spread = quantiles_of_rows(fitted, None, 20)
     outline = Outline.of(list(spread.quantiles), spread.counts, spread.largest)
     shares = []
     for values in (new, old):

@@ -36,7 +36,7 @@ from calibkit.exports.check import (  # noqa: E402
     with_classes,
 )
 from calibkit.exports.request import Request  # noqa: E402
-from calibkit.exports.writing import Target, export_model, program_of  # noqa: E402
+from calibkit.exports.writing import export_model, program_of  # noqa: E402
 from calibkit.expressions.program import columns_of  # noqa: E402
 from calibkit.files.sources import Source  # noqa: E402
 from calibkit.models.model import Model, load  # noqa: E402
@@ -104,18 +104,18 @@ def line(
     expected = applied(model, request, frame)
     seconds = time.perf_counter() - start
     cells = [name, model.kind, f"{made.height:,}", f"{seconds:.2f} s"]
-    for language in ("sql", "polars"):
-        text = export_model(model, Target(language=language), request)
+    for language in ("duckdb", "polars"):
+        text = export_model(model, language, request)
         cells.append(
             timed(lambda text=text, language=language: run(language, text, frame), expected)
         )
     if server is not None:
-        text = export_model(model, Target(language="sql", dialect="postgres"), request)
+        text = export_model(model, "postgres", request)
         server.load('"scores"', frame.with_row_index("place"))
         cells.append(timed(lambda: server.query(text).sort("place"), expected))
     else:
         cells.append("")
-    text = export_model(model, Target(language="python"), request)
+    text = export_model(model, "python", request)
     some, judged = (table.gather_every(PYTHON_SHARE) for table in (frame, expected))
     cells.append(timed(lambda: run("python", text, some), judged))
     return f"| {' | '.join(cells)} |"

@@ -18,7 +18,7 @@ from calibkit.apply.apply import apply_model
 from calibkit.evaluation.evaluate import evaluate
 from calibkit.files.sources import Source
 from calibkit.methods.calibrators.fit import fit_calibrator
-from calibkit.methods.calibrators.rows import read_calibration_rows
+from calibkit.methods.calibrators.run import read_calibration_rows
 from calibkit.methods.vad import run
 from calibkit.models.model import Model
 from calibkit.options.apply import ApplyOptions

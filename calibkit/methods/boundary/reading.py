@@ -41,7 +41,8 @@ def read_boundary_rows(options: BoundaryOptions, source: Source) -> ScoreRows | 
     if is_grid_table(source):
         return read_grid_table(source, options.columns)
     reading = _reading(options, source, _spread(options))
-    return _levelled(options, rows_within(source, reading, source.memory))
+    rows = rows_within(source, reading, source.memory)
+    return replace(rows, level_edges=options.edges or None)
 
 
 def read_test_rows(
@@ -96,11 +97,7 @@ def merged_rows(options: BoundaryOptions, state: State, memory: Memory) -> Score
     needs_each = _needs_each(options)
     if needs_each is not None:
         rows.need_each(needs_each)
-    return _levelled(options, rows)
-
-
-def _levelled(options: BoundaryOptions, rows: ScoreRows) -> ScoreRows:
-    return replace(rows, level_edges=options.edges) if options.edges else rows
+    return replace(rows, level_edges=options.edges or None)
 
 
 def _reading(options: BoundaryOptions, source: Source, spread: Spread) -> Reading:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from calibkit.bins.binning import Grid, Levels
 from calibkit.errors import DataError
 from calibkit.methods.boundary.problem.found import Found, Surface
 from calibkit.methods.boundary.problem.goals import Totals
-from calibkit.methods.boundary.problem.target import Target
+from calibkit.methods.boundary.problem.target import goal_of
 from calibkit.methods.boundary.result.model import COEFFICIENTS, BoundaryModel
 from calibkit.methods.boundary.result.parts import (
     BoundaryFit,
@@ -29,6 +29,7 @@ from calibkit.methods.boundary.solvers.logistic import logistic
 from calibkit.methods.boundary.solvers.summary import Stack, Summary
 from calibkit.models.model import Column
 from calibkit.options.boundary import BoundaryOptions
+from calibkit.options.objective import Target
 
 
 def reference(summary: Summary, share: float) -> Reference | None:
@@ -66,8 +67,10 @@ def flatten(summary: Summary, found: Found) -> tuple[Summary, Found]:
     )
 
 
-def describe(summary: Summary, found: Found, fit: BoundaryFit) -> BoundaryModel:
-    """Return the model of a boundary that was found on a tally."""
+def describe(
+    summary: Summary, found: Found, fit: BoundaryFit, segments: Sequence[SegmentFit] = ()
+) -> BoundaryModel:
+    """Return the model of a boundary that was found on a tally; `segments` are their figures."""
     planned, problem, stack = summary.planned, summary.problem, summary.stack
     options, columns = planned.options, dict(problem.columns)
     parts: dict[str, Any] = {}
@@ -75,8 +78,11 @@ def describe(summary: Summary, found: Found, fit: BoundaryFit) -> BoundaryModel:
         rule = _rule(summary, found)
     else:
         rules = [_rule_of_segment(summary, stack, found, own) for own in range(len(stack.names))]
-        segments = dict(zip(stack.names, map(segment_of, rules), strict=True))
-        rule, parts = never(rules[0]), grouped(segments, stack.pooled, options)
+        groups = {
+            name: Segment(fit=own, **decides)
+            for name, own, decides in zip(stack.names, segments, rules, strict=True)
+        }
+        rule, parts = never(rules[0]), grouped(groups, stack.pooled, options)
     levels = planned.levels
     if found.surface is not None and summary.levels is not None:
         levels = summary.levels.count
@@ -104,11 +110,6 @@ def never(rule: Mapping[str, Any]) -> dict[str, Any]:
         nothing |= {"randomise": rule["randomise"], "seed": rule["seed"]}
         nothing |= {"random_thresholds": [None], "tie_probability": [0.0]}
     return nothing
-
-
-def segment_of(rule: Mapping[str, Any]) -> Segment:
-    """Return a rule as the boundary of a segment, without figures."""
-    return Segment(fit=SegmentFit(rows=0, positives=0, in_sample=None), **rule)
 
 
 def grouped(
@@ -209,7 +210,7 @@ def _objective(target: Target, totals: Totals) -> Objective:
     if target.prevalence is not None:
         found.prevalence = float(target.prevalence)
     if target.bound is not None:
-        found.maximize = target.goal(totals).maximised
+        found.maximize = goal_of(target, totals).maximised
         found.subject_to = {target.option: float(target.bound)}
     elif target.option == "minimize":
         found.minimize = target.value
