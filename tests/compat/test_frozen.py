@@ -21,8 +21,11 @@ DIFFERENT = {
         *("tree of histogram", "tree of weights", "tree of sampling", "forest", "forest of groups"),
         *("boosted", "boosted of weights"),
     ),
+    # The hash of its rows is that of what the map gives.
+    "(and `vad --calibrator` of such a map)": ("tandem",),
 }
 LAST_DIGITS = {
+    "one search fits all of them": ("beta", "map by"),
     "sums go over rows in one order": ("alpha of features", "alpha, vector", "alpha, cv"),
     "With `--groups` or `--time` trees and boosted partitions differ in the last digits": (
         *("tree of groups", "tree in time", "boosted in time", "boosted of groups"),
