@@ -21,8 +21,6 @@ DIFFERENT = {
         *("tree of histogram", "tree of weights", "tree of sampling", "forest", "forest of groups"),
         *("boosted", "boosted of weights"),
     ),
-    # The hash of its rows is that of what the map gives.
-    "(and `vad --calibrator` of such a map)": ("tandem",),
 }
 LAST_DIGITS = {
     "one search fits all of them": ("beta", "map by"),
