@@ -288,7 +288,7 @@ def report_view() -> View:
 
 def html_of_page() -> Callable[[Page], str]:
     """Return what shows a page in a notebook."""
-    from calibkit.views.notebook import html_of_page
+    from calibkit.reports.notebook import html_of_page
 
     return html_of_page
 
