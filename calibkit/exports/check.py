@@ -18,12 +18,12 @@ import polars as pl
 from calibkit.apply.apply import apply_model, plan_application
 from calibkit.errors import ResourceError, UsageError
 from calibkit.exports.request import Request
-from calibkit.exports.writing import Target, export_model, program_of
+from calibkit.exports.writing import export_model, program_of
 from calibkit.expressions.nodes import Compare, Node, Number, Ref, Steps, Words, every_node
 from calibkit.expressions.program import Input, Program, columns_of
 from calibkit.expressions.scales import scores_of
 from calibkit.files.sources import Source
-from calibkit.maps.class_application import match_classes
+from calibkit.maps.application import match_classes
 from calibkit.models.model import Model
 from calibkit.options.apply import ApplyOptions
 
@@ -41,20 +41,6 @@ _PLACE = "calibkit_place"
 
 
 @dataclass(frozen=True)
-class Difference:
-    """A row on which export and model differ."""
-
-    row: int | None
-    column: str
-    export: object
-    model: object
-
-    def __str__(self) -> str:
-        place = "a made-up row" if self.row is None else f"row {self.row}"
-        return f"{place}, {self.column}: {self.export!r} instead of {self.model!r}"
-
-
-@dataclass(frozen=True)
 class Agreement:
     """What a check found.
 
@@ -67,14 +53,14 @@ class Agreement:
     largest
         The largest distance of two numbers, relative where they are above 1.
     examples
-        The first differences.
+        The first differences, in words.
     """
 
     rows: int
     probes: int
     different: int
     largest: float
-    examples: tuple[Difference, ...]
+    examples: tuple[str, ...]
 
     @property
     def holds(self) -> bool:
@@ -94,15 +80,15 @@ class Agreement:
         counted = f"{self.rows:,} rows and {self.probes:,} made on thresholds"
         if self.holds:
             return f"{counted}: no difference (numbers within {self.largest:.1g})"
-        return f"{counted}: {self.different:,} differ; " + "; ".join(map(str, self.examples))
+        return f"{counted}: {self.different:,} differ; " + "; ".join(self.examples)
 
 
-def check_export(model: Model, target: Target, request: Request, source: Source) -> Agreement:
+def check_export(model: Model, dialect: str, request: Request, source: Source) -> Agreement:
     """Run an export and the model on the same rows, and compare what they add.
 
     Parameters
     ----------
-    model, target, request
+    model, dialect, request
         As for `export_model`; the table of SQL is the rows, whatever its name.
     source
         Rows with the columns that the model reads.
@@ -114,7 +100,7 @@ def check_export(model: Model, target: Target, request: Request, source: Source)
     ResourceError
         Where DuckDB is not installed.
     """
-    if (target.language, target.dialect) == ("sql", "postgres"):
+    if dialect == "postgres":
         raise UsageError(
             "--check runs no PostgreSQL server; check the same model with --dialect duckdb, and see "
             "docs/export.md for comparing the results of your own server."
@@ -125,8 +111,8 @@ def check_export(model: Model, target: Target, request: Request, source: Source)
     rows = source.read(list(dict.fromkeys(needed)))
     frame = pl.concat([rows, probes(program, rows, request.key)], how="vertical_relaxed")
     expected = applied(model, request, frame)
-    text = export_model(model, Target(language=target.language), request)
-    found = run(target.language, text, frame).select(expected.columns)
+    text = export_model(model, dialect, request)
+    found = run(dialect, text, frame).select(expected.columns)
     return compared(found, expected, rows.height)
 
 
@@ -162,7 +148,7 @@ def _options(request: Request) -> ApplyOptions:
     )
 
 
-def run(language: str, text: str, frame: pl.DataFrame) -> pl.DataFrame:
+def run(dialect: str, text: str, frame: pl.DataFrame) -> pl.DataFrame:
     """Return rows with the columns that an exported text adds.
 
     Raises
@@ -170,13 +156,13 @@ def run(language: str, text: str, frame: pl.DataFrame) -> pl.DataFrame:
     ResourceError
         Where DuckDB is not installed.
     """
-    if language == "sql":
+    if dialect == "duckdb":
         return _run_duckdb(text, frame)
     space: dict[str, object] = {}
     exec(compile(text, "<export>", "exec"), space)  # our own text: names are quoted in it
     apply = space["apply"]
     assert callable(apply)
-    if language == "polars":
+    if dialect == "polars":
         found: pl.DataFrame = apply(frame)
         return found
     parts = [
@@ -210,7 +196,7 @@ def compared(found: pl.DataFrame, expected: pl.DataFrame, rows: int) -> Agreemen
     """Return how far two tables agree; `rows`: those after it are not the file's."""
     differs = np.zeros(expected.height, np.bool_)
     largest = 0.0
-    examples: list[Difference] = []
+    examples: list[str] = []
     for name in expected.columns:
         one, other = found[name], expected[name]
         if other.dtype.is_float():
@@ -219,8 +205,8 @@ def compared(found: pl.DataFrame, expected: pl.DataFrame, rows: int) -> Agreemen
         else:
             own = one.cast(other.dtype).ne_missing(other).to_numpy()
         for place in np.flatnonzero(own & ~differs)[: max(0, 3 - len(examples))].tolist():
-            row = place + 1 if place < rows else None
-            examples.append(Difference(row, name, one[place], other[place]))
+            row = f"row {place + 1}" if place < rows else "a made-up row"
+            examples.append(f"{row}, {name}: {one[place]!r} instead of {other[place]!r}")
         differs |= own
     count = int(np.count_nonzero(differs))
     return Agreement(rows, expected.height - rows, count, largest, tuple(examples))

@@ -56,20 +56,7 @@ _HELPERS = {
 }
 
 
-def write(program: Program, about: str) -> str:
-    """Return the text of a module with the function ``apply``."""
-    polars = _Polars()
-    body = []
-    for layer in layers(program.bindings):
-        body += polars.with_columns({_PREFIX + name: program.bindings[name] for name in layer})
-    body += polars.with_columns(program.outputs)
-    if "schema[" in "\n".join(body):
-        body.insert(0, "    schema = frame.collect_schema()")
-    hidden = polars.listed(polars.text(_PREFIX + name) for name in program.bindings)
-    return polars.module(about, [*body, f"    return frame.drop({hidden})"])
-
-
-class _Polars(Module):
+class Polars(Module):
     """Every expression is one that methods can be called on."""
 
     about: ClassVar = {
@@ -102,6 +89,17 @@ class _Polars(Module):
         nodes.Descending: "pl.concat_list({values}).list.sort(descending=True)",
         nodes.Element: "{value}.list.get({place})",
     }
+
+    def file(self, program: Program, about: str, table: str) -> str:
+        """Return a module with the function ``apply``."""
+        body = []
+        for layer in layers(program.bindings):
+            body += self.with_columns({_PREFIX + name: program.bindings[name] for name in layer})
+        body += self.with_columns(program.outputs)
+        if "schema[" in "\n".join(body):
+            body.insert(0, "    schema = frame.collect_schema()")
+        hidden = self.listed(self.text(_PREFIX + name) for name in program.bindings)
+        return self.module(about, [*body, f"    return frame.drop({hidden})"])
 
     def with_columns(self, columns: dict[str, nodes.Node]) -> list[str]:
         """Return the lines that add columns."""

@@ -29,6 +29,7 @@ _LEAST_SINGLE = 2.0**-150
 class Postgres(Sql):
     """SQL for PostgreSQL."""
 
+    database = "PostgreSQL"
     position = "ARRAY_POSITION(ARRAY[{}], {})"
     spellings: ClassVar = Sql.spellings | {
         nodes.Words: "CAST({column} AS text)",

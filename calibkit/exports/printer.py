@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from calibkit.expressions import nodes
 from calibkit.expressions.nodes import Case, Every, Lacks, Node, Some, Steps
+from calibkit.expressions.program import Program
 
 
 class Printer(ABC):
@@ -46,6 +47,13 @@ class Printer(ABC):
     choice: ClassVar[str]
     most: ClassVar[int]
     longest: ClassVar[int]
+
+    @abstractmethod
+    def file(self, program: Program, about: str, table: str) -> str:
+        """Return a program as the text of a file, which begins with what it is about.
+
+        `table`: what SQL reads, as the user names it.
+        """
 
     @abstractmethod
     def number(self, value: float) -> str:

@@ -42,19 +42,7 @@ _HELPERS = {
 }
 
 
-def write(program: Program, about: str) -> str:
-    """Return the text of a module with the function ``apply``."""
-    python = _Python(program)
-    body = [python.binding(name) for layer in layers(program.bindings) for name in layer]
-    body += ["    return {", "        **row,"]
-    body += [
-        f"        {python.text(name)}: {python.write(value)},"
-        for name, value in program.outputs.items()
-    ]
-    return python.module(about, [*body, "    }"])
-
-
-class _Python(Module):
+class Python(Module):
     """Bindings are local variables; conditions of several are in brackets."""
 
     about: ClassVar = {
@@ -81,9 +69,16 @@ class _Python(Module):
         nodes.Element: "{value}[{place}]",
     }
 
-    def __init__(self, program: Program) -> None:
-        super().__init__()
+    def file(self, program: Program, about: str, table: str) -> str:
+        """Return a module with the function ``apply``."""
         self.program = program
+        body = [self.binding(name) for layer in layers(program.bindings) for name in layer]
+        body += ["    return {", "        **row,"]
+        body += [
+            f"        {self.text(name)}: {self.write(value)},"
+            for name, value in program.outputs.items()
+        ]
+        return self.module(about, [*body, "    }"])
 
     def binding(self, name: str) -> str:
         """Return the line that computes a binding: None where one that it needs is None."""

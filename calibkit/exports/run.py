@@ -8,7 +8,7 @@ from typing import cast
 from calibkit.errors import CheckError
 from calibkit.exports.check import Agreement, check_export, with_classes
 from calibkit.exports.request import Request
-from calibkit.exports.writing import Target, export_model
+from calibkit.exports.writing import export_model
 from calibkit.files.sources import Source
 from calibkit.models.model import Model
 from calibkit.options.export import ExportOptions
@@ -43,11 +43,11 @@ def export(options: ExportOptions, source: Source | None) -> Exported:
     """
     model, found = cast(Model, options.model), None
     request = Request(columns=options.elsewhere, key=options.key, seed=options.seed)
-    target = Target(options.to, options.dialect or "duckdb", options.table or "scores")
+    dialect = (options.dialect or "duckdb") if options.to == "sql" else options.to
     if source is not None:
         request = with_classes(model, request, source)
-        found = check_export(model, target, request, source)
-    text = export_model(model, target, request)
+        found = check_export(model, dialect, request, source)
+    text = export_model(model, dialect, request, options.table or "scores")
     if found is not None and not found.holds:
         assert source is not None
         raise CheckError(

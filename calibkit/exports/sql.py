@@ -54,10 +54,13 @@ class Sql(Printer):
 
     Attributes
     ----------
+    database
+        Its name.
     position
         The place, from 1, of a text in a list.
     """
 
+    database: ClassVar[str]
     position: ClassVar[str]
     signs: ClassVar = {"=": "=", "and": "AND", "or": "OR"}
     absent, branch = "{} IS NULL", "WHEN {} THEN {}"
@@ -71,6 +74,10 @@ class Sql(Printer):
         nodes.Log: "LN({value})",
         nodes.Element: "({value})[{place}]",
     }
+
+    def file(self, program: Program, about: str, table: str) -> str:
+        """Return a statement after a comment; dots in `table` part a schema from it."""
+        return f"-- {about}, for {self.database}\n{self.statement(program, table_name(table))}\n"
 
     @abstractmethod
     def statement(self, program: Program, table: str) -> str:

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Final
 
+from calibkit.exports.duckdb_sql import DuckDb
+from calibkit.exports.polars_code import Polars
+from calibkit.exports.postgres_sql import Postgres
+from calibkit.exports.printer import Printer
+from calibkit.exports.python_code import Python
 from calibkit.exports.request import Request
 from calibkit.expressions.program import Program, used_bindings
 from calibkit.models.kinds import KINDS
 from calibkit.models.model import Model
 from calibkit.version import __version__
 
-#: What can be written.
-LANGUAGES: Final = ("sql", "polars", "python")
-
-
-@dataclass(frozen=True)
-class Target:
-    """What to write.
-
-    Attributes
-    ----------
-    language
-        ``sql``, ``polars`` or ``python``.
-    dialect
-        Of SQL: ``duckdb`` or ``postgres``.
-    table
-        Of SQL: the table that is read; a dot parts a schema from it.
-    """
-
-    language: str
-    dialect: str = "duckdb"
-    table: str = "scores"
+#: What writes each language; SQL by its dialects.
+PRINTERS: Final[Mapping[str, type[Printer]]] = {
+    "duckdb": DuckDb,
+    "postgres": Postgres,
+    "polars": Polars,
+    "python": Python,
+}
 
 
 def program_of(model: Model, request: Request) -> Program:
@@ -48,17 +39,21 @@ def program_of(model: Model, request: Request) -> Program:
     return program
 
 
-def export_model(model: Model, target: Target, request: Request | None = None) -> str:
+def export_model(
+    model: Model, dialect: str, request: Request | None = None, table: str = "scores"
+) -> str:
     """Return a model as the text of a file.
 
     Parameters
     ----------
     model
         Of any kind that is applied to rows.
-    target
-        The language.
+    dialect
+        A key of `PRINTERS`.
     request
         Columns elsewhere, and the key of a stochastic boundary.
+    table
+        Of SQL: the table that is read; a dot parts a schema from it.
 
     Raises
     ------
@@ -67,19 +62,4 @@ def export_model(model: Model, target: Target, request: Request | None = None) -
     """
     program = program_of(model, request or Request())
     about = f"calibkit {__version__}: a model of kind {model.kind}"
-    if target.language == "sql":
-        from calibkit.exports.duckdb_sql import DuckDb
-        from calibkit.exports.postgres_sql import Postgres
-        from calibkit.exports.sql import table_name
-
-        dialect = DuckDb() if target.dialect == "duckdb" else Postgres()
-        name = "DuckDB" if target.dialect == "duckdb" else "PostgreSQL"
-        statement = dialect.statement(program, table_name(target.table))
-        return f"-- {about}, for {name}\n{statement}\n"
-    if target.language == "polars":
-        from calibkit.exports import polars_code
-
-        return polars_code.write(program, about)
-    from calibkit.exports import python_code
-
-    return python_code.write(program, about)
+    return PRINTERS[dialect]().file(program, about, table)

@@ -154,3 +154,11 @@ class Metrics(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
             For text that is no metrics file.
         """
         return decode_as(data, cls, "a metrics file of calibkit evaluate", file)
+
+
+def alike(metrics: Metrics) -> list[list[str]]:
+    """Return the scores in groups that have the same metrics."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for score, slices in metrics.metrics.items():
+        groups.setdefault(tuple(slices["all"]), []).append(score)
+    return list(groups.values())

@@ -17,11 +17,22 @@ _MORE = {"--all shows": "summary() shows", "-o FILE writes": "as_dict() has"}
 
 @dataclass(frozen=True)
 class Table:
-    """A table: cells are text, numbers, booleans or None."""
+    """A table.
+
+    Attributes
+    ----------
+    header, rows
+        Names of the columns, and as many cells in each row: text, numbers, booleans or None.
+    title
+        What it shows.
+    codes
+        Columns (by place) that hold names as typed, which HTML shows in the typeface of code.
+    """
 
     header: Sequence[str]
     rows: Sequence[Sequence[object]]
     title: str | None = None
+    codes: tuple[int, ...] = ()
 
 
 @dataclass

@@ -15,7 +15,7 @@ from calibkit.files.sources import Source
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.models.kinds import view_of
 from calibkit.models.model import Model
-from calibkit.models.page import Page
+from calibkit.models.page import Page, Table
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.grid_plots import HeatmapOptions
 from calibkit.options.plot import (
@@ -25,7 +25,7 @@ from calibkit.options.plot import (
     RocOptions,
 )
 from calibkit.reports import plots, reliability
-from calibkit.reports.html import Cell, Markup, Table
+from calibkit.reports.html import Markup
 from calibkit.reports.html_boundary import beside
 from calibkit.reports.html_plots import figure_of
 from calibkit.reports.html_report import report
@@ -137,15 +137,4 @@ def _story(model: Model, found: Evaluated) -> Iterator[str | Table]:
         yield from beside(model, found.metrics)
     page = Page(everything=True)
     view_of(model).view(model, page)
-    for part in page.parts:
-        if isinstance(part, str):
-            if part:
-                yield part
-            continue
-        cells = [[_cell(cell) for cell in row] for row in part.rows]
-        caption = part.title or f"{part.header[0] or 'figures'}: {', '.join(part.header[1:])}"
-        yield Table(caption=caption, header=part.header, rows=cells, codes=())
-
-
-def _cell(value: object) -> Cell:
-    return value if value is None or isinstance(value, str | int | float) else str(value)
+    yield from filter(None, page.parts)  # an empty line parts paragraphs, as HTML does anyway

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from calibkit.bins.binning import check_bins, fit_grid, grid_frame
 from calibkit.bins.grid_table import is_grid_table, read_grid_table
@@ -18,6 +19,16 @@ from calibkit.files.sources import Source
 from calibkit.measures.curves import with_intervals
 from calibkit.options.grid_plots import GridPlot
 from calibkit.options.shared import ColumnOptions
+from calibkit.reports.style import Sheet, with_room
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: Log-odds beyond which nothing is told apart: those of probabilities of a millionth.
+FARTHEST = 13.8
+
+#: Probabilities that are named, those first that have to be.
+_NAMED = (0.5, 0.1, 0.9, 0.01, 0.99, 0.001, 0.999, 0.0001, 0.9999, 1e-05, 0.99999, 1e-06)
 
 #: Rows that a cell should have on average, where the user names no number of bins.
 LEAST_ROWS = 25
@@ -153,3 +164,18 @@ def _between(low: float | None, high: float | None) -> str:
     if np.isinf(low):
         return "all rows" if np.isinf(high) else f"below {high:.4g}"
     return f"{low:.4g} and more" if np.isinf(high) else f"{low:.4g} to {high:.4g}"
+
+
+def log_odds(probability: ArrayLike) -> NDArray[np.float64]:
+    """Return log-odds: -inf for 0 and less, inf for 1 and more."""
+    inside = np.clip(np.asarray(probability, np.float64), 0.0, 1.0)
+    with np.errstate(divide="ignore"):
+        found: NDArray[np.float64] = np.log(inside) - np.log1p(-inside)
+    return found
+
+
+def name_odds(panel: Axes, sheet: Sheet, left: float, right: float) -> None:
+    """Write probabilities at their log-odds, as many as there is room for."""
+    room = 5.0 * sheet.letters / (sheet.size[0] * 72 * 0.75) * (right - left)
+    known = [(float(log_odds(named)), f"{named:g}") for named in _NAMED]
+    panel.set_xticks(*with_room([tick for tick in known if left <= tick[0] <= right], room))

@@ -19,11 +19,17 @@ from numpy.typing import NDArray
 
 from calibkit.files.sources import Source
 from calibkit.options.grid_plots import HeatmapOptions
-from calibkit.reports.grid_points import GridCells, grid_cells, level_ends
-from calibkit.reports.odds import FARTHEST, log_odds, name_odds
+from calibkit.reports.grid_points import (
+    FARTHEST,
+    GridCells,
+    grid_cells,
+    level_ends,
+    log_odds,
+    name_odds,
+)
 from calibkit.reports.points import Points, check_lines, nice_end
 from calibkit.reports.regions import boundary_regions, outline, ranks_of
-from calibkit.reports.style import Sheet
+from calibkit.reports.style import Sheet, with_room
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -194,9 +200,9 @@ OUTLINES = ("#FF4B00", "#FFFFFF", "#00E5C8", "#FF9FDB", "#E69F00", "#A5D8FF", "#
 def _name_levels(panel: Axes, ticks: pl.DataFrame, sheet: Sheet) -> None:
     """Write the uncertainty at the borders of levels, of those that have room for it."""
     gap = 2.0 * sheet.letters / (sheet.size[1] * 72 * 0.6)
-    kept: list[tuple[float, float]] = []
-    for rank, value in ticks.iter_rows():
-        told = value is not None and np.isfinite(value) and 0.0 < rank < 1.0
-        if told and (not kept or rank - kept[-1][0] >= gap):
-            kept.append((rank, value))
-    panel.set_yticks([rank for rank, _ in kept], [f"{value:.4g}" for _, value in kept])
+    told = [
+        (rank, f"{value:.4g}")
+        for rank, value in ticks.iter_rows()
+        if value is not None and np.isfinite(value) and 0.0 < rank < 1.0
+    ]
+    panel.set_yticks(*with_room(told, gap))

@@ -14,6 +14,9 @@ from pathlib import Path
 from string import Template
 from typing import NewType
 
+from calibkit.models.page import Page, Table
+from calibkit.models.page import cell_text as plain_text
+
 Markup = NewType("Markup", str)
 
 NOTHING = Markup("")
@@ -35,30 +38,6 @@ class Span:
     low: float | None
     high: float | None
     signed: bool = False
-
-
-#: What a cell may hold.
-Cell = str | int | float | Span | None
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table; the first cell of each row is its heading.
-
-    Attributes
-    ----------
-    caption
-        What it shows, for people who hear the page as well.
-    header, rows
-        Names of the columns, and as many cells in each row.
-    codes
-        Columns (by place) that hold names as typed, shown in the typeface of code.
-    """
-
-    caption: str
-    header: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
-    codes: tuple[int, ...] = (0,)
 
 
 def escaped(value: object) -> Markup:
@@ -99,7 +78,7 @@ def number(value: float | None, *, signed: bool = False) -> str:
     return text.replace("-", "−")
 
 
-def cell_text(cell: Cell) -> Markup:
+def cell_text(cell: object) -> Markup:
     """Return what stands in a cell."""
     if isinstance(cell, Span):
         shown = escaped(number(cell.value, signed=cell.signed))
@@ -107,17 +86,19 @@ def cell_text(cell: Cell) -> Markup:
             return shown
         ends = escaped(f"{number(cell.low)} to {number(cell.high)}")
         return Markup(f"{shown} {tag('span', ends, class_='interval')}")
-    if cell is None or isinstance(cell, int | float):
-        return escaped(number(cell) if not isinstance(cell, bool) else "yes" if cell else "no")
-    return escaped(cell)
+    if isinstance(cell, bool):
+        return escaped("yes" if cell else "no")
+    return escaped(number(cell) if cell is None or isinstance(cell, int | float) else cell)
 
 
 def table(content: Table) -> Markup:
-    """Return a table in a box of its own, which scrolls sideways where the page is narrow."""
-    places = range(len(content.header))
+    """Return a table in a box of its own, which scrolls sideways where the page is narrow.
+
+    The first cell of each row is its heading.  Without a title it is called by its columns.
+    """
     right = [
-        place > 0 and all(not isinstance(row[place], str | bool) for row in content.rows)
-        for place in places
+        place > 0 and all(_is_number(row[place]) for row in content.rows)
+        for place in range(len(content.header))
     ]
     head = Markup(
         "".join(
@@ -126,13 +107,29 @@ def table(content: Table) -> Markup:
         )
     )
     lines = [tag("tr", _cells(row, right, content.codes)) for row in content.rows]
-    caption = tag("caption", escaped(content.caption))
+    first, *others = content.header
+    title = content.title or f"{first or 'figures'}: {', '.join(others)}"
+    caption = tag("caption", escaped(title))
     inside = joined([caption, tag("thead", tag("tr", head)), tag("tbody", joined(lines))])
-    box = {"class_": "wide", "role": "region", "aria_label": content.caption, "tabindex": "0"}
+    box = {"class_": "wide", "role": "region", "aria_label": title, "tabindex": "0"}
     return tag("div", tag("table", inside), **box)
 
 
-def _cells(row: Sequence[Cell], right: Sequence[bool], codes: tuple[int, ...]) -> Markup:
+def plain(page: Page) -> Markup:
+    """Return a page as a piece of HTML, paragraphs and tables without a style: for a notebook."""
+    shown = []
+    for part in page.parts:
+        if isinstance(part, str):
+            shown.append(paragraphs([part] if part else []))
+            continue
+        lines = [joined(tag("th", escaped(name)) for name in part.header)]
+        lines += [joined(tag("td", escaped(plain_text(cell))) for cell in row) for row in part.rows]
+        title = tag("caption", escaped(part.title)) if part.title else NOTHING
+        shown.append(tag("table", joined([title, joined(tag("tr", line) for line in lines)])))
+    return joined(shown)
+
+
+def _cells(row: Sequence[object], right: Sequence[bool], codes: tuple[int, ...]) -> Markup:
     shown = []
     for place, cell in enumerate(row):
         content = cell_text(cell)
@@ -143,6 +140,10 @@ def _cells(row: Sequence[Cell], right: Sequence[bool], codes: tuple[int, ...]) -
         else:
             shown.append(tag("td", content, **_aligned(right[place])))
     return Markup("".join(shown))
+
+
+def _is_number(cell: object) -> bool:
+    return cell is None or (isinstance(cell, int | float | Span) and not isinstance(cell, bool))
 
 
 def _aligned(right: bool) -> dict[str, str]:

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from calibkit.evaluation.rows import BOUNDARY
 from calibkit.evaluation.slices import ALL
-from calibkit.measures.result import Metrics
+from calibkit.measures.result import Metrics, Number
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.reports.html import Cell, Span, Table, number
+from calibkit.models.page import Table
+from calibkit.reports.html import Span, number
 
 #: Bounds that metrics call otherwise.
 _METRICS = {"capacity": "selected_share"}
@@ -21,31 +22,31 @@ def beside(model: BoundaryModel, metrics: Metrics) -> list[str | Table]:
     if not values:
         return []
 
-    def found(name: str) -> Cell:
+    def found(name: str) -> Number | Span | None:
         interval, value = bounds.get(name), values.get(name)
         return value if interval is None else Span(value, interval.low, interval.high)
 
     fit = model.fit
     judged = fit.test or fit.cross_validated
-    rows: list[list[Cell]] = [
+    rows: list[list[object]] = [
         [name, getattr(fit.in_sample, name), getattr(judged, name, None), found(name)]
         for name in ("precision", "recall")
         if name in values
     ]
     how = "its test rows" if fit.test else "cross-validated"
     header = ["", "fitting rows", how if judged else "not judged on others", "found here"]
-    table = Table("What to expect, and what was found", header, rows, codes=())
+    table = Table(header, rows, "What to expect, and what was found")
     return [*([table] if rows else []), *_bounds(model, found)]
 
 
-def _bounds(model: BoundaryModel, found: Callable[[str], Cell]) -> list[str]:
+def _bounds(model: BoundaryModel, found: Callable[[str], Number | Span | None]) -> list[str]:
     """Say of each bound of the fit whether the rows of the evaluation keep it."""
     certificate, lines = model.fit.certificate, []
     for name, bound in model.objective.subject_to.items():
         cell = found(_METRICS.get(name, name))
         value = cell.value if isinstance(cell, Span) else cell
         whole = name == "capacity" and bound >= 1.0
-        if value is None or isinstance(value, str) or "value" in model.columns or whole:
+        if value is None or "value" in model.columns or whole:
             continue
         least = name in ("precision", "recall")
         word = "meets" if (value >= bound if least else value <= bound) else "misses"

@@ -8,12 +8,12 @@ import polars as pl
 
 from calibkit.evaluation.evaluate import Evaluated
 from calibkit.evaluation.slices import ALL
-from calibkit.measures.result import Difference, Metrics, Number
+from calibkit.measures.result import Difference, Metrics, Number, alike
+from calibkit.models.page import Table
 from calibkit.options.metrics import meaning, stem
 from calibkit.reports import html, html_pictures
-from calibkit.reports.html import NOTHING, Cell, Markup, Span, Table
+from calibkit.reports.html import NOTHING, Markup, Span
 from calibkit.version import __version__
-from calibkit.views.metrics import alike
 
 #: Metrics shown large, the first six that a score has.
 HEADLINES = (
@@ -96,7 +96,7 @@ def _remarks(lines: Sequence[str]) -> Markup:
     return html.section("What to know about the data", told)
 
 
-def _cell(metrics: Metrics, score: str, part: str, name: str) -> Cell:
+def _cell(metrics: Metrics, score: str, part: str, name: str) -> object:
     value = metrics.metrics[score][part].get(name)
     own = metrics.intervals.get(score, {}).get(part, {}).get(name)
     return value if own is None else Span(value, own.low, own.high)
@@ -215,15 +215,15 @@ def _all_rows(metrics: Metrics, scores: Sequence[str]) -> Markup:
         ]
         for of_class in (False, True)
     )
-    classes = Table(f"{caption}, class by class", header, single)
-    return _folding(Table(caption, header, main), "Each class", classes)
+    classes = Table(header, single, f"{caption}, class by class", codes=(0,))
+    return _folding(Table(header, main, caption, codes=(0,)), "Each class", classes)
 
 
 def _differences(metrics: Metrics, pair: str) -> Markup:
     """Return by how much two scores differ, on all rows and folded away on slices."""
     slices = metrics.differences[pair]
 
-    def cells(found: Difference) -> list[Cell]:
+    def cells(found: Difference) -> list[object]:
         return [Span(found.value, found.low, found.high, signed=True), _verdict(found)]
 
     own = [[name, *cells(found)] for name, found in slices[ALL].items() if not name.endswith("]")]
@@ -234,8 +234,9 @@ def _differences(metrics: Metrics, pair: str) -> Markup:
         if found.value is not None and not name.endswith("]")
     ]
     header = ["metric", "difference", "0 inside"]
-    main = Table(f"{pair} on all rows: the first less the baseline", header, own)
-    each = Table(f"{pair} by slice", ["slice", *header], rest, codes=(0, 1))
+    title = f"{pair} on all rows: the first less the baseline"
+    main = Table(header, own, title, codes=(0,))
+    each = Table(["slice", *header], rest, f"{pair} by slice", codes=(0, 1))
     return _folding(main, "On slices", each)
 
 
@@ -260,8 +261,9 @@ def _slices(metrics: Metrics, score: str) -> Markup:
     rest = len(slices) - 1 - len(shown)
     more = f", of the first {len(shown)}; metrics.json has {rest} more" if rest else ""
     caption = f"Every metric of {score} by slice{more}"
-    every = Table(caption, ["slice", "metric", "value"], full, codes=(0, 1))
-    return _folding(Table(f"{score} by slice", ["slice", *names], short), "Every metric", every)
+    every = Table(["slice", "metric", "value"], full, caption, codes=(0, 1))
+    main = Table(["slice", *names], short, f"{score} by slice", codes=(0,))
+    return _folding(main, "Every metric", every)
 
 
 def _names(metrics: Metrics) -> list[str]:
@@ -283,4 +285,4 @@ def _signature(metrics: Metrics) -> Markup:
     known = [name for name in _names(metrics) if name in metrics.signature]
     rows = [[name, metrics.signature[name]] for name in known]
     caption = "Two numbers are comparable if their signatures are equal"
-    return html.table(Table(caption, ["metric", "signature"], rows, codes=(0, 1)))
+    return html.table(Table(["metric", "signature"], rows, caption, codes=(0, 1)))

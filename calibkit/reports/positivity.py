@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from calibkit.files.sources import Source
 from calibkit.options.grid_plots import PositivityOptions
-from calibkit.reports.grid_points import grid_cells, level_names
-from calibkit.reports.odds import FARTHEST, log_odds, name_odds
+from calibkit.reports.grid_points import FARTHEST, grid_cells, level_names, log_odds, name_odds
 from calibkit.reports.points import Points, check_lines, nice_end, per_cent
 from calibkit.reports.style import Sheet
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from calibkit.columns.weights import in_units
 from calibkit.errors import UsageError
+from calibkit.methods.boundary.result.decide import level_thresholds
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_value
 from calibkit.models.model import Model, load
@@ -118,34 +119,29 @@ def _remarks(path: str, model: BoundaryModel, cells: GridCells) -> list[str]:
 
 def _rectangles(model: BoundaryModel) -> list[tuple[float, float, float, float, bool]]:
     """Return uncertainties [low, high), scores [start, end) and whether by chance, of each one."""
+    sure, edges = level_thresholds(model).tolist(), model.uncertainty_edges
     if model.order == "score-uncertainty":
-        return _by_score_bin(model)
-    edges = [-np.inf, *map(float, model.uncertainty_edges), np.inf]  # type: ignore[arg-type]  # one list, no lists
-    levels = list(pairwise(edges))
-    sure = [threshold_value(threshold) for threshold in model.score_thresholds]
-    found = [(*ends, start, np.inf, False) for ends, start in zip(levels, sure, strict=True)]
-    if model.random_thresholds is not msgspec.UNSET:
-        chance = map(threshold_value, model.random_thresholds)
-        for ends, start, end in zip(levels, chance, sure, strict=True):
-            found.append((*ends, start, np.inf if np.isnan(end) else end, True))
+        assert model.score_edges is not msgspec.UNSET
+        columns: Any = zip(pairwise([-np.inf, *model.score_edges, np.inf]), edges, strict=True)
+        found = [
+            (*levels, start, end, False)
+            for (start, end), own in columns
+            for levels, cut in zip(_levels(own, len(sure)), sure, strict=True)
+            if cut <= start < end
+        ]
+    else:
+        levels = _levels(edges, len(sure))
+        found = [(*own, start, np.inf, False) for own, start in zip(levels, sure, strict=True)]
+        if model.random_thresholds is not msgspec.UNSET:
+            chance = map(threshold_value, model.random_thresholds)
+            for own, start, end in zip(levels, chance, sure, strict=True):
+                found.append((*own, start, np.inf if np.isnan(end) else end, True))
     return [one for one in found if one[0] < one[1] and not np.isnan(one[2])]
 
 
-def _by_score_bin(model: BoundaryModel) -> list[tuple[float, float, float, float, bool]]:
-    """Return the cells that a boundary over score bins takes, each uncertainty bin its highest."""
-    assert model.score_edges is not msgspec.UNSET and model.take is not msgspec.UNSET
-    columns = list(pairwise([-np.inf, *model.score_edges, np.inf]))
-    found = []
-    for j, (start, end) in enumerate(columns):
-        own: Any = model.uncertainty_edges[j]
-        if start >= end:
-            continue
-        if not own and len(model.take) > 1:  # an empty bin: its rows count as level 0
-            own = [np.inf] * (len(model.take) - 1)
-        for level, (low, high) in enumerate(pairwise([-np.inf, *own, np.inf])):
-            if low < high and model.take[level] >= len(columns) - j:
-                found.append((low, high, start, end, False))
-    return found
+def _levels(edges: Any, count: int) -> list[tuple[float, float]]:
+    """Return the limits of uncertainty levels; rows of a bin without any count as level 0."""
+    return list(pairwise([-np.inf, *(edges or [np.inf] * (count - 1)), np.inf]))
 
 
 def outline(

@@ -14,7 +14,7 @@ import logging
 import re
 import textwrap
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -262,6 +262,15 @@ class Sheet:
         for panel in panels:
             if isinstance(panel.xaxis.get_major_locator(), MaxNLocator):
                 panel.locator_params(axis="x", nbins=ticks)
+
+
+def with_room(ticks: Iterable[tuple[float, str]], gap: float) -> tuple[list[float], list[str]]:
+    """Return the places and names of ticks, without those too near to an earlier one."""
+    kept: dict[float, str] = {}
+    for place, name in ticks:
+        if all(abs(place - other) >= gap for other in kept):
+            kept[place] = name
+    return [*kept], [*kept.values()]
 
 
 def shown_name(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from calibkit.measures.result import alike
 from calibkit.models.page import cell_text
 
 if TYPE_CHECKING:
@@ -53,14 +54,6 @@ def view(metrics: Metrics, page: Page) -> None:
         _print_all(metrics, scores, page)
     for score, slices in metrics.metrics.items():
         _print_slices(metrics, score, [part for part in slices if part != ALL], page)
-
-
-def alike(metrics: Metrics) -> list[list[str]]:
-    """Return the scores in groups that have the same metrics."""
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for score, slices in metrics.metrics.items():
-        groups.setdefault(tuple(slices[ALL]), []).append(score)
-    return list(groups.values())
 
 
 def _print_all(metrics: Metrics, scores: Sequence[str], page: Page) -> None:

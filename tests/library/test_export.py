@@ -22,7 +22,7 @@ from calibkit.errors import UsageError
 from calibkit.exports.check import Agreement, applied, check_export, compared, run, with_classes
 from calibkit.exports.request import Request
 from calibkit.exports.sql import table_name
-from calibkit.exports.writing import Target, export_model
+from calibkit.exports.writing import export_model
 from calibkit.expressions.nodes import Number, Ref
 from calibkit.expressions.preimages import Inverse, Scores, first_reaching
 from calibkit.files.sources import Source, open_source
@@ -32,7 +32,7 @@ from calibkit.options.apply import ApplyOptions
 from tests import export_models
 from tests.library.samples import example, fit, score_rows
 
-LANGUAGES = ("sql", "polars", "python")
+LANGUAGES = ("duckdb", "polars", "python")
 TABLE = example(150, seed=11)
 MODEL = fit(
     score_rows(**TABLE, scale="probability"), precision="0.7", uncertainty_bins=3, folds=0
@@ -59,14 +59,14 @@ def request_of(name: str) -> Request:
 def checked(model: Model, frame: pl.DataFrame, language: str, **request: Any) -> Agreement:
     source = Source.from_frame(frame)
     asked = with_classes(model, Request(**request), source)
-    return check_export(model, Target(language=language), asked, source)
+    return check_export(model, language, asked, source)
 
 
 def exported(
-    model: Model, frame: pl.DataFrame, language: str = "sql", **request: Any
+    model: Model, frame: pl.DataFrame, language: str = "duckdb", **request: Any
 ) -> pl.DataFrame:
     """Return what an export makes of rows."""
-    return run(language, export_model(model, Target(language=language), Request(**request)), frame)
+    return run(language, export_model(model, language, Request(**request)), frame)
 
 
 @pytest.mark.parametrize("name", export_models.NAMES)
@@ -75,7 +75,7 @@ def test_every_model_agrees_with_apply(name: str, fitted: Fitted, folder: Path) 
     source = open_source([str(folder / "rows-800.parquet")])
     request = with_classes(model, request_of(name), source)
     for language in LANGUAGES:
-        found = check_export(model, Target(language=language), request, source)
+        found = check_export(model, language, request, source)
         assert found.holds, f"{language}: {found}"
         assert (found.rows, found.probes >= 1) == (800, True)
 
@@ -293,7 +293,7 @@ def test_an_infinite_feature_gives_null_and_a_missing_one_has_its_side(
     assert frame["x"].null_count() > 1
 
 
-@pytest.mark.parametrize("language", ["sql", "polars"])
+@pytest.mark.parametrize("language", ["duckdb", "polars"])
 @pytest.mark.parametrize("method", ["isotonic", "venn-abers"])
 def test_long_tables_keep_the_rows_and_their_order(method: str, language: str) -> None:
     random = np.random.default_rng(1)
@@ -316,12 +316,12 @@ def test_long_tables_keep_the_rows_and_their_order(method: str, language: str) -
     )
     score = [*random.random(3000).tolist(), *random.choice(knots, 500).tolist(), None]
     frame = pl.DataFrame({"id": range(3501), "score": score})
-    text = export_model(model, Target(language=language))
-    assert ("ASOF" in text) == (language == "sql")
+    text = export_model(model, language)
+    assert ("ASOF" in text) == (language == "duckdb")
     found = run(language, text, frame)
     assert found["id"].to_list() == list(range(3501))
     assert checked(model, frame, language).holds
-    if language == "sql":  # without help from a column that numbers the rows
+    if language == "duckdb":  # without help from a column that numbers the rows
         import duckdb
 
         connection = duckdb.connect()
@@ -345,12 +345,11 @@ def test_a_random_decision_is_the_hash_of_the_key(fitted: Fitted) -> None:
 
 
 def test_a_key_is_asked_for_where_chance_decides_and_refused_elsewhere(fitted: Fitted) -> None:
-    target = Target(language="python")
     with pytest.raises(UsageError, match="--key"):
-        export_model(fitted("block"), target)
+        export_model(fitted("block"), "python")
     for name in ("exact", "beta", "tree", "vad", "alpha", "bundle", "classes-vector"):
         with pytest.raises(UsageError, match="leave --key and --seed out"):
-            export_model(fitted(name), target, Request(key="id"))
+            export_model(fitted(name), "python", Request(key="id"))
     with pytest.raises(UsageError, match="have no numbers"):
         Request(key="row-number")
 
@@ -359,11 +358,11 @@ def test_class_columns_come_from_the_pattern_or_from_a_file(fitted: Fitted) -> N
     model = fitted("classes-vector")
     frame = export_models.rows(30)
     for pattern in ("prob_*", "listed"):
-        assert checked(model, frame, "sql", columns={"probs": pattern}).holds
+        assert checked(model, frame, "duckdb", columns={"probs": pattern}).holds
         exported(model, frame, "polars", columns={"probs": pattern})
     with pytest.raises(UsageError, match="--check"):
         exported(model, frame, columns={"probs": "prob_[0-2]"})
-    assert checked(model, frame, "sql", columns={"probs": "prob_[0-2]"}).holds
+    assert checked(model, frame, "duckdb", columns={"probs": "prob_[0-2]"}).holds
     longer = frame.with_columns(listed=pl.Series([[0.5, 0.25, 0.15, 0.1]] * 30))
     for language in LANGUAGES:
         found = exported(model, longer, language, columns={"probs": "listed"})
@@ -386,7 +385,7 @@ def test_tables_are_quoted_and_schemas_kept_apart() -> None:
     for text in ("", "a.", ".b", '"a', '"a"b'):
         with pytest.raises(UsageError):
             table_name(text)
-    text = export_model(MODEL, Target(language="sql", table='x"; DROP TABLE y; --'))
+    text = export_model(MODEL, "duckdb", table='x"; DROP TABLE y; --')
     assert 'FROM "x""; DROP TABLE y; --"\n' in text
 
 
@@ -395,7 +394,7 @@ def test_python_writes_what_the_command_line_does(fitted: Fitted, folder: Path) 
     fitted("exact").save(folder / "model.json")
     for language in LANGUAGES:
         text = ck.export(folder / "model.json", to=language, check_on=frame)
-        assert text == export_model(fitted("exact"), Target(language))
+        assert text == export_model(fitted("exact"), language)
     odd = msgspec.structs.replace(fitted("exact"), kind="oracle")
     with pytest.raises(UsageError, match="cannot be exported"):
         ck.export(odd, to="sql")
@@ -406,7 +405,7 @@ def test_a_name_no_database_takes_is_refused() -> None:
     model = msgspec.structs.replace(MODEL, columns=columns)
     for dialect in ("duckdb", "postgres"):
         with pytest.raises(UsageError, match="cannot be the name"):
-            export_model(model, Target(language="sql", dialect=dialect))
+            export_model(model, dialect)
 
 
 def test_unknown_targets_and_kinds_are_refused(fitted: Fitted) -> None:
@@ -418,11 +417,11 @@ def test_unknown_targets_and_kinds_are_refused(fitted: Fitted) -> None:
         ck.export(MODEL, to="python", table="scores")
     odd = msgspec.structs.replace(MODEL, kind="oracle")
     with pytest.raises(UsageError, match="cannot be exported"):
-        export_model(odd, Target(language="sql"))
+        export_model(odd, "duckdb")
 
 
 def test_the_python_module_takes_texts_and_needs_only_the_standard_library(fitted: Fitted) -> None:
-    text = export_model(fitted("bundle"), Target(language="python"))
+    text = export_model(fitted("bundle"), "python")
     assert {line for line in text.splitlines() if line.startswith(("import", "from"))} <= {
         "import bisect",
         "import math",
@@ -443,7 +442,7 @@ def test_polars_code_takes_lazy_frames_and_gives_the_types_of_apply(
 ) -> None:
     model, frame, request = fitted(name), export_models.rows(100), request_of(name)
     space: dict[str, Any] = {}
-    exec(export_model(model, Target(language="polars"), request), space)
+    exec(export_model(model, "polars", request), space)
     found = space["apply"](frame)
     assert space["apply"](frame.lazy()).collect().equals(found)
     spec = ApplyOptions(key=request.key)

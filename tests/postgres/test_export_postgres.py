@@ -12,15 +12,13 @@ import pytest
 
 from calibkit.exports.check import applied, compared, probes, with_classes
 from calibkit.exports.request import Request
-from calibkit.exports.writing import Target, export_model, program_of
+from calibkit.exports.writing import export_model, program_of
 from calibkit.expressions.program import columns_of
 from calibkit.files.sources import Source
 from calibkit.models.model import Column, Model, load
 from tests import export_models
 from tests.library.test_export import HOSTILE, MODEL, TABLE
 from tests.postgres.server import Server, find_programs, running
-
-POSTGRES = Target(language="sql", dialect="postgres")
 
 #: One of each kind, method and shape; all of them are on DuckDB.
 CHECKED = (
@@ -53,7 +51,7 @@ def assert_agrees(server: Server, model: Model, request: Request, rows: pl.DataF
     frame = pl.concat([rows, probes(program, rows, request.key)[:20_000]], how="vertical_relaxed")
     expected = applied(model, request, frame)
     server.load('"scores"', frame.with_row_index("place"))
-    found = server.query(export_model(model, POSTGRES, request)).sort("place")
+    found = server.query(export_model(model, "postgres", request)).sort("place")
     agreement = compared(found.select(expected.columns), expected, rows.height)
     assert agreement.holds, str(agreement)
 
@@ -105,12 +103,10 @@ def test_names_are_names_whatever_they_hold(server: Server) -> None:
     for name in HOSTILE:
         columns = MODEL.columns | {"score": Column(name, "float64", "probability")}
         model = msgspec.structs.replace(MODEL, columns=columns)
-        target = Target(language="sql", dialect="postgres", table=name)
         table = '"' + name.replace('"', '""') + '"'
-        if "." in name or name.startswith('"'):
-            target = Target(language="sql", dialect="postgres", table=table)
+        read = table if "." in name or name.startswith('"') else name
         server.load(table, frame.rename({"score": name}).with_row_index("place"))
-        found = server.query(export_model(model, target)).sort("place")
+        found = server.query(export_model(model, "postgres", table=read)).sort("place")
         agreement = compared(found.select(expected.columns), expected, frame.height)
         assert agreement.holds, f"{name!r}: {agreement}"
 
@@ -136,7 +132,7 @@ def test_a_name_that_postgres_would_cut_off_is_refused() -> None:
     model = load_classes("c" * 60)
     assert isinstance(model, CalibratorModel)
     with pytest.raises(UsageError, match="63 bytes"):
-        export_model(model, POSTGRES)
+        export_model(model, "postgres")
 
 
 def load_classes(name: str) -> Model:
